@@ -322,7 +322,7 @@ pub trait Store: Send + Sync {
 
     /// States by key, for items that a client replays: in the requested order, of several with one key the newest
     /// few, newest first, since model servers reuse ids.
-    async fn states(
+    async fn provider_states(
         &self,
         owner: &Owner,
         keys: &[StateKey],

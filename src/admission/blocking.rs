@@ -20,9 +20,9 @@ pub struct BlockingPool {
 }
 
 /// Cancels the work when its caller is dropped.
-struct RaiseOnDrop(CancelFlag);
+struct CancelOnDrop(CancelFlag);
 
-impl Drop for RaiseOnDrop {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
     }
@@ -48,7 +48,7 @@ impl BlockingPool {
     ) -> Result<T, ApiError> {
         let permit = self.threads.acquire(requester, 1).await?;
         let interrupt = CancelFlag::default();
-        let _leaving = RaiseOnDrop(interrupt.clone());
+        let _leaving = CancelOnDrop(interrupt.clone());
         let metrics = Arc::clone(&self.metrics);
         let task = tokio::task::spawn_blocking(move || {
             let outcome = interrupt.scope(work);

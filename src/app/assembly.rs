@@ -118,7 +118,7 @@ impl Assembly {
             },
         });
         if let Some(sampler) = &tools.sampler {
-            sampler.ask(&engine);
+            sampler.set_engine(&engine);
         }
         Self { engine, toolbox: Arc::clone(&tools.toolbox), models, metrics, in_flight, tools, shared }
     }

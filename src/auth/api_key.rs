@@ -35,7 +35,7 @@ impl ApiKeys {
         let key = presented(headers).ok_or_else(missing)?;
         let hash: [u8; 32] =
             digest::digest(&digest::SHA256, key).as_ref().try_into().map_err(|_| ApiError::internal())?;
-        self.0.get(&hash).cloned().ok_or_else(wrong)
+        self.0.get(&hash).cloned().ok_or_else(incorrect_key)
     }
 }
 
@@ -53,18 +53,18 @@ fn bearer(value: &HeaderValue) -> Option<&[u8]> {
 }
 
 fn missing() -> ApiError {
-    refused(
+    unauthorized(
         "No API key was sent. Send one of this gateway's keys as `Authorization: Bearer <key>` \
          (or in the header `api-key`).",
     )
 }
 
 /// The key is not repeated, not even in part: error messages end up in logs and are seen by others.
-fn wrong() -> ApiError {
-    refused("Incorrect API key. The key that was sent is not one of this gateway's keys.")
+fn incorrect_key() -> ApiError {
+    unauthorized("Incorrect API key. The key that was sent is not one of this gateway's keys.")
 }
 
-fn refused(message: &str) -> ApiError {
+fn unauthorized(message: &str) -> ApiError {
     ApiError::new(401, "invalid_request_error", "invalid_api_key", message)
 }
 

@@ -55,7 +55,7 @@ pub(super) fn list(
             (None, Some(_)) => vec![UNNAMED],
             (None, None) => tools.mcp.labels(&caller.tenant),
         };
-        let listed = join_all(labels.iter().map(|label| caller.ask(&tools, label))).await;
+        let listed = join_all(labels.iter().map(|label| caller.server_report(&tools, label))).await;
         tools.shutdown().await;
         if as_json {
             print_line(&tools::pretty(&listed));
@@ -130,7 +130,7 @@ impl<'a> Caller<'a> {
         tools::open(&settings).await
     }
 
-    async fn bind(&self, tools: &GatewayTools, label: &str) -> Result<ServerHandle, String> {
+    async fn server_handle(&self, tools: &GatewayTools, label: &str) -> Result<ServerHandle, String> {
         let on_behalf_of = OnBehalfOf { principal: "cli", ..OnBehalfOf::default() };
         let caller = McpCaller {
             tenant: &self.tenant,
@@ -143,15 +143,15 @@ impl<'a> Caller<'a> {
         bound.into_iter().next().ok_or_else(|| "the server is not available".into())
     }
 
-    async fn ask(&self, tools: &GatewayTools, label: &str) -> ServerReport {
-        let tools_of_server = match self.bind(tools, label).await {
+    async fn server_report(&self, tools: &GatewayTools, label: &str) -> ServerReport {
+        let tools_of_server = match self.server_handle(tools, label).await {
             Err(error) => Err(error),
             Ok(binding) => match binding.tools(Freshness::Cached).await {
                 Err(error) => Err(error.to_string()),
                 Ok(set) => Ok((binding, set)),
             },
         };
-        let states = tools.mcp.states();
+        let states = tools.mcp.statuses();
         let state = states.into_iter().find(|state| state.server_label.as_deref() == Some(label));
         match tools_of_server {
             Ok((binding, set)) => {
@@ -168,7 +168,7 @@ impl<'a> Caller<'a> {
         name: &str,
         arguments: &str,
     ) -> Result<ExitCode, String> {
-        let binding = self.bind(tools, label).await?;
+        let binding = self.server_handle(tools, label).await?;
         let set = binding.tools(Freshness::Cached).await.map_err(|error| error.to_string())?;
         let Some((tool, _)) = offered(&binding, &set).find(|(tool, _)| tool.listed.name == name) else {
             let known: Vec<_> = offered(&binding, &set).map(|(tool, _)| &*tool.listed.name).collect();

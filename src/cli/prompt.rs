@@ -164,7 +164,7 @@ impl PromptArgs {
             }
             let gateway = Gateway { settings: &settings, assembly: &assembly, agent: agent.as_deref() };
             let body = request::body(self, &model, options, gateway)?;
-            let done = answer::show(self, body, gateway).await;
+            let done = answer::run(self, body, gateway).await;
             assembly.toolbox.shutdown().await;
             done
         })
@@ -215,9 +215,13 @@ impl Protocol {
 
 /// Errors of settings and setup do not have this command's prefix.
 fn with_prefix(message: String) -> String {
-    const OURS: [&str; 4] =
+    const ERROR_PREFIXES: [&str; 4] =
         ["Error: ", "Stream error: ", "Tools execution failed: ", "Tools stream execution"];
-    if OURS.iter().any(|prefix| message.starts_with(prefix)) { message } else { format!("Error: {message}") }
+    if ERROR_PREFIXES.iter().any(|prefix| message.starts_with(prefix)) {
+        message
+    } else {
+        format!("Error: {message}")
+    }
 }
 
 fn read(path: &std::path::Path) -> Result<String, String> {

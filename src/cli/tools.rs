@@ -34,7 +34,7 @@ pub(super) fn list(view: View, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
         let tools = open(&settings).await?;
         let toolbox = &tools.toolbox;
-        let own = own(&tools).await?;
+        let own = all_tools(&tools).await?;
         let catalog = &own.catalog;
         // Blocked tools are not offered to callers, either.
         let mut shown: Vec<&ToolDefinition> = catalog.iter().map(|tool| &**tool.definition()).collect();
@@ -57,7 +57,7 @@ pub(super) fn list(view: View, options: &LoadOptions) -> ExitCode {
 pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
         let tools = open(&settings).await?;
-        let own = own(&tools).await?;
+        let own = all_tools(&tools).await?;
         let catalog = &own.catalog;
         let Some(tool) = catalog.get(name) else {
             let known: Vec<_> = catalog.iter().map(|tool| tool.definition().name.as_str()).collect();
@@ -82,7 +82,7 @@ pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCo
 }
 
 /// All tools, including those of MCP servers.
-async fn own(tools: &GatewayTools) -> Result<CallerCatalog, String> {
+async fn all_tools(tools: &GatewayTools) -> Result<CallerCatalog, String> {
     let on_behalf_of = OnBehalfOf { principal: "cli", ..OnBehalfOf::default() };
     let caller = McpCaller { tenant: &TENANT.into(), key: &"cli".into(), authorization: None, on_behalf_of };
     let own = tools.mcp.bind_catalog(&tools.toolbox, caller, |_| true).await;

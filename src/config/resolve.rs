@@ -109,7 +109,7 @@ impl Checker<'_> {
     }
 
     /// An error if a limit is 0.
-    fn above_zero(&mut self, path: &[&str], zero: bool) {
+    fn require_nonzero(&mut self, path: &[&str], zero: bool) {
         if zero {
             self.error(path, "must be more than 0");
         }
@@ -241,10 +241,10 @@ impl Checker<'_> {
             (["engine", "max_conversation_bytes"], engine.max_conversation_bytes),
             (["store", "max_size"], store.max_size.unwrap_or(1)),
         ] {
-            self.above_zero(&path, value == 0);
+            self.require_nonzero(&path, value == 0);
         }
         for (name, value) in request_limits::each(&server.request_limits) {
-            self.above_zero(&["server", "request_limits", name], value == 0);
+            self.require_nonzero(&["server", "request_limits", name], value == 0);
         }
         for (path, value) in [
             (["server", "write_timeout"], server.write_timeout),
@@ -259,7 +259,7 @@ impl Checker<'_> {
             (["store", "maintenance_interval"], store.maintenance_interval),
             (["store", "ttl"], store.ttl.unwrap_or(Duration::from_secs(1))),
         ] {
-            self.above_zero(&path, value.is_zero());
+            self.require_nonzero(&path, value.is_zero());
         }
         if engine.max_item_bytes > engine.max_response_bytes {
             self.error(
@@ -287,7 +287,7 @@ impl Checker<'_> {
         let per_key =
             keys.filter_map(|(name, key)| Some((vec!["auth", "keys", name, "max_runs"], key.max_runs?)));
         for (path, max) in per_tenant.into_iter().chain(per_key) {
-            self.above_zero(&path, max == 0);
+            self.require_nonzero(&path, max == 0);
             if max > all {
                 self.error(&path, "is more than server.max_runs, so it limits nothing");
             }

@@ -15,16 +15,16 @@ pub(super) const MIB: usize = 1 << 20;
 pub(super) const GIB: usize = 1 << 30;
 pub(super) const DAY: Duration = Duration::from_hours(24);
 
-pub(super) type HumanDuration = Plain<DurationFormat>;
-pub(super) type ByteSize = Plain<SizeFormat>;
+pub(super) type HumanDuration = ValueOnly<DurationFormat>;
+pub(super) type ByteSize = ValueOnly<SizeFormat>;
 /// For keys whose absence differs from the default.
 pub(super) type OptionalDuration = Optional<DurationFormat>;
 pub(super) type OptionalSize = Optional<SizeFormat>;
-pub(super) type DurationOrOff = Or<Off, DurationFormat>;
-pub(super) type DurationOrAuto = Or<Auto, DurationFormat>;
-pub(super) type SizeOrOff = Or<Off, SizeFormat>;
-pub(super) type CountOrOff = Or<Off, CountFormat<u64>>;
-pub(super) type CountOrAuto = Or<Auto, CountFormat<usize>>;
+pub(super) type DurationOrOff = ValueOr<Off, DurationFormat>;
+pub(super) type DurationOrAuto = ValueOr<Auto, DurationFormat>;
+pub(super) type SizeOrOff = ValueOr<Off, SizeFormat>;
+pub(super) type CountOrOff = ValueOr<Off, CountFormat<u64>>;
+pub(super) type CountOrAuto = ValueOr<Auto, CountFormat<usize>>;
 
 const TIME_UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
@@ -100,25 +100,25 @@ impl<T: Copy + FromStr + TryFrom<u64> + Serialize> Format for CountFormat<T> {
 }
 
 /// A word that may be written for no value.
-pub(super) trait Word {
+pub(super) trait Keyword {
     const WORD: &'static str;
 }
 
 pub(super) struct Off;
 pub(super) struct Auto;
 
-impl Word for Off {
+impl Keyword for Off {
     const WORD: &'static str = "off";
 }
 
-impl Word for Auto {
+impl Keyword for Auto {
     const WORD: &'static str = "auto";
 }
 
 /// A value.
-pub(super) struct Plain<F>(PhantomData<F>);
+pub(super) struct ValueOnly<F>(PhantomData<F>);
 
-impl<F: Format> Plain<F> {
+impl<F: Format> ValueOnly<F> {
     pub(super) fn serialize<S: Serializer>(value: &F::Value, to: S) -> Result<S::Ok, S::Error> {
         F::serialize(*value, to)
     }
@@ -137,14 +137,14 @@ impl<F: Format> Optional<F> {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<F::Value>, D::Error> {
-        Plain::<F>::deserialize(from).map(Some)
+        ValueOnly::<F>::deserialize(from).map(Some)
     }
 }
 
 /// A value, or a word for none.
-pub(super) struct Or<W, F>(PhantomData<(W, F)>);
+pub(super) struct ValueOr<W, F>(PhantomData<(W, F)>);
 
-impl<W: Word, F: Format> Or<W, F> {
+impl<W: Keyword, F: Format> ValueOr<W, F> {
     pub(super) fn serialize<S: Serializer>(value: &Option<F::Value>, to: S) -> Result<S::Ok, S::Error> {
         match value {
             Some(value) => F::serialize(*value, to),

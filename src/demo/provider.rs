@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 /// Name of the scripted model.
 pub(crate) const MODEL: &str = "demo";
 /// Delay between two chunks, so that streaming is visible.
-const PACE: Duration = Duration::from_millis(40);
+const CHUNK_DELAY: Duration = Duration::from_millis(40);
 
 /// Serves chat completions until `shutdown`.
 pub(super) async fn serve(listener: TcpListener, shutdown: CancellationToken) {
@@ -129,7 +129,7 @@ fn streamed(turn: &Turn) -> Response {
     frames.push("data: [DONE]\n\n".to_owned());
     let frames = stream::unfold(frames.into_iter(), |mut frames| async {
         let frame = frames.next()?;
-        tokio::time::sleep(PACE).await;
+        tokio::time::sleep(CHUNK_DELAY).await;
         Some((Ok::<_, Infallible>(Bytes::from(frame)), frames))
     });
     ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(frames)).into_response()

@@ -12,7 +12,7 @@ use crate::protocol::id::IdGenerator;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus, ToolOutput};
 use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput};
-use crate::response::machine::OWN_SERVER;
+use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::turn::{CallKind, HistoryItem, ModelEvent, ModelTool, Presentation, ProviderFields};
 
 /// A call that was rejected.
@@ -22,7 +22,7 @@ pub(super) struct RejectedCall {
     name: String,
     namespace: Option<String>,
     arguments: String,
-    objection: Rejection,
+    rejection: Rejection,
     /// Provider fields of the call, to be sent back with it.
     fields: Option<Box<ProviderFields>>,
 }
@@ -100,16 +100,16 @@ impl CallFilter {
         let size = event.size();
         match event {
             ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields } => {
-                let Some(objection) = self.objection(kind, namespace.as_deref(), &name) else {
+                let Some(rejection) = self.rejection(kind, namespace.as_deref(), &name) else {
                     self.passed += 1;
                     self.left = self.left.saturating_sub(u64::from(is_run_here(kind)));
                     return Some(ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields });
                 };
-                tracing::debug!(tool = %name, ?objection, "rejected a tool call");
-                self.limit_exceeded |= objection == Rejection::Limit;
+                tracing::debug!(tool = %name, ?rejection, "rejected a tool call");
+                self.limit_exceeded |= rejection == Rejection::Limit;
                 self.bytes += size;
                 let arguments = String::new();
-                let denied = RejectedCall { kind, name, namespace, arguments, objection, fields };
+                let denied = RejectedCall { kind, name, namespace, arguments, rejection, fields };
                 self.denied.insert(slot, denied);
                 None
             }
@@ -140,7 +140,7 @@ impl CallFilter {
 
     /// Whether a call of this turn was rejected with an error to the model.
     pub(super) fn has_rejected(&self) -> bool {
-        self.denied.values().any(RejectedCall::is_told)
+        self.denied.values().any(RejectedCall::is_reported_to_model)
     }
 
     /// Whether the turn has calls that are made or answered with an error.
@@ -157,7 +157,7 @@ impl CallFilter {
     pub(super) fn lacks_required_call(&self) -> bool {
         self.required != RequiredTools::None
             && self.passed == 0
-            && self.denied.values().all(|denied| denied.objection != Rejection::Limit)
+            && self.denied.values().all(|denied| denied.rejection != Rejection::Limit)
     }
 
     /// The required call was made.
@@ -167,10 +167,10 @@ impl CallFilter {
 
     /// Ends the turn and returns its rejected calls that the model is told of, in their order.
     pub(super) fn end_turn(&mut self) -> Vec<RejectedCall> {
-        std::mem::take(&mut self.denied).into_values().filter(RejectedCall::is_told).collect()
+        std::mem::take(&mut self.denied).into_values().filter(RejectedCall::is_reported_to_model).collect()
     }
 
-    fn objection(&self, kind: CallKind, namespace: Option<&str>, name: &str) -> Option<Rejection> {
+    fn rejection(&self, kind: CallKind, namespace: Option<&str>, name: &str) -> Option<Rejection> {
         let forbidden = |reason: String| Some(Rejection::Forbidden(reason));
         let place = OfferedTools::find(&self.tools, namespace, name);
         match (&self.allowed, place) {
@@ -198,17 +198,17 @@ fn is_run_here(kind: CallKind) -> bool {
 
 impl RejectedCall {
     /// Whether the model is given an error for the call.
-    fn is_told(&self) -> bool {
-        !matches!(self.objection, Rejection::Dropped(_))
+    fn is_reported_to_model(&self) -> bool {
+        !matches!(self.rejection, Rejection::Dropped(_))
     }
 
     /// Whether the call was the model's mistake.
     pub(super) fn is_mistake(&self) -> bool {
-        matches!(self.objection, Rejection::Forbidden(_))
+        matches!(self.rejection, Rejection::Forbidden(_))
     }
 
     fn reason(&self) -> &str {
-        match &self.objection {
+        match &self.rejection {
             Rejection::Forbidden(reason) => reason,
             Rejection::Limit => "skipped: the limit of tool calls is reached",
             Rejection::Dropped(reason) => reason,
@@ -260,7 +260,7 @@ impl RejectedCall {
         let error = Some(McpCallError::Text(self.reason().to_owned()));
         Item::McpCall(McpCall {
             id: ids.next("mcp"),
-            server_label: self.namespace.unwrap_or_else(|| OWN_SERVER.to_owned()),
+            server_label: self.namespace.unwrap_or_else(|| BUILTIN_SERVER_LABEL.to_owned()),
             name: self.name,
             arguments: self.arguments,
             output: None,

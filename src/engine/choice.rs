@@ -7,9 +7,8 @@ use std::sync::Arc;
 use super::offered_tools::not_served;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
-use crate::protocol::tool::ServerTool;
+use crate::protocol::tool::{BUILTIN_SERVER_LABEL, ServerTool};
 use crate::protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
-use crate::response::machine::OWN_SERVER;
 use crate::response::turn::{CallChoice, CallKind, ModelTool, Presentation};
 
 /// The tools that may be called.
@@ -99,7 +98,10 @@ impl CallPolicy {
             (Some(a), Some(b)) => AllowedTools::Only(a.intersection(&b).copied().collect()),
         };
         let choice = Self { allowed, required };
-        if choice.required != RequiredTools::None && choice.demanded(tools.len()).is_empty() && !tolerant {
+        if choice.required != RequiredTools::None
+            && choice.required_tools(tools.len()).is_empty()
+            && !tolerant
+        {
             return Err(ApiError::invalid(
                 "invalid_value",
                 "tool_choice",
@@ -110,7 +112,7 @@ impl CallPolicy {
     }
 
     /// Places of the tools of which one must be called, among `tools` many.
-    fn demanded(&self, tools: usize) -> Vec<usize> {
+    fn required_tools(&self, tools: usize) -> Vec<usize> {
         let is_allowed = |place: &usize| match &self.allowed {
             AllowedTools::All => true,
             AllowedTools::Only(places) => places.contains(place),
@@ -120,12 +122,14 @@ impl CallPolicy {
     }
 
     /// The choice that the provider is sent until the required call was made.
-    pub(super) fn first(&self, tools: usize) -> CallChoice {
+    pub(super) fn first_turn_choice(&self, tools: usize) -> CallChoice {
         match (&self.required, &self.allowed) {
-            (RequiredTools::None, _) => self.later(),
+            (RequiredTools::None, _) => self.later_turn_choice(),
             (RequiredTools::Any, AllowedTools::All) => CallChoice::Required,
-            (RequiredTools::Any, _) => CallChoice::Among { places: self.demanded(tools), required: true },
-            (RequiredTools::OneOf(_), _) => match self.demanded(tools).as_slice() {
+            (RequiredTools::Any, _) => {
+                CallChoice::Among { places: self.required_tools(tools), required: true }
+            }
+            (RequiredTools::OneOf(_), _) => match self.required_tools(tools).as_slice() {
                 [place] => CallChoice::One(*place),
                 several => CallChoice::Among { places: several.to_vec(), required: true },
             },
@@ -133,15 +137,15 @@ impl CallPolicy {
     }
 
     /// The choice for the retry after a missing call: names the tool if only one is required.
-    pub(super) fn again(&self, tools: usize) -> CallChoice {
-        match self.demanded(tools).as_slice() {
+    pub(super) fn retry_choice(&self, tools: usize) -> CallChoice {
+        match self.required_tools(tools).as_slice() {
             [place] => CallChoice::One(*place),
-            _ => self.first(tools),
+            _ => self.first_turn_choice(tools),
         }
     }
 
     /// The choice for later turns, without a required call.
-    pub(super) fn later(&self) -> CallChoice {
+    pub(super) fn later_turn_choice(&self) -> CallChoice {
         match &self.allowed {
             AllowedTools::All => CallChoice::Auto,
             AllowedTools::None => CallChoice::None,
@@ -273,8 +277,9 @@ fn named_by(named: &ToolRef, names: &ToolIndex<'_>, path: &str) -> Result<Vec<us
         }
         ToolRef::Hosted { kind } => match kind.strip_prefix(ServerTool::PREFIX) {
             Some(name) => {
-                let own =
-                    |tool: &ModelTool| tool.namespace.as_deref().is_none_or(|label| label == OWN_SERVER);
+                let own = |tool: &ModelTool| {
+                    tool.namespace.as_deref().is_none_or(|label| label == BUILTIN_SERVER_LABEL)
+                };
                 (names.among(names.called(name), own), name)
             }
             None if kind.starts_with("web_search") => {

@@ -36,7 +36,7 @@ const SUMMARY_PREFIX: &str = "\
 The earlier part of this conversation was replaced by this summary. Go on from where it ends.";
 
 /// Whether the input asks for a compaction.
-pub(super) fn is_asked(input: &[Item]) -> bool {
+pub(super) fn is_requested(input: &[Item]) -> bool {
     matches!(input.last(), Some(Item::CompactionTrigger(_)))
 }
 
@@ -46,12 +46,12 @@ pub(super) fn without_tools() -> CreateResponse {
 }
 
 /// The message that asks the model for the summary.
-pub(super) fn question() -> HistoryItem {
+pub(super) fn summary_prompt() -> HistoryItem {
     Item::Message(Message::user(SUMMARY_PROMPT)).into()
 }
 
 /// A compaction item as the model sees it.
-pub(super) fn shown(compaction: &Compaction, seal: &SummarySeal) -> Result<HistoryItem, ApiError> {
+pub(super) fn to_history_item(compaction: &Compaction, seal: &SummarySeal) -> Result<HistoryItem, ApiError> {
     // Compactions of the request were opened before, in `check`.
     let summary = seal.open(&compaction.encrypted_content).ok_or_else(ApiError::internal)?;
     let text = format!("{SUMMARY_PREFIX}\n\n<summary>\n{summary}\n</summary>");
@@ -61,7 +61,7 @@ pub(super) fn shown(compaction: &Compaction, seal: &SummarySeal) -> Result<Histo
 /// Refuses the request if a compaction that the model has to see cannot be opened.
 pub(super) fn check(past: &[Item], input: &[Item], seal: &SummarySeal) -> Result<(), ApiError> {
     let items: Vec<&Item> = past.iter().chain(input).collect();
-    for (i, item) in items.iter().enumerate().skip(first_that_counts(&items)) {
+    for (i, item) in items.iter().enumerate().skip(context_start(&items)) {
         let Item::Compaction(compaction) = item else { continue };
         if seal.open(&compaction.encrypted_content).is_none() {
             let param = match i.checked_sub(past.len()) {
@@ -88,14 +88,14 @@ fn not_opened(param: String, compaction: &Compaction) -> ApiError {
 
 /// The place of the first item that the model sees: the last compaction item that directly follows its trigger, which
 /// shows that it was made of all items before it.
-fn first_that_counts(items: &[&Item]) -> usize {
+fn context_start(items: &[&Item]) -> usize {
     let is_made_of_all = |pair: &[&Item]| matches!(pair, [Item::CompactionTrigger(_), Item::Compaction(_)]);
     items.windows(2).rposition(is_made_of_all).map_or(0, |place| place + 1)
 }
 
 /// Replaces the items before the last compaction by the retained messages.
 pub(super) fn apply(mut items: Vec<HistoryEntry>, window: Option<u64>) -> Vec<HistoryEntry> {
-    let begin = first_that_counts(&items.iter().map(|(item, _)| item).collect::<Vec<_>>());
+    let begin = context_start(&items.iter().map(|(item, _)| item).collect::<Vec<_>>());
     if begin == 0 {
         return items;
     }

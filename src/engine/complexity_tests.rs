@@ -248,7 +248,7 @@ proptest! {
             let thoughts = items(&json!({"model": "m", "input": list(n, thought)}));
             let mut conversation: Vec<HistoryItem> = thoughts.into_iter().map(HistoryItem::from).collect();
             for context in &mut conversation {
-                context.state = Some(ProviderState { place: StatePosition::Trails, ..ProviderState::default() });
+                context.state = Some(ProviderState { place: StatePosition::After, ..ProviderState::default() });
             }
             work(|| states::attach_states(&mut conversation))
         })?;

@@ -1,4 +1,4 @@
-//! The echo of the request in its response: serialised once, shared by every snapshot.
+//! The echo of the request in its response: serialized once, shared by every snapshot.
 
 use std::sync::Arc;
 

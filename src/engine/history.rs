@@ -12,7 +12,7 @@ use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{InputItem, Item, ItemStatus, ServerToolCall};
 use crate::protocol::request::CreateResponse;
 use crate::protocol::response::ResponseStatus;
-use crate::response::machine::OWN_SERVER;
+use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::turn::{HistoryItem, ProviderState};
 use crate::store::Owner;
 
@@ -187,19 +187,19 @@ fn output_of(item: &Item) -> Option<&str> {
 }
 
 /// An item of this run as the next inference sees it, with the provider's state.
-pub(super) fn of_this_run(item: &Item, state: Option<ProviderState>) -> Option<HistoryItem> {
+pub(super) fn from_run_output(item: &Item, state: Option<ProviderState>) -> Option<HistoryItem> {
     match item {
         // Such an item has only encrypted content, which is for clients.
         Item::Reasoning(item) if state.is_none() && item.content.is_empty() && item.summary.is_empty() => {
             None
         }
         Item::Reasoning(_) => Some(HistoryItem { state, ..HistoryItem::from(item.clone()) }),
-        _ => shown(item.clone()).map(|context| HistoryItem { state, ..context }),
+        _ => into_history_item(item.clone()).map(|context| HistoryItem { state, ..context }),
     }
 }
 
 /// An item other than reasoning as the model sees it.
-pub(super) fn shown(item: Item) -> Option<HistoryItem> {
+pub(super) fn into_history_item(item: Item) -> Option<HistoryItem> {
     match item {
         // Declarations, triggers and messages to the user are no part of the conversation. A trigger is followed by
         // its compaction.
@@ -220,7 +220,7 @@ pub(super) fn shown(item: Item) -> Option<HistoryItem> {
 fn as_mcp_call(call: ServerToolCall) -> McpCall {
     McpCall {
         id: call.id,
-        server_label: call.server_label.unwrap_or_else(|| OWN_SERVER.to_owned()),
+        server_label: call.server_label.unwrap_or_else(|| BUILTIN_SERVER_LABEL.to_owned()),
         name: call.name,
         arguments: call.arguments,
         output: call.output,

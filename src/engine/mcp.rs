@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
-use super::own_tools::{self, Wanted};
+use super::own_tools::{self, RequestedOwnTools};
 use super::profile::AgentProfile;
 use super::{EngineParts, RunContext};
 use crate::protocol::error::ApiError;
@@ -13,8 +13,7 @@ use crate::protocol::item::Item;
 use crate::protocol::item::hosted::{McpListTools, McpListedTool};
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::CreateResponse;
-use crate::protocol::tool::{McpTool, NamespaceTool, Tool};
-use crate::response::machine::OWN_SERVER;
+use crate::protocol::tool::{BUILTIN_SERVER_LABEL, McpTool, NamespaceTool, Tool};
 use crate::tools::mcp::{
     BindError, CallDecision, Freshness, McpCaller, OnBehalfOf, RequestRules, ResolvedServer, ServedTool,
     ServerHandle, ServerToolSet, is_same_listing,
@@ -40,7 +39,7 @@ struct AccessScope {
 
 /// A server with its tools.
 pub(super) struct ListedServer {
-    asked: RequestedServer,
+    requested: RequestedServer,
     tools: Result<Arc<ServerToolSet>, String>,
     /// Places of the tools that are offered, and whether calls of them need approval.
     offered: Vec<(usize, CallDecision)>,
@@ -69,29 +68,30 @@ pub(super) async fn bind<'a>(
         tenant: Arc::clone(&caller.owner.tenant),
         agent: agent.map(|agent| agent.name.into()),
     };
-    let wanting = wanting(caller, request);
-    let wanted = Wanted::from_request(parts, request, input, agent);
-    let (wishes, mut all) = (find(parts, request, input, wanting, agent)?, wanted.servers(parts, wanting));
+    let mcp_caller = mcp_caller(caller, request);
+    let own_tools = RequestedOwnTools::from_request(parts, request, input, agent);
+    let (requested, mut all) =
+        (requested_servers(parts, request, input, mcp_caller, agent)?, own_tools.servers(parts, mcp_caller));
     let of_own = all.len();
-    let mut rest = Vec::with_capacity(wishes.len());
-    for UnboundServer { found, rules, path } in wishes {
+    let mut rest = Vec::with_capacity(requested.len());
+    for UnboundServer { found, rules, path } in requested {
         all.push(found);
         rest.push((rules, path));
     }
-    let mut bound = parts.mcp.bind(all, wanting).await?;
-    let asked = bound.split_off(of_own).into_iter().zip(rest);
-    let asked = asked.map(|(binding, (rules, path))| {
+    let mut bound = parts.mcp.bind(all, mcp_caller).await?;
+    let bound_servers = bound.split_off(of_own).into_iter().zip(rest);
+    let requested = bound_servers.map(|(binding, (rules, path))| {
         let audience = audience.clone();
         RequestedServer { binding, audience, rules, path }
     });
-    Ok((asked.collect(), own_tools::Bound { wanted, servers: bound }))
+    Ok((requested.collect(), own_tools::Bound { requested: own_tools, servers: bound }))
 }
 
-fn find(
+fn requested_servers(
     parts: &EngineParts,
     request: &CreateResponse,
     input: &[Item],
-    wanting: McpCaller<'_>,
+    mcp_caller: McpCaller<'_>,
     agent: Option<AgentProfile<'_>>,
 ) -> Result<Vec<UnboundServer>, ApiError> {
     let own = request.tools.iter().enumerate().map(|(i, tool)| (tool, format!("tools[{i}]")));
@@ -104,27 +104,27 @@ fn find(
     });
     let tools: Vec<(&Tool, String)> = own.chain(more).collect();
     check_count(parts, &tools)?;
-    let mut asked: Vec<UnboundServer> = Vec::new();
+    let mut requested: Vec<UnboundServer> = Vec::new();
     let mut spaces = HashSet::new();
     for (tool, path) in tools {
         match tool {
             Tool::Mcp(mcp) if !is_own(mcp) => {
-                check(mcp, &path, &asked)?;
-                let found = parts.mcp.find(mcp, wanting).map_err(|error| refused(error, &path))?;
-                asked.push(UnboundServer { found, rules: RequestRules::new(mcp), path });
+                check(mcp, &path, &requested)?;
+                let found = parts.mcp.find(mcp, mcp_caller).map_err(|error| bind_error(error, &path))?;
+                requested.push(UnboundServer { found, rules: RequestRules::new(mcp), path });
             }
             Tool::Namespace(NamespaceTool { name, .. }) => _ = spaces.insert(name.as_str()),
             _ => {}
         }
     }
     for label in agent.iter().flat_map(|agent| &agent.settings.mcp_servers) {
-        if asked.iter().any(|asked| **asked.found.label() == **label) {
+        if requested.iter().any(|known| **known.found.label() == **label) {
             continue;
         }
-        match parts.mcp.find_label(label, None, wanting) {
+        match parts.mcp.find_label(label, None, mcp_caller) {
             Ok(found) => {
-                asked.push(UnboundServer { found, rules: RequestRules::default(), path: "agent".into() });
-                if asked.len() > parts.mcp.max_servers() {
+                requested.push(UnboundServer { found, rules: RequestRules::default(), path: "agent".into() });
+                if requested.len() > parts.mcp.max_servers() {
                     return Err(too_many_servers(parts, "agent"));
                 }
             }
@@ -133,13 +133,13 @@ fn find(
             }
         }
     }
-    match asked.iter().find(|asked| spaces.contains(&**asked.found.label())) {
+    match requested.iter().find(|server| spaces.contains(&**server.found.label())) {
         Some(UnboundServer { found, path, .. }) => Err(ApiError::invalid(
             "invalid_value",
             format!("{path}.server_label"),
             format!("There is a namespace of functions named '{}', too.", found.label()),
         )),
-        None => Ok(asked),
+        None => Ok(requested),
     }
 }
 
@@ -161,7 +161,7 @@ fn too_many_servers(parts: &EngineParts, param: &str) -> ApiError {
 }
 
 /// The caller, as MCP servers are told of it.
-pub(super) fn wanting<'a>(caller: &'a RunContext, request: &'a CreateResponse) -> McpCaller<'a> {
+pub(super) fn mcp_caller<'a>(caller: &'a RunContext, request: &'a CreateResponse) -> McpCaller<'a> {
     let note = |key: &str| {
         let found = request.metadata.0.iter().find(|(name, _)| name == key);
         found.map(|(_, value)| value.as_str())
@@ -182,32 +182,32 @@ pub(super) fn wanting<'a>(caller: &'a RunContext, request: &'a CreateResponse) -
 
 /// Lists the tools of all servers concurrently. One whose list fails has no tools; the others are not affected.
 pub(super) async fn list(
-    asked: Vec<RequestedServer>,
+    requested: Vec<RequestedServer>,
     past: &[Item],
     input: &[Item],
 ) -> Result<Vec<ListedServer>, ApiError> {
-    let listed = join_all(asked.into_iter().map(|asked| list_one(asked, past, input))).await;
+    let listed = join_all(requested.into_iter().map(|requested| list_one(requested, past, input))).await;
     for server in &listed {
-        if let (true, Err(problem)) = (server.asked.binding.is_required(), &server.tools) {
+        if let (true, Err(problem)) = (server.requested.binding.is_required(), &server.tools) {
             return Err(ApiError::new(
                 424,
                 "external_connector_error",
                 "mcp_server_unavailable",
                 format!("The tools of the MCP server '{}' cannot be listed: {problem}", server.label()),
             )
-            .with_param(server.asked.path.clone()));
+            .with_param(server.requested.path.clone()));
         }
     }
     Ok(listed)
 }
 
-async fn list_one(asked: RequestedServer, past: &[Item], input: &[Item]) -> ListedServer {
-    let label = Arc::clone(asked.binding.label());
+async fn list_one(requested: RequestedServer, past: &[Item], input: &[Item]) -> ListedServer {
+    let label = Arc::clone(requested.binding.label());
     let is_of = |list: &&McpListTools| *list.server_label == *label && list.error.is_none();
     // An approved call is compared with the tool's definition as it is now.
     let awaited = super::approvals::has_approved_call(&label, past, input);
     let freshness = if awaited { Freshness::Fresh } else { Freshness::Cached };
-    let tools = match asked.binding.tools(freshness).await {
+    let tools = match requested.binding.tools(freshness).await {
         Ok(tools) => Ok(tools),
         Err(error) => {
             error.log(&label, "the tools of an MCP server cannot be listed");
@@ -215,14 +215,14 @@ async fn list_one(asked: RequestedServer, past: &[Item], input: &[Item]) -> List
             // lists are, as a client could replay anything.
             let stored = past.iter().rev().filter_map(list_of).find(is_of);
             let earlier =
-                stored.filter(|_| !awaited).and_then(|list| asked.binding.tools_from_item(&list.tools));
+                stored.filter(|_| !awaited).and_then(|list| requested.binding.tools_from_item(&list.tools));
             earlier.ok_or_else(|| error.to_string())
         }
     };
-    let mut listed = ListedServer { offered: asked.pick(&tools), asked, tools, is_new: true };
+    let mut listed = ListedServer { offered: requested.pick(&tools), requested, tools, is_new: true };
     let latest = input.iter().rev().chain(past.iter().rev()).filter_map(list_of).find(is_of);
     if let (Some(latest), Ok(_)) = (latest, &listed.tools) {
-        listed.is_new = !is_same_listing(listed.shown_tools(), &latest.tools);
+        listed.is_new = !is_same_listing(listed.offered_listings(), &latest.tools);
     }
     listed
 }
@@ -256,7 +256,7 @@ fn list_of(item: &Item) -> Option<&McpListTools> {
 
 impl ListedServer {
     pub(super) fn label(&self) -> &Arc<str> {
-        self.asked.binding.label()
+        self.requested.binding.label()
     }
 
     /// The tools that are offered, and whether calls of them need approval.
@@ -271,34 +271,34 @@ impl ListedServer {
     }
 
     /// The tools as clients see them, or why they could not be listed.
-    pub(super) fn shown(&self) -> Result<Vec<McpListedTool>, String> {
+    pub(super) fn listed_tools(&self) -> Result<Vec<McpListedTool>, String> {
         match &self.tools {
-            Ok(_) => Ok(self.shown_tools().cloned().collect()),
+            Ok(_) => Ok(self.offered_listings().cloned().collect()),
             Err(problem) => Err(problem.clone()),
         }
     }
 
-    fn shown_tools(&self) -> impl Iterator<Item = &McpListedTool> {
+    fn offered_listings(&self) -> impl Iterator<Item = &McpListedTool> {
         self.offered().map(|(tool, _)| &*tool.listed)
     }
 
     /// Whether the server has said that its tools have changed.
     pub(super) fn has_changed(&self) -> bool {
-        self.tools.as_ref().is_ok_and(|set| self.asked.binding.has_changed_since(set))
+        self.tools.as_ref().is_ok_and(|set| self.requested.binding.has_changed_since(set))
     }
 
     /// Lists the tools again; if that fails, the known ones stay. Returns whether what clients see has changed.
     pub(super) async fn refresh(&mut self) -> bool {
-        let before: Vec<McpListedTool> = self.shown_tools().cloned().collect();
-        match self.asked.binding.tools(Freshness::Cached).await {
+        let before: Vec<McpListedTool> = self.offered_listings().cloned().collect();
+        match self.requested.binding.tools(Freshness::Cached).await {
             Ok(tools) => {
                 self.tools = Ok(tools);
-                self.offered = self.asked.pick(&self.tools);
+                self.offered = self.requested.pick(&self.tools);
             }
             Err(error) => error
                 .log(self.label(), "listing changed tools of an MCP server failed; keeping the earlier list"),
         }
-        !is_same_listing(self.shown_tools(), &before)
+        !is_same_listing(self.offered_listings(), &before)
     }
 
     /// What an approval of this tool covers, if it is offered: its definition with the credentials of its server. A
@@ -308,21 +308,21 @@ impl ListedServer {
         let place = set.place(name)?;
         // `offered` is in the order of places.
         self.offered.binary_search_by_key(&place, |(place, _)| *place).ok()?;
-        Some(self.asked.binding.approval_subject(set.tools.get(place)?))
+        Some(self.requested.binding.approval_subject(set.tools.get(place)?))
     }
 }
 
 /// Whether the tool names the gateway's built-in server.
 pub(super) fn is_own(tool: &McpTool) -> bool {
-    tool.is_configured() && tool.server_label == OWN_SERVER
+    tool.is_configured() && tool.server_label == BUILTIN_SERVER_LABEL
 }
 
 fn check(tool: &McpTool, path: &str, earlier: &[UnboundServer]) -> Result<(), ApiError> {
     let invalid =
         |message: String| Err(ApiError::invalid("invalid_value", format!("{path}.server_label"), message));
     let label = &tool.server_label;
-    if label == OWN_SERVER {
-        return invalid(format!("The server label '{OWN_SERVER}' is the gateway's own."));
+    if label == BUILTIN_SERVER_LABEL {
+        return invalid(format!("The server label '{BUILTIN_SERVER_LABEL}' is the gateway's own."));
     }
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if label.len() > 64 || !label.bytes().all(is_plain) {
@@ -357,7 +357,7 @@ fn check(tool: &McpTool, path: &str, earlier: &[UnboundServer]) -> Result<(), Ap
     }
 }
 
-fn refused(error: BindError, path: &str) -> ApiError {
+fn bind_error(error: BindError, path: &str) -> ApiError {
     let invalid =
         |field: &str, message: String| ApiError::invalid("invalid_value", format!("{path}.{field}"), message);
     match error {

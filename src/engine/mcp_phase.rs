@@ -11,11 +11,11 @@ use crate::tools::ToolErrorCode;
 impl Run {
     /// Emits the tool lists of servers that are new to the conversation.
     pub(super) fn emit_list_tools(&mut self) -> Result<(), RunError> {
-        if !self.prepared.shows_lists {
+        if !self.prepared.emits_tool_lists {
             return Ok(());
         }
         for server in self.prepared.servers.iter().filter(|server| server.is_new) {
-            self.machine.emit_list_tools(server.label(), server.shown(), self.sink.events())?;
+            self.machine.emit_list_tools(server.label(), server.listed_tools(), self.sink.events())?;
         }
         Ok(())
     }
@@ -27,8 +27,8 @@ impl Run {
         }
         let mut servers = std::mem::take(&mut self.prepared.servers);
         for server in servers.iter_mut().filter(|server| server.has_changed()) {
-            if self.until_cancelled(server.refresh()).await? && self.prepared.shows_lists {
-                self.machine.emit_list_tools(server.label(), server.shown(), self.sink.events())?;
+            if self.until_cancelled(server.refresh()).await? && self.prepared.emits_tool_lists {
+                self.machine.emit_list_tools(server.label(), server.listed_tools(), self.sink.events())?;
             }
         }
         self.prepared.servers = servers;
@@ -37,7 +37,7 @@ impl Run {
         self.call_filter.replace_tools(offer.choice.allowed.clone(), offer.tools.clone());
         // The places of the tools have changed, too.
         if self.prepared.model_request.tool_choice != CallChoice::None {
-            self.prepared.model_request.tool_choice = offer.choice.later();
+            self.prepared.model_request.tool_choice = offer.choice.later_turn_choice();
         }
         Ok(())
     }

@@ -19,8 +19,9 @@ use crate::config::settings::UnservedTools;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
-use crate::protocol::tool::{McpAllowedTools, McpTool, McpToolFilter, NamespaceTool, Tool};
-use crate::response::machine::OWN_SERVER;
+use crate::protocol::tool::{
+    BUILTIN_SERVER_LABEL, McpAllowedTools, McpTool, McpToolFilter, NamespaceTool, Tool,
+};
 use crate::response::turn::{CallKind, ModelTool, Presentation, ToolInput, ToolName};
 use crate::tools::mcp::{CallDecision, CallerCatalog};
 use crate::tools::{PolicySubject, RegisteredTool, ToolRegistry, wire_name};
@@ -48,7 +49,7 @@ pub enum OnUnservedTool {
 }
 
 impl OnUnservedTool {
-    /// The configured behaviour; `client` is that for a client that was recognised.
+    /// The configured behaviour; `client` is that for a client that was recognized.
     pub fn from_setting(setting: UnservedTools, client: Option<Self>) -> Self {
         match setting {
             UnservedTools::Auto => client.unwrap_or(Self::Refuse),
@@ -192,11 +193,13 @@ impl OfferBuilder<'_> {
         match tool {
             Tool::Function(function) => self.push(from_function(function, None), path),
             Tool::Custom(custom) => self.push(from_custom(custom, None), path),
-            Tool::Namespace(NamespaceTool { name, .. }) if name == OWN_SERVER => Err(ApiError::invalid(
-                "invalid_value",
-                format!("{path}.name"),
-                format!("The namespace '{OWN_SERVER}' is the gateway's own."),
-            )),
+            Tool::Namespace(NamespaceTool { name, .. }) if name == BUILTIN_SERVER_LABEL => {
+                Err(ApiError::invalid(
+                    "invalid_value",
+                    format!("{path}.name"),
+                    format!("The namespace '{BUILTIN_SERVER_LABEL}' is the gateway's own."),
+                ))
+            }
             Tool::Namespace(NamespaceTool { name, tools, .. }) => {
                 for (i, tool) in tools.iter().enumerate() {
                     let inner = format!("{path}.tools[{i}]");
@@ -223,7 +226,7 @@ impl OfferBuilder<'_> {
                 }
                 None => Err(self.server.no_such_tool(&format!("{path}.type"), named.name())),
             },
-            Tool::Mcp(mcp) if mcp.is_configured() && mcp.server_label == OWN_SERVER => {
+            Tool::Mcp(mcp) if mcp.is_configured() && mcp.server_label == BUILTIN_SERVER_LABEL => {
                 self.add_builtin_server(mcp, path)
             }
             // Added last, when all other names are known.
@@ -401,7 +404,7 @@ impl OfferBuilder<'_> {
         for place in 0..until {
             let Some(tool) = self.tools.get(place).cloned() else { return };
             if matches!(tool.kind, CallKind::Server(_)) && plain.wants(&tool.wire_name) {
-                let labelled = self.with_label(&tool, OWN_SERVER, plain);
+                let labelled = self.with_label(&tool, BUILTIN_SERVER_LABEL, plain);
                 self.tools.splice(place..=place, [labelled]);
             }
         }
@@ -418,7 +421,8 @@ impl OfferBuilder<'_> {
     fn own_wire_name(&mut self, name: &str) -> Option<ToolName> {
         let catalog = &self.server.catalog.catalog;
         let is_client = self.names.is_client(name);
-        is_client.then(|| self.names.qualify(OWN_SERVER, name, |wanted| catalog.get(wanted).is_none()))?
+        is_client
+            .then(|| self.names.qualify(BUILTIN_SERVER_LABEL, name, |wanted| catalog.get(wanted).is_none()))?
     }
 
     fn push(&mut self, tool: ModelTool, path: &str) -> Result<(), ApiError> {

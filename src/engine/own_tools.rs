@@ -11,18 +11,18 @@ use crate::tools::mcp::{CallerCatalog, McpCaller, ResolvedServer, ServerHandle};
 
 /// The names of the own tools that a request asks for.
 #[derive(Default)]
-pub(super) struct Wanted<'a> {
+pub(super) struct RequestedOwnTools<'a> {
     all: bool,
     names: HashSet<&'a str>,
 }
 
 /// These names, and handles of the MCP servers that run some of them.
 pub(super) struct Bound<'a> {
-    pub wanted: Wanted<'a>,
+    pub requested: RequestedOwnTools<'a>,
     pub servers: Vec<ServerHandle>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> RequestedOwnTools<'a> {
     /// Those of the request, its input and its agent profile; empty if no MCP server runs any of the gateway's own
     /// tools.
     pub(super) fn from_request(
@@ -31,23 +31,23 @@ impl<'a> Wanted<'a> {
         input: &'a [Item],
         agent: Option<AgentProfile<'a>>,
     ) -> Self {
-        let mut wanted = Self::default();
+        let mut requested = Self::default();
         if !parts.mcp.has_routes() {
-            return wanted;
+            return requested;
         }
         let more = input.iter().filter_map(|item| match item {
             Item::AdditionalTools(more) => Some(&more.tools),
             _ => None,
         });
-        request.tools.iter().chain(more.flatten()).for_each(|tool| wanted.add(tool));
+        request.tools.iter().chain(more.flatten()).for_each(|tool| requested.add(tool));
         let of_agent = agent.map(|agent| &agent.settings.tools);
-        wanted.names.extend(of_agent.into_iter().flatten().map(String::as_str));
-        wanted
+        requested.names.extend(of_agent.into_iter().flatten().map(String::as_str));
+        requested
     }
 
     /// The MCP servers that run these tools.
-    pub(super) fn servers(&self, parts: &EngineParts, wanting: McpCaller<'_>) -> Vec<ResolvedServer> {
-        parts.mcp.route_servers(wanting, |name| self.contains(name))
+    pub(super) fn servers(&self, parts: &EngineParts, mcp_caller: McpCaller<'_>) -> Vec<ResolvedServer> {
+        parts.mcp.route_servers(mcp_caller, |name| self.contains(name))
     }
 
     fn contains(&self, name: &str) -> bool {
@@ -75,11 +75,11 @@ impl Bound<'_> {
     pub(super) async fn catalog(
         self,
         parts: &EngineParts,
-        wanting: McpCaller<'_>,
+        mcp_caller: McpCaller<'_>,
         agent: Option<AgentProfile<'_>>,
     ) -> CallerCatalog {
-        let Self { wanted, servers } = self;
+        let Self { requested, servers } = self;
         let agent = agent.map(|agent| agent.name);
-        parts.mcp.catalog(&parts.toolbox, servers, wanting, agent, |name| wanted.contains(name)).await
+        parts.mcp.catalog(&parts.toolbox, servers, mcp_caller, agent, |name| requested.contains(name)).await
     }
 }

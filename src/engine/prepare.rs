@@ -73,7 +73,7 @@ pub(super) struct PreparedRun {
     /// Whether the progress of running tools is streamed to the client.
     pub reports_progress: bool,
     /// Whether `mcp_list_tools` items are shown.
-    pub shows_lists: bool,
+    pub emits_tool_lists: bool,
     pub limits: EffectiveLimits,
     /// The name of the agent profile.
     pub agent: Option<Arc<str>>,
@@ -122,7 +122,7 @@ pub(super) async fn prepare(
     let PriorConversation { items: past, states: stored_states, root } = past;
     let summaries = parts.seal.summaries_of(&caller.owner.tenant);
     compaction::check(&past, &input, &summaries)?;
-    let compacts = compaction::is_asked(&input);
+    let compacts = compaction::is_requested(&input);
     history::drop_repeated_calls(&past, &mut input);
     history::check_pairs(&past, &input)?;
     let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
@@ -132,7 +132,7 @@ pub(super) async fn prepare(
     let ids = IdGenerator::new();
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
-    let items = states::remembered(past, &stored_states).chain(found.seen(&input)).collect();
+    let items = states::with_stored_state(past, &stored_states).chain(found.model_input(&input)).collect();
     let items = compaction::apply(approvals::project_for_model(items), window);
     let retained = if compacts { compaction::retained(&items, window) } else { Vec::new() };
     let conversation = states::conversation(items, &seal, &summaries)?;
@@ -146,7 +146,7 @@ pub(super) async fn prepare(
         presentation,
         unserved: caller.unserved_tools,
         reports_progress: reports_progress(&request),
-        shows_lists: shows_lists(caller.dialect, visibility),
+        emits_tool_lists: emits_tool_lists(caller.dialect, visibility),
         conversation: conversation_key(&request, root, &ids.response()),
         catalog,
         tool_request: (!servers.is_empty()).then(|| Box::new(tool_scope::tool_request(&request))),
@@ -211,7 +211,7 @@ async fn resolve_tools(
     let (requested_servers, own_tools) =
         mcp::bind(parts, tool_source, more_tools, caller, tool_agent).await?;
     let servers = mcp::list(requested_servers, past, input).await?;
-    let catalog = own_tools.catalog(parts, mcp::wanting(caller, tool_source), tool_agent).await;
+    let catalog = own_tools.catalog(parts, mcp::mcp_caller(caller, tool_source), tool_agent).await;
     let visibility = visibility(parts, request);
     let scope = ToolScope {
         tenant: &caller.owner.tenant,
@@ -259,7 +259,7 @@ impl PreparedRun {
         if self.model_request.conversation.is_empty() {
             return Err(ApiError::invalid("invalid_value", "input", "There is no conversation to compact."));
         }
-        self.model_request.conversation.push(compaction::question());
+        self.model_request.conversation.push(compaction::summary_prompt());
         self.model_request.format = TextFormat::Text;
         self.structured = OutputValidator::unconstrained();
         self.options.summary = Some(summaries);
@@ -366,7 +366,7 @@ fn reports_progress(request: &CreateResponse) -> bool {
 }
 
 /// The dialect of the specification and hidden tools have no `mcp_list_tools` items.
-fn shows_lists(dialect: Dialect, visibility: ToolVisibility) -> bool {
+fn emits_tool_lists(dialect: Dialect, visibility: ToolVisibility) -> bool {
     dialect == Dialect::OpenAi && visibility != ToolVisibility::Hidden
 }
 
@@ -445,7 +445,7 @@ fn model_request(
         instructions: request.instructions.or(instructions),
         conversation,
         tools: Arc::clone(&offer.tools),
-        tool_choice: offer.choice.first(offer.tools.len()),
+        tool_choice: offer.choice.first_turn_choice(offer.tools.len()),
         result_format: ResultFormat::Text,
         parallel_tool_calls: request.parallel_tool_calls,
         max_output_tokens: request.max_output_tokens,

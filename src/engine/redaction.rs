@@ -5,7 +5,7 @@ use crate::provider::{ProviderError, ProviderErrorKind};
 
 /// A quote of at least this many letters and digits is not a coincidence.
 const MIN_QUOTE_LETTERS: usize = 20;
-/// A code word, such as a product's name, is recognised alone from this length.
+/// A code word, such as a product's name, is recognized alone from this length.
 const MIN_CODE_WORD_LETTERS: usize = 5;
 
 /// A text that clients must not see.
@@ -34,7 +34,7 @@ impl Redaction {
     }
 }
 
-/// What a text is recognised by.
+/// What a text is recognized by.
 struct Secret {
     /// Its letters and digits only: providers quote with other spaces, escapes and line ends.
     letters: String,
@@ -46,13 +46,13 @@ impl Secret {
     fn new(text: &str) -> Self {
         let words = text.split(|c: char| !c.is_alphanumeric());
         Self {
-            letters: letters_of(text),
-            code_words: words.filter(|word| is_code_word(word)).map(letters_of).collect(),
+            letters: normalized_letters(text),
+            code_words: words.filter(|word| is_code_word(word)).map(normalized_letters).collect(),
         }
     }
 
     fn is_quoted_in(&self, words: &str) -> bool {
-        let words = letters_of(words);
+        let words = normalized_letters(words);
         if self.letters.is_empty() {
             return false;
         }
@@ -67,7 +67,7 @@ impl Secret {
     }
 }
 
-fn letters_of(text: &str) -> String {
+fn normalized_letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 

@@ -63,13 +63,13 @@ impl Run {
     fn ask_for_call(&mut self, turn: &Turn, denied: Vec<RejectedCall>) -> Result<(), RunError> {
         tracing::debug!("the model did not make the call that tool_choice requires; asking once more");
         self.asked_for_call = true;
-        let is_told = !denied.is_empty();
+        let is_reported = !denied.is_empty();
         let output = self.machine.close_turn(self.sink.events())?;
         self.check_size()?;
         self.finish_turn(turn, output, denied)?;
         let offer = &self.prepared.offer;
-        let choice = offer.choice.again(offer.tools.len());
-        if !is_told {
+        let choice = offer.choice.retry_choice(offer.tools.len());
+        if !is_reported {
             let named = match &choice {
                 CallChoice::One(place) => offer.tools.get(*place),
                 _ => None,

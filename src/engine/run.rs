@@ -308,7 +308,7 @@ impl Run {
         for place in first..items {
             let Ok(place) = u32::try_from(place) else { break };
             let item = self.machine.visible(place);
-            conversation.extend(item.and_then(|item| history::of_this_run(item, states.remove(&place))));
+            conversation.extend(item.and_then(|item| history::from_run_output(item, states.remove(&place))));
         }
         for call in denied {
             conversation.extend(call.into_history(&mut self.prepared.ids));
@@ -328,7 +328,7 @@ impl Run {
             return;
         }
         // The required call was made; requiring it again would never end.
-        ask.tool_choice = self.prepared.offer.choice.later();
+        ask.tool_choice = self.prepared.offer.choice.later_turn_choice();
     }
 
     /// `max_output_tokens` is for the whole response: a turn's tokens are subtracted from those of the next.

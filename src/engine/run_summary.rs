@@ -22,15 +22,15 @@ impl RunSummary {
     pub(super) fn response(self, prepared: &PreparedRun, response: &Response) {
         let failed = response.error.as_ref().and_then(|error| error.code.clone());
         let incomplete = || response.incomplete_details.as_ref().map(|why| why.reason.clone().into());
-        self.tell(prepared, response.usage, failed.or_else(incomplete));
+        self.record(prepared, response.usage, failed.or_else(incomplete));
     }
 
     /// The run ended with an error instead of a response.
     pub(super) fn refusal(self, prepared: &PreparedRun, code: Option<Cow<'static, str>>) {
-        self.tell(prepared, None, code);
+        self.record(prepared, None, code);
     }
 
-    fn tell(self, prepared: &PreparedRun, usage: Option<Usage>, code: Option<Cow<'static, str>>) {
+    fn record(self, prepared: &PreparedRun, usage: Option<Usage>, code: Option<Cow<'static, str>>) {
         let Some(log) = self.log else { return };
         let asked = ModelTarget::new(prepared.provider.name(), &prepared.model_request.model);
         let figures = RunStats {

@@ -28,27 +28,27 @@ pub(crate) struct EngineSampler {
     settings: SamplingSettings,
     /// Requests of each server in the current window, with its beginning. Bounded by the number of configured
     /// servers.
-    asked: Mutex<HashMap<Arc<str>, (Instant, u32)>>,
+    windows: Mutex<HashMap<Arc<str>, (Instant, u32)>>,
 }
 
 impl EngineSampler {
     /// `None` if servers may not use the model.
     pub(crate) fn new(settings: &SamplingSettings) -> Option<Arc<Self>> {
         settings.enabled.then(|| {
-            Arc::new(Self { engine: Mutex::default(), settings: settings.clone(), asked: Mutex::default() })
+            Arc::new(Self { engine: Mutex::default(), settings: settings.clone(), windows: Mutex::default() })
         })
     }
 
     /// Uses this engine from now on.
-    pub(crate) fn ask(&self, engine: &Arc<Engine>) {
+    pub(crate) fn set_engine(&self, engine: &Arc<Engine>) {
         *self.engine.lock() = Arc::downgrade(engine);
     }
 
     /// Takes one request from a server's rate limit.
-    fn spend(&self, server: &Arc<str>) -> Result<(), String> {
-        let mut asked = self.asked.lock();
-        asked.retain(|_, (since, _)| since.elapsed() < RATE_WINDOW);
-        let (_, times) = asked.entry(Arc::clone(server)).or_insert_with(|| (Instant::now(), 0));
+    fn take_permit(&self, server: &Arc<str>) -> Result<(), String> {
+        let mut windows = self.windows.lock();
+        windows.retain(|_, (since, _)| since.elapsed() < RATE_WINDOW);
+        let (_, times) = windows.entry(Arc::clone(server)).or_insert_with(|| (Instant::now(), 0));
         if *times >= self.settings.max_requests {
             return Err("the rate limit of sampling requests per minute is reached".to_owned());
         }
@@ -81,7 +81,7 @@ impl Sampler for EngineSampler {
         let Some(engine) = engine else {
             return Err("the gateway is shutting down".to_owned());
         };
-        self.spend(&request.server)?;
+        self.take_permit(&request.server)?;
         let body = self.body(&request)?.to_string();
         let asked = CreateResponse::parse(body.as_bytes()).map_err(|error| error.body.message)?;
         let caller = RunContext {

@@ -21,7 +21,7 @@ use crate::tools::canonical_json;
 pub(super) type HistoryEntry = (Item, Option<Arc<str>>);
 
 /// Items with the state that is stored beside them, by place.
-pub(super) fn remembered(
+pub(super) fn with_stored_state(
     items: Vec<Item>,
     kept: &HashMap<usize, Arc<str>>,
 ) -> impl Iterator<Item = HistoryEntry> + '_ {
@@ -39,7 +39,7 @@ pub(super) struct StoredInput {
 
 impl StoredInput {
     /// The input as the model sees it.
-    pub(super) fn seen<'a>(&'a self, input: &'a [Item]) -> impl Iterator<Item = HistoryEntry> + 'a {
+    pub(super) fn model_input<'a>(&'a self, input: &'a [Item]) -> impl Iterator<Item = HistoryEntry> + 'a {
         input.iter().enumerate().map(|(place, item)| {
             let found = self.results.get(&place).cloned().map(Item::McpCall);
             (found.unwrap_or_else(|| item.clone()), self.states.get(&place).cloned())
@@ -69,14 +69,14 @@ pub(super) async fn find(
             _ => None,
         }));
     }
-    let carried = carried(input);
+    let carried = client_carried_positions(input);
     let replayed = input.iter().enumerate().filter(|(place, _)| !carried.contains(place));
     let (places, keys): (Vec<usize>, Vec<StateKey>) =
         replayed.filter_map(|(place, item)| Some((place, replayed_key(owner, item)?))).unzip();
     if keys.is_empty() {
         return Ok(found);
     }
-    let states = budget.read(|limit| parts.store.states(owner, &keys, limit)).await?;
+    let states = budget.read(|limit| parts.store.provider_states(owner, &keys, limit)).await?;
     for (place, kept) in places.into_iter().zip(states) {
         let Some(item) = input.get(place) else { continue };
         let same: Vec<ItemWithState> = kept.into_iter().filter(|kept| is_same(&kept.item, item)).collect();
@@ -89,7 +89,7 @@ pub(super) async fn find(
 
 /// Places of the items of those answers whose state the client carries itself, which takes precedence over the
 /// store's.
-fn carried(input: &[Item]) -> HashSet<usize> {
+fn client_carried_positions(input: &[Item]) -> HashSet<usize> {
     let begins = |item: &Item| match item {
         Item::Message(message) => message.role != Role::Assistant,
         Item::FunctionCallOutput(_) | Item::CustomToolCallOutput(_) | Item::McpApprovalResponse(_) => true,
@@ -150,10 +150,11 @@ pub(super) fn conversation(
     for (item, blob) in items {
         match item {
             Item::Reasoning(item) => add_reasoning(&mut contexts, &mut hosted, item, seal),
-            Item::Compaction(item) => contexts.push(compaction::shown(&item, summaries)?),
+            Item::Compaction(item) => contexts.push(compaction::to_history_item(&item, summaries)?),
             item => {
                 let state = blob.and_then(|blob| seal.open_state(&blob));
-                contexts.extend(history::shown(item).map(|context| HistoryItem { state, ..context }));
+                contexts
+                    .extend(history::into_history_item(item).map(|context| HistoryItem { state, ..context }));
             }
         }
     }
@@ -213,7 +214,7 @@ impl Hosted {
 /// Attaches state to its calls and to answers before it. State of a call that is missing or comes later stays where
 /// it is.
 pub(super) fn attach_states(contexts: &mut [HistoryItem]) {
-    move_back(contexts);
+    attach_trailing_state(contexts);
     let holds = |context: &HistoryItem| context.state.as_ref().is_some_and(|state| !state.calls.is_empty());
     if !contexts.iter().any(holds) {
         return;
@@ -251,11 +252,11 @@ fn nearest(places: &[usize], to: usize) -> Option<usize> {
 }
 
 /// Moves state that trails an answer to the item of the answer before it.
-fn move_back(contexts: &mut [HistoryItem]) {
+fn attach_trailing_state(contexts: &mut [HistoryItem]) {
     let mut answer = None;
     for place in 0..contexts.len() {
         let Some(context) = contexts.get_mut(place) else { return };
-        let trails = context.state.as_mut().filter(|state| state.place == StatePosition::Trails);
+        let trails = context.state.as_mut().filter(|state| state.place == StatePosition::After);
         if let (Some(state), Some(answer)) = (trails, answer) {
             let more = ProviderState { text: std::mem::take(&mut state.text), ..ProviderState::default() };
             let more = ProviderState { fields: std::mem::take(&mut state.fields), ..more };

@@ -136,9 +136,9 @@ impl OutputFormat {
             return Validity::NotJudged;
         }
         let text = match final_text(turn) {
-            Said::Text(text) => text,
-            Said::Refusal => return Validity::NotJudged,
-            Said::Nothing => return Validity::Invalid("the answer has no text".to_owned()),
+            FinalOutput::Text(text) => text,
+            FinalOutput::Refusal => return Validity::NotJudged,
+            FinalOutput::None => return Validity::Invalid("the answer has no text".to_owned()),
         };
         let value: Value = match serde_json::from_str(&text) {
             Ok(value) => value,
@@ -177,25 +177,25 @@ fn schema_violation(problem: &str) -> ApiError {
     )
 }
 
-enum Said {
+enum FinalOutput {
     Text(String),
     Refusal,
-    Nothing,
+    None,
 }
 
-fn final_text(turn: &[Item]) -> Said {
+fn final_text(turn: &[Item]) -> FinalOutput {
     let message = turn.iter().rev().find_map(|item| match item {
         Item::Message(message) if message.role == Role::Assistant => Some(message),
         _ => None,
     });
-    let Some(message) = message else { return Said::Nothing };
+    let Some(message) = message else { return FinalOutput::None };
     let mut text = String::new();
     for part in &message.content {
         match part {
             ContentPart::OutputText(part) => text.push_str(&part.text),
-            ContentPart::Refusal(_) => return Said::Refusal,
+            ContentPart::Refusal(_) => return FinalOutput::Refusal,
             _ => {}
         }
     }
-    Said::Text(text)
+    FinalOutput::Text(text)
 }

@@ -16,7 +16,8 @@ use crate::config::UserMessages;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::McpAuthChallenge;
-use crate::response::machine::{CallResult, OWN_SERVER, RemoteError, ResponseMachine, Search, ServerCall};
+use crate::protocol::tool::BUILTIN_SERVER_LABEL;
+use crate::response::machine::{CallResult, RemoteError, ResponseMachine, Search, ServerCall};
 use crate::response::turn::ToolCallRequest;
 use crate::store::{JournaledCall, TurnRecord};
 use crate::tools::{
@@ -68,7 +69,10 @@ impl ToolCallExecutor {
             cancel: engine.parts.in_flight.abort_token().child_token(),
             budget: Arc::new(prepared.limits.run.max_tool_calls.map(CallBudget::new).unwrap_or_default()),
             cache: if prepared.bypass_cache { CacheMode::Bypass } else { CacheMode::Allowed },
-            can_read_stored_results: prepared.offer.binding(Some(OWN_SERVER), "read_tool_output").is_some(),
+            can_read_stored_results: prepared
+                .offer
+                .binding(Some(BUILTIN_SERVER_LABEL), "read_tool_output")
+                .is_some(),
             journal: journal.clone().map(|journal| journal as _),
         };
         let tools = &parts.options.tools;
@@ -215,7 +219,7 @@ fn remote(error: RemoteFailure) -> RemoteError {
 
 fn journalled(made: &ServerCall) -> JournaledCall {
     JournaledCall {
-        server_label: made.call.namespace.clone().unwrap_or_else(|| OWN_SERVER.to_owned()),
+        server_label: made.call.namespace.clone().unwrap_or_else(|| BUILTIN_SERVER_LABEL.to_owned()),
         tool: made.call.name.clone(),
         arguments: made.call.arguments.clone(),
     }

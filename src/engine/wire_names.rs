@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::response::machine::OWN_SERVER;
+use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::turn::ToolName;
 use crate::tools::wire_name;
 
@@ -26,7 +26,7 @@ pub(super) struct WireNames {
 
 impl WireNames {
     pub(super) fn new() -> Self {
-        Self { holders: HashMap::new(), labels: HashSet::from([OWN_SERVER.to_owned()]) }
+        Self { holders: HashMap::new(), labels: HashSet::from([BUILTIN_SERVER_LABEL.to_owned()]) }
     }
 
     /// Reserves names that begin with this label for this server or namespace.
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(names.label_of("a__c"), Some("a"));
         assert_eq!(names.label_of("a__b__c"), Some("a__b"));
         assert_eq!(names.label_of("x___c"), Some("x_"));
-        assert_eq!(names.label_of("antwort__calculate"), Some(OWN_SERVER));
+        assert_eq!(names.label_of("antwort__calculate"), Some(BUILTIN_SERVER_LABEL));
         assert_eq!(names.label_of("b__c"), None);
         assert_eq!(names.label_of("a_c"), None);
     }

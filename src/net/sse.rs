@@ -71,7 +71,7 @@ impl Decoder {
     /// Says that the stream is over. What it left unfinished is given out as a last event: servers are
     /// known to omit the blank line, or even the line feed, behind a final `data: [DONE]`.
     pub fn end(&mut self) {
-        self.blocks.end();
+        self.blocks.finish_input();
     }
 
     /// The next whole event that has data; `None` when more bytes are needed.

@@ -136,7 +136,7 @@ pub(crate) trait FromJson: Sized {
     fn from_json(raw: &RawValue) -> Result<Self, ParseError>;
 }
 
-/// The fields by which the members of unions are recognised.
+/// The fields by which the members of unions are recognized.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Discriminator<'a> {
     /// `type`.
@@ -150,7 +150,7 @@ pub(crate) struct Discriminator<'a> {
     pub id: Option<Cow<'a, str>>,
 }
 
-/// Reads the fields by which the members of a union are recognised.
+/// Reads the fields by which the members of a union are recognized.
 pub(crate) fn peek_discriminator(raw: &RawValue) -> Result<Discriminator<'_>, ParseError> {
     if !raw.get().starts_with('{') {
         return Err(ParseError::wrong_type("", format!("expected an object, got {}.", json_type(raw))));

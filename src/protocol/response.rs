@@ -1,6 +1,6 @@
 //! The response object; every snapshot has every key.
 //!
-//! The echo of the request is serialised once per run ([`RequestEcho`]) and shared by all snapshots.
+//! The echo of the request is serialized once per run ([`RequestEcho`]) and shared by all snapshots.
 
 mod report;
 
@@ -169,7 +169,7 @@ impl Usage {
     }
 }
 
-/// The parts of a response that echo the request; the larger ones are serialised already.
+/// The parts of a response that echo the request; the larger ones are serialized already.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs, reason = "each field is the request field of the same name; see request.rs")]
 pub struct RequestEcho {
@@ -214,7 +214,7 @@ pub struct ResponseSnapshot {
 }
 
 impl ResponseSnapshot {
-    /// Serialises the response once.
+    /// Serializes the response once.
     pub fn new(response: Response) -> Self {
         let json = to_raw(&response);
         Self { response, json }
@@ -232,13 +232,13 @@ impl Serialize for ResponseSnapshot {
     }
 }
 
-/// Serialises a wire type to raw JSON.
+/// Serializes a wire type to raw JSON.
 ///
-/// Wire types serialise without fail: their keys are strings, and their floats were checked to be finite. Should
+/// Wire types serialize without fail: their keys are strings, and their floats were checked to be finite. Should
 /// one fail nevertheless, null is sent instead of a panic.
 pub fn to_raw<T: Serialize>(value: &T) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_else(|error| {
-        tracing::error!(%error, "serialising a wire type failed; sending null");
+        tracing::error!(%error, "serializing a wire type failed; sending null");
         RawValue::NULL.to_owned()
     })
 }

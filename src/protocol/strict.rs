@@ -160,9 +160,9 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Reader<V> {
 /// The integer that a number without a fraction equals, within 64 bits.
 fn to_integer(number: f64) -> Option<Result<u64, i64>> {
     // 2^64 and -2^63, which an f64 represents exactly.
-    const ABOVE: f64 = 18_446_744_073_709_551_616.0;
-    const LEAST: f64 = -9_223_372_036_854_775_808.0;
-    if number.fract() != 0.0 || !(LEAST..ABOVE).contains(&number) {
+    const U64_END: f64 = 18_446_744_073_709_551_616.0;
+    const I64_MIN: f64 = -9_223_372_036_854_775_808.0;
+    if number.fract() != 0.0 || !(I64_MIN..U64_END).contains(&number) {
         return None;
     }
     #[expect(

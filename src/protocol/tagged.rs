@@ -126,14 +126,14 @@ impl<'de> VariantAccess<'de> for Tagged<'de> {
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, _: S) -> Result<S::Value, Self::Error> {
-        Err(no_such_form())
+        Err(not_an_object())
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Self::Error> {
-        Err(no_such_form())
+        Err(not_an_object())
     }
 }
 
-fn no_such_form() -> serde_json::Error {
+fn not_an_object() -> serde_json::Error {
     Error::custom("variants are objects")
 }

@@ -24,6 +24,9 @@ pub(crate) use search::{
     WebSearchPreviewTool, WebSearchTool,
 };
 
+/// The server label of the gateway's own tools.
+pub(crate) const BUILTIN_SERVER_LABEL: &str = "antwort";
+
 /// A tool that the model may be offered.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]

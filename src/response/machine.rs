@@ -47,7 +47,6 @@ pub use compaction::{MAX_SUMMARY_BYTES, SealSummary};
 pub use finished::FinishedResponse;
 pub use mcp::ApprovalRequest;
 pub use message::MAX_ANNOTATIONS;
-pub use server::OWN_SERVER;
 pub use types::{
     Events, MachineOptions, ReasoningDisplay, Seal, ServerCall, ShowSealed, Termination, Turn, TurnOutput,
     Violation,

@@ -42,7 +42,7 @@ pub(crate) fn format_result<'a>(
             Envelope { id, success: false, data: None, error: Some(message) }
         }
     };
-    // Strings and valid JSON can always be serialised.
+    // Strings and valid JSON can always be serialized.
     Cow::Owned(serde_json::to_string(&envelope).unwrap_or_default())
 }
 

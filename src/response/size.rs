@@ -21,10 +21,10 @@ impl ModelEvent {
     /// How much the event adds to the size of the response.
     pub fn size(&self) -> usize {
         match self {
-            Self::Text { delta, logprobs } => delta.len() + logprobs.iter().map(of_logprob).sum::<usize>(),
+            Self::Text { delta, logprobs } => delta.len() + logprobs.iter().map(logprob_size).sum::<usize>(),
             Self::Refusal(text) | Self::Reasoning(text) | Self::ReasoningSummary(text) => text.len(),
             Self::CallDelta { delta, .. } => delta.len(),
-            Self::Annotation(annotation) => of_annotation(annotation),
+            Self::Annotation(annotation) => annotation_size(annotation),
             Self::CallStarted { call_id, name, namespace, fields, .. } => {
                 let id = call_id.as_ref().map_or(0, String::len);
                 let namespace = namespace.as_ref().map_or(0, String::len);
@@ -32,10 +32,10 @@ impl ModelEvent {
                     + id
                     + name.len()
                     + namespace
-                    + fields.as_ref().map_or(0, |fields| of_fields(fields))
+                    + fields.as_ref().map_or(0, |fields| fields_size(fields))
             }
-            Self::ReasoningState(fields) => of_fields(fields),
-            Self::CallState { fields, .. } => of_fields(fields),
+            Self::ReasoningState(fields) => fields_size(fields),
+            Self::CallState { fields, .. } => fields_size(fields),
             Self::Usage(_) | Self::ServiceTier(_) | Self::Finish(_) => 0,
         }
     }
@@ -52,13 +52,13 @@ impl CallResult {
     }
 }
 
-pub(super) fn of_listed(tool: &McpListedTool) -> usize {
+pub(super) fn listed_tool_size(tool: &McpListedTool) -> usize {
     let hints = tool.annotations.as_ref().map_or(0, |hints| hints.get().len());
     let description = tool.description.as_ref().map_or(0, String::len);
     PART_OVERHEAD + tool.name.len() + description + tool.input_schema.get().len() + hints
 }
 
-fn of_annotation(annotation: &Annotation) -> usize {
+fn annotation_size(annotation: &Annotation) -> usize {
     PART_OVERHEAD
         + match annotation {
             Annotation::FileCitation { file_id, filename, .. } => file_id.len() + filename.len(),
@@ -70,7 +70,7 @@ fn of_annotation(annotation: &Annotation) -> usize {
         }
 }
 
-fn of_logprob(logprob: &LogProb) -> usize {
+fn logprob_size(logprob: &LogProb) -> usize {
     // A byte takes up to four characters in JSON.
     let token = |text: &str, bytes: &[u8]| 2 * MIN_ALLOCATION + text.len() + 4 * bytes.len();
     let of_other = |other: &TopLogProb| size_of::<TopLogProb>() + token(&other.token, &other.bytes);
@@ -78,15 +78,15 @@ fn of_logprob(logprob: &LogProb) -> usize {
     size_of::<LogProb>() + token(&logprob.token, &logprob.bytes) + others
 }
 
-fn of_fields(fields: &ProviderFields) -> usize {
-    fields.iter().map(|(name, value)| of_value(name, value)).sum()
+fn fields_size(fields: &ProviderFields) -> usize {
+    fields.iter().map(|(name, value)| value_size(name, value)).sum()
 }
 
-fn of_value(name: &str, value: &Value) -> usize {
+fn value_size(name: &str, value: &Value) -> usize {
     let held = match value {
         Value::String(text) => text.len(),
-        Value::Array(values) => values.iter().map(|value| of_value("", value)).sum(),
-        Value::Object(fields) => of_fields(fields),
+        Value::Array(values) => values.iter().map(|value| value_size("", value)).sum(),
+        Value::Object(fields) => fields_size(fields),
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     };
     size_of::<Value>() + name.len() + held

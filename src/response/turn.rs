@@ -119,11 +119,13 @@ pub struct ProviderState {
 pub enum StatePosition {
     /// Before the item that it belongs to. After calls with results it begins another answer.
     #[default]
-    Leads,
+    #[serde(rename = "leads")]
+    Before,
     /// Between the items of the answer.
     Within,
     /// After the answer: it came when the items had been written.
-    Trails,
+    #[serde(rename = "trails")]
+    After,
 }
 
 impl StatePosition {

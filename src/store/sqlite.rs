@@ -43,7 +43,7 @@ pub use self::migrate::{MigrateOptions, Migrated, migrate};
 pub use self::schema::Schema;
 
 use self::approvals::ClaimRequest;
-use self::guard::{FileGuard, Watch};
+use self::guard::{FileGuard, GuardOptions};
 use self::health::StoreHealth;
 use self::reader::{Pool, ReadKind, Readers};
 use self::retention::RowPolicy;
@@ -162,7 +162,9 @@ impl SqliteStore {
     /// version is refused: [`migrate()`] brings it up to date.
     pub fn open(options: SqliteOptions) -> Result<Self, StoreError> {
         match (Self::try_open(options.clone()), &options.location) {
-            (Err(StoreError::Full(_)), Location::File(path)) if disk::give_up(&guard::reserve_of(path)) => {
+            (Err(StoreError::Full(_)), Location::File(path))
+                if disk::remove_reserve(&guard::reserve_of(path)) =>
+            {
                 Self::try_open(options)
             }
             (done, _) => done,
@@ -173,14 +175,14 @@ impl SqliteStore {
         let mut connection = connection::writer(&options.location, options.synchronous, options.max_pages)?;
         schema::create_or_check(&mut connection, &options.location)?;
         let policy = Arc::new(RowPolicy::new(options.instance, options.lease, options.ttl));
-        maintenance::end_at_start(&mut connection, &policy)?;
+        maintenance::fail_orphans_at_startup(&mut connection, &policy)?;
         let runs = RunRegistry::default();
         let health = Arc::new(StoreHealth::default());
         let (guard_options, readers) = match options.location {
             Location::Memory => (None, Readers::OnWriter),
             Location::File(path) => {
                 let guard_options =
-                    Watch { path: path.clone(), disk: options.disk, reserve: options.reserve };
+                    GuardOptions { path: path.clone(), disk: options.disk, reserve: options.reserve };
                 (Some(guard_options), Readers::Pool(Pool::new(path, &options.requesters)))
             }
         };
@@ -277,7 +279,7 @@ impl Store for SqliteStore {
         .await
     }
 
-    async fn states(
+    async fn provider_states(
         &self,
         owner: &Owner,
         keys: &[StateKey],
@@ -285,7 +287,7 @@ impl Store for SqliteStore {
     ) -> Result<Vec<Vec<ItemWithState>>, StoreError> {
         let keys = keys.to_owned();
         self.read(ReadKind::Long, owner, move |connection, owner| {
-            items::states(connection, owner, &keys, limit)
+            items::provider_states(connection, owner, &keys, limit)
         })
         .await
     }
@@ -342,7 +344,7 @@ impl Store for SqliteStore {
             let policy = Arc::clone(&self.policy);
             if !self
                 .writer
-                .maintain(move |connection| maintenance::end_abandoned(connection, &policy))
+                .maintain(move |connection| maintenance::fail_abandoned(connection, &policy))
                 .await?
             {
                 break;
@@ -356,7 +358,7 @@ impl Store for SqliteStore {
         self.writer.check().await?;
         // Rows grow a little by it, so that it is done where there is room.
         for _ in 0..owners::MAX_BATCHES {
-            if !self.writer.run_job(owners::fill_in).await? {
+            if !self.writer.run_job(owners::backfill).await? {
                 break;
             }
         }

@@ -14,7 +14,7 @@ use super::layers::{CallTrace, ToolFuture, ToolRequest};
 use super::naming::wire_name;
 use super::output::ToolOutput;
 use super::plan::CallPlan;
-use super::router::Backend;
+use super::router::RouteExecutor;
 use super::stack::Stack;
 use crate::response::turn::{CallKind, ModelTool, Presentation, ToolInput};
 
@@ -95,9 +95,9 @@ impl RegisteredTool {
         &self.label
     }
 
-    /// The backend of one of its executors.
-    pub(super) fn backend(&self, executor: &str) -> Option<&Backend> {
-        self.plan.route.backend(executor)
+    /// The executor of this id, if it is one of the tool's.
+    pub(super) fn executor(&self, executor: &str) -> Option<&RouteExecutor> {
+        self.plan.route.executor(executor)
     }
 
     /// Hash of the caller context that its server receives.

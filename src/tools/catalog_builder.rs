@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::catalog::{Catalog, RegisteredTool};
 use super::definition::{Annotations, ToolDefinition};
 use super::executor::ToolExecutor;
-use super::plan::{BackendStates, CallPlan, compile};
+use super::plan::{CallPlan, ExecutorStates, compile};
 use super::registry::ToolRegistryError;
-use super::router::{Backend, Route};
+use super::router::{Route, RouteExecutor};
 use super::stack::{self, Stack};
 use crate::config::{RouteSettings, ToolCollision, ToolsSettings, mcp_label};
-use crate::response::machine::OWN_SERVER;
+use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::util::digest::short_sha256;
 
 /// Limit of model providers.
@@ -41,7 +41,7 @@ struct Candidate<'a> {
 pub(super) fn build_catalog(
     settings: &ToolsSettings,
     listings: &[ExecutorListing],
-    states: &BackendStates,
+    states: &ExecutorStates,
     stack: &Stack,
     version: u64,
 ) -> Result<Catalog, ToolRegistryError> {
@@ -49,7 +49,7 @@ pub(super) fn build_catalog(
     // Names that prefixed tools must not take.
     let mut taken: BTreeSet<String> = candidates.keys().cloned().collect();
     let mut tools = BTreeMap::new();
-    let label: Arc<str> = OWN_SERVER.into();
+    let label: Arc<str> = BUILTIN_SERVER_LABEL.into();
     for (name, candidates) in candidates {
         for (name, candidates) in resolve(settings, name, candidates, &mut taken)? {
             match plan(settings, states, &name, &candidates) {
@@ -187,14 +187,14 @@ fn prefixed(executor: &str, tool: &str, taken: &mut BTreeSet<String>) -> String 
 
 fn plan(
     settings: &ToolsSettings,
-    states: &BackendStates,
+    states: &ExecutorStates,
     name: &str,
     candidates: &[Candidate<'_>],
 ) -> Result<CallPlan, String> {
     let [first, others @ ..] = candidates else { return Err("no executor has it".into()) };
     let route = settings.routes.get(name);
-    let backends =
-        candidates.iter().map(|candidate| build_backend(settings, states, name, candidate, route)).collect();
+    let executors =
+        candidates.iter().map(|candidate| build_executor(settings, states, name, candidate, route)).collect();
     let mut definition = ToolDefinition {
         name: name.to_owned(),
         executor: Arc::clone(&first.listing.id),
@@ -207,22 +207,22 @@ fn plan(
     let own = settings.overrides.get(name);
     add_tags(&mut definition.tags, own.map(|own| own.tags.as_slice()).unwrap_or_default());
     let strategy = route.map(|route| route.strategy).unwrap_or_default();
-    CallPlan::new(definition, Route::new(strategy, backends), settings)
+    CallPlan::new(definition, Route::new(strategy, executors), settings)
 }
 
-fn build_backend(
+fn build_executor(
     settings: &ToolsSettings,
-    states: &BackendStates,
+    states: &ExecutorStates,
     name: &str,
     candidate: &Candidate<'_>,
     route: Option<&RouteSettings>,
-) -> Backend {
+) -> RouteExecutor {
     let ExecutorListing { executor, id, .. } = candidate.listing;
-    let state = states.backend(name, id, settings);
+    let state = states.state(name, id, settings);
     let own_name = (candidate.tool.name != name).then(|| candidate.tool.name.as_str().into());
     let weight = route.and_then(|route| route.weights.get(&**id)).copied().unwrap_or(1);
-    let stack = stack::backend_stack(Arc::clone(executor), Arc::clone(id), own_name, &state);
-    Backend { executor: Arc::clone(id), weight, state, stack }
+    let stack = stack::executor_stack(Arc::clone(executor), Arc::clone(id), own_name, &state);
+    RouteExecutor { id: Arc::clone(id), weight, state, stack }
 }
 
 /// Merges another executor's definition of the same tool; of the hints the unsafe values win.

@@ -70,7 +70,7 @@ impl Annotations {
     pub const READ_ONLY: Self =
         Self { read_only: true, idempotent: true, destructive: false, open_world: false };
     /// As [`Self::READ_ONLY`], but results change over time.
-    pub const LOOKS_OUTSIDE: Self = Self { open_world: true, ..Self::READ_ONLY };
+    pub const READ_ONLY_OPEN_WORLD: Self = Self { open_world: true, ..Self::READ_ONLY };
     /// No hints: assumed unsafe.
     pub const UNKNOWN: Self =
         Self { read_only: false, idempotent: false, destructive: true, open_world: true };

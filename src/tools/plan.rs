@@ -230,7 +230,7 @@ pub(super) fn compile(schema: &RawJson) -> Result<CompiledSchema, String> {
 }
 
 /// Runtime state of one executor of a tool: breaker, semaphores, in-flight count. Survives catalogue refreshes.
-pub(super) struct BackendState {
+pub(super) struct ExecutorState {
     pub breaker: BreakerState,
     /// Shared by all executors of the tool; `None`: unlimited.
     pub tool_semaphore: Option<Arc<Semaphore>>,
@@ -241,7 +241,7 @@ pub(super) struct BackendState {
     inflight: AtomicUsize,
 }
 
-impl BackendState {
+impl ExecutorState {
     pub(super) fn new(breaker: BreakerState) -> Self {
         Self {
             breaker,
@@ -265,7 +265,7 @@ impl BackendState {
 }
 
 /// Guard of an in-flight call.
-pub(super) struct Inflight(Arc<BackendState>);
+pub(super) struct Inflight(Arc<ExecutorState>);
 
 impl Drop for Inflight {
     fn drop(&mut self) {
@@ -275,7 +275,7 @@ impl Drop for Inflight {
 
 /// Runtime state by tool and executor, kept across catalogues: a refresh must not close circuits or free permits.
 #[derive(Default)]
-pub(super) struct BackendStates {
+pub(super) struct ExecutorStates {
     tools: Mutex<BTreeMap<String, ToolState>>,
     /// Semaphores of executors with a configured limit.
     executors: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
@@ -284,36 +284,36 @@ pub(super) struct BackendStates {
 #[derive(Default)]
 struct ToolState {
     semaphore: Option<Arc<Semaphore>>,
-    backends: HashMap<Arc<str>, Arc<BackendState>>,
+    executors: HashMap<Arc<str>, Arc<ExecutorState>>,
 }
 
-impl BackendStates {
+impl ExecutorStates {
     /// The state of one executor of a tool, created on first use.
-    pub(super) fn backend(
+    pub(super) fn state(
         &self,
         tool: &str,
         executor: &Arc<str>,
         settings: &ToolsSettings,
-    ) -> Arc<BackendState> {
+    ) -> Arc<ExecutorState> {
         let overrides = settings.overrides.get(tool);
         let mut tools = self.tools.lock();
         let state = tools.entry(tool.to_owned()).or_insert_with(|| ToolState {
             semaphore: overrides.and_then(tool_semaphore),
-            backends: HashMap::new(),
+            executors: HashMap::new(),
         });
-        let backend = state.backends.entry(Arc::clone(executor)).or_insert_with(|| {
+        let executor_state = state.executors.entry(Arc::clone(executor)).or_insert_with(|| {
             let breaker =
                 overrides.and_then(|overrides| overrides.breaker.as_ref()).unwrap_or(&settings.breaker);
             let executor_settings = settings.executors.get(&**executor);
-            Arc::new(BackendState {
+            Arc::new(ExecutorState {
                 tool_semaphore: state.semaphore.clone(),
                 executor_semaphore: executor_settings
                     .and_then(|limits| self.executor_semaphore(executor, limits.max_parallel?)),
                 attempt_timeout: executor_settings.and_then(|limits| limits.timeout),
-                ..BackendState::new(BreakerState::new(breaker.clone()))
+                ..ExecutorState::new(BreakerState::new(breaker.clone()))
             })
         });
-        Arc::clone(backend)
+        Arc::clone(executor_state)
     }
 
     fn executor_semaphore(&self, executor: &Arc<str>, max: usize) -> Option<Arc<Semaphore>> {

@@ -15,7 +15,7 @@ use super::definition::{ToolDefinition, ToolKind};
 use super::error::{FailureStage, ToolError, ToolErrorCode};
 use super::executor::{ExecutorHealth, LocalExecutor, Tool, ToolExecutor};
 use super::layers::cache::ResultCache;
-use super::plan::BackendStates;
+use super::plan::ExecutorStates;
 use super::policy::{AccessPolicy, InvalidPattern, PolicySubject};
 use super::read_output::ReadToolOutput;
 use super::result_store::ResultStore;
@@ -29,7 +29,7 @@ pub struct ToolRegistry {
     settings: ToolsSettings,
     policy: Arc<AccessPolicy>,
     cache: Arc<ResultCache>,
-    states: BackendStates,
+    states: ExecutorStates,
     stack: Stack,
     catalog: Arc<ArcSwap<Catalog>>,
     executors: Vec<Arc<dyn ToolExecutor>>,
@@ -102,7 +102,7 @@ impl ToolRegistry {
             settings: settings.clone(),
             policy,
             cache,
-            states: BackendStates::default(),
+            states: ExecutorStates::default(),
             stack,
             catalog,
             listings: Mutex::new(

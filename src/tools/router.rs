@@ -12,8 +12,8 @@ use super::error::{FailureStage, ToolError, ToolErrorCode};
 use super::layers::breaker::is_circuit_open;
 use super::layers::{ToolFuture, ToolRequest, always_ready, is_unreachable, ready};
 use super::output::ToolOutput;
-use super::plan::BackendState;
-use super::stack::BackendStack;
+use super::plan::ExecutorState;
+use super::stack::ExecutorStack;
 use crate::config::RouteStrategy;
 use crate::util::random;
 
@@ -21,17 +21,17 @@ use crate::util::random;
 pub(super) struct Route {
     strategy: RouteStrategy,
     /// In order of preference; at least one.
-    backends: Vec<Backend>,
+    executors: Vec<RouteExecutor>,
     round_robin: Arc<AtomicUsize>,
 }
 
 /// One executor of a tool.
 #[derive(Clone)]
-pub(super) struct Backend {
-    pub executor: Arc<str>,
+pub(super) struct RouteExecutor {
+    pub id: Arc<str>,
     pub weight: u32,
-    pub state: Arc<BackendState>,
-    pub stack: BackendStack,
+    pub state: Arc<ExecutorState>,
+    pub stack: ExecutorStack,
 }
 
 /// Tries the executors in the order of the route's strategy until one of them answers.
@@ -42,10 +42,10 @@ impl Service<ToolRequest> for Router {
     always_ready!();
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
-        match request.plan.route.backends.as_slice() {
+        match request.plan.route.executors.as_slice() {
             [] => ready(Err(no_executor())),
             // The common case: one executor, so nothing to choose and no in-flight count to keep.
-            [backend] => backend.stack.clone().call(request),
+            [executor] => executor.stack.clone().call(request),
             _ => Box::pin(run(request)),
         }
     }
@@ -54,13 +54,13 @@ impl Service<ToolRequest> for Router {
 async fn run(request: ToolRequest) -> Result<ToolOutput, ToolError> {
     let plan = Arc::clone(&request.plan);
     let mut failure: Option<ToolError> = None;
-    for backend in plan.route.order(&request.context) {
-        let _inflight = backend.state.enter();
-        match backend.stack.clone().call(request.clone()).await {
+    for executor in plan.route.order(&request.context) {
+        let _inflight = executor.state.enter();
+        match executor.stack.clone().call(request.clone()).await {
             Err(error)
                 if is_unreachable(&error) && (error.stage == FailureStage::NotSent || plan.may_repeat) =>
             {
-                request.trace.set_unreachable(&backend.executor);
+                request.trace.set_unreachable(&executor.id);
                 // The error that opened a circuit is more useful than "circuit breaker open".
                 failure = failure.filter(|_| is_circuit_open(&error)).or(Some(error));
             }
@@ -75,63 +75,63 @@ fn no_executor() -> ToolError {
 }
 
 impl Route {
-    pub(super) fn new(strategy: RouteStrategy, backends: Vec<Backend>) -> Self {
-        Self::with_counter(strategy, backends, Arc::default())
+    pub(super) fn new(strategy: RouteStrategy, executors: Vec<RouteExecutor>) -> Self {
+        Self::with_shared_counter(strategy, executors, Arc::default())
     }
 
     /// A route whose round-robin counter is shared with other routes.
-    pub(super) fn with_counter(
+    pub(super) fn with_shared_counter(
         strategy: RouteStrategy,
-        backends: Vec<Backend>,
+        executors: Vec<RouteExecutor>,
         round_robin: Arc<AtomicUsize>,
     ) -> Self {
-        Self { strategy, backends, round_robin }
+        Self { strategy, executors, round_robin }
     }
 
-    /// The backend of an executor.
-    pub(super) fn backend(&self, executor: &str) -> Option<&Backend> {
-        self.backends.iter().find(|backend| *backend.executor == *executor)
+    /// The executor of this id.
+    pub(super) fn executor(&self, id: &str) -> Option<&RouteExecutor> {
+        self.executors.iter().find(|executor| *executor.id == *id)
     }
 
-    /// All backends, the chosen one first, the others as failover candidates.
-    fn order(&self, context: &ToolContext) -> Vec<&Backend> {
-        let mut backends: Vec<&Backend> = self.backends.iter().collect();
+    /// All executors, the chosen one first, the others as failover candidates.
+    fn order(&self, context: &ToolContext) -> Vec<&RouteExecutor> {
+        let mut executors: Vec<&RouteExecutor> = self.executors.iter().collect();
         match self.strategy {
             RouteStrategy::Ordered => {}
             RouteStrategy::RoundRobin => {
                 let next = self.round_robin.fetch_add(1, Ordering::Relaxed);
-                backends.rotate_left(next.checked_rem(self.backends.len()).unwrap_or_default());
+                executors.rotate_left(next.checked_rem(self.executors.len()).unwrap_or_default());
             }
-            // Stable sort: among equally loaded backends the preferred one comes first.
-            RouteStrategy::LeastInflight => backends.sort_by_key(|backend| backend.state.inflight()),
+            // Stable sort: among equally loaded executors the preferred one comes first.
+            RouteStrategy::LeastInflight => executors.sort_by_key(|executor| executor.state.inflight()),
             RouteStrategy::Weighted => {
-                to_front(&mut backends, pick_weighted(&self.backends, random::unit_f64()));
+                to_front(&mut executors, pick_weighted(&self.executors, random::unit_f64()));
             }
             RouteStrategy::P2c => {
-                let chosen = pick_power_of_two(&self.backends);
-                to_front(&mut backends, chosen);
+                let chosen = pick_power_of_two(&self.executors);
+                to_front(&mut executors, chosen);
             }
             // Rendezvous hashing: an executor that joins or leaves moves only its own share of the callers.
             RouteStrategy::Sticky => {
-                backends.sort_by_cached_key(|backend| Reverse(rendezvous_hash(context, &backend.executor)));
+                executors.sort_by_cached_key(|executor| Reverse(rendezvous_hash(context, &executor.id)));
             }
         }
-        backends
+        executors
     }
 }
 
-fn to_front(backends: &mut [&Backend], chosen: usize) {
-    if let Some(before) = backends.get_mut(..=chosen) {
+fn to_front(executors: &mut [&RouteExecutor], chosen: usize) {
+    if let Some(before) = executors.get_mut(..=chosen) {
         before.rotate_right(1);
     }
 }
 
-/// Index of a backend chosen in proportion to its weight; `random` is in `0.0..1.0`.
-fn pick_weighted(backends: &[Backend], random: f64) -> usize {
-    let total: u64 = backends.iter().map(|backend| u64::from(backend.weight)).sum();
+/// Index of an executor chosen in proportion to its weight; `random` is in `0.0..1.0`.
+fn pick_weighted(executors: &[RouteExecutor], random: f64) -> usize {
+    let total: u64 = executors.iter().map(|executor| u64::from(executor.weight)).sum();
     let mut remaining = random * total as f64;
-    for (index, backend) in backends.iter().enumerate() {
-        remaining -= f64::from(backend.weight);
+    for (index, executor) in executors.iter().enumerate() {
+        remaining -= f64::from(executor.weight);
         if remaining < 0.0 {
             return index;
         }
@@ -139,12 +139,12 @@ fn pick_weighted(backends: &[Backend], random: f64) -> usize {
     0
 }
 
-fn pick_power_of_two(backends: &[Backend]) -> usize {
-    let one = random::index(backends.len());
+fn pick_power_of_two(executors: &[RouteExecutor]) -> usize {
+    let one = random::index(executors.len());
     // Drawn from the remaining indexes, so that both candidates differ.
-    let other = random::index(backends.len().saturating_sub(1));
+    let other = random::index(executors.len().saturating_sub(1));
     let other = if other >= one { other + 1 } else { other };
-    let busy = |index: usize| backends.get(index).map_or(usize::MAX, |backend| backend.state.inflight());
+    let busy = |index: usize| executors.get(index).map_or(usize::MAX, |executor| executor.state.inflight());
     if busy(other) < busy(one) { other } else { one }
 }
 

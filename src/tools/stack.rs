@@ -23,7 +23,7 @@ use super::layers::returns::Returns;
 use super::layers::timeout::Timeout;
 use super::layers::truncate::Truncate;
 use super::layers::validate::Validate;
-use super::plan::BackendState;
+use super::plan::ExecutorState;
 use super::policy::AccessPolicy;
 use super::result_store::ResultStore;
 use super::router::Router;
@@ -39,7 +39,7 @@ pub(super) type Stack = Observe<
 >;
 
 /// The layers from the router to one executor.
-pub(super) type BackendStack = Breaker<Concurrency<Concurrency<AttemptTimeout<PanicGuard<Execute>>>>>;
+pub(super) type ExecutorStack = Breaker<Concurrency<Concurrency<AttemptTimeout<PanicGuard<Execute>>>>>;
 
 /// What the layers share, beside each tool's own settings.
 pub(super) struct StackParts {
@@ -83,12 +83,12 @@ pub(super) fn stack(parts: StackParts) -> Stack {
 }
 
 /// The layers around one executor of a tool, outermost first.
-pub(super) fn backend_stack(
+pub(super) fn executor_stack(
     executor: Arc<dyn ToolExecutor>,
     id: Arc<str>,
     name: Option<Arc<str>>,
-    state: &Arc<BackendState>,
-) -> BackendStack {
+    state: &Arc<ExecutorState>,
+) -> ExecutorStack {
     ServiceBuilder::new()
         // Before the queues: no call waits for an executor whose circuit is open.
         .layer(layer_fn(|inner| Breaker::new(inner, Arc::clone(state))))

@@ -27,7 +27,7 @@ pub(super) async fn servers(State(app): State<AppState>) -> Response {
         data: Vec<ServerStatus>,
         has_more: bool,
     }
-    Json(List { object: "list", data: app.engine.mcp().states(), has_more: false }).into_response()
+    Json(List { object: "list", data: app.engine.mcp().statuses(), has_more: false }).into_response()
 }
 
 /// The client's `Authorization` header, if any configured server forwards callers' credentials.
@@ -80,7 +80,7 @@ impl McpServerTools {
         let authorization = caller_authorization(app, headers);
         let caller_context = caller_context(caller, authorization.as_ref(), place);
         let mcp = app.engine.mcp();
-        let found = mcp.find_label(label, None, caller_context).map_err(|error| refused(&error))?;
+        let found = mcp.find_label(label, None, caller_context).map_err(|error| bind_error(&error))?;
         let binding = mcp.bind(vec![found], caller_context).await?.pop().ok_or_else(ApiError::internal)?;
         let set = binding.tools(Freshness::Cached).await.map_err(|error| unavailable(label, &error))?;
         Ok(Self { binding, set })
@@ -145,7 +145,7 @@ impl McpServerTools {
     }
 }
 
-fn refused(error: &BindError) -> ApiError {
+fn bind_error(error: &BindError) -> ApiError {
     match error {
         BindError::Credentials(problem) => {
             ApiError::invalid("invalid_value", "authorization", problem.to_string())

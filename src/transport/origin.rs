@@ -93,12 +93,12 @@ fn check_origin(headers: &HeaderMap, own: Option<Authority<'_>>, allowed: &[Stri
         && (another.is_some() || !is_own(origin, own))
     {
         let origin = String::from_utf8_lossy(origin);
-        return Err(refused(&format!("pages of the origin '{}'", truncate_for_display(&origin))));
+        return Err(origin_error(&format!("pages of the origin '{}'", truncate_for_display(&origin))));
     }
     match sites.find(|site| !matches!(*site, b"same-origin" | b"none")) {
         Some(site) => {
             let site = String::from_utf8_lossy(site);
-            Err(refused(&format!(
+            Err(origin_error(&format!(
                 "pages of other origins (Sec-Fetch-Site is '{}')",
                 truncate_for_display(&site)
             )))
@@ -121,7 +121,7 @@ fn is_own(origin: &[u8], own: Option<Authority<'_>>) -> bool {
     Authority::parse(rest).zip(own).is_some_and(|(origin, own)| origin.is_same(&own, Some(port)))
 }
 
-fn refused(who: &str) -> ApiError {
+fn origin_error(who: &str) -> ApiError {
     let message = format!("Cross-origin request refused: server.cors.allowed_origins does not allow {who}.");
     ApiError::new(403, "permission_error", ORIGIN_NOT_ALLOWED, message)
 }

@@ -31,9 +31,9 @@ const KEEPALIVE: &[u8] = b": keepalive\n\n";
 const TYPICAL_EVENT_BYTES: usize = 256;
 const DONE: &[u8] = b"data: [DONE]\n\n";
 /// A frame is closed at about this size, so that one slow client does not hold much.
-const FRAME_BYTES: usize = 64 * 1024;
+const TARGET_FRAME_BYTES: usize = 64 * 1024;
 /// A frame beyond this has large events in it.
-const MAX_UNRESERVED_BYTES: usize = 2 * FRAME_BYTES;
+const MAX_UNRESERVED_BYTES: usize = 2 * TARGET_FRAME_BYTES;
 
 /// The response to a streamed request.
 ///
@@ -90,7 +90,7 @@ impl FrameBuffer {
     }
 
     fn takes_more(&self) -> bool {
-        !self.ended && self.bytes.len() < FRAME_BYTES
+        !self.ended && self.bytes.len() < TARGET_FRAME_BYTES
     }
 }
 

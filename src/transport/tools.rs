@@ -21,7 +21,7 @@ use super::tool_result::{ResultView, render};
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::{self, ParseError, truncate_for_display};
 use crate::protocol::request::ToolCacheMode;
-use crate::response::machine::OWN_SERVER;
+use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::tools::mcp::CallerCatalog;
 use crate::tools::{
     CacheMode, Catalog, PolicySubject, Progress, RegisteredTool, ToolCall, ToolContext, ToolDefinition,
@@ -247,7 +247,7 @@ fn text(raw: &RawValue) -> String {
 
 /// The MCP server of the query; `None`: the gateway's own tools.
 fn server_label(query: &Query) -> Option<&str> {
-    query.get("server_label").filter(|label| *label != OWN_SERVER)
+    query.get("server_label").filter(|label| *label != BUILTIN_SERVER_LABEL)
 }
 
 fn line(tool: &ToolDefinition) -> String {

@@ -1,4 +1,4 @@
-//! Client profiles: who is recognised by its headers, what differs for it, and what comes before that.
+//! Client profiles: who is recognized by its headers, what differs for it, and what comes before that.
 
 use antwort::config::{ApiKeySettings, ClientActionStatus, Scope, Settings, Switch};
 use antwort::internal::transport::PROFILES;

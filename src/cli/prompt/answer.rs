@@ -17,7 +17,7 @@ use crate::response::machine::Events;
 use crate::store::Owner;
 
 /// Starts the run and prints it. Calls of client functions are answered, and the run is continued.
-pub(super) async fn show(
+pub(super) async fn run(
     args: &PromptArgs,
     mut body: Map<String, Value>,
     gateway: Gateway<'_>,
@@ -29,13 +29,13 @@ pub(super) async fn show(
         print_line(banner);
     }
     let mut view = EventPrinter::new(args);
-    let mut spent = Spent::default();
+    let mut totals = TokenTotals::default();
     for _ in 0..gateway.settings.engine.limits.max_turns {
-        let snapshot = ask(args, &body, gateway, &mut view).await?;
+        let snapshot = run_response(args, &body, gateway, &mut view).await?;
         let response = &snapshot.response;
-        spent.add(response);
+        totals.add(response);
         if !args.execute_tools || response.status != ResponseStatus::RequiresAction {
-            return conclude(args, &snapshot, &spent);
+            return print_result(args, &snapshot, &totals);
         }
         let answers = unserved::answers(args, response, gateway);
         body.insert("previous_response_id".into(), response.id.as_str().into());
@@ -45,15 +45,15 @@ pub(super) async fn show(
 }
 
 /// One response, printed while it is generated.
-async fn ask(
+async fn run_response(
     args: &PromptArgs,
     body: &Map<String, Value>,
     gateway: Gateway<'_>,
     view: &mut EventPrinter,
 ) -> Result<Arc<ResponseSnapshot>, String> {
-    let body = serde_json::to_vec(body).map_err(|error| args.refused(&error.to_string()))?;
+    let body = serde_json::to_vec(body).map_err(|error| args.rejection_message(&error.to_string()))?;
     let request = CreateResponse::parse(&body);
-    let request = request.map_err(|error| args.refused(&error.body.message))?;
+    let request = request.map_err(|error| args.rejection_message(&error.body.message))?;
     let caller = RunContext {
         owner: Owner { tenant: TENANT.into(), principal: "cli".into() },
         key: "cli".into(),
@@ -70,7 +70,7 @@ async fn ask(
         authorization: None,
     };
     let started = gateway.assembly.engine.start(request, caller).await;
-    let mut run = started.map_err(|error| args.refused(&error.body.message))?;
+    let mut run = started.map_err(|error| args.rejection_message(&error.body.message))?;
     for field in &run.ignored {
         print_error(&format!("note: `{field}` is not sent to the provider: unknown field"));
     }
@@ -100,7 +100,7 @@ async fn follow(
     view: &mut EventPrinter,
 ) -> Result<Arc<ResponseSnapshot>, String> {
     let mut events: Option<Events> =
-        Some(run.first().await.map_err(|error| args.refused(&error.body.message))?);
+        Some(run.first().await.map_err(|error| args.rejection_message(&error.body.message))?);
     let (mut last, mut line) = (None, Vec::new());
     while let Some(batch) = events {
         for event in batch {
@@ -123,13 +123,13 @@ async fn follow(
 
 /// Token usage of all responses.
 #[derive(Default)]
-struct Spent {
+struct TokenTotals {
     prompt: u64,
     completion: u64,
     total: u64,
 }
 
-impl Spent {
+impl TokenTotals {
     fn add(&mut self, response: &Response) {
         let Some(usage) = response.usage else { return };
         self.prompt += usage.input_tokens;
@@ -139,7 +139,7 @@ impl Spent {
 }
 
 /// The output for a finished response.
-fn conclude(args: &PromptArgs, snapshot: &ResponseSnapshot, spent: &Spent) -> Result<(), String> {
+fn print_result(args: &PromptArgs, snapshot: &ResponseSnapshot, totals: &TokenTotals) -> Result<(), String> {
     let response = &snapshot.response;
     if args.json() {
         if !args.stream {
@@ -158,8 +158,8 @@ fn conclude(args: &PromptArgs, snapshot: &ResponseSnapshot, spent: &Spent) -> Re
         print_line(&text);
     }
     // A total of 0 means that the provider did not report usage.
-    if spent.total > 0 {
-        let Spent { prompt, completion, total } = spent;
+    if totals.total > 0 {
+        let TokenTotals { prompt, completion, total } = totals;
         print_line(&format!("Tokens: {prompt} prompt + {completion} completion = {total} total"));
     }
     Ok(())
@@ -202,7 +202,7 @@ fn pretty(value: &impl serde::Serialize) -> String {
 
 impl PromptArgs {
     /// The message for a refused request.
-    fn refused(&self, message: &str) -> String {
+    fn rejection_message(&self, message: &str) -> String {
         match (self.stream, self.runs_tools()) {
             (true, true) => format!("Tools stream execution failed: {message}"),
             _ => self.failed(message),

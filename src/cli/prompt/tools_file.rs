@@ -56,7 +56,7 @@ pub(super) fn offer(tools: Vec<Value>, served: impl Fn(&str) -> bool, run: bool)
         (Some(name), _) if run && served(name) => Some(json!({"type": format!("antwort:{name}")})),
         (None, Some(name)) if !served(name) => {
             let twice = names.iter().any(|other| other == name);
-            (!twice).then(|| stand_in(name))
+            (!twice).then(|| placeholder_function(name))
         }
         _ => Some(tool),
     };
@@ -76,7 +76,7 @@ fn server_tool_name(tool: &Value) -> Option<&str> {
 }
 
 /// A function with arbitrary arguments.
-fn stand_in(name: &str) -> Value {
+fn placeholder_function(name: &str) -> Value {
     let parameters = json!({"type": "object", "properties": {"query": {"type": "string"}}});
     json!({"type": "function", "name": name, "parameters": parameters, "strict": false})
 }

@@ -41,7 +41,7 @@ impl EventPrinter {
                 if self.stream =>
             {
                 self.writing = true;
-                if self.terminal { harmless(delta) } else { delta.clone() }
+                if self.terminal { replace_control_chars(delta) } else { delta.clone() }
             }
             _ => String::new(),
         }
@@ -53,7 +53,7 @@ impl EventPrinter {
     }
 
     fn added(&mut self, index: u32, item: &Item) -> String {
-        if is_ours(item) {
+        if is_server_side(item) {
             self.running.insert(index, Instant::now());
         }
         self.end()
@@ -79,7 +79,7 @@ pub(super) fn banner(args: &PromptArgs) -> Option<&'static str> {
 }
 
 /// Whether the gateway runs this item's tool.
-fn is_ours(item: &Item) -> bool {
+fn is_server_side(item: &Item) -> bool {
     matches!(item, Item::McpCall(_) | Item::WebSearchCall(_) | Item::FileSearchCall(_))
 }
 
@@ -108,13 +108,13 @@ fn shortened(text: &str) -> String {
 }
 
 /// Text of models may contain terminal escape sequences.
-fn harmless(text: &str) -> String {
+fn replace_control_chars(text: &str) -> String {
     text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', "\u{fffd}")
 }
 
 /// Text for standard output: escaped on a terminal, unchanged in a pipe.
 pub(super) fn for_reader(text: String) -> String {
-    if io::stdout().is_terminal() { harmless(&text) } else { text }
+    if io::stdout().is_terminal() { replace_control_chars(&text) } else { text }
 }
 
 fn dim(text: &str) -> String {

@@ -67,7 +67,7 @@ fn overrides(path: &[&str], limits: &LimitOverrides, check: &mut Checker<'_>) {
         ("max_identical_calls", limits.max_identical_calls == Some(0)),
         ("max_consecutive_failures", limits.max_consecutive_failures == Some(0)),
     ] {
-        check.above_zero(&[path, &[key]].concat(), zero);
+        check.require_nonzero(&[path, &[key]].concat(), zero);
     }
     for (key, value) in [("max_seconds", limits.max_seconds), ("max_cost_usd", limits.max_cost_usd)] {
         if value.is_some_and(|value| !value.is_finite() || value <= 0.0) {

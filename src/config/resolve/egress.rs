@@ -18,8 +18,8 @@ pub(super) fn check(egress: &EgressSettings, check: &mut Checker<'_>) {
         }
     }
     domains(&["egress", "allowed_domains"], egress.allowed_domains.as_deref(), check);
-    check.above_zero(&["egress", "max_response_bytes"], egress.max_response_bytes == 0);
-    check.above_zero(&["egress", "timeout"], egress.timeout.is_zero());
+    check.require_nonzero(&["egress", "max_response_bytes"], egress.max_response_bytes == 0);
+    check.require_nonzero(&["egress", "timeout"], egress.timeout.is_zero());
     if egress.max_redirects > 20 {
         check.error(&["egress", "max_redirects"], "must be at most 20");
     }

@@ -7,11 +7,9 @@ use url::Url;
 use super::tools::{TOOL_NAME_RULE, globs, is_tool_name};
 use super::{Checker, egress, parse_http};
 use crate::config::settings::{McpServerSettings, McpSettings, McpTransport};
+use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 
 mod auth;
-
-/// The label of the gateway's own tools.
-const OWN_LABEL: &str = "antwort";
 
 pub(super) fn check(mcp: &McpSettings, check: &mut Checker<'_>) {
     for (label, server) in &mcp.servers {
@@ -34,10 +32,10 @@ pub(super) fn check(mcp: &McpSettings, check: &mut Checker<'_>) {
         (&["mcp", "sampling", "max_requests"], sampling.max_requests == 0),
         (&["mcp", "sampling", "max_tokens"], sampling.max_tokens == 0),
     ] {
-        check.above_zero(path, zero);
+        check.require_nonzero(path, zero);
     }
     if requests.max_time < requests.timeout {
-        check.error(&["mcp", "requests", "max_time"], SHORTER);
+        check.error(&["mcp", "requests", "max_time"], MAX_TIME_BELOW_TIMEOUT);
     }
     egress::domains(&["mcp", "requests", "allowed_domains"], requests.allowed_domains.as_deref(), check);
     match sampling.model.as_deref() {
@@ -49,13 +47,13 @@ pub(super) fn check(mcp: &McpSettings, check: &mut Checker<'_>) {
     }
 }
 
-const SHORTER: &str = "is less than timeout, so timeout has no effect";
+const MAX_TIME_BELOW_TIMEOUT: &str = "is less than timeout, so timeout has no effect";
 
 fn check_server(label: &str, server: &McpServerSettings, check: &mut Checker<'_>) {
     let key_path = |key| ["mcp", "servers", label, key];
     if !is_tool_name(label) {
         check.error(&["mcp", "servers", label], TOOL_NAME_RULE);
-    } else if label == OWN_LABEL {
+    } else if label == BUILTIN_SERVER_LABEL {
         check.error(
             &["mcp", "servers", label],
             "is reserved for the gateway's own tools: choose another label",
@@ -70,12 +68,12 @@ fn check_server(label: &str, server: &McpServerSettings, check: &mut Checker<'_>
         (None, Some(command)) => check_stdio(label, command, server, check),
     }
     let zero = |time: Option<Duration>| time.is_some_and(|time| time.is_zero());
-    check.above_zero(&key_path("timeout"), zero(server.timeout));
-    check.above_zero(&key_path("max_time"), zero(server.max_time));
-    check.above_zero(&key_path("tool_ttl"), zero(server.tool_ttl));
-    check.above_zero(&key_path("max_in_flight"), server.max_in_flight == Some(0));
+    check.require_nonzero(&key_path("timeout"), zero(server.timeout));
+    check.require_nonzero(&key_path("max_time"), zero(server.max_time));
+    check.require_nonzero(&key_path("tool_ttl"), zero(server.tool_ttl));
+    check.require_nonzero(&key_path("max_in_flight"), server.max_in_flight == Some(0));
     if server.timeout.zip(server.max_time).is_some_and(|(timeout, max)| max < timeout) {
-        check.error(&key_path("max_time"), SHORTER);
+        check.error(&key_path("max_time"), MAX_TIME_BELOW_TIMEOUT);
     }
     globs(&key_path("allowed_tools"), server.allowed_tools.as_deref(), check);
     globs(&key_path("blocked_tools"), Some(&server.blocked_tools), check);

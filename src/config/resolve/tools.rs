@@ -22,11 +22,11 @@ pub(super) fn check(tools: &ToolsSettings, check: &mut Checker<'_>) {
     limits(tools, check);
     overrides(&tools.overrides, &tools.on_error, check);
     for (id, executor) in &tools.executors {
-        check.above_zero(
+        check.require_nonzero(
             &["tools", "executors", id, "timeout"],
             executor.timeout.is_some_and(|t| t.is_zero()),
         );
-        check.above_zero(&["tools", "executors", id, "max_parallel"], executor.max_parallel == Some(0));
+        check.require_nonzero(&["tools", "executors", id, "max_parallel"], executor.max_parallel == Some(0));
     }
     for (name, route) in &tools.routes {
         one_route(name, route, check);
@@ -79,7 +79,7 @@ fn limits(tools: &ToolsSettings, check: &mut Checker<'_>) {
         (&["tools", "cache", "max_bytes"], tools.cache.max_bytes),
         (&["tools", "builtin", "file_read", "max_bytes"], tools.builtin.file_read.max_bytes),
     ] {
-        check.above_zero(path, value == 0);
+        check.require_nonzero(path, value == 0);
     }
     for (path, value) in [
         (["tools", "timeout"].as_slice(), tools.timeout),
@@ -88,7 +88,7 @@ fn limits(tools: &ToolsSettings, check: &mut Checker<'_>) {
         (&["tools", "retry", "max_delay"], tools.retry.max_delay),
         (&["tools", "breaker", "open_for"], tools.breaker.open_for),
     ] {
-        check.above_zero(path, value.is_zero());
+        check.require_nonzero(path, value.is_zero());
     }
     if tools.results.max_bytes > tools.results.max_stored_bytes {
         let message = "is more than tools.results.max_stored_bytes, so it limits nothing";
@@ -116,10 +116,10 @@ fn overrides(overrides: &BTreeMap<String, ToolOverride>, general: &OnError, chec
             check.error(&["tools", "overrides", name], "the name of a tool is missing");
         }
         let zero = |value: Option<Duration>| value.is_some_and(|value| value.is_zero());
-        check.above_zero(&key_path("timeout"), zero(own.timeout));
-        check.above_zero(&key_path("max_parallel"), own.max_parallel == Some(0));
-        check.above_zero(&key_path("max_calls"), own.max_calls == Some(0));
-        check.above_zero(&key_path("max_result_bytes"), own.max_result_bytes == Some(0));
+        check.require_nonzero(&key_path("timeout"), zero(own.timeout));
+        check.require_nonzero(&key_path("max_parallel"), own.max_parallel == Some(0));
+        check.require_nonzero(&key_path("max_calls"), own.max_calls == Some(0));
+        check.require_nonzero(&key_path("max_result_bytes"), own.max_result_bytes == Some(0));
         if own.serial && own.max_parallel.is_some_and(|max| max > 1) {
             check.error(&key_path("max_parallel"), "contradicts `serial`, which means one call at a time");
         }
@@ -128,12 +128,17 @@ fn overrides(overrides: &BTreeMap<String, ToolOverride>, general: &OnError, chec
         }
         if let Some(retry) = &own.retry {
             retries(&["tools", "overrides", name, "retry", "max"], retry.max, check);
-            check.above_zero(&["tools", "overrides", name, "retry", "delay"], retry.delay.is_zero());
-            check.above_zero(&["tools", "overrides", name, "retry", "max_delay"], retry.max_delay.is_zero());
+            check.require_nonzero(&["tools", "overrides", name, "retry", "delay"], retry.delay.is_zero());
+            check.require_nonzero(
+                &["tools", "overrides", name, "retry", "max_delay"],
+                retry.max_delay.is_zero(),
+            );
         }
         if let Some(breaker) = &own.breaker {
-            check
-                .above_zero(&["tools", "overrides", name, "breaker", "open_for"], breaker.open_for.is_zero());
+            check.require_nonzero(
+                &["tools", "overrides", name, "breaker", "open_for"],
+                breaker.open_for.is_zero(),
+            );
         }
         if has_fallback_cycle(name, overrides) {
             check.error(&key_path("on_error"), "falls back to itself, directly or through other tools");

@@ -33,7 +33,7 @@ pub(super) struct BlockSplitter {
     at_start: bool,
     ended: bool,
     /// Set while a block beyond the limit is skipped.
-    oversized: Option<Oversized>,
+    oversized: Option<OversizedBlock>,
     /// Bytes of blank lines, and of comments before a block.
     pub(super) stray_bytes: usize,
 }
@@ -51,7 +51,7 @@ pub(super) struct Block {
 
 /// What is kept of a block beyond the limit.
 #[derive(Debug, Default)]
-pub(super) struct Oversized {
+pub(super) struct OversizedBlock {
     pub(super) data: Excerpt,
     /// The other lines, as far as there is room.
     pub(super) fields: Vec<u8>,
@@ -61,7 +61,7 @@ pub(super) struct Oversized {
 
 pub(super) enum Split {
     Block(Block),
-    Oversized(Oversized),
+    Oversized(OversizedBlock),
 }
 
 impl BlockSplitter {
@@ -86,7 +86,7 @@ impl BlockSplitter {
     }
 
     /// What is unfinished now counts as finished.
-    pub(super) fn end(&mut self) {
+    pub(super) fn finish_input(&mut self) {
         self.ended = true;
     }
 
@@ -178,7 +178,7 @@ impl BlockSplitter {
     /// From here to the next blank line, nothing is kept but an excerpt.
     fn skip_current(&mut self) {
         let block = std::mem::take(&mut self.current);
-        let mut oversized = Oversized::default();
+        let mut oversized = OversizedBlock::default();
         for line in self.bytes(block).split(|byte| matches!(byte, b'\n' | b'\r')) {
             oversized.add_line(line);
         }
@@ -234,7 +234,7 @@ impl BlockSplitter {
     }
 }
 
-impl Oversized {
+impl OversizedBlock {
     /// Takes in a line, or the rest of one whose beginning was dropped.
     fn add_line(&mut self, line: &[u8]) {
         match self.truncated_line.take() {

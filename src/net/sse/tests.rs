@@ -331,7 +331,7 @@ proptest! {
     fn the_fast_path_reads_a_block_as_the_crate_does(stream in streams()) {
         let mut blocks = BlockSplitter::new(1 << 20);
         blocks.feed(&stream);
-        blocks.end();
+        blocks.finish_input();
         while let Some(Split::Block(block)) = blocks.next_block() {
             let bytes = blocks.bytes(block);
             if let Some(event) = PlainEvent::find(bytes, block).and_then(|plain| plain.read(bytes, block)) {

@@ -12,7 +12,7 @@ pub struct ReasoningRequest {
     /// The effort.
     #[serde(default)]
     pub effort: Option<ReasoningEffort>,
-    /// Whether and how the reasoning is summarised.
+    /// Whether and how the reasoning is summarized.
     #[serde(default)]
     pub summary: Option<SummaryMode>,
 }
@@ -76,7 +76,7 @@ impl ReasoningEffort {
     }
 }
 
-/// How reasoning is summarised.
+/// How reasoning is summarized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]

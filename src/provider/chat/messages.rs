@@ -150,7 +150,7 @@ impl<'a> Builder<'a> {
 
     /// Reasoning is added to the message that follows it; state from within an answer belongs to that answer.
     fn add_reasoning(&mut self, context: &'a HistoryItem) {
-        let within = context.state.as_ref().is_some_and(|state| state.place != StatePosition::Leads);
+        let within = context.state.as_ref().is_some_and(|state| state.place != StatePosition::Before);
         match &mut self.open {
             Some(open) if within => open.reasoning.add(context),
             _ => {
@@ -233,7 +233,7 @@ impl<'a> Builder<'a> {
     ) -> Result<(), ProviderError> {
         // Leading reasoning begins another turn, unless this one still awaits outputs. So does leading state of a call, if
         // the open message has calls already.
-        let leads = context.state.as_ref().is_some_and(|state| state.place == StatePosition::Leads);
+        let leads = context.state.as_ref().is_some_and(|state| state.place == StatePosition::Before);
         let begins = self.pending.leads
             || leads && self.open.as_ref().is_some_and(|open| !open.message.calls.is_empty());
         if begins && self.open.as_ref().is_some_and(|open| !open.awaits_output) {

@@ -1,8 +1,8 @@
 //! Results of server-side calls, and the items that show them.
 
-use super::server::OWN_SERVER;
 use crate::protocol::item::hosted::{McpAuthChallenge, McpCall, McpCallError, WebSearchAction, WebSource};
 use crate::protocol::item::{ItemStatus, ServerToolCall, ServerToolError};
+use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 
 /// The result of a call.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +75,7 @@ pub(super) fn extension(call: McpCall, result: &CallResult) -> ServerToolCall {
     let words = result.shown.as_ref().unwrap_or(&result.output);
     let error = result.error.map(|code| ServerToolError { code: code.to_owned(), message: words.clone() });
     let McpCall { id, server_label, name, arguments, output, status, approval_request_id, .. } = call;
-    let server_label = Some(server_label).filter(|label| label != OWN_SERVER);
+    let server_label = Some(server_label).filter(|label| label != BUILTIN_SERVER_LABEL);
     ServerToolCall { id, status, server_label, name, arguments, output, error, approval_request_id }
 }
 

@@ -82,7 +82,7 @@ impl ResponseMachine {
                 let call = ToolCallRequest { name, namespace, arguments: String::new() };
                 let start = CallStart { slot, call_id, call, fields };
                 match kind {
-                    CallKind::Server(presentation) if BufferedCall::is_one(presentation) => {
+                    CallKind::Server(presentation) if BufferedCall::applies_to(presentation) => {
                         self.open_buffered_call(start, presentation, out)
                     }
                     CallKind::Server(presentation) => self.open_server_call(start, presentation, out),

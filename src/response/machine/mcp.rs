@@ -29,7 +29,7 @@ pub(super) struct BufferedCall {
 
 impl BufferedCall {
     /// Whether calls of this kind are buffered.
-    pub(super) fn is_one(surface: Presentation) -> bool {
+    pub(super) fn applies_to(surface: Presentation) -> bool {
         matches!(surface, Presentation::Approval | Presentation::WebSearch)
     }
 
@@ -60,7 +60,7 @@ impl ResponseMachine {
             Ok(tools) => (tools, None),
             Err(error) => (Vec::new(), Some(error)),
         };
-        let shown = tools.iter().map(size::of_listed).sum::<usize>();
+        let shown = tools.iter().map(size::listed_tool_size).sum::<usize>();
         self.count(shown + error.as_ref().map_or(0, String::len));
         let ended = if error.is_none() { HostedStage::McpListCompleted } else { HostedStage::McpListFailed };
         if self.options.server_steps {

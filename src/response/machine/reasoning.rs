@@ -49,7 +49,7 @@ impl ResponseMachine {
         out: &mut Events,
     ) -> Result<(), Violation> {
         self.close_reasoning_part(&mut open, out)?;
-        let sealed = self.shown_blob(&open.state);
+        let sealed = self.client_blob(&open.state);
         self.finish_item(open.output_index, out, |item| {
             if let Item::Reasoning(reasoning) = item {
                 reasoning.encrypted_content = sealed;

@@ -10,11 +10,9 @@ use crate::protocol::event::{HostedProgress, HostedStage, ResponseEvent};
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpCall, WebSearchCall};
 use crate::protocol::item::{FunctionCall, Item, ItemStatus, ServerToolCall, UserMessage};
+use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::json_scanner::JsonCompleteness;
 use crate::response::turn::{Presentation, ToolCallRequest};
-
-/// The server label of the gateway's own tools.
-pub const OWN_SERVER: &str = "antwort";
 
 /// The call that is being written, or waits for its result.
 #[derive(Debug)]
@@ -88,7 +86,7 @@ impl ResponseMachine {
             Presentation::Extension => Item::ServerToolCall(ServerToolCall {
                 id: id.clone(),
                 status: ItemStatus::InProgress,
-                server_label: call.namespace.clone().filter(|label| label != OWN_SERVER),
+                server_label: call.namespace.clone().filter(|label| label != BUILTIN_SERVER_LABEL),
                 name: call.name.clone(),
                 arguments: String::new(),
                 output: None,
@@ -399,7 +397,7 @@ fn mcp_call(
     let arguments = if status == ItemStatus::InProgress { String::new() } else { call.arguments.clone() };
     McpCall {
         id: id.clone(),
-        server_label: call.namespace.clone().unwrap_or_else(|| OWN_SERVER.to_owned()),
+        server_label: call.namespace.clone().unwrap_or_else(|| BUILTIN_SERVER_LABEL.to_owned()),
         name: call.name.clone(),
         arguments,
         output: None,

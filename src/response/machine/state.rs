@@ -54,7 +54,7 @@ impl ResponseMachine {
     }
 
     /// The blob that clients are shown for this state.
-    pub(super) fn shown_blob(&self, state: &ProviderState) -> Option<String> {
+    pub(super) fn client_blob(&self, state: &ProviderState) -> Option<String> {
         let shown = match self.options.show_sealed {
             ShowSealed::Never => false,
             ShowSealed::Needed => self.is_needed(state),
@@ -125,7 +125,7 @@ impl ResponseMachine {
         if let Some(fields) = state.pending.calls.remove(&call.key) {
             let beside = state.states.entry(output_index).or_default();
             beside.calls.insert(call.key.clone(), fields);
-            beside.place = if first { StatePosition::Leads } else { StatePosition::Within };
+            beside.place = if first { StatePosition::Before } else { StatePosition::Within };
         }
     }
 
@@ -139,7 +139,7 @@ impl ResponseMachine {
             return Ok(());
         }
         self.close(ItemStatus::Completed, out)?;
-        let place = if self.is_first_of_turn() { StatePosition::Leads } else { StatePosition::Within };
+        let place = if self.is_first_of_turn() { StatePosition::Before } else { StatePosition::Within };
         self.write_state(place, out)
     }
 
@@ -175,7 +175,7 @@ impl ResponseMachine {
             // An answer that was cut off ends here, and no provider accepts half of one.
             if over && !self.turn.truncated && !self.turn.state.pending.is_empty() {
                 let place =
-                    if self.is_first_of_turn() { StatePosition::Leads } else { StatePosition::Trails };
+                    if self.is_first_of_turn() { StatePosition::Before } else { StatePosition::After };
                 self.write_state(place, out)?;
             }
             return Ok(());

@@ -25,7 +25,7 @@ pub(super) struct ClaimRequest {
 }
 
 /// Writes approval requests.
-pub(super) fn ask(
+pub(super) fn insert(
     connection: &Connection,
     begun: &InFlightRows,
     pending: &[PendingApproval],
@@ -64,11 +64,11 @@ fn was_deleted(connection: &Connection, begun: &InFlightRows, response: &Id) -> 
         .query_row(params![key, response.as_str()], |row| row.get(0))
 }
 
-/// Consumes approvals if all exist, are unused and match. Claims are serialised by the write transaction, so that of
+/// Consumes approvals if all exist, are unused and match. Claims are serialized by the write transaction, so that of
 /// two one finds the approval used.
 pub(super) fn claim(connection: &Connection, request: &ClaimRequest) -> rusqlite::Result<ClaimOutcome> {
     for wanted in &request.claims {
-        let state = look(connection, request, wanted)?;
+        let state = claim_outcome(connection, request, wanted)?;
         if state != ClaimOutcome::Granted {
             return Ok(state);
         }
@@ -84,7 +84,7 @@ pub(super) fn claim(connection: &Connection, request: &ClaimRequest) -> rusqlite
 }
 
 /// The outcome of claiming one of them, without consuming it.
-fn look(
+fn claim_outcome(
     connection: &Connection,
     request: &ClaimRequest,
     wanted: &ApprovalClaim,
@@ -134,7 +134,7 @@ pub(super) fn find(
 }
 
 /// Deletes the approval requests of the response of this row, which still exists.
-pub(super) fn remove_of(connection: &Connection, key: i64) -> rusqlite::Result<()> {
+pub(super) fn delete_by_row(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "DELETE FROM approvals WHERE (tenant, principal, response) =
@@ -145,7 +145,7 @@ pub(super) fn remove_of(connection: &Connection, key: i64) -> rusqlite::Result<(
 }
 
 /// Deletes the approval requests of a response without a row.
-pub(super) fn remove_asked_by(
+pub(super) fn delete_by_response(
     connection: &Connection,
     owner: &Owner,
     response: &str,

@@ -64,7 +64,7 @@ impl Reserve {
             Ok(()) => self.is_held = true,
             Err(error) => {
                 tracing::warn!(%error, file = %self.path.display(), "store: allocating the reserve file failed; the store works without it");
-                give_up(&self.path);
+                remove_reserve(&self.path);
             }
         }
     }
@@ -73,7 +73,7 @@ impl Reserve {
     pub(super) fn release(&mut self) {
         if self.is_held {
             self.is_held = false;
-            give_up(&self.path);
+            remove_reserve(&self.path);
             tracing::warn!(
                 bytes = self.bytes,
                 "store: disk full; released the reserve file for deletions and maintenance"
@@ -83,7 +83,7 @@ impl Reserve {
 }
 
 /// Removes the reserve file. Returns whether there was one.
-pub(super) fn give_up(path: &Path) -> bool {
+pub(super) fn remove_reserve(path: &Path) -> bool {
     match fs::remove_file(path) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,

@@ -36,7 +36,7 @@ pub(super) fn reserve_of(database: &Path) -> PathBuf {
 
 /// How the file is guarded.
 #[derive(Debug, Clone)]
-pub(super) struct Watch {
+pub(super) struct GuardOptions {
     pub path: PathBuf,
     pub disk: Arc<dyn Disk>,
     pub reserve: bool,
@@ -49,10 +49,10 @@ pub(super) struct FileGuard {
     is_full: bool,
     /// A commit failed for another reason.
     is_failing: bool,
-    file: Option<Watched>,
+    file: Option<GuardedFile>,
 }
 
-struct Watched {
+struct GuardedFile {
     path: PathBuf,
     disk: Arc<dyn Disk>,
     identity: Option<Identity>,
@@ -62,8 +62,8 @@ struct Watched {
 
 impl FileGuard {
     /// For an open database; `None` if it is in memory.
-    pub(super) fn new(options: Option<Watch>, health: Arc<StoreHealth>) -> Self {
-        Self { health, is_full: false, is_failing: false, file: options.map(Watched::new) }
+    pub(super) fn new(options: Option<GuardOptions>, health: Arc<StoreHealth>) -> Self {
+        Self { health, is_full: false, is_failing: false, file: options.map(GuardedFile::new) }
     }
 
     /// Whether only writes that free space are to be tried.
@@ -136,9 +136,9 @@ impl FileGuard {
     }
 }
 
-impl Watched {
-    fn new(options: Watch) -> Self {
-        let Watch { path, disk, reserve } = options;
+impl GuardedFile {
+    fn new(options: GuardOptions) -> Self {
+        let GuardOptions { path, disk, reserve } = options;
         let part = disk.space(&path).map_or(u64::MAX, |space| space.total / SMALL_DISK_DIVISOR);
         let reserve = reserve.then(|| Reserve::new(reserve_of(&path), RESERVE_BYTES.min(part)));
         let identity = Identity::of(&path);
@@ -162,7 +162,7 @@ impl Watched {
         let room = available.min(file.growth).saturating_add(file.free);
         // Free pages inside the file are written by way of the log, which may have to grow.
         if room < self.min_free.saturating_add(missing) || available < self.min_free / SMALL_DISK_DIVISOR {
-            return Err(full(available, file.free));
+            return Err(full_error(available, file.free));
         }
         if missing > 0
             && available >= self.min_free.saturating_add(missing)
@@ -174,7 +174,7 @@ impl Watched {
     }
 }
 
-fn full(available: u64, inside: u64) -> StoreError {
+fn full_error(available: u64, inside: u64) -> StoreError {
     let mib = |bytes: u64| bytes >> 20;
     StoreError::Full(format!(
         "{} MiB are free on its file system and {} MiB within the database: free some space, or delete responses",

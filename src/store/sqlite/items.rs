@@ -36,8 +36,8 @@ const SIZE: &str = "SELECT coalesce(octet_length(history), octet_length(wire)) F
     WHERE response = ?1 AND position = ?2";
 const READ: &str = "SELECT coalesce(history, wire) FROM items WHERE response = ?1 AND position = ?2";
 
-/// The position of an item: its response, and its place in it.
-type Place = (i64, i64);
+/// The position of an item: its response, and its position in it.
+type ItemPosition = (i64, i64);
 
 /// Items by id as the model sees them, in the requested order; the newest of several with one id.
 pub(super) fn items(
@@ -47,26 +47,27 @@ pub(super) fn items(
     limit: ReadLimit,
 ) -> Result<Vec<Option<Item>>, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(database)?;
-    let requested = Asked::new(ids);
+    let requested = DistinctKeys::new(ids);
     let lookup = Lookup { owner, key: owners::key(owner), now: now() };
     let mut size = Size::new(limit);
-    let mut places = Vec::with_capacity(requested.distinct.len());
+    let mut positions = Vec::with_capacity(requested.distinct.len());
     for (id, times) in &requested.distinct {
-        let place = lookup.place(&snapshot, id).map_err(database)?;
-        if let Some(place) = place {
+        let position = lookup.find_position(&snapshot, id).map_err(database)?;
+        if let Some(position) = position {
             let mut statement = snapshot.prepare_cached(SIZE).map_err(database)?;
-            size.add(statement.query_row(place, |row| row.get(0)).map_err(database)?, *times)?;
+            size.add(statement.query_row(position, |row| row.get(0)).map_err(database)?, *times)?;
         }
-        places.push(place);
+        positions.push(position);
     }
     size.check()?;
-    let read = |place: Option<Place>| place.map_or(Ok(None), |place| read(&snapshot, place));
-    let found: Vec<_> = places.into_iter().map(read).collect::<Result<_, _>>()?;
-    Ok(requested.answer(&found))
+    let read =
+        |position: Option<ItemPosition>| position.map_or(Ok(None), |position| read(&snapshot, position));
+    let found: Vec<_> = positions.into_iter().map(read).collect::<Result<_, _>>()?;
+    Ok(requested.expand(&found))
 }
 
-fn read(connection: &Connection, place: Place) -> Result<Option<Item>, StoreError> {
-    let found = connection.prepare_cached(READ).map_err(database)?.query_row(place, |row| {
+fn read(connection: &Connection, position: ItemPosition) -> Result<Option<Item>, StoreError> {
+    let found = connection.prepare_cached(READ).map_err(database)?.query_row(position, |row| {
         // The empty string marks an item that was cut off: the model never saw it, and it cannot be referred to.
         let json = text(row, 0)?;
         Ok((!json.is_empty()).then(|| item(json)))
@@ -75,32 +76,32 @@ fn read(connection: &Connection, place: Place) -> Result<Option<Item>, StoreErro
 }
 
 /// The requested keys, each to be looked up once.
-struct Asked<'a, K> {
+struct DistinctKeys<'a, K> {
     /// Each distinct key, and how often it was requested.
     distinct: Vec<(&'a K, u64)>,
-    /// The place among the distinct keys of each requested key.
-    places: Vec<usize>,
+    /// The index among the distinct keys of each requested key.
+    indices: Vec<usize>,
 }
 
-impl<'a, K: Eq + Hash> Asked<'a, K> {
+impl<'a, K: Eq + Hash> DistinctKeys<'a, K> {
     fn new(keys: &'a [K]) -> Self {
         let mut known: HashMap<&K, usize> = HashMap::with_capacity(keys.len());
         let mut requested =
-            Self { distinct: Vec::with_capacity(keys.len()), places: Vec::with_capacity(keys.len()) };
+            Self { distinct: Vec::with_capacity(keys.len()), indices: Vec::with_capacity(keys.len()) };
         for key in keys {
-            let place = *known.entry(key).or_insert(requested.distinct.len());
-            match requested.distinct.get_mut(place) {
+            let index = *known.entry(key).or_insert(requested.distinct.len());
+            match requested.distinct.get_mut(index) {
                 Some((_, times)) => *times += 1,
                 None => requested.distinct.push((key, 1)),
             }
-            requested.places.push(place);
+            requested.indices.push(index);
         }
         requested
     }
 
     /// The results of the distinct keys, for each requested key.
-    fn answer<T: Clone + Default>(self, found: &[T]) -> Vec<T> {
-        self.places.into_iter().map(|place| found.get(place).cloned().unwrap_or_default()).collect()
+    fn expand<T: Clone + Default>(self, found: &[T]) -> Vec<T> {
+        self.indices.into_iter().map(|index| found.get(index).cloned().unwrap_or_default()).collect()
     }
 }
 
@@ -112,30 +113,30 @@ struct Lookup<'a> {
 }
 
 impl Lookup<'_> {
-    fn place(&self, connection: &Connection, id: &Id) -> rusqlite::Result<Option<Place>> {
+    fn find_position(&self, connection: &Connection, id: &Id) -> rusqlite::Result<Option<ItemPosition>> {
         let (tenant, principal) = (&*self.owner.tenant, &*self.owner.principal);
         let found = connection
             .prepare_cached(FIND)?
-            .query_row(params![self.key, id.as_str(), tenant, principal, self.now], place)
+            .query_row(params![self.key, id.as_str(), tenant, principal, self.now], read_position)
             .optional()?;
         if found.is_some() {
             return Ok(found);
         }
         connection
             .prepare_cached(FIND_WITHOUT_OWNER)?
-            .query_row(params![id.as_str(), tenant, principal, self.now], place)
+            .query_row(params![id.as_str(), tenant, principal, self.now], read_position)
             .optional()
     }
 }
 
-fn place(row: &Row<'_>) -> rusqlite::Result<Place> {
+fn read_position(row: &Row<'_>) -> rusqlite::Result<ItemPosition> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
 /// How many items of one key are looked at.
 const MAX_PER_KEY: i64 = 8;
 
-const STATES: &str = "SELECT i.response, i.position, octet_length(i.wire) + octet_length(i.state)
+const FIND_STATES: &str = "SELECT i.response, i.position, octet_length(i.wire) + octet_length(i.state)
     FROM items i CROSS JOIN responses r ON r.key = i.response
     WHERE i.state_key = ?1 AND i.state IS NOT NULL AND r.tenant = ?2 AND r.principal = ?3
         AND (r.expires_at IS NULL OR r.expires_at > ?4)
@@ -144,35 +145,38 @@ const STATES: &str = "SELECT i.response, i.position, octet_length(i.wire) + octe
 const READ_STATE: &str = "SELECT wire, state FROM items WHERE response = ?1 AND position = ?2";
 
 /// States by key, in the requested order.
-pub(super) fn states(
+pub(super) fn provider_states(
     connection: &Connection,
     owner: &Owner,
     keys: &[StateKey],
     limit: ReadLimit,
 ) -> Result<Vec<Vec<ItemWithState>>, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(database)?;
-    let requested = Asked::new(keys);
-    let mut statement = snapshot.prepare_cached(STATES).map_err(database)?;
+    let requested = DistinctKeys::new(keys);
+    let mut statement = snapshot.prepare_cached(FIND_STATES).map_err(database)?;
     let (now, mut size) = (now(), Size::new(limit));
-    let mut places: Vec<Vec<Place>> = Vec::with_capacity(requested.distinct.len());
+    let mut positions: Vec<Vec<ItemPosition>> = Vec::with_capacity(requested.distinct.len());
     for (key, times) in &requested.distinct {
         let parameters = params![key.as_str(), &*owner.tenant, &*owner.principal, now, MAX_PER_KEY];
         let mut rows = statement.query(parameters).map_err(database)?;
         let mut of_key = Vec::new();
         while let Some(row) = rows.next().map_err(database)? {
             size.add(row.get(2).map_err(database)?, *times)?;
-            of_key.push(place(row).map_err(database)?);
+            of_key.push(read_position(row).map_err(database)?);
         }
-        places.push(of_key);
+        positions.push(of_key);
     }
     size.check()?;
-    let read = |of_key: Vec<Place>| of_key.into_iter().map(|place| read_state(&snapshot, place)).collect();
-    let found: Vec<Vec<ItemWithState>> = places.into_iter().map(read).collect::<Result<_, StoreError>>()?;
-    Ok(requested.answer(&found))
+    let read = |of_key: Vec<ItemPosition>| {
+        of_key.into_iter().map(|position| read_state(&snapshot, position)).collect()
+    };
+    let found: Vec<Vec<ItemWithState>> =
+        positions.into_iter().map(read).collect::<Result<_, StoreError>>()?;
+    Ok(requested.expand(&found))
 }
 
-fn read_state(connection: &Connection, place: Place) -> Result<ItemWithState, StoreError> {
-    let kept = connection.prepare_cached(READ_STATE).map_err(database)?.query_row(place, |row| {
+fn read_state(connection: &Connection, position: ItemPosition) -> Result<ItemWithState, StoreError> {
+    let kept = connection.prepare_cached(READ_STATE).map_err(database)?.query_row(position, |row| {
         let blob = text(row, 1)?.into();
         Ok(item(text(row, 0)?).map(|item| ItemWithState { item, blob }))
     });
@@ -260,7 +264,7 @@ mod tests {
             (FIND_WITHOUT_OWNER, "SEARCH items USING COVERING INDEX items_by_owner (owner=? AND item_id=?)"),
             (SIZE, "SEARCH items USING PRIMARY KEY (response=? AND position=?)"),
             (READ, "SEARCH items USING PRIMARY KEY (response=? AND position=?)"),
-            (STATES, "SEARCH i USING INDEX items_by_state (state_key=?)"),
+            (FIND_STATES, "SEARCH i USING INDEX items_by_state (state_key=?)"),
         ] {
             let plan = schema::plan(&connection, sql);
             assert!(plan.iter().any(|found| found == step), "{plan:#?}");

@@ -32,7 +32,7 @@ macro_rules! items_sql {
 
 const RESPONSE: &str = "SELECT body FROM responses WHERE key = ?1";
 const ITEM: &str = "SELECT wire FROM items WHERE response = ?1 AND position = ?2";
-const PLACE: &str =
+const FIND_POSITION: &str =
     "SELECT position FROM items WHERE owner IS ?1 AND item_id = ?2 AND response = ?3 AND side = ?4 LIMIT 1";
 
 /// The owner's responses. They are ordered by id, and so by time.
@@ -91,7 +91,7 @@ fn position(
     response: i64,
     item: &str,
 ) -> Result<Option<i64>, StoreError> {
-    let mut statement = connection.prepare_cached(PLACE).map_err(database)?;
+    let mut statement = connection.prepare_cached(FIND_POSITION).map_err(database)?;
     // Rows of earlier versions may have no owner yet.
     for owner in [Some(owners::key(owner)), None] {
         let found = statement.query_row(params![owner, item, response, INPUT], |row| row.get(0)).optional();

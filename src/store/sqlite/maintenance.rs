@@ -6,7 +6,7 @@
 use rusqlite::{Connection, Params, Transaction, TransactionBehavior, params};
 
 use super::error::database;
-use super::recovery::{self, Left};
+use super::recovery::{self, OrphanedRow};
 use super::retention::{RowPolicy, now};
 use super::write::remove_row;
 use crate::store::StoreError;
@@ -38,38 +38,49 @@ fn lease(connection: &Connection, policy: &RowPolicy, until: i64) -> Result<(), 
 }
 
 /// Ends runs that an earlier process of this name left, and those whose lease has expired.
-pub(super) fn end_at_start(connection: &mut Connection, policy: &RowPolicy) -> Result<(), StoreError> {
-    while end_where(connection, policy, "lease_until IS NOT NULL AND (instance = ?1 OR lease_until < ?2)")? {}
+pub(super) fn fail_orphans_at_startup(
+    connection: &mut Connection,
+    policy: &RowPolicy,
+) -> Result<(), StoreError> {
+    while fail_rows_where(
+        connection,
+        policy,
+        "lease_until IS NOT NULL AND (instance = ?1 OR lease_until < ?2)",
+    )? {}
     Ok(())
 }
 
 /// Ends runs of other processes whose lease has expired. Returns whether there may be more.
-pub(super) fn end_abandoned(connection: &mut Connection, policy: &RowPolicy) -> Result<bool, StoreError> {
-    end_where(connection, policy, "lease_until IS NOT NULL AND instance <> ?1 AND lease_until < ?2")
+pub(super) fn fail_abandoned(connection: &mut Connection, policy: &RowPolicy) -> Result<bool, StoreError> {
+    fail_rows_where(connection, policy, "lease_until IS NOT NULL AND instance <> ?1 AND lease_until < ?2")
 }
 
-fn end_where(connection: &mut Connection, policy: &RowPolicy, which: &str) -> Result<bool, StoreError> {
+fn fail_rows_where(
+    connection: &mut Connection,
+    policy: &RowPolicy,
+    condition: &str,
+) -> Result<bool, StoreError> {
     let now = now();
     // Usually there is nothing to do; then no lock is taken.
-    let any = format!("SELECT EXISTS (SELECT 1 FROM responses WHERE {which})");
+    let any = format!("SELECT EXISTS (SELECT 1 FROM responses WHERE {condition})");
     let any: bool =
         connection.query_row(&any, params![policy.instance, now], |row| row.get(0)).map_err(database)?;
     if !any {
         return Ok(false);
     }
     let transaction = begin(connection)?;
-    let rows: Vec<Left> = {
-        let sql = format!("SELECT key, instance, body FROM responses WHERE {which} LIMIT {BATCH_ROWS}");
+    let rows: Vec<OrphanedRow> = {
+        let sql = format!("SELECT key, instance, body FROM responses WHERE {condition} LIMIT {BATCH_ROWS}");
         let mut statement = transaction.prepare(&sql).map_err(database)?;
         let rows = statement
             .query_map(params![policy.instance, now], |row| {
-                Ok(Left { key: row.get(0)?, instance: row.get(1)?, body: row.get(2)? })
+                Ok(OrphanedRow { key: row.get(0)?, instance: row.get(1)?, body: row.get(2)? })
             })
             .map_err(database)?;
         rows.collect::<Result<_, _>>().map_err(database)?
     };
-    for left in &rows {
-        recovery::end(&transaction, left, now, policy.expiry(now)).map_err(database)?;
+    for row in &rows {
+        recovery::end(&transaction, row, now, policy.expiry(now)).map_err(database)?;
     }
     transaction.commit().map_err(database)?;
     tracing::warn!(

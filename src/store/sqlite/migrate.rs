@@ -50,9 +50,11 @@ pub fn migrate(lock: &ServerLock, options: &MigrateOptions) -> Result<Option<Mig
     let path = lock.database();
     match Schema::of_file(path)? {
         Schema::New | Schema::Newer(_) => Ok(None),
-        Schema::Current => settle(path).map(|()| None),
+        Schema::Current => finalize_leftover_backups(path).map(|()| None),
         Schema::Older(_) => match try_migrate(path, options) {
-            Err(StoreError::Full(_)) if disk::give_up(&guard::reserve_of(path)) => try_migrate(path, options),
+            Err(StoreError::Full(_)) if disk::remove_reserve(&guard::reserve_of(path)) => {
+                try_migrate(path, options)
+            }
             done => done,
         },
     }
@@ -73,7 +75,7 @@ fn try_migrate(path: &Path, options: &MigrateOptions) -> Result<Option<Migrated>
         _ = fs::remove_file(&part);
         return Err(error);
     }
-    let backup = if options.backup { Some(keep(path, from)?) } else { None };
+    let backup = if options.backup { Some(finalize_backup(path, from)?) } else { None };
     tracing::info!(from, to = Schema::CURRENT, file = %path.display(), "store: migrated the schema");
     Ok(Some(Migrated { from, backup }))
 }
@@ -132,7 +134,7 @@ fn part_of(path: &Path, from: i64) -> PathBuf {
 }
 
 /// Renames the backup to the first free final name.
-fn keep(path: &Path, from: i64) -> Result<PathBuf, StoreError> {
+fn finalize_backup(path: &Path, from: i64) -> Result<PathBuf, StoreError> {
     let part = part_of(path, from);
     let mut names = (1..).map(|number| backup::name(path, from, number));
     // There is always a next number.
@@ -143,10 +145,10 @@ fn keep(path: &Path, from: i64) -> Result<PathBuf, StoreError> {
 }
 
 /// Renames backups of migrations whose process ended right after the commit.
-fn settle(path: &Path) -> Result<(), StoreError> {
+fn finalize_leftover_backups(path: &Path) -> Result<(), StoreError> {
     for from in 1..Schema::CURRENT {
         if part_of(path, from).exists() {
-            keep(path, from)?;
+            finalize_backup(path, from)?;
         }
     }
     Ok(())

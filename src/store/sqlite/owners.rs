@@ -2,7 +2,7 @@
 //! others have items of the same id.
 //!
 //! It is a hash, which is small; who may see a row is still decided by its response. Rows of earlier versions have
-//! none until [`fill_in`] has added it.
+//! none until [`backfill`] has added it.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
@@ -41,7 +41,7 @@ pub(super) fn key_of_response(
         .optional()
 }
 
-const WITHOUT: &str =
+const SELECT_WITHOUT_OWNER: &str =
     "SELECT i.response, i.position, octet_length(i.wire) + coalesce(octet_length(i.state), 0)
     FROM items i WHERE i.owner IS NULL LIMIT ?1";
 
@@ -49,21 +49,21 @@ const WITHOUT: &str =
 pub(super) const MAX_BATCHES: usize = 50;
 
 /// Adds the owner to rows of earlier versions. Returns whether there may be more.
-pub(super) fn fill_in(connection: &mut Connection) -> Result<bool, StoreError> {
+pub(super) fn backfill(connection: &mut Connection) -> Result<bool, StoreError> {
     let any = "SELECT EXISTS (SELECT 1 FROM items WHERE owner IS NULL)";
     if !connection.query_row(any, [], |row| row.get(0)).map_err(database)? {
         return Ok(false);
     }
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
-    fill_in_batch(&transaction).map_err(database)?;
+    backfill_batch(&transaction).map_err(database)?;
     transaction.commit().map_err(database)?;
     Ok(true)
 }
 
-fn fill_in_batch(connection: &Connection) -> rusqlite::Result<()> {
+fn backfill_batch(connection: &Connection) -> rusqlite::Result<()> {
     let rows: Vec<(i64, i64, i64)> = connection
-        .prepare_cached(WITHOUT)?
+        .prepare_cached(SELECT_WITHOUT_OWNER)?
         .query_map([BATCH_ROWS], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<rusqlite::Result<_>>()?;
     let mut update =

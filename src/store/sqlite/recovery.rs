@@ -21,7 +21,7 @@ enum Cause {
 }
 
 /// A row that its run will not end.
-pub(super) struct Left {
+pub(super) struct OrphanedRow {
     pub key: i64,
     pub instance: String,
     pub body: String,
@@ -29,11 +29,11 @@ pub(super) struct Left {
 
 pub(super) fn end(
     connection: &Connection,
-    left: &Left,
+    row: &OrphanedRow,
     now: i64,
     expires_at: Option<i64>,
 ) -> rusqlite::Result<()> {
-    let Left { key, instance, body } = left;
+    let OrphanedRow { key, instance, body } = row;
     let (key, cause) = (*key, Cause::of(instance));
     end_items(connection, key)?;
     journal::recover_calls(connection, key, now)?;

@@ -56,7 +56,7 @@ impl Schema {
         match self {
             Self::New | Self::Current => None,
             Self::Older(version) => Some(needs_migration(version)),
-            Self::Newer(version) => Some(newer(version, location)),
+            Self::Newer(version) => Some(newer_schema_error(version, location)),
         }
     }
 
@@ -122,7 +122,7 @@ fn needs_migration(version: i64) -> StoreError {
 }
 
 /// Names the way back: the backup from before the migration, then the earlier version of antwort.
-fn newer(version: i64, location: &Location) -> StoreError {
+fn newer_schema_error(version: i64, location: &Location) -> StoreError {
     let refusal = format!(
         "the database has schema {version} and this antwort knows schemas up to {CURRENT_VERSION}: a later antwort has \
          migrated it"

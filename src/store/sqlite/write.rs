@@ -107,7 +107,7 @@ impl InFlightRows {
     }
 
     /// Abandons the rows of runs whose end could not be written, so that they are ended like those of a dead process.
-    pub(super) fn give_up_abandoned(
+    pub(super) fn release_abandoned(
         &mut self,
         connection: &Connection,
         policy: &RowPolicy,
@@ -192,7 +192,7 @@ pub(super) fn apply(
             }
         }
         Write::Delete(owner, id) => delete(connection, begun, owner, id),
-        Write::AddApprovals(pending) => approvals::ask(connection, begun, pending),
+        Write::AddApprovals(pending) => approvals::insert(connection, begun, pending),
         Write::ClaimApprovals(asked) => approvals::claim(connection, asked).map(WriteOutcome::Claimed),
     }
 }
@@ -290,7 +290,7 @@ fn delete(
         }
         None if was_running => {
             // Its approval requests are written before its row.
-            approvals::remove_asked_by(connection, owner, id)?;
+            approvals::delete_by_response(connection, owner, id)?;
             false
         }
         None => false,
@@ -302,7 +302,7 @@ fn delete(
 pub(super) fn remove_row(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM items WHERE response = ?1")?.execute([key])?;
     connection.prepare_cached("DELETE FROM tool_calls WHERE response = ?1")?.execute([key])?;
-    approvals::remove_of(connection, key)?;
+    approvals::delete_by_row(connection, key)?;
     connection.prepare_cached("DELETE FROM responses WHERE key = ?1")?.execute([key])?;
     Ok(())
 }

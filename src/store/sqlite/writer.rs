@@ -266,7 +266,7 @@ impl WriterThread {
         }
         let checked = self.guard.check(&mut self.connection);
         if checked.is_ok()
-            && let Err(error) = self.in_flight.give_up_abandoned(&self.connection, &self.policy)
+            && let Err(error) = self.in_flight.release_abandoned(&self.connection, &self.policy)
         {
             tracing::warn!(%error, "store: marking rows whose end could not be stored as abandoned failed");
         }

@@ -32,9 +32,9 @@ pub(crate) struct Calculate;
 /// What is wrong with an expression, for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Flaw(String);
+pub(crate) struct ExpressionError(String);
 
-impl Flaw {
+impl ExpressionError {
     fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -74,7 +74,7 @@ impl Tool for Calculate {
         let expression = arguments.get("expression").and_then(Value::as_str);
         let expression = expression.ok_or_else(|| ToolError::argument("expression parameter required"))?;
         let result =
-            evaluate(expression).map_err(|flaw| ToolError::failed(format!("calculation error: {flaw}")))?;
+            evaluate(expression).map_err(|error| ToolError::failed(format!("calculation error: {error}")))?;
         let mut output = ToolOutput::value(json!({"expression": expression, "result": number(result)}));
         // The model gets all digits; the structured JSON number is a double and may have fewer.
         output.for_model = format!(r#"{{"expression":{},"result":{result}}}"#, json!(expression));
@@ -83,14 +83,14 @@ impl Tool for Calculate {
 }
 
 /// Evaluates an expression.
-pub(crate) fn evaluate(expression: &str) -> Result<Decimal, Flaw> {
+pub(crate) fn evaluate(expression: &str) -> Result<Decimal, ExpressionError> {
     if expression.len() > MAX_LENGTH {
-        return Err(Flaw::new(format!("the expression is longer than {MAX_LENGTH} bytes")));
+        return Err(ExpressionError::new(format!("the expression is longer than {MAX_LENGTH} bytes")));
     }
-    Ok(tidy(parser::evaluate(&lexer::tokens(expression)?)?))
+    Ok(normalize(parser::evaluate(&lexer::tokens(expression)?)?))
 }
 
-fn tidy(result: Decimal) -> Decimal {
+fn normalize(result: Decimal) -> Decimal {
     let whole = result.trunc().normalize().mantissa().checked_ilog10().map_or(0, |tens| tens + 1);
     let result = result.normalize();
     let result = match result.scale() {

@@ -68,7 +68,7 @@ impl Tool for Datetime {
         let description = "Tells the current date, time and weekday in a timezone.";
         ToolDefinition::new("datetime", description, &parameters)
             .with_returns(&returns)
-            .with_annotations(Annotations::LOOKS_OUTSIDE)
+            .with_annotations(Annotations::READ_ONLY_OPEN_WORLD)
             .with_version("1.0.0")
     }
 

@@ -130,7 +130,7 @@ impl Tool for FileRead {
         );
         ToolDefinition::new("file_read", &description, &parameters)
             .with_returns(&returns)
-            .with_annotations(Annotations::LOOKS_OUTSIDE)
+            .with_annotations(Annotations::READ_ONLY_OPEN_WORLD)
             .with_tag("fs")
             .with_version("1.0.0")
     }

@@ -93,7 +93,7 @@ impl Tool for Weather {
             humidity in percent, wind speed in metres per second.";
         ToolDefinition::new("get_weather", description, &parameters)
             .with_returns(&returns)
-            .with_annotations(Annotations::LOOKS_OUTSIDE)
+            .with_annotations(Annotations::READ_ONLY_OPEN_WORLD)
             .with_tag("net")
             .with_version("1.0.0")
     }

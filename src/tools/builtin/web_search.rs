@@ -168,7 +168,7 @@ impl Tool for WebSearch {
             Use it for what is recent or not known; cite the addresses that were used.";
         ToolDefinition::new("web_search", description, &arguments::schema())
             .with_returns(&returns)
-            .with_annotations(Annotations::LOOKS_OUTSIDE)
+            .with_annotations(Annotations::READ_ONLY_OPEN_WORLD)
             .with_tag("net")
             .with_version("1.0.0")
     }

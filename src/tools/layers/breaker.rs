@@ -12,17 +12,17 @@ use super::{CallTrace, ToolFuture, ToolRequest, ToolService, always_ready, is_un
 use crate::config::BreakerSettings;
 use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
 use crate::tools::output::ToolOutput;
-use crate::tools::plan::BackendState;
+use crate::tools::plan::ExecutorState;
 
 /// Rejects calls while the circuit is open.
 #[derive(Clone)]
 pub(in crate::tools) struct Breaker<S> {
     inner: S,
-    state: Arc<BackendState>,
+    state: Arc<ExecutorState>,
 }
 
 impl<S> Breaker<S> {
-    pub(in crate::tools) fn new(inner: S, state: Arc<BackendState>) -> Self {
+    pub(in crate::tools) fn new(inner: S, state: Arc<ExecutorState>) -> Self {
         Self { inner, state }
     }
 }
@@ -75,7 +75,7 @@ impl BreakerOutcome {
 /// deadline has passed and the executor had the call for at least half of its timeout. Time spent in a queue, or a
 /// run that was about to end anyway, are not the executor's fault.
 struct CallGuard {
-    state: Arc<BackendState>,
+    state: Arc<ExecutorState>,
     trace: Arc<CallTrace>,
     deadline: Option<Instant>,
     min_running_time: Duration,
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_failure_that_was_counted_is_not_counted_again_when_the_call_is_over() {
         let settings = BreakerSettings { failures: 2, ..BreakerSettings::default() };
-        let state = Arc::new(BackendState::new(BreakerState::new(settings)));
+        let state = Arc::new(ExecutorState::new(BreakerState::new(settings)));
         for (expected, records) in [(1, true), (2, false)] {
             let trace = Arc::<CallTrace>::default();
             trace.set_running();

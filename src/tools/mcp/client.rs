@@ -43,7 +43,7 @@ use super::credentials::Credentials;
 use super::error::{FailureReason, McpError, TimeoutKind};
 use super::sampler::Sampler;
 use crate::config::Elicitation;
-pub(crate) use launcher::become_program;
+pub(crate) use launcher::exec_program;
 
 use handler::Handler;
 use http::HttpEndpoint;

@@ -21,12 +21,12 @@ pub(crate) fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
     for part in content {
         let text = to_text(part.content);
         match part.audience {
-            ContentAudience::User => add(&mut for_user, &text),
-            ContentAudience::Model => add(&mut for_model, &text),
+            ContentAudience::User => append_paragraph(&mut for_user, &text),
+            ContentAudience::Model => append_paragraph(&mut for_model, &text),
             ContentAudience::Everybody => {
-                add(&mut for_model, &text);
+                append_paragraph(&mut for_model, &text);
                 if !is_shown_all {
-                    add(&mut shown, &text);
+                    append_paragraph(&mut shown, &text);
                 }
             }
         }
@@ -55,7 +55,7 @@ pub(crate) fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
 }
 
 /// Appends a paragraph unless it is blank.
-fn add(text: &mut String, more: &str) {
+fn append_paragraph(text: &mut String, more: &str) {
     if more.trim().is_empty() {
         return;
     }

@@ -21,7 +21,7 @@ use crate::net::egress::EgressError;
 
 /// What an error suggests about the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Suspicion {
+enum SessionDiagnosis {
     /// The session is not affected.
     None,
     /// The session is lost; the request was not processed.
@@ -85,7 +85,7 @@ impl LiveConnection {
     }
 }
 
-impl Suspicion {
+impl SessionDiagnosis {
     fn from_error(error: &McpError) -> Self {
         /// JSON-RPC internal error, which a call that was executed may return, too.
         const INTERNAL: i64 = -32603;
@@ -127,14 +127,14 @@ impl Session {
         if open.connection.is_closed() || !open.connection.has_sessions() {
             return Ok(None);
         }
-        match Suspicion::from_error(failed) {
-            Suspicion::None => Ok(None),
-            Suspicion::Lost => self.reconnect(open).await.map(Some),
-            Suspicion::Refused => {
+        match SessionDiagnosis::from_error(failed) {
+            SessionDiagnosis::None => Ok(None),
+            SessionDiagnosis::Lost => self.reconnect(open).await.map(Some),
+            SessionDiagnosis::Refused => {
                 let next = self.replace_if_dead(open, context, None).await;
                 Ok(next.filter(|_| open.was_refused_as(failed)))
             }
-            Suspicion::Unclear => {
+            SessionDiagnosis::Unclear => {
                 self.replace_if_dead(open, context, None).await;
                 Ok(None)
             }
@@ -150,7 +150,7 @@ impl Session {
         if open.was_lost_before(failed) {
             return self.reconnect(open).await.map(Some);
         }
-        if Suspicion::from_error(failed) == Suspicion::None
+        if SessionDiagnosis::from_error(failed) == SessionDiagnosis::None
             || open.connection.is_closed()
             || !open.connection.has_sessions()
         {
@@ -210,7 +210,7 @@ impl Session {
                 return None;
             }
             (Some(Err(error)), _) | (None, Some(error))
-                if Suspicion::from_error(error) != Suspicion::None =>
+                if SessionDiagnosis::from_error(error) != SessionDiagnosis::None =>
             {
                 Refusal::from_error(error)
             }

@@ -15,12 +15,12 @@ use super::session::Freshness;
 use super::toolset::{ServedTool, ServerToolSet};
 use crate::config::{RouteSettings, ToolsSettings, mcp_label};
 use crate::protocol::error::ApiError;
-use crate::response::machine::OWN_SERVER;
+use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::tools::catalog::{Catalog, RegisteredTool};
 use crate::tools::catalog_builder::{add_tags, merge_definition};
 use crate::tools::definition::ToolDefinition;
 use crate::tools::plan::{CallPlan, ToolSchemas};
-use crate::tools::router::{Backend, Route};
+use crate::tools::router::{Route, RouteExecutor};
 use crate::tools::{PolicySubject, ToolRegistry};
 use crate::util::digest::sha256;
 
@@ -53,7 +53,7 @@ struct ServerWithTools {
 
 /// An executor of a routed tool.
 struct Candidate<'a> {
-    backend: Backend,
+    executor: RouteExecutor,
     tool: &'a ToolDefinition,
     /// Hash of the caller context that the server receives.
     context: Option<[u8; 32]>,
@@ -152,7 +152,7 @@ impl McpServers {
         for (name, route) in wanted {
             match builder.make(name, route) {
                 Ok(Some(plan)) => {
-                    let tool = RegisteredTool::new(plan, self.stack.clone(), OWN_SERVER.into());
+                    let tool = RegisteredTool::new(plan, self.stack.clone(), BUILTIN_SERVER_LABEL.into());
                     tools.push((name.clone(), Arc::new(tool)));
                 }
                 Ok(None) => {}
@@ -202,7 +202,7 @@ impl<'a> RouteBuilder<'a> {
         let first = candidates.remove(0);
         let mut definition = ToolDefinition {
             name: name.to_owned(),
-            executor: Arc::clone(&first.backend.executor),
+            executor: Arc::clone(&first.executor.id),
             server: None,
             ..first.tool.clone()
         };
@@ -210,17 +210,18 @@ impl<'a> RouteBuilder<'a> {
         let uses_caller_credentials = first.uses_caller_credentials
             || candidates.iter().any(|candidate| candidate.uses_caller_credentials);
         for candidate in &candidates {
-            merge_definition(&mut definition, candidate.tool, &candidate.backend.executor);
+            merge_definition(&mut definition, candidate.tool, &candidate.executor.id);
         }
         let overrides = self.settings.overrides.get(name);
         add_tags(
             &mut definition.tags,
             overrides.map(|overrides| overrides.tags.as_slice()).unwrap_or_default(),
         );
-        let backends: Vec<Backend> = std::iter::once(first.backend)
-            .chain(candidates.into_iter().map(|candidate| candidate.backend))
+        let executors: Vec<RouteExecutor> = std::iter::once(first.executor)
+            .chain(candidates.into_iter().map(|candidate| candidate.executor))
             .collect();
-        let route = Route::with_counter(route.settings.strategy, backends, Arc::clone(&route.round_robin));
+        let route =
+            Route::with_shared_counter(route.settings.strategy, executors, Arc::clone(&route.round_robin));
         // Compiled on the first call only, since the tool is built for one caller.
         let schemas = Arc::new(ToolSchemas::lazy(None));
         let mut plan = CallPlan::with_schemas(Arc::new(definition), schemas, route, self.settings);
@@ -241,8 +242,8 @@ impl<'a> RouteBuilder<'a> {
     /// From the base catalogue, which has applied tags and weights already.
     fn local(&self, name: &str, executor: &str) -> Option<Candidate<'a>> {
         let tool = self.base.get(name)?;
-        let backend = tool.backend(executor)?.clone();
-        Some(Candidate { backend, tool: tool.definition(), context: None, uses_caller_credentials: false })
+        let executor = tool.executor(executor)?.clone();
+        Some(Candidate { executor, tool: tool.definition(), context: None, uses_caller_credentials: false })
     }
 
     fn remote(
@@ -261,7 +262,7 @@ impl<'a> RouteBuilder<'a> {
         }
         let weight = route.weights.get(executor).copied().unwrap_or(1);
         Some(Candidate {
-            backend: Backend { weight, ..served.registered.backend(executor)?.clone() },
+            executor: RouteExecutor { weight, ..served.registered.executor(executor)?.clone() },
             tool,
             context: served.registered.context(),
             uses_caller_credentials: binding.uses_caller_credentials(),

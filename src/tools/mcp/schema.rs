@@ -22,13 +22,13 @@ const MAX_NODES: usize = 10_000;
 ///
 /// # Errors
 /// Why the tool cannot be offered, for the operator.
-pub(crate) fn normalise(schema: &Value) -> Result<Value, String> {
+pub(crate) fn normalize(schema: &Value) -> Result<Value, String> {
     if !schema.is_object() {
         return Err("the schema of its arguments is not a JSON object".to_owned());
     }
     bounded(schema)?;
     let inlined = inline::references(schema)?;
-    let mut schema = merge::top(inlined)?;
+    let mut schema = merge::into_object_schema(inlined)?;
     // Merging may have removed the last reference to a definition.
     inline::drop_unused_definitions(&mut schema);
     let schema = Value::Object(schema);

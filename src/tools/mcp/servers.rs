@@ -326,7 +326,7 @@ impl McpServers {
     }
 
     /// Status of every configured server, and of servers from requests with a session.
-    pub fn states(&self) -> Vec<super::status::ServerStatus> {
+    pub fn statuses(&self) -> Vec<super::status::ServerStatus> {
         let sources: Vec<u64> = self.configured.values().map(|server| server.access.source.id).collect();
         let is_ours = |id| id == self.request_source.id || sources.contains(&id);
         let known = self.pool.known(is_ours);

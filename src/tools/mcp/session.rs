@@ -26,7 +26,7 @@ use super::list_cache::{CachedToolList, ToolListCache};
 use super::recovery::{Recovery, Refusal};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::Progress;
-use crate::tools::plan::BackendStates;
+use crate::tools::plan::ExecutorStates;
 
 /// A connection that lasted this long resets the backoff.
 const STABLE_AFTER: Duration = Duration::from_mins(10);
@@ -64,7 +64,7 @@ pub(super) struct Session {
     pub(super) lists: ToolListCache,
     pub(super) budget: Arc<ListBudget>,
     /// Breakers and semaphores of its tools, by configuration.
-    states: Mutex<Vec<(Weak<ServerToolConfig>, Arc<BackendStates>)>>,
+    states: Mutex<Vec<(Weak<ServerToolConfig>, Arc<ExecutorStates>)>>,
     pub(super) stats: SessionStats,
     last_used: Mutex<Instant>,
 }
@@ -436,7 +436,7 @@ impl Session {
     }
 
     /// Breakers and semaphores of the tools under this configuration.
-    pub(super) fn states(&self, tool_config: &Arc<ServerToolConfig>) -> Arc<BackendStates> {
+    pub(super) fn states(&self, tool_config: &Arc<ServerToolConfig>) -> Arc<ExecutorStates> {
         let mut all = self.states.lock();
         all.retain(|(tool_config, _)| tool_config.strong_count() > 0);
         if let Some((_, known)) =
@@ -444,7 +444,7 @@ impl Session {
         {
             return Arc::clone(known);
         }
-        let states = Arc::new(BackendStates::default());
+        let states = Arc::new(ExecutorStates::default());
         all.push((Arc::downgrade(tool_config), Arc::clone(&states)));
         states
     }

@@ -20,8 +20,8 @@ use crate::protocol::item::hosted::McpListedTool;
 use crate::telemetry::traces::{self, TraceParent};
 use crate::tools::catalog::{ModelToolCache, RegisteredTool};
 use crate::tools::catalog_builder::add_tags;
-use crate::tools::plan::{BackendStates, CallPlan, ToolSchemas};
-use crate::tools::router::{Backend, Route};
+use crate::tools::plan::{CallPlan, ExecutorStates, ToolSchemas};
+use crate::tools::router::{Route, RouteExecutor};
 use crate::tools::stack;
 use crate::tools::verbatim::exact_text;
 use crate::tools::{
@@ -36,7 +36,7 @@ const MAX_LABELS: usize = 16;
 const PREPARED_TOOL_BYTES: usize = 1024;
 const BOUND_TOOL_BYTES: usize = 2048;
 /// Maximum number of tools with breaker state per session, if lists differ by context.
-const MAX_BACKEND_STATES: usize = 4096;
+const MAX_EXECUTOR_STATES: usize = 4096;
 
 /// The callable tools of a server under one label.
 pub struct ServerToolSet {
@@ -115,13 +115,13 @@ impl PreparedSetCache {
         list: &RemoteTools,
     ) -> Result<Arc<PreparedSet>, McpError> {
         let key = set_key(builder.label, builder.tool_config);
-        if let Some(known) = self.sets().get(&key) {
+        if let Some(known) = self.lock_sets().get(&key) {
             return Ok(Arc::clone(known));
         }
         let budget = &builder.session.budget;
         let mut set = builder.prepare(&list.tools, list.unreadable.clone(), &|| metered(budget));
         set._charge = Some(budget.charge(set.bytes())?);
-        let mut sets = self.sets();
+        let mut sets = self.lock_sets();
         sets.retain(|_, set| set.tool_config.strong_count() > 0);
         if sets.len() >= MAX_LABELS {
             sets.clear();
@@ -131,10 +131,10 @@ impl PreparedSetCache {
 
     /// Drops sets of configurations of ended generations.
     pub(super) fn forget_ended_generations(&self) {
-        self.sets().retain(|_, set| set.tool_config.strong_count() > 0);
+        self.lock_sets().retain(|_, set| set.tool_config.strong_count() > 0);
     }
 
-    fn sets(&self) -> MutexGuard<'_, SetsByTerms> {
+    fn lock_sets(&self) -> MutexGuard<'_, SetsByTerms> {
         self.0.lock()
     }
 }
@@ -153,10 +153,10 @@ impl PreparedSet {
 
 /// The tool sets of one list, by label and configuration.
 #[derive(Default)]
-pub(super) struct ToolSetCache(Mutex<HashMap<SetKey, Arc<Made>>>);
+pub(super) struct ToolSetCache(Mutex<HashMap<SetKey, Arc<CachedSet>>>);
 
 /// The set of one list, built by its first user.
-struct Made {
+struct CachedSet {
     tool_config: Weak<ServerToolConfig>,
     number: u64,
     set: OnceLock<Arc<ServerToolSet>>,
@@ -179,23 +179,26 @@ impl ToolSetCache {
 
     /// Drops all sets.
     pub(super) fn clear(&self) {
-        self.sets().clear();
+        self.lock_sets().clear();
     }
 
     /// Drops sets of configurations of ended generations.
     pub(super) fn forget_ended_generations(&self) {
-        self.sets().retain(|_, made| made.tool_config.strong_count() > 0);
+        self.lock_sets().retain(|_, cached| cached.tool_config.strong_count() > 0);
     }
 
-    fn entry(&self, builder: &ServerToolBuilder<'_>, number: u64) -> Arc<Made> {
+    fn entry(&self, builder: &ServerToolBuilder<'_>, number: u64) -> Arc<CachedSet> {
         let key = set_key(builder.label, builder.tool_config);
-        let mut sets = self.sets();
+        let mut sets = self.lock_sets();
         if let Some(known) = sets.get(&key).filter(|known| known.number == number) {
             return Arc::clone(known);
         }
-        let entry =
-            Arc::new(Made { tool_config: Arc::downgrade(builder.tool_config), number, set: OnceLock::new() });
-        sets.retain(|_, made| made.tool_config.strong_count() > 0);
+        let entry = Arc::new(CachedSet {
+            tool_config: Arc::downgrade(builder.tool_config),
+            number,
+            set: OnceLock::new(),
+        });
+        sets.retain(|_, cached| cached.tool_config.strong_count() > 0);
         if sets.len() >= MAX_LABELS {
             sets.clear();
         }
@@ -205,11 +208,13 @@ impl ToolSetCache {
 
     /// The set of this list under any label, if built.
     pub(super) fn cached(&self, listing: &ToolListing) -> Option<Arc<ServerToolSet>> {
-        let sets = self.sets();
-        sets.values().filter(|made| made.number == listing.number).find_map(|made| made.set.get().cloned())
+        let sets = self.lock_sets();
+        sets.values()
+            .filter(|cached| cached.number == listing.number)
+            .find_map(|cached| cached.set.get().cloned())
     }
 
-    fn sets(&self) -> MutexGuard<'_, HashMap<SetKey, Arc<Made>>> {
+    fn lock_sets(&self) -> MutexGuard<'_, HashMap<SetKey, Arc<CachedSet>>> {
         self.0.lock()
     }
 }
@@ -244,7 +249,7 @@ impl ServerToolBuilder<'_> {
         let names: HashSet<_> =
             set.tools.iter().map(|tool| tool.registered.definition().qualified_name()).collect();
         // If lists differ by context, a tool missing in one may be in another.
-        let max = if self.context.is_some() { MAX_BACKEND_STATES } else { 0 };
+        let max = if self.context.is_some() { MAX_EXECUTOR_STATES } else { 0 };
         self.session.states(self.tool_config).retain_beyond(max, |name| names.contains(name));
         Ok(set)
     }
@@ -293,7 +298,7 @@ impl ServerToolBuilder<'_> {
         }
         let schema_sent: Value =
             serde_json::from_str(listed.input_schema.get()).map_err(|error| error.to_string())?;
-        let parameters = schema::normalise(&schema_sent)?;
+        let parameters = schema::normalize(&schema_sent)?;
         Ok(ToolDefinition {
             name: listed.name.clone(),
             description: listed.description.clone().or_else(|| tool.title.clone()).unwrap_or_default(),
@@ -361,13 +366,14 @@ impl ServerToolBuilder<'_> {
         tags
     }
 
-    fn plan(&self, tool: &Prepared, executor: &Arc<dyn ToolExecutor>, states: &BackendStates) -> CallPlan {
+    fn plan(&self, tool: &Prepared, executor: &Arc<dyn ToolExecutor>, states: &ExecutorStates) -> CallPlan {
         let (settings, definition) = (&self.tool_config.tools, &tool.definition);
-        let state = states.backend(&definition.qualified_name(), &self.tool_config.executor, settings);
-        let leg =
-            stack::backend_stack(Arc::clone(executor), Arc::clone(&self.tool_config.executor), None, &state);
-        let way = Backend { executor: Arc::clone(&self.tool_config.executor), weight: 1, state, stack: leg };
-        let route = Route::new(RouteStrategy::default(), vec![way]);
+        let state = states.state(&definition.qualified_name(), &self.tool_config.executor, settings);
+        let stack =
+            stack::executor_stack(Arc::clone(executor), Arc::clone(&self.tool_config.executor), None, &state);
+        let route_executor =
+            RouteExecutor { id: Arc::clone(&self.tool_config.executor), weight: 1, state, stack };
+        let route = Route::new(RouteStrategy::default(), vec![route_executor]);
         let context_hash = self.context.map(|context| *context.fingerprint());
         CallPlan::with_schemas(Arc::clone(definition), Arc::clone(&tool.schemas), route, settings)
             .for_context(context_hash)

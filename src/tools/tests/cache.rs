@@ -15,8 +15,8 @@ fn counting(tools: Vec<ToolDefinition>) -> Arc<Script> {
 
 #[tokio::test]
 async fn only_what_changes_nothing_is_used_again_unless_the_operator_says_so() {
-    let outside = || tool("get_weather").with_annotations(Annotations::LOOKS_OUTSIDE);
-    let writes = Annotations { destructive: false, read_only: false, ..Annotations::LOOKS_OUTSIDE };
+    let outside = || tool("get_weather").with_annotations(Annotations::READ_ONLY_OPEN_WORLD);
+    let writes = Annotations { destructive: false, read_only: false, ..Annotations::READ_ONLY_OPEN_WORLD };
     let named = |name: &str, ttl: &str| json!({"cache": {"ttl": {name: ttl, "default": "1m"}}});
     let said = |name: &str, own: Value| json!({"overrides": {name: own}});
     let mut personal = lookup("mail");

@@ -214,7 +214,7 @@ async fn a_server_that_asks_where_it_may_work_is_told_that_nobody_knows() {
 #[tokio::test]
 async fn a_list_that_no_model_could_read_is_not_kept() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
-    // Megabytes of JSON in a build without optimisation, on a machine that may have other things to do.
+    // Megabytes of JSON in a build without optimization, on a machine that may have other things to do.
     let patient = |settings: &mut antwort::config::Settings| {
         settings.mcp.list_timeout = std::time::Duration::from_secs(60);
     };

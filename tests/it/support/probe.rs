@@ -94,7 +94,7 @@ impl ToolExecutor for Probe {
             .map(|name| {
                 let schema = if name == "needs" { &needs } else { &any };
                 let annotations =
-                    if name == "writes" { Annotations::UNKNOWN } else { Annotations::LOOKS_OUTSIDE };
+                    if name == "writes" { Annotations::UNKNOWN } else { Annotations::READ_ONLY_OPEN_WORLD };
                 let definition = ToolDefinition::new(name, "A probe.", schema).with_annotations(annotations);
                 ToolDefinition { executor: "probe".into(), ..definition }
             })

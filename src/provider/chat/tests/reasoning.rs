@@ -78,7 +78,7 @@ fn reasoning_details_and_blocks_are_kept_as_state() {
             ],
         ),
         (
-            "details alone, raw and summarised",
+            "details alone, raw and summarized",
             &[
                 delta!(
                     r#""reasoning_details":[{"type":"reasoning.summary","summary":"s"},{"type":"reasoning.encrypted","data":"x"}]"#

@@ -6,7 +6,7 @@
 use rust_decimal::{Decimal, MathematicalOps, RoundingStrategy};
 
 use super::parser::power;
-use super::{Flaw, to_float};
+use super::{ExpressionError, to_float};
 
 /// All function names, to tell an unknown name from a wrong number of arguments.
 const NAMES: &[&str] = &[
@@ -18,7 +18,7 @@ const NAMES: &[&str] = &[
 const MAX_DECIMALS: u32 = 28;
 
 /// Evaluates a function.
-pub(super) fn call(name: &str, arguments: &[Decimal]) -> Result<Decimal, Flaw> {
+pub(super) fn call(name: &str, arguments: &[Decimal]) -> Result<Decimal, ExpressionError> {
     match (name, arguments) {
         ("abs", [x]) => Ok(x.abs()),
         ("sign", [x]) if x.is_zero() => Ok(Decimal::ZERO),
@@ -28,14 +28,14 @@ pub(super) fn call(name: &str, arguments: &[Decimal]) -> Result<Decimal, Flaw> {
         ("max", [first, rest @ ..]) => Ok(rest.iter().fold(*first, |most, x| most.max(*x))),
         ("sum", [_, ..]) => sum(arguments),
         ("avg", [_, ..]) => {
-            sum(arguments)?.checked_div(Decimal::from(arguments.len())).ok_or_else(Flaw::too_large)
+            sum(arguments)?.checked_div(Decimal::from(arguments.len())).ok_or_else(ExpressionError::too_large)
         }
         ("round", [x]) => Ok(rounded(*x, 0)),
         ("round", [x, digits]) => {
             let digits =
                 u32::try_from(*digits).ok().filter(|n| digits.fract().is_zero() && *n <= MAX_DECIMALS);
             let digits = digits.ok_or_else(|| {
-                Flaw::new("the second argument of round must be a whole number from 0 to 28")
+                ExpressionError::new("the second argument of round must be a whole number from 0 to 28")
             })?;
             Ok(rounded(*x, digits))
         }
@@ -45,8 +45,8 @@ pub(super) fn call(name: &str, arguments: &[Decimal]) -> Result<Decimal, Flaw> {
         ("sqrt", [x]) if x.is_zero() => Ok(Decimal::ZERO),
         ("sqrt", [x]) => x.sqrt().ok_or_else(|| undefined(name)),
         ("pow", [base, exponent]) => power(*base, *exponent),
-        ("mod", [_, b]) if b.is_zero() => Err(Flaw::new("division by zero")),
-        ("mod", [a, b]) => a.checked_rem(*b).ok_or_else(Flaw::too_large),
+        ("mod", [_, b]) if b.is_zero() => Err(ExpressionError::new("division by zero")),
+        ("mod", [a, b]) => a.checked_rem(*b).ok_or_else(ExpressionError::too_large),
         ("log", [x, base]) => {
             let quotient = logarithm(name, *x)? / logarithm(name, *base)?;
             from_float(quotient)
@@ -67,27 +67,27 @@ pub(super) fn call(name: &str, arguments: &[Decimal]) -> Result<Decimal, Flaw> {
 }
 
 /// Looks up a constant.
-pub(super) fn constant(name: &str) -> Result<Decimal, Flaw> {
+pub(super) fn constant(name: &str) -> Result<Decimal, ExpressionError> {
     match name {
         "pi" => Ok(Decimal::PI),
         "tau" => Ok(Decimal::TWO_PI),
         "e" => Ok(Decimal::E),
         _ if NAMES.contains(&name) => {
-            Err(Flaw::new(format!("'{name}' is a function: write its arguments in brackets")))
+            Err(ExpressionError::new(format!("'{name}' is a function: write its arguments in brackets")))
         }
         _ => Err(unknown(name)),
     }
 }
 
 /// Converts a floating-point result.
-pub(super) fn from_float(number: f64) -> Result<Decimal, Flaw> {
+pub(super) fn from_float(number: f64) -> Result<Decimal, ExpressionError> {
     if number.is_nan() {
-        return Err(Flaw::new("the result is not a real number"));
+        return Err(ExpressionError::new("the result is not a real number"));
     }
-    Decimal::try_from(number).map_err(|_| Flaw::too_large())
+    Decimal::try_from(number).map_err(|_| ExpressionError::too_large())
 }
 
-fn in_floating_point(name: &str, x: f64) -> Result<Decimal, Flaw> {
+fn in_floating_point(name: &str, x: f64) -> Result<Decimal, ExpressionError> {
     from_float(match name {
         "exp" => x.exp(),
         "cbrt" => x.cbrt(),
@@ -106,12 +106,15 @@ fn in_floating_point(name: &str, x: f64) -> Result<Decimal, Flaw> {
 }
 
 /// The natural logarithm of a positive number.
-fn logarithm(name: &str, x: Decimal) -> Result<f64, Flaw> {
+fn logarithm(name: &str, x: Decimal) -> Result<f64, ExpressionError> {
     if x <= Decimal::ZERO { Err(undefined(name)) } else { Ok(to_float(x).ln()) }
 }
 
-fn sum(numbers: &[Decimal]) -> Result<Decimal, Flaw> {
-    numbers.iter().try_fold(Decimal::ZERO, |sum, x| sum.checked_add(*x)).ok_or_else(Flaw::too_large)
+fn sum(numbers: &[Decimal]) -> Result<Decimal, ExpressionError> {
+    numbers
+        .iter()
+        .try_fold(Decimal::ZERO, |sum, x| sum.checked_add(*x))
+        .ok_or_else(ExpressionError::too_large)
 }
 
 /// Rounds halves away from zero, as on paper.
@@ -119,14 +122,14 @@ fn rounded(x: Decimal, decimals: u32) -> Decimal {
     x.round_dp_with_strategy(decimals, RoundingStrategy::MidpointAwayFromZero)
 }
 
-fn undefined(name: &str) -> Flaw {
-    Flaw::new(format!("{name} is not defined for this argument"))
+fn undefined(name: &str) -> ExpressionError {
+    ExpressionError::new(format!("{name} is not defined for this argument"))
 }
 
-fn wrong_arguments(name: &str) -> Flaw {
-    Flaw::new(format!("wrong number of arguments for {name}"))
+fn wrong_arguments(name: &str) -> ExpressionError {
+    ExpressionError::new(format!("wrong number of arguments for {name}"))
 }
 
-fn unknown(name: &str) -> Flaw {
-    Flaw::new(format!("unknown name '{name}'"))
+fn unknown(name: &str) -> ExpressionError {
+    ExpressionError::new(format!("unknown name '{name}'"))
 }

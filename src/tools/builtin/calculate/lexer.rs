@@ -2,7 +2,7 @@
 
 use rust_decimal::Decimal;
 
-use super::Flaw;
+use super::ExpressionError;
 
 /// A token of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ const MAX_NAME: usize = 16;
 const MAX_EXPONENT: u32 = 60;
 
 /// Splits an expression into tokens.
-pub(super) fn tokens(expression: &str) -> Result<Vec<Token>, Flaw> {
+pub(super) fn tokens(expression: &str) -> Result<Vec<Token>, ExpressionError> {
     let mut tokens = Vec::new();
     let mut rest = expression.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -35,7 +35,9 @@ pub(super) fn tokens(expression: &str) -> Result<Vec<Token>, Flaw> {
             '÷' => (Token::Sign('/'), first.len_utf8()),
             '−' => (Token::Sign('-'), first.len_utf8()),
             'π' => (Token::Name("pi".into()), first.len_utf8()),
-            other => return Err(Flaw::new(format!("unexpected character '{}'", other.escape_debug()))),
+            other => {
+                return Err(ExpressionError::new(format!("unexpected character '{}'", other.escape_debug())));
+            }
         };
         tokens.push(token);
         rest = rest.get(length..).unwrap_or_default().trim_start();
@@ -43,17 +45,17 @@ pub(super) fn tokens(expression: &str) -> Result<Vec<Token>, Flaw> {
     Ok(tokens)
 }
 
-fn name(text: &str) -> Result<(Token, usize), Flaw> {
+fn name(text: &str) -> Result<(Token, usize), ExpressionError> {
     let length = text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
     let name = text.get(..length.min(MAX_NAME + 1)).unwrap_or_default();
     if length > MAX_NAME {
-        return Err(Flaw::new(format!("unknown name '{name}…'")));
+        return Err(ExpressionError::new(format!("unknown name '{name}…'")));
     }
     Ok((Token::Name(name.to_ascii_lowercase()), length))
 }
 
 /// Digits with at most one decimal point and an optional exponent.
-fn number(text: &str) -> Result<(Token, usize), Flaw> {
+fn number(text: &str) -> Result<(Token, usize), ExpressionError> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let after = |length: usize| text.get(length..).unwrap_or_default();
     let mut length = digits(text);
@@ -62,13 +64,13 @@ fn number(text: &str) -> Result<(Token, usize), Flaw> {
     }
     let mantissa = text.get(..length).unwrap_or_default();
     if mantissa == "." || after(length).starts_with('.') {
-        return Err(Flaw::new("a number has a misplaced decimal point"));
+        return Err(ExpressionError::new("a number has a misplaced decimal point"));
     }
-    let unreadable = || Flaw::new(format!("the number {mantissa} is out of range"));
+    let unreadable = || ExpressionError::new(format!("the number {mantissa} is out of range"));
     let mut number = mantissa.trim_end_matches('.').parse::<Decimal>().map_err(|_| unreadable())?;
     if let Some((exponent, written)) = exponent(after(length)) {
         length += written;
-        number = scaled(number, exponent).ok_or_else(Flaw::too_large)?;
+        number = scaled(number, exponent).ok_or_else(ExpressionError::too_large)?;
     }
     Ok((Token::Number(number), length))
 }

@@ -6,7 +6,7 @@
 use rust_decimal::{Decimal, MathematicalOps};
 
 use super::lexer::Token;
-use super::{Flaw, functions, to_float};
+use super::{ExpressionError, functions, to_float};
 
 /// Maximum nesting depth of brackets, signs and powers.
 const MAX_DEPTH: usize = 100;
@@ -19,9 +19,9 @@ const SIGN: u8 = 5;
 const POWER: BindingPower = (8, 7);
 
 /// Evaluates an expression.
-pub(super) fn evaluate(tokens: &[Token]) -> Result<Decimal, Flaw> {
+pub(super) fn evaluate(tokens: &[Token]) -> Result<Decimal, ExpressionError> {
     if tokens.is_empty() {
-        return Err(Flaw::new("the expression is empty"));
+        return Err(ExpressionError::new("the expression is empty"));
     }
     let mut parser = Parser { rest: tokens, depth: 0 };
     let value = parser.expression(0)?.number;
@@ -63,10 +63,10 @@ enum Operator {
 
 impl Parser<'_> {
     /// An operand and all following operators that bind at least as tightly as `min_power`.
-    fn expression(&mut self, min_power: u8) -> Result<Operand, Flaw> {
+    fn expression(&mut self, min_power: u8) -> Result<Operand, ExpressionError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(Flaw::new("the expression is nested too deeply"));
+            return Err(ExpressionError::new("the expression is nested too deeply"));
         }
         let mut left = self.operand()?;
         while let Some((operator, (on_left, on_right))) = self.operator()? {
@@ -81,9 +81,9 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn operand(&mut self) -> Result<Operand, Flaw> {
+    fn operand(&mut self) -> Result<Operand, ExpressionError> {
         let Some((first, rest)) = self.rest.split_first() else {
-            return Err(Flaw::new("the expression ends where an operand is expected"));
+            return Err(ExpressionError::new("the expression ends where an operand is expected"));
         };
         self.rest = rest;
         let mut operand = match first {
@@ -107,14 +107,15 @@ impl Parser<'_> {
         };
         while self.at_percent() {
             self.skip();
-            let number = operand.number.checked_div(Decimal::ONE_HUNDRED).ok_or_else(Flaw::too_large)?;
+            let number =
+                operand.number.checked_div(Decimal::ONE_HUNDRED).ok_or_else(ExpressionError::too_large)?;
             operand = Operand { number, percentage: true };
         }
         Ok(operand)
     }
 
     /// The arguments of a function, after its opening bracket.
-    fn arguments(&mut self) -> Result<Vec<Decimal>, Flaw> {
+    fn arguments(&mut self) -> Result<Vec<Decimal>, ExpressionError> {
         let mut arguments = Vec::new();
         if self.rest.first() == Some(&Token::Sign(')')) {
             self.skip();
@@ -131,7 +132,7 @@ impl Parser<'_> {
     }
 
     /// The next operator; `None` at the end of the (sub)expression.
-    fn operator(&self) -> Result<Option<(Operator, BindingPower)>, Flaw> {
+    fn operator(&self) -> Result<Option<(Operator, BindingPower)>, ExpressionError> {
         let found = match self.rest.first() {
             None | Some(Token::Sign(')' | ',')) => return Ok(None),
             Some(Token::Sign('+')) => (Operator::Add, SUM),
@@ -161,27 +162,27 @@ impl Parser<'_> {
         self.rest = self.rest.get(1..).unwrap_or_default();
     }
 
-    fn expect(&mut self, sign: char) -> Result<(), Flaw> {
+    fn expect(&mut self, sign: char) -> Result<(), ExpressionError> {
         match self.rest.first() {
             Some(token) if *token == Token::Sign(sign) => {
                 self.skip();
                 Ok(())
             }
             Some(token) => Err(unexpected(token)),
-            None => Err(Flaw::new(format!("'{sign}' is missing at the end"))),
+            None => Err(ExpressionError::new(format!("'{sign}' is missing at the end"))),
         }
     }
 }
 
-fn unexpected(token: &Token) -> Flaw {
-    Flaw::new(match token {
+fn unexpected(token: &Token) -> ExpressionError {
+    ExpressionError::new(match token {
         Token::Number(number) => format!("unexpected number {number}: an operator is missing before it"),
         Token::Name(name) => format!("unexpected name '{name}': an operator is missing before it"),
         Token::Sign(sign) => format!("unexpected '{sign}'"),
     })
 }
 
-fn apply(operator: Operator, left: Operand, right: Operand) -> Result<Operand, Flaw> {
+fn apply(operator: Operator, left: Operand, right: Operand) -> Result<Operand, ExpressionError> {
     let (a, b) = (left.number, right.number);
     let share = right.percentage && !left.percentage;
     let result = match operator {
@@ -190,24 +191,28 @@ fn apply(operator: Operator, left: Operand, right: Operand) -> Result<Operand, F
         Operator::Add => a.checked_add(b),
         Operator::Subtract => a.checked_sub(b),
         Operator::Multiply => a.checked_mul(b),
-        Operator::Divide | Operator::Remainder if b.is_zero() => return Err(Flaw::new("division by zero")),
+        Operator::Divide | Operator::Remainder if b.is_zero() => {
+            return Err(ExpressionError::new("division by zero"));
+        }
         Operator::Divide => a.checked_div(b),
         Operator::Remainder => a.checked_rem(b),
         Operator::Of if left.percentage => a.checked_mul(b),
-        Operator::Of => return Err(Flaw::new("'of' must follow a percentage")),
+        Operator::Of => return Err(ExpressionError::new("'of' must follow a percentage")),
         Operator::Power => return power(a, b).map(Operand::from),
     };
-    result.map(Operand::from).ok_or_else(Flaw::too_large)
+    result.map(Operand::from).ok_or_else(ExpressionError::too_large)
 }
 
 /// Exponentiation: exact for whole exponents, otherwise in floating point.
-pub(super) fn power(base: Decimal, exponent: Decimal) -> Result<Decimal, Flaw> {
+pub(super) fn power(base: Decimal, exponent: Decimal) -> Result<Decimal, ExpressionError> {
     if base.is_zero() && exponent.is_sign_negative() && !exponent.is_zero() {
-        return Err(Flaw::new("division by zero"));
+        return Err(ExpressionError::new("division by zero"));
     }
     if !exponent.fract().is_zero() {
         if base.is_sign_negative() && !base.is_zero() {
-            return Err(Flaw::new("a negative number raised to a fractional power is not a real number"));
+            return Err(ExpressionError::new(
+                "a negative number raised to a fractional power is not a real number",
+            ));
         }
         return functions::from_float(to_float(base).powf(to_float(exponent)));
     }

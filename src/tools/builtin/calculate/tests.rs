@@ -7,7 +7,7 @@ use super::*;
 fn shown(expression: &str) -> String {
     match evaluate(expression) {
         Ok(value) => value.to_string(),
-        Err(flaw) => format!("error: {flaw}"),
+        Err(error) => format!("error: {error}"),
     }
 }
 
@@ -121,7 +121,7 @@ fn values_of_functions_constants_and_spellings() {
 
 #[test]
 fn mistakes() {
-    for (expression, flaw) in [
+    for (expression, error) in [
         ("", "the expression is empty"),
         ("  ", "the expression is empty"),
         ("2**", "the expression ends where an operand is expected"),
@@ -171,7 +171,7 @@ fn mistakes() {
         ("round(1, -1)", "the second argument of round must be a whole number from 0 to 28"),
         ("round(1, 29)", "the second argument of round must be a whole number from 0 to 28"),
     ] {
-        assert_eq!(shown(expression), format!("error: {flaw}"), "{expression}");
+        assert_eq!(shown(expression), format!("error: {error}"), "{expression}");
     }
 }
 

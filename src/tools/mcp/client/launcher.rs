@@ -19,19 +19,19 @@ use crate::tools::mcp::connection::StdioCommand;
 
 /// First argument that makes the binary execute a program; followed by the gateway's process id, the program and its
 /// arguments.
-const BECOME_PROGRAM_ARG: &str = "antwort:become-program";
+const EXEC_ARG: &str = "antwort:become-program";
 /// The executable of this process, even if its file was replaced.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 /// Exit code for a program that cannot be started, as shells use it.
 const NOT_STARTED: u8 = 127;
 
-/// Whether this process is the gateway's binary, which understands [`BECOME_PROGRAM_ARG`], rather than an embedder's.
+/// Whether this process is the gateway's binary, which understands [`EXEC_ARG`], rather than an embedder's.
 static IS_BINARY: AtomicBool = AtomicBool::new(false);
 
 /// To be called first in `main`. Executes a program if the arguments say so; returns an exit code only if that fails,
 /// and `None` for all other arguments.
-pub(crate) fn become_program(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
-    if arguments.nth(1).is_none_or(|first| first != BECOME_PROGRAM_ARG) {
+pub(crate) fn exec_program(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    if arguments.nth(1).is_none_or(|first| first != EXEC_ARG) {
         IS_BINARY.store(true, Ordering::Release);
         return None;
     }
@@ -39,7 +39,7 @@ pub(crate) fn become_program(mut arguments: impl Iterator<Item = OsString>) -> O
     let Some((parent, program)) = parent.zip(arguments.next()) else {
         return Some(ExitCode::from(NOT_STARTED));
     };
-    if let Err(error) = end_with(parent) {
+    if let Err(error) = die_with_parent(parent) {
         return Some(report_exec_error(&error));
     }
     // `exec` returns only on failure.
@@ -54,7 +54,7 @@ fn report_exec_error(error: &io::Error) -> ExitCode {
 }
 
 #[cfg(target_os = "linux")]
-fn end_with(parent: u32) -> io::Result<()> {
+fn die_with_parent(parent: u32) -> io::Result<()> {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // The parent may have died before the signal was set.
@@ -83,11 +83,7 @@ pub(super) fn command(command: &StdioCommand) -> io::Result<Command> {
     // Checked here, because an error of the intermediate process could not be reported properly.
     find(command)?;
     let mut launcher = Command::new(OWN_EXECUTABLE);
-    launcher
-        .arg(BECOME_PROGRAM_ARG)
-        .arg(std::process::id().to_string())
-        .arg(&command.program)
-        .args(&command.args);
+    launcher.arg(EXEC_ARG).arg(std::process::id().to_string()).arg(&command.program).args(&command.args);
     Ok(launcher)
 }
 
@@ -109,34 +105,34 @@ fn find(command: &StdioCommand) -> io::Result<()> {
     candidates.find(Result::is_ok).unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()))
 }
 
-/// A request to the starter thread.
-struct Start {
+/// A request to the spawner thread.
+struct SpawnRequest {
     command: Command,
     runtime: Handle,
     reply: SyncSender<io::Result<Child>>,
 }
 
-/// Starts a program from the starter thread.
+/// Starts a program from the spawner thread.
 ///
 /// # Errors
 /// If it cannot be started.
 pub(super) fn spawn(command: Command) -> io::Result<Child> {
-    static STARTER: OnceLock<Option<Sender<Start>>> = OnceLock::new();
+    static SPAWNER: OnceLock<Option<Sender<SpawnRequest>>> = OnceLock::new();
     let gone = || io::Error::other("the thread that starts programs has exited");
-    let starter = STARTER.get_or_init(|| {
+    let spawner = SPAWNER.get_or_init(|| {
         let (sender, receiver) = channel();
         let thread =
             std::thread::Builder::new().name("programs".to_owned()).spawn(move || start_all(&receiver));
         thread.is_ok().then_some(sender)
     });
     let (reply, started) = sync_channel(1);
-    let start = Start { command, runtime: Handle::current(), reply };
-    starter.as_ref().ok_or_else(gone)?.send(start).map_err(|_| gone())?;
+    let start = SpawnRequest { command, runtime: Handle::current(), reply };
+    spawner.as_ref().ok_or_else(gone)?.send(start).map_err(|_| gone())?;
     started.recv().map_err(|_| gone())?
 }
 
-fn start_all(receiver: &Receiver<Start>) {
-    while let Ok(Start { mut command, runtime, reply }) = receiver.recv() {
+fn start_all(receiver: &Receiver<SpawnRequest>) {
+    while let Ok(SpawnRequest { mut command, runtime, reply }) = receiver.recv() {
         let _runtime = runtime.enter();
         // The receiver waits for the reply uninterruptibly, so it is there.
         let _taken = reply.send(command.spawn());

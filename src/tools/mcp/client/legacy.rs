@@ -21,7 +21,7 @@ pub(super) struct SseTransport {
     http: Arc<HttpEndpoint>,
     router: Arc<MessageRouter>,
     /// Where messages are posted to.
-    inbox: Url,
+    endpoint_url: Url,
     /// `None` after the end of the stream.
     response: Option<Response>,
     decoder: SkippingDecoder,
@@ -41,16 +41,16 @@ impl SseTransport {
             return Err(McpError::Connect("the server does not return an event stream".into()));
         }
         let mut decoder = SkippingDecoder::new(router.max_event_bytes());
-        let inbox = loop {
+        let endpoint_url = loop {
             let Some(bytes) = response.chunk().await.map_err(|error| http.failure(&error))? else {
                 return Err(McpError::Connect("the stream ended before the `endpoint` event".into()));
             };
             decoder.feed(&bytes);
-            if let Some(inbox) = inbox(&mut decoder, &http.url)? {
-                break inbox;
+            if let Some(endpoint_url) = endpoint_url(&mut decoder, &http.url)? {
+                break endpoint_url;
             }
         };
-        Ok(Self { http, router, inbox, response: Some(response), decoder, ready: VecDeque::new() })
+        Ok(Self { http, router, endpoint_url, response: Some(response), decoder, ready: VecDeque::new() })
     }
 }
 
@@ -65,8 +65,9 @@ impl Transport<RoleClient> for SseTransport {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), McpError>> + Send + 'static {
-        let (http, router, inbox) = (Arc::clone(&self.http), Arc::clone(&self.router), self.inbox.clone());
-        async move { post(&http, &router, &inbox, &message).await }
+        let (http, router, endpoint_url) =
+            (Arc::clone(&self.http), Arc::clone(&self.router), self.endpoint_url.clone());
+        async move { post(&http, &router, &endpoint_url, &message).await }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
@@ -103,7 +104,7 @@ impl Transport<RoleClient> for SseTransport {
 async fn post(
     http: &HttpEndpoint,
     router: &MessageRouter,
-    inbox: &Url,
+    endpoint_url: &Url,
     message: &ClientJsonRpcMessage,
 ) -> Result<(), McpError> {
     router.check_open()?;
@@ -112,7 +113,7 @@ async fn post(
     let json = HeaderValue::from_static("application/json");
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
     let body = Some(Bytes::from(message_router::write(message)?));
-    let response = http.send(inbox, Outgoing { method: Method::POST, headers, body }).await?;
+    let response = http.send(endpoint_url, Outgoing { method: Method::POST, headers, body }).await?;
     let status = response.status();
     if status.is_success() {
         return Ok(());
@@ -151,19 +152,19 @@ fn read(router: &MessageRouter, decoded: Decoded<'_>) -> Option<ServerJsonRpcMes
 
 /// The URL of the `endpoint` event, once it has come. Of the server's own origin only: the credentials are sent there, and
 /// a server may not choose what else the gateway reaches.
-fn inbox(decoder: &mut SkippingDecoder, base: &Url) -> Result<Option<Url>, McpError> {
+fn endpoint_url(decoder: &mut SkippingDecoder, base: &Url) -> Result<Option<Url>, McpError> {
     while let Some(decoded) = decoder.next() {
         let Decoded::Event(Event { name: Some(name), data: target, .. }) = decoded else { continue };
         if name != "endpoint" || target.is_empty() {
             continue;
         }
-        let inbox = base
+        let endpoint_url = base
             .join(target.trim())
             .map_err(|_| McpError::Connect("its `endpoint` event has no valid URL".into()))?;
-        if inbox.origin() != base.origin() {
+        if endpoint_url.origin() != base.origin() {
             return Err(McpError::Connect("its `endpoint` event points to another server".into()));
         }
-        return Ok(Some(inbox));
+        return Ok(Some(endpoint_url));
     }
     Ok(None)
 }

@@ -53,7 +53,7 @@ impl Lines {
         let found = memchr(b'\n', self.buffer.get(from..).unwrap_or_default()).map(|offset| from + offset);
         let Some(end) = found else {
             self.searched = self.buffer.len();
-            self.skip_what_is_too_long();
+            self.skip_oversized_line();
             return None;
         };
         let line = self.start..end;
@@ -75,7 +75,7 @@ impl Lines {
         self.skipping.is_some()
     }
 
-    fn skip_what_is_too_long(&mut self) {
+    fn skip_oversized_line(&mut self) {
         let unfinished = self.buffer.get(self.start..).unwrap_or_default();
         match &mut self.skipping {
             Some(skipped) => skipped.add(unfinished),

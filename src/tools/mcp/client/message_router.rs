@@ -28,7 +28,7 @@ use crate::tools::mcp::connection::Endpoint;
 use crate::tools::mcp::error::{FailureReason, McpError};
 
 /// Passed to the SDK in place of a result that was delivered to its pending request.
-const PLACEHOLDER_RESULT: &str = "{}";
+const SDK_EMPTY_RESULT: &str = "{}";
 /// Marks tools whose arguments the SDK copies into headers, for which it has to see the list.
 const HEADER_MARK: &[u8] = b"\"x-mcp-header\"";
 /// Maximum bytes of a request id, which the response repeats.
@@ -185,7 +185,7 @@ impl MessageRouter {
     /// Counts bytes that belong to no message.
     pub(super) fn count_stray_bytes(&self, bytes: usize) {
         if bytes > 0 {
-            self.apply_verdict(self.unsolicited.stray_bytes(bytes));
+            self.close_on_flood(self.unsolicited.stray_bytes(bytes));
         }
     }
 
@@ -196,7 +196,7 @@ impl MessageRouter {
 
     /// Counts an unsolicited message; `false`: it is to be dropped.
     pub(super) fn count_notification(&self, bytes: usize) -> bool {
-        self.apply_verdict(self.unsolicited.notification(bytes))
+        self.close_on_flood(self.unsolicited.notification(bytes))
     }
 
     /// Counts bytes of an oversized message, unless it may be the response to a pending request.
@@ -207,7 +207,7 @@ impl MessageRouter {
     }
 
     /// Whether to handle an unsolicited message; closes the connection on a flood.
-    fn apply_verdict(&self, verdict: FloodVerdict) -> bool {
+    fn close_on_flood(&self, verdict: FloodVerdict) -> bool {
         if let FloodVerdict::GiveUp(why) = verdict
             && !self.closed_by_flood.swap(true, Ordering::AcqRel)
         {
@@ -226,7 +226,7 @@ impl MessageRouter {
     pub(super) fn dispatch(&self, bytes: &[u8], request: Option<i64>) -> Result<Dispatch, McpError> {
         if bytes.len() > self.limit {
             return Ok(match self.skip(&Excerpt::from_bytes(bytes), request) {
-                Some(id) => Dispatch::Answered { id, result: Cow::Borrowed(PLACEHOLDER_RESULT) },
+                Some(id) => Dispatch::Answered { id, result: Cow::Borrowed(SDK_EMPTY_RESULT) },
                 None => Dispatch::Handled,
             });
         }
@@ -269,7 +269,7 @@ impl MessageRouter {
     ) -> Result<Option<ServerJsonRpcMessage>, McpError> {
         match self.dispatch(bytes, request)? {
             Dispatch::Handled => Ok(None),
-            Dispatch::Answered { id, result } if result == PLACEHOLDER_RESULT => {
+            Dispatch::Answered { id, result } if result == SDK_EMPTY_RESULT => {
                 Ok(Some(placeholder_response(id)))
             }
             Dispatch::Answered { id, result } => {
@@ -304,7 +304,7 @@ impl MessageRouter {
             _ => return Dispatch::Handled,
         };
         match (envelope.result, envelope.error) {
-            (Some(result), _) => self.pending.answer(id, result),
+            (Some(result), _) => self.pending.resolve(id, result),
             (None, Some(error)) => self.pending.fail(id, protocol_error(error)),
             (None, None) => self
                 .pending
@@ -312,7 +312,7 @@ impl MessageRouter {
         };
         let header_result = memchr::memmem::find(bytes, HEADER_MARK).and(envelope.result);
         let result = header_result
-            .map_or(Cow::Borrowed(PLACEHOLDER_RESULT), |result| Cow::Owned(result.get().to_owned()));
+            .map_or(Cow::Borrowed(SDK_EMPTY_RESULT), |result| Cow::Owned(result.get().to_owned()));
         Dispatch::Answered { id, result }
     }
 
@@ -340,7 +340,7 @@ impl MessageRouter {
             self.count_notification(bytes);
             return Dispatch::Handled;
         };
-        if self.closed.is_cancelled() || !self.apply_verdict(self.unsolicited.request(number, bytes)) {
+        if self.closed.is_cancelled() || !self.close_on_flood(self.unsolicited.request(number, bytes)) {
             return Dispatch::Handled;
         }
         let is_sampling = self.may_sample && method == "sampling/createMessage";
@@ -366,7 +366,7 @@ impl MessageRouter {
             "notifications/message" => self.log.message(params),
             "notifications/cancelled" => {
                 let cancelled: Option<Cancelled> = serde_json::from_str(params.get()).ok();
-                if cancelled.is_some_and(|cancelled| self.unsolicited.withdraw(&cancelled.request_id)) {
+                if cancelled.is_some_and(|cancelled| self.unsolicited.cancel(&cancelled.request_id)) {
                     return Dispatch::Sdk;
                 }
             }

@@ -183,7 +183,7 @@ impl PendingRequests {
     }
 
     /// Delivers a response; `false` if the request is not pending.
-    pub(super) fn answer(&self, id: i64, raw: &RawValue) -> bool {
+    pub(super) fn resolve(&self, id: i64, raw: &RawValue) -> bool {
         self.find(id).map(|pending| pending.resolve(pending.read(raw))).is_some()
     }
 

@@ -26,7 +26,7 @@ use crate::tools::{Arguments, Progress};
 /// A stateless server.
 pub(super) struct JsonRpcConnection {
     http: Arc<HttpEndpoint>,
-    inbox: Url,
+    url: Url,
     next: AtomicU64,
     info: ServerInfo,
 }
@@ -81,14 +81,14 @@ impl Meta<'_> {
 impl JsonRpcConnection {
     /// Makes no request yet.
     pub(super) fn new(http: Arc<HttpEndpoint>) -> Arc<Self> {
-        let mut inbox = http.url.clone();
-        let path = format!("{}/rpc", inbox.path().trim_end_matches('/'));
-        inbox.set_path(&path);
+        let mut url = http.url.clone();
+        let path = format!("{}/rpc", url.path().trim_end_matches('/'));
+        url.set_path(&path);
         let info = ServerInfo { transport: "json_rpc", ..ServerInfo::default() };
-        Arc::new(Self { http, inbox, next: AtomicU64::new(1), info })
+        Arc::new(Self { http, url, next: AtomicU64::new(1), info })
     }
 
-    async fn ask<P: Serialize, T>(
+    async fn request<P: Serialize, T>(
         &self,
         method: &str,
         params: P,
@@ -100,7 +100,7 @@ impl JsonRpcConnection {
         let json = HeaderValue::from_static("application/json");
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
         let request = Outgoing { method: Method::POST, headers, body: Some(Bytes::from(request)) };
-        let response = self.http.send(&self.inbox, request).await?;
+        let response = self.http.send(&self.url, request).await?;
         if !response.status().is_success() {
             let client_error = response.status().is_client_error();
             let error = http::status_error(&response);
@@ -119,7 +119,7 @@ impl JsonRpcConnection {
 
     async fn page(&self, cursor: Option<String>, context: Option<&CallerContext>) -> Result<Page, McpError> {
         let meta = Meta { context: context.map(CallerContext::members), ..Meta::default() };
-        self.ask("tools/list", ListParams { cursor: cursor.as_deref(), meta }, listing::read).await
+        self.request("tools/list", ListParams { cursor: cursor.as_deref(), meta }, listing::read).await
     }
 }
 
@@ -140,7 +140,7 @@ impl Connection for JsonRpcConnection {
         let arguments =
             call.exact_arguments.map_or(CallArguments::Parsed(call.arguments), CallArguments::Exact);
         let params = CallParams { name: call.name, arguments, meta };
-        match with_timeout(call.idle, self.ask("tools/call", params, results::read)).await? {
+        match with_timeout(call.idle, self.request("tools/call", params, results::read)).await? {
             CallAnswer::Done(result) => Ok(result),
             CallAnswer::InputRequired(_) => {
                 Err(unsupported("requests input during the call, which this transport does not support"))

@@ -69,7 +69,7 @@ impl SdkConnection {
         })
     }
 
-    async fn ask(
+    async fn request(
         &self,
         mut request: ClientRequest,
         meta: JsonObject,
@@ -96,7 +96,7 @@ impl SdkConnection {
             None => ListToolsRequest::default(),
         };
         let meta = meta(CallMeta { context, ..CallMeta::default() });
-        match self.ask(ClientRequest::ListToolsRequest(request), meta, &pending, NO_IDLE_TIMEOUT).await? {
+        match self.request(ClientRequest::ListToolsRequest(request), meta, &pending, NO_IDLE_TIMEOUT).await? {
             ServerAnswer::Page(page) => Ok(page),
             ServerAnswer::Call(_) => Err(McpError::Malformed("the response is not a tool list".to_owned())),
         }
@@ -144,7 +144,7 @@ impl Connection for SdkConnection {
                 PendingRequest::with_arguments(RequestKind::Call, progress.clone(), call.exact_arguments);
             let request = CallToolRequest::new(parameters(&call, replies));
             let request = ClientRequest::CallToolRequest(request);
-            match self.ask(request, meta(call.meta), &pending, call.idle).await? {
+            match self.request(request, meta(call.meta), &pending, call.idle).await? {
                 ServerAnswer::Call(CallAnswer::Done(result)) => return Ok(result),
                 ServerAnswer::Call(CallAnswer::InputRequired(questions)) => {
                     replies = Some(self.reply(questions)?);

@@ -100,7 +100,7 @@ impl UnsolicitedLimiter {
     }
 
     /// The server cancels a request; `false` if it is not open.
-    pub(super) fn withdraw(&self, id: &RequestId) -> bool {
+    pub(super) fn cancel(&self, id: &RequestId) -> bool {
         self.counts().open.remove(id)
     }
 
@@ -162,7 +162,7 @@ mod tests {
         drop(answering);
         assert_eq!(limiter.request(number(1), 100), FloodVerdict::Drop, "one of this id is open");
         assert_eq!(limiter.request(number(18), 100), FloodVerdict::Accept);
-        assert!(limiter.withdraw(&number(18)) && !limiter.withdraw(&number(18)));
+        assert!(limiter.cancel(&number(18)) && !limiter.cancel(&number(18)));
         assert_eq!(limiter.request(number(19), 100), FloodVerdict::Accept);
     }
 

@@ -75,7 +75,7 @@ impl CachedToken {
 
     async fn renew(&self, state: &mut State) -> Result<Arc<HeaderMap>, TokenError> {
         let requested_at = Instant::now();
-        let token = self.ask(state).await;
+        let token = self.request_token(state).await;
         self.attempts.fetch_add(1, Ordering::Relaxed);
         let token = token.inspect_err(|failure| state.failure = Some(failure.clone()))?;
         state.failure = None;
@@ -92,18 +92,18 @@ impl CachedToken {
 impl CachedToken {
     /// Requests a token with the scopes that the MCP server asked for. If those are refused, requests one without them:
     /// a server's wish must not cost the token that is available without it.
-    async fn ask(&self, state: &mut State) -> Result<Option<Token>, TokenError> {
-        let token = self.token_client.ask(&self.grant, &state.scopes.wanted).await;
+    async fn request_token(&self, state: &mut State) -> Result<Option<Token>, TokenError> {
+        let token = self.token_client.request_token(&self.grant, &state.scopes.wanted).await;
         if state.scopes.wanted.is_empty() || !matches!(token, Err(TokenError::Refused(_))) {
             return token;
         }
         let denied = std::mem::take(&mut state.scopes.wanted);
         state.scopes.denied.extend(denied);
-        self.token_client.ask(&self.grant, &[]).await
+        self.token_client.request_token(&self.grant, &[]).await
     }
 
     /// Adds new scopes of a challenge to future token requests; returns whether there were any.
-    fn learn_scopes(&self, scopes: &mut Scopes, challenged: &WwwAuthenticate) -> bool {
+    fn add_challenged_scopes(&self, scopes: &mut Scopes, challenged: &WwwAuthenticate) -> bool {
         let known = |scope: &&String| {
             [&self.token_client.scopes, &scopes.wanted, &scopes.denied]
                 .iter()
@@ -151,7 +151,7 @@ impl Credentials for CachedToken {
             TokenEndpoint::Configured(_) => false,
         };
         let mut state = self.state.lock().await;
-        let new_scope = self.learn_scopes(&mut state.scopes, challenged);
+        let new_scope = self.add_challenged_scopes(&mut state.scopes, challenged);
         if new_scope {
             state.token = None;
             return true;

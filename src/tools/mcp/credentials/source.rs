@@ -58,7 +58,8 @@ impl CredentialSource {
         let mut extra_headers = HeaderMap::new();
         for (name, value) in &settings.headers {
             let header = headers::read(name, value.expose_secret());
-            let (header, value) = header.map_err(|problem| unusable(&format!("headers.{name} {problem}")))?;
+            let (header, value) =
+                header.map_err(|problem| unusable_credential(&format!("headers.{name} {problem}")))?;
             extra_headers.insert(header, value);
         }
         let kind = match &settings.auth {
@@ -67,7 +68,7 @@ impl CredentialSource {
                 let value = headers::bearer(token.expose_secret());
                 extra_headers.insert(
                     AUTHORIZATION,
-                    value.map_err(|problem| unusable(&format!("auth.token {problem}")))?,
+                    value.map_err(|problem| unusable_credential(&format!("auth.token {problem}")))?,
                 );
                 Kind::Shared(Arc::new(StaticHeaders::new(extra_headers)))
             }
@@ -111,17 +112,19 @@ impl CredentialSource {
             Kind::Shared(shared) => Ok(Arc::clone(shared)),
             Kind::Forward(extra_headers) => {
                 let authorization = authorization.filter(|header| !header.is_empty());
-                let value = authorization.ok_or_else(|| no_token("requires the caller's Authorization"))?;
+                let value =
+                    authorization.ok_or_else(|| missing_token("requires the caller's Authorization"))?;
                 let header = headers::read(AUTHORIZATION.as_str(), value);
-                let (name, value) =
-                    header.map_err(|problem| unusable(&format!("the caller's Authorization {problem}")))?;
+                let (name, value) = header.map_err(|problem| {
+                    unusable_credential(&format!("the caller's Authorization {problem}"))
+                })?;
                 let mut all = extra_headers.clone();
                 all.insert(name, value);
                 Ok(Arc::new(StaticHeaders::new(all)))
             }
             Kind::Exchange(exchange) => {
                 let token = authorization.and_then(bearer_token).filter(|token| !token.is_empty());
-                let token = token.ok_or_else(|| no_token("requires a token exchange"))?;
+                let token = token.ok_or_else(|| missing_token("requires a token exchange"))?;
                 Ok(exchange.for_token(token))
             }
         }
@@ -160,11 +163,12 @@ fn credentials_client(
     let client_auth = match (&settings.private_key, &settings.client_secret) {
         (Some(pem), _) => {
             let key = signing::key(pem.expose_secret(), settings.algorithm.as_deref());
-            let (key, algorithm) = key.map_err(|problem| unusable(&format!("auth.private_key {problem}")))?;
+            let (key, algorithm) =
+                key.map_err(|problem| unusable_credential(&format!("auth.private_key {problem}")))?;
             ClientAuth::Key { key, algorithm, id: settings.key_id.clone() }
         }
         (None, Some(secret)) => ClientAuth::Secret(secret.clone()),
-        (None, None) => return Err(unusable("auth needs client_secret or private_key")),
+        (None, None) => return Err(unusable_credential("auth needs client_secret or private_key")),
     };
     let client = OAuthClient { id: settings.client_id.clone(), auth: client_auth };
     token_client(
@@ -185,7 +189,7 @@ fn exchange_client(
     let client_auth = settings.client_secret.clone().map_or(ClientAuth::Public, ClientAuth::Secret);
     // No discovery: the server's metadata would let it choose who receives the callers' tokens.
     if settings.token_url.is_none() {
-        return Err(unusable("auth.token_url is missing"));
+        return Err(unusable_credential("auth.token_url is missing"));
     }
     let client = OAuthClient { id: settings.client_id.clone(), auth: client_auth };
     token_client(
@@ -212,7 +216,7 @@ fn token_client(
     let endpoint = match token_url {
         Some(url) => {
             let url = Url::parse(url).ok().filter(is_safe_for_secrets);
-            let url = url.ok_or_else(|| unusable("auth.token_url is not an https URL"))?;
+            let url = url.ok_or_else(|| unusable_credential("auth.token_url is not an https URL"))?;
             TokenEndpoint::Configured(Arc::new(AuthorizationServer::from_token_endpoint(url)))
         }
         None => TokenEndpoint::Discovered(Box::new(Discovery::new(server.clone()))),
@@ -232,10 +236,10 @@ fn hash_client(settings: &ClientCredentials, server: &Url) -> FieldHasher {
         .option(settings.resource.as_deref())
 }
 
-fn unusable(problem: &str) -> McpError {
+fn unusable_credential(problem: &str) -> McpError {
     McpError::unauthorized(format!(": {problem}"))
 }
 
-fn no_token(why: &str) -> McpError {
+fn missing_token(why: &str) -> McpError {
     McpError::unauthorized(format!(": it {why}, and the caller sent no bearer token"))
 }

@@ -103,7 +103,11 @@ pub(super) struct Token {
 
 impl TokenClient {
     /// Requests a token that also has the scopes `more`; `None` if discovery finds no authorization server.
-    pub(super) async fn ask(&self, grant: &Grant, more: &[String]) -> Result<Option<Token>, TokenError> {
+    pub(super) async fn request_token(
+        &self,
+        grant: &Grant,
+        more: &[String],
+    ) -> Result<Option<Token>, TokenError> {
         let server = match &self.endpoint {
             TokenEndpoint::Configured(server) => Arc::clone(server),
             TokenEndpoint::Discovered(discovery) => match discovery.find(&self.egress).await? {
@@ -111,7 +115,7 @@ impl TokenClient {
                 None => return Ok(None),
             },
         };
-        let token = self.ask_at(&server, grant, more).await;
+        let token = self.request_token_at(&server, grant, more).await;
         if let (Err(_), TokenEndpoint::Discovered(discovery)) = (&token, &self.endpoint) {
             // The endpoint may have moved.
             discovery.forget().await;
@@ -119,7 +123,7 @@ impl TokenClient {
         token.map(Some)
     }
 
-    async fn ask_at(
+    async fn request_token_at(
         &self,
         server: &AuthorizationServer,
         grant: &Grant,
@@ -148,14 +152,14 @@ impl TokenClient {
             form.append_pair("scope", &scopes.join(" "));
         }
         let resource = self.resource.as_deref().or(server.resource.as_deref());
-        form.append_pair("resource", resource.unwrap_or_else(|| name_of(&self.server)));
+        form.append_pair("resource", resource.unwrap_or_else(|| resource_identifier(&self.server)));
         self.client.authenticate(server, &mut headers, &mut form)?;
         Ok((headers, form.finish()))
     }
 }
 
 /// Default resource identifier of a server: its URL, without the slash of an empty path.
-fn name_of(server: &Url) -> &str {
+fn resource_identifier(server: &Url) -> &str {
     let name = server.as_str();
     if server.path() == "/" { name.strip_suffix('/').unwrap_or(name) } else { name }
 }

@@ -21,7 +21,7 @@ const ANNOTATIONS: [&str; 7] =
 /// be too large, all references stay.
 pub(super) fn references(schema: &Value) -> Result<Map<String, Value>, String> {
     let targets = targets(schema)?;
-    let recursive: BTreeSet<&str> = targets.keys().copied().filter(|to| leads_back(to, &targets)).collect();
+    let recursive: BTreeSet<&str> = targets.keys().copied().filter(|to| is_cyclic(to, &targets)).collect();
     let all_recursive = recursive.len() == targets.len();
     match Inliner::new(schema, recursive).run() {
         Err(_) if !all_recursive => Inliner::new(schema, targets.into_keys().collect()).run(),
@@ -110,7 +110,7 @@ fn target<'a>(root: &'a Value, to: &str) -> Result<&'a Value, String> {
     })
 }
 
-fn leads_back(from: &str, targets: &BTreeMap<&str, Vec<&str>>) -> bool {
+fn is_cyclic(from: &str, targets: &BTreeMap<&str, Vec<&str>>) -> bool {
     let mut seen = BTreeSet::new();
     let mut open: Vec<&str> = targets.get(from).into_iter().flatten().copied().collect();
     while let Some(to) = open.pop() {
@@ -171,7 +171,7 @@ impl<'a> Inliner<'a> {
 
     /// The reference to use in the added. Only the root and definitions keep their location: the target of any other
     /// reference becomes a definition, because alternatives at the top are merged and old keywords are replaced.
-    fn staying(&mut self, to: &'a str) -> String {
+    fn relocated_reference(&mut self, to: &'a str) -> String {
         self.used.insert(to);
         if to == "#" || definition(to).is_some() {
             return to.to_owned();
@@ -218,7 +218,7 @@ impl<'a> Inliner<'a> {
             }
             result.insert(key.clone(), self.keyword_value(key, value, depth + 1)?);
         }
-        modernise(&mut result);
+        upgrade_draft_keywords(&mut result);
         match map.get("$ref") {
             Some(Value::String(to)) => self.reference(to, result, depth),
             _ => Ok(Value::Object(result)),
@@ -259,7 +259,7 @@ impl<'a> Inliner<'a> {
                 return Err("the schema of its arguments is only a reference to itself".to_owned());
             }
         } else if self.stay.contains(to) {
-            siblings.insert("$ref".to_owned(), self.staying(to).into());
+            siblings.insert("$ref".to_owned(), self.relocated_reference(to).into());
             return Ok(Value::Object(siblings));
         }
         let deeper = if depth == 0 { 0 } else { depth + 1 };
@@ -268,7 +268,7 @@ impl<'a> Inliner<'a> {
             return Ok(resolved);
         }
         match resolved {
-            Value::Object(mut resolved) if !clash(&resolved, &siblings) => {
+            Value::Object(mut resolved) if !has_conflict(&resolved, &siblings) => {
                 resolved.extend(siblings);
                 Ok(Value::Object(resolved))
             }
@@ -277,7 +277,7 @@ impl<'a> Inliner<'a> {
     }
 }
 
-fn clash(resolved: &Map<String, Value>, siblings: &Map<String, Value>) -> bool {
+fn has_conflict(resolved: &Map<String, Value>, siblings: &Map<String, Value>) -> bool {
     siblings.keys().any(|key| resolved.contains_key(key) && !ANNOTATIONS.contains(&key.as_str()))
 }
 
@@ -291,7 +291,7 @@ fn definition(to: &str) -> Option<(&'static str, String)> {
 
 /// Rewrites draft-4 and draft-7 keywords for arrays and limits: without `$schema`, which is dropped, they would be
 /// read as those of the current draft.
-fn modernise(schema: &mut Map<String, Value>) {
+fn upgrade_draft_keywords(schema: &mut Map<String, Value>) {
     if schema.get("items").is_some_and(Value::is_array)
         && let Some(items) = schema.shift_remove("items")
     {

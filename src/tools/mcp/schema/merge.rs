@@ -3,15 +3,15 @@
 use serde_json::{Map, Value, json};
 
 /// Keywords that providers refuse at the top level.
-const NOT_AT_THE_TOP: [&str; 7] = ["not", "if", "then", "else", "enum", "const", "unevaluatedProperties"];
+const FORBIDDEN_AT_ROOT: [&str; 7] = ["not", "if", "then", "else", "enum", "const", "unevaluatedProperties"];
 /// Maximum nesting of combinators.
 const MAX_DEPTH: usize = 8;
 
 /// Turns the schema into an object schema with properties.
-pub(super) fn top(schema: Map<String, Value>) -> Result<Map<String, Value>, String> {
+pub(super) fn into_object_schema(schema: Map<String, Value>) -> Result<Map<String, Value>, String> {
     let mut schema = merged(schema, 0)?;
     schema.insert("type".to_owned(), "object".into());
-    for word in NOT_AT_THE_TOP {
+    for word in FORBIDDEN_AT_ROOT {
         schema.shift_remove(word);
     }
     schema.entry("properties").or_insert_with(|| json!({}));
@@ -25,25 +25,25 @@ fn merged(mut schema: Map<String, Value>, depth: usize) -> Result<Map<String, Va
     }
     if let Some(Value::Array(all)) = schema.shift_remove("allOf") {
         for part in all {
-            let part = branch(part, depth)?.unwrap_or_default();
-            conjoin(&mut schema, part);
+            let part = branch_schema(part, depth)?.unwrap_or_default();
+            intersect(&mut schema, part);
         }
     }
     for key in ["anyOf", "oneOf"] {
         let Some(Value::Array(any)) = schema.shift_remove(key) else { continue };
         let mut branches = Vec::new();
         for part in any {
-            branches.extend(branch(part, depth)?);
+            branches.extend(branch_schema(part, depth)?);
         }
-        if let Some(one) = united(branches) {
-            conjoin(&mut schema, one);
+        if let Some(one) = union(branches) {
+            intersect(&mut schema, one);
         }
     }
     Ok(schema)
 }
 
 /// One branch of a combinator; `None` for `null`, which arguments never are.
-fn branch(part: Value, depth: usize) -> Result<Option<Map<String, Value>>, String> {
+fn branch_schema(part: Value, depth: usize) -> Result<Option<Map<String, Value>>, String> {
     match part {
         Value::Bool(true) => Ok(Some(Map::new())),
         Value::Object(part) if part.contains_key("$ref") => {
@@ -72,19 +72,19 @@ fn is_object(schema: &Map<String, Value>) -> Result<(), String> {
 }
 
 /// The union of alternatives: every property of any branch; required only if all branches require it.
-fn united(branches: Vec<Map<String, Value>>) -> Option<Map<String, Value>> {
+fn union(branches: Vec<Map<String, Value>>) -> Option<Map<String, Value>> {
     let closed =
         branches.iter().all(|branch| branch.get("additionalProperties") == Some(&Value::Bool(false)));
     let mut branches = branches.into_iter();
     let mut one = branches.next()?;
-    let mut required = texts(&one, "required");
+    let mut required = string_list(&one, "required");
     for mut other in branches {
-        let theirs = texts(&other, "required");
+        let theirs = string_list(&other, "required");
         required.retain(|name| theirs.contains(name));
-        add_properties(&mut one, properties(&mut other), "anyOf");
+        add_properties(&mut one, take_properties(&mut other), "anyOf");
     }
     let mut result = Map::new();
-    result.insert("properties".to_owned(), properties(&mut one).into());
+    result.insert("properties".to_owned(), take_properties(&mut one).into());
     if !required.is_empty() {
         result.insert("required".to_owned(), required.into());
     }
@@ -95,8 +95,8 @@ fn united(branches: Vec<Map<String, Value>>) -> Option<Map<String, Value>> {
 }
 
 /// The intersection with another schema (`allOf`).
-fn conjoin(schema: &mut Map<String, Value>, mut other: Map<String, Value>) {
-    let more = properties(&mut other);
+fn intersect(schema: &mut Map<String, Value>, mut other: Map<String, Value>) {
+    let more = take_properties(&mut other);
     // `additionalProperties: false` of one part would forbid the properties of the others.
     let closed = |schema: &Map<String, Value>, all: &dyn Fn(&str) -> bool, names: &Map<String, Value>| {
         schema.contains_key("additionalProperties") && names.keys().all(|name| all(name))
@@ -114,8 +114,8 @@ fn conjoin(schema: &mut Map<String, Value>, mut other: Map<String, Value>) {
         schema.insert("additionalProperties".to_owned(), rest);
     }
     add_properties(schema, more, "allOf");
-    let mut required = texts(schema, "required");
-    for name in texts(&other, "required") {
+    let mut required = string_list(schema, "required");
+    for name in string_list(&other, "required") {
         if !required.contains(&name) {
             required.push(name);
         }
@@ -163,14 +163,14 @@ fn join(known: &mut Value, property: Value, combinator: &str) {
     *known = json!({combinator: [first, property]});
 }
 
-fn properties(schema: &mut Map<String, Value>) -> Map<String, Value> {
+fn take_properties(schema: &mut Map<String, Value>) -> Map<String, Value> {
     match schema.shift_remove("properties") {
         Some(Value::Object(map)) => map,
         _ => Map::new(),
     }
 }
 
-fn texts(schema: &Map<String, Value>, key: &str) -> Vec<String> {
+fn string_list(schema: &Map<String, Value>, key: &str) -> Vec<String> {
     let list = schema.get(key).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::*;
 
-fn normalised(schema: &Value) -> Value {
-    normalise(schema).unwrap_or_else(|problem| panic!("{schema}: {problem}"))
+fn normalized(schema: &Value) -> Value {
+    normalize(schema).unwrap_or_else(|problem| panic!("{schema}: {problem}"))
 }
 
 fn object(properties: &Value) -> Value {
@@ -25,7 +25,7 @@ fn the_top_is_an_object_with_properties() {
             object(&json!({})),
         ),
     ] {
-        assert_eq!(normalised(&schema), expected, "{schema}");
+        assert_eq!(normalized(&schema), expected, "{schema}");
     }
     for (schema, problem) in [
         (json!(true), "is not a JSON object"),
@@ -37,7 +37,7 @@ fn the_top_is_an_object_with_properties() {
         (json!({"anyOf": ["a"]}), "are not objects"),
         (json!({"properties": {"a": {"type": "strin"}}}), "is not a valid JSON Schema"),
     ] {
-        let error = normalise(&schema).unwrap_err();
+        let error = normalize(&schema).unwrap_err();
         assert!(error.contains(problem), "{schema}: {error}");
     }
 }
@@ -52,7 +52,7 @@ fn words_that_mean_nothing_are_dropped_and_names_are_not() {
     let expected = object(&json!({"x-a": {"type": "string"}, "$id": {"type": "integer"},
         "c": {"const": {"x-d": 1, "$ref": "e"}}, "d": {"prefixItems": [{}], "items": false},
         "e": {"exclusiveMinimum": 1}}));
-    let found = normalised(&schema);
+    let found = normalized(&schema);
     assert_eq!(found, expected);
     let keys: Vec<_> = found["properties"].as_object().unwrap().keys().collect();
     assert_eq!(keys, ["x-a", "$id", "c", "d", "e"], "in their order");
@@ -68,10 +68,10 @@ fn references_are_replaced() {
     let a = json!({"type": "string", "description": "of a"});
     let expected = object(&json!({"a": {"type": "string", "description": "mine"}, "b": {"items": a},
         "c": {"type": "integer"}, "d": {"type": "integer"}, "e": {"allOf": [a, {"type": "string"}]}}));
-    assert_eq!(normalised(&schema), expected);
+    assert_eq!(normalized(&schema), expected);
     let whole = json!({"$ref": "#/definitions/x", "definitions": {"x": {"$ref": "#/definitions/y"},
         "y": {"type": "object", "properties": {"a": {}}}}});
-    assert_eq!(normalised(&whole), object(&json!({"a": {}})));
+    assert_eq!(normalized(&whole), object(&json!({"a": {}})));
     for (schema, problem) in [
         (json!({"properties": {"a": {"$ref": "https://h/s"}}}), "another document"),
         (json!({"properties": {"a": {"$ref": "other.json#/a"}}}), "another document"),
@@ -82,7 +82,7 @@ fn references_are_replaced() {
         (json!({"$ref": "#"}), "a reference to itself"),
         (json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}), "a reference to itself"),
     ] {
-        let error = normalise(&schema).unwrap_err();
+        let error = normalize(&schema).unwrap_err();
         assert!(error.contains(problem), "{schema}: {error}");
     }
 }
@@ -96,11 +96,11 @@ fn references_that_lead_back_stay_with_their_definitions() {
         json!({"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "v": {"type": "string"}}});
     let expected =
         json!({"type": "object", "properties": {"list": {"$ref": "#/$defs/node"}}, "$defs": {"node": kept}});
-    assert_eq!(normalised(&schema), expected);
+    assert_eq!(normalized(&schema), expected);
     let whole = json!({"$ref": "#/$defs/node", "$defs": {"node": node, "v": {"type": "string"}}});
     let mut expected = kept.clone();
     expected["$defs"] = json!({"node": kept});
-    assert_eq!(normalised(&whole), expected);
+    assert_eq!(normalized(&whole), expected);
 }
 
 #[test]
@@ -111,21 +111,21 @@ fn what_would_grow_too_large_keeps_its_references() {
         let next = json!({"$ref": format!("#/$defs/x{}", at + 1)});
         schema["$defs"][format!("x{at}")] = json!({"properties": {"a": next, "b": next, "c": next}});
     }
-    let found = normalised(&schema);
+    let found = normalized(&schema);
     assert_eq!(found["properties"]["a"], json!({"$ref": "#/$defs/x0"}));
     assert_eq!(found["$defs"].as_object().unwrap().len(), 10);
     let mut chain = json!({"properties": {"a": {"$ref": "#/$defs/x0"}}, "$defs": {"x300": {}}});
     for at in 0..300 {
         chain["$defs"][format!("x{at}")] = json!({"$ref": format!("#/$defs/x{}", at + 1)});
     }
-    assert_eq!(normalised(&chain)["$defs"].as_object().unwrap().len(), 301);
+    assert_eq!(normalized(&chain)["$defs"].as_object().unwrap().len(), 301);
     let mut deep = json!({});
     for _ in 0..200 {
         deep = json!({"items": deep});
     }
-    assert_eq!(normalise(&json!({"properties": {"a": deep}})), Err(too_large()));
+    assert_eq!(normalize(&json!({"properties": {"a": deep}})), Err(too_large()));
     let wide: Vec<_> = (0..20_000).collect();
-    assert_eq!(normalise(&json!({"properties": {"a": {"enum": wide}}})), Err(too_large()));
+    assert_eq!(normalize(&json!({"properties": {"a": {"enum": wide}}})), Err(too_large()));
 }
 
 #[test]
@@ -139,17 +139,17 @@ fn alternatives_and_combinations_become_one_object() {
         let expected = json!({"type": "object", "additionalProperties": false, "properties": {
                 "kind": {"anyOf": [{"const": "x"}, {"const": "y"}]}, "a": {"type": "string"}, "b": {"type": "string"}},
             "required": ["kind"]});
-        assert_eq!(normalised(&schema), expected);
+        assert_eq!(normalized(&schema), expected);
     }
     let all = json!({"allOf": [part("a", "x"), part("b", "x"), {"anyOf": [{"properties": {"c": {}}}]}]});
     let expected = json!({"properties": {"kind": {"const": "x"}, "a": {"type": "string"}, "b": {"type": "string"},
         "c": {}}, "required": ["kind", "a", "b"], "type": "object"});
-    assert_eq!(normalised(&all), expected);
+    assert_eq!(normalized(&all), expected);
     // That one of two properties is required is left to the server to check.
     let needs = json!({"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": false,
         "anyOf": [{"required": ["a"]}, {"required": ["b"]}]});
     let expected = json!({"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": false});
-    assert_eq!(normalised(&needs), expected);
+    assert_eq!(normalized(&needs), expected);
 }
 
 #[test]
@@ -159,11 +159,11 @@ fn references_to_places_that_are_merged_away_lead_to_definitions() {
     let a = json!({"$defs": {"a": {"$ref": "#/$defs/anyOf_0"}}});
     let expected =
         json!({"properties": {"a": a}, "type": "object", "$defs": {"anyOf_0": {"properties": {"a": a}}}});
-    assert_eq!(normalised(&schema), expected);
+    assert_eq!(normalized(&schema), expected);
     // Locations inside a definition move, too, and a name may be taken.
     let schema = json!({"properties": {"a": {"$ref": "#/$defs/t"}}, "$defs": {
         "t": {"items": [{"properties": {"b": {"$ref": "#/$defs/t/items/0"}}}]}, "_defs_t_items_0": {"type": "string"}}});
-    let found = normalised(&schema);
+    let found = normalized(&schema);
     let inner = &found["properties"]["a"]["prefixItems"][0]["properties"]["b"];
     assert_eq!(inner["$ref"], "#/$defs/_defs_t_items_0_2");
     assert_eq!(found["$defs"]["_defs_t_items_0_2"]["properties"]["b"], *inner);
@@ -215,11 +215,11 @@ fn schemas() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn what_comes_out_is_a_schema_or_an_error(schema in schemas()) {
-        if let Ok(found) = normalise(&schema) {
+        if let Ok(found) = normalize(&schema) {
             prop_assert!(CompiledSchema::compile(&found).is_ok());
             prop_assert_eq!(&found["type"], "object");
             prop_assert!(found["properties"].is_object());
-            prop_assert_eq!(normalise(&found), Ok(found), "it is stable");
+            prop_assert_eq!(normalize(&found), Ok(found), "it is stable");
         }
     }
 }

@@ -111,7 +111,7 @@ fn state_goes_back_with_the_answer_that_it_came_with() {
         });
         shown.collect::<Vec<_>>()
     };
-    let (leads, within, trails) = (StatePosition::Leads, StatePosition::Within, StatePosition::Trails);
+    let (leads, within, trails) = (StatePosition::Before, StatePosition::Within, StatePosition::After);
     /// Items, where state stands among them, and the answers with it.
     type Row<'a> = (Value, &'a [(usize, StatePosition)], &'a [&'a str]);
     let rows: [Row<'_>; 8] = [
