@@ -15,13 +15,14 @@ use std::sync::Arc;
 
 use crate::config::Settings;
 use crate::config::settings::AuthSettings;
+pub(crate) use crate::identity::Requester;
 use crate::telemetry::metrics::Metrics;
 
 pub(crate) use blocking::BlockingPool;
 use resource::Label;
 pub(crate) use resource::Resource;
 pub(crate) use semaphore::{AcquireError, AcquireOutcome, FairSemaphore, Permit};
-pub(crate) use shares::{Requester, Shares};
+pub(crate) use shares::Shares;
 
 const RUNS: Label = Label { resource: "runs", reason: "max_runs", limit: "server.max_runs" };
 const SMALL_BODIES: Label = Label {

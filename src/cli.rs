@@ -8,11 +8,11 @@ mod healthcheck;
 mod import;
 mod mcp;
 mod offline;
+mod output;
 mod prompt;
 mod store;
 mod tools;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -21,13 +21,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::config::LoadOptions;
 
 pub(crate) use arguments::normalize_arguments;
+pub(crate) use import::ImportFormat;
 pub(crate) use mcp::McpServerArgs;
+pub(crate) use output::{EXIT_INVALID_CONFIG, print_error, print_line};
 pub(crate) use prompt::PromptArgs;
-
-/// The exit code for invalid settings.
-pub(crate) const EXIT_INVALID_CONFIG: u8 = 2;
-/// The exit code of `store migrate --check` for a database of an earlier version.
-pub(crate) const EXIT_MIGRATION_NEEDED: u8 = 3;
 
 /// An OpenResponses-compatible gateway in front of any OpenAI-compatible model server.
 #[derive(Debug, Parser)]
@@ -211,15 +208,6 @@ pub(crate) enum ConfigCommand {
     },
 }
 
-/// Formats of other programs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ImportFormat {
-    /// JSON with name, system_prompt, transport and tools
-    GoAgents,
-    /// JSON with mcpServers, of desktop programs
-    McpServers,
-}
-
 /// Format of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DocumentFormat {
@@ -284,25 +272,6 @@ impl Cli {
             Command::Serve | Command::Demo | Command::Openapi { .. } => None,
         }
     }
-}
-
-/// Writes to standard output. A closed pipe is no error.
-pub(crate) fn print_line(text: &str) {
-    _ = writeln!(io::stdout(), "{}", text.trim_end());
-}
-
-/// Writes to standard output without a line end, and flushes.
-fn print_raw(text: &str) {
-    if text.is_empty() {
-        return;
-    }
-    let mut out = io::stdout();
-    _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-/// Writes to standard error.
-pub(crate) fn print_error(text: &str) {
-    _ = writeln!(io::stderr(), "antwort: {}", text.trim_end());
 }
 
 #[cfg(test)]

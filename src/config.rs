@@ -16,12 +16,14 @@ mod interpolate;
 mod legacy_keys;
 mod listen_address;
 mod load;
+mod load_options;
 mod masks;
 pub(crate) mod mcp;
 mod network;
 pub(crate) mod provider;
 mod raw;
 mod reload;
+mod reload_rules;
 mod request_limits;
 mod resolve;
 pub(crate) mod settings;
@@ -37,12 +39,14 @@ pub use error::{ConfigError, ConfigErrors};
 pub use file_hashes::FileHashes;
 pub use files::ConfigFiles;
 pub use listen_address::listen_address;
-pub use load::{LoadOptions, LoadedConfig, load};
+pub use load::{LoadedConfig, load};
+pub use load_options::LoadOptions;
 pub use provider::{
     ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderFeatures, ProviderSettings,
     ProviderTimeouts, ReasoningField, RetrySettings, Roles, SystemPlacement, ThinkTags,
 };
-pub use reload::{ReloadEffect, ReloadedConfig, RunningConfig};
+pub use reload::{ReloadedConfig, RunningConfig};
+pub use reload_rules::ReloadEffect;
 pub use settings::{
     AgentSettings, BreakerSettings, BuiltinSettings, EgressSettings, ExecutorSettings, FileReadSettings,
     LimitOverrides, MockTool, ModelPrice, OnError, ReasoningDefaults, ResultFormat, ReturnSchema,

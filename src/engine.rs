@@ -10,6 +10,7 @@ mod choice;
 mod compaction;
 #[cfg(test)]
 mod complexity_tests;
+mod context;
 mod conversation;
 mod echo;
 mod event_sink;
@@ -41,110 +42,33 @@ mod wire_names;
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use secrecy::SecretString;
 use tokio::sync::mpsc;
-use tokio_util::sync::DropGuard;
 use tracing::Instrument;
 
-use crate::admission::{Admission, Requester};
-use crate::config::settings::{AgentSettings, EngineSettings, ToolsSettings, UnknownFields};
-use crate::protocol::dialect::Dialect;
+use crate::admission::Admission;
+use crate::config::settings::AgentSettings;
+use crate::identity::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::event::EventEncoder;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
-use crate::protocol::request::{ClientActionStatus, CreateResponse};
+use crate::protocol::request::CreateResponse;
 use crate::provider::routing::ProviderRouter;
 use crate::response::machine::Events;
-use crate::response::seal::SealKeys;
-use crate::store::{Owner, Store};
-use crate::telemetry::metrics::Metrics;
-use crate::telemetry::request_log::RequestLog;
+use crate::store::Store;
 use crate::tools::ToolRegistry;
 use crate::tools::mcp::McpServers;
 
+pub(crate) use context::{EngineOptions, EngineParts, OnUnservedTool, RunContext};
 pub(crate) use event_sink::RunOutput;
 pub(crate) use in_flight::{AdmittedRequest, InFlight};
-pub(crate) use offered_tools::OnUnservedTool;
 pub(crate) use sampling::EngineSampler;
-
-/// What an engine is made of.
-pub struct EngineParts {
-    /// Routes models to providers.
-    pub router: Arc<ProviderRouter>,
-    /// The store of responses.
-    pub store: Arc<dyn Store>,
-    /// Seals provider state that clients or the store keep.
-    pub seal: Arc<SealKeys>,
-    /// The metrics of the process.
-    pub metrics: Arc<Metrics>,
-    /// The tools that the gateway runs itself.
-    pub toolbox: Arc<ToolRegistry>,
-    /// The MCP servers of the configuration, and those that requests name.
-    pub mcp: Arc<McpServers>,
-    /// Dropped with the last engine that uses these tools, which tells `app` to close their sessions.
-    pub tools_in_use: Arc<DropGuard>,
-    /// Agent profiles by name.
-    pub agents: Arc<BTreeMap<String, AgentSettings>>,
-    /// Semaphores for runs, memory and blocking work.
-    pub admission: Arc<Admission>,
-    /// The requests in flight of all engines of the process, which a shutdown waits for.
-    pub in_flight: Arc<InFlight>,
-    /// The settings of the engine.
-    pub options: EngineOptions,
-}
-
-/// The settings that the engine uses.
-#[derive(Debug, Clone)]
-pub struct EngineOptions {
-    /// The settings of the engine.
-    pub engine: EngineSettings,
-    /// The settings of tools.
-    pub tools: Arc<ToolsSettings>,
-    /// What happens to request fields that are not known.
-    pub unknown_fields: UnknownFields,
-    /// `sse.commit_after`: a stream is answered with status 200 after this time, even if the provider has sent
-    /// nothing.
-    pub commit_after: Duration,
-    /// `server.write_timeout`: how long a client may read nothing.
-    pub write_timeout: Duration,
-}
 
 /// Starts responses.
 pub struct Engine {
-    parts: EngineParts,
-}
-
-/// Who asks for a response, and in which form it is answered.
-#[derive(Debug, Clone)]
-pub struct RunContext {
-    /// The tenant and principal that will own the response.
-    pub owner: Owner,
-    /// The name of the caller's API key; runs are admitted by fair shares of tenants and keys.
-    pub key: Arc<str>,
-    /// Names of fields and events on the wire.
-    pub dialect: Dialect,
-    /// The status of a response that waits for the client's functions, where the key or the client decides it.
-    pub client_action_status: Option<ClientActionStatus>,
-    /// Names the request in our logs and in the provider's.
-    pub request_id: String,
-    /// The access log entry of an HTTP request, to which the run adds its figures.
-    pub log: Option<Arc<RequestLog>>,
-    /// The caller's trace, continued upstream.
-    pub traceparent: Option<String>,
-    /// What happens to tools of the API that the gateway does not serve.
-    pub unserved_tools: OnUnservedTool,
-    /// The caller's own credentials, for MCP servers that are configured to be given them.
-    pub authorization: Option<SecretString>,
-}
-
-impl RunContext {
-    /// The tenant and key whose share the run takes.
-    fn requester(&self) -> Requester {
-        Requester::new(&self.owner.tenant, &self.key)
-    }
+    parts: Arc<EngineParts>,
 }
 
 /// A run that was started. Dropping the handle cancels the run.
@@ -184,7 +108,7 @@ impl RunHandle {
 impl Engine {
     /// An engine of these parts.
     pub fn new(parts: EngineParts) -> Arc<Self> {
-        Arc::new(Self { parts })
+        Arc::new(Self { parts: Arc::new(parts) })
     }
 
     /// Starts a run once it is admitted; every transport starts its runs here.
@@ -209,7 +133,7 @@ impl Engine {
         };
         let memory = std::mem::take(&mut prepared.memory_permits);
         // Boxed before it is spawned: a run is large, and would be copied into the task.
-        let run = Box::new(run::Run::new(Arc::clone(self), prepared, caller, sink, started));
+        let run = Box::new(run::Run::new(Arc::clone(&self.parts), prepared, caller, sink, started));
         // The run outlives the request's handler and still belongs to its span.
         let span = tracing::Span::current();
         let task = async move {
@@ -264,9 +188,4 @@ impl Engine {
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.parts.store
     }
-}
-
-/// Unix seconds now.
-fn unix_now() -> i64 {
-    jiff::Timestamp::now().as_second()
 }

@@ -45,5 +45,5 @@ pub mod tools {
 
 pub mod transport {
     pub use crate::transport::client_profile::PROFILES;
-    pub use crate::transport::routes::{API_PREFIXES, API_ROUTES, Access, SERVICE_ROUTES};
+    pub use crate::transport::route_table::{API_PREFIXES, API_ROUTES, Access, SERVICE_ROUTES};
 }

@@ -9,6 +9,7 @@
 mod util;
 // 1: the wire and what everything needs
 pub mod config;
+mod identity;
 mod net;
 pub mod protocol;
 mod telemetry;

@@ -14,7 +14,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::admission::Requester;
-use crate::protocol::error::ApiError;
+pub use crate::identity::Owner;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::protocol::parse;
@@ -25,15 +26,6 @@ pub use self::runs::{RunRegistration, RunRegistry};
 
 /// `Retry-After` of a full store.
 const FULL_RETRY_AFTER: Duration = Duration::from_secs(10);
-
-/// The owner whose rows an operation may see. Rows of others do not exist for it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Owner {
-    /// The tenant; nothing is shared between tenants.
-    pub tenant: Arc<str>,
-    /// The principal within the tenant.
-    pub principal: Arc<str>,
-}
 
 /// Everything that is stored of a response.
 #[derive(Debug, Clone)]
@@ -405,12 +397,7 @@ impl From<StoreError> for ApiError {
             ),
             StoreError::Timeout => {
                 tracing::warn!(%error, "a read of the response store timed out");
-                Self::new(
-                    503,
-                    "service_unavailable_error",
-                    "storage_timeout",
-                    "The response store did not read this within 10 seconds. Try again shortly.",
-                )
+                Self::new(ErrorKind::Unavailable, "The response store did not read this within 10 seconds. Try again shortly.").with_code("storage_timeout")
                 .with_retry_after(Duration::from_secs(1))
             }
             StoreError::TooLarge { bytes } => Self::invalid(
@@ -419,12 +406,7 @@ impl From<StoreError> for ApiError {
                 format!("What the request refers to is {bytes} bytes and more than may be read."),
             ),
             // Logged once, when it was found out.
-            StoreError::Full(_) => Self::new(
-                503,
-                "service_unavailable_error",
-                "storage_full",
-                "The gateway has no room to store a response. Delete responses, send 'store': false, or try again later.",
-            )
+            StoreError::Full(_) => Self::new(ErrorKind::Unavailable, "The gateway has no room to store a response. Delete responses, send 'store': false, or try again later.").with_code("storage_full")
             .with_retry_after(FULL_RETRY_AFTER),
             StoreError::Database(_)
             | StoreError::Replaced(_)
@@ -432,7 +414,7 @@ impl From<StoreError> for ApiError {
             | StoreError::Corrupt(_)
             | StoreError::Superseded => {
                 tracing::error!(%error, "the response store failed");
-                Self::new(500, "server_error", "storage_error", "The response store failed. Try again.")
+                Self::new(ErrorKind::Internal, "The response store failed. Try again.").with_code("storage_error")
             }
         }
     }

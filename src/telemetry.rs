@@ -3,6 +3,7 @@
 //! Floor 1: owns names and formats; the modules where things happen call it. Contents of requests and responses are never
 //! logged, measured or traced.
 
+mod error;
 pub(crate) mod fields;
 mod json_line;
 pub(crate) mod logs;
@@ -15,10 +16,11 @@ use std::time::Duration;
 
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use crate::config::{LogSettings, TelemetrySettings};
+pub(crate) use error::TelemetryError;
 
 /// Keeps the trace exporter running; see [`TelemetryGuard::shutdown`].
 #[derive(Debug)]
@@ -32,23 +34,6 @@ impl TelemetryGuard {
             exporter.shutdown();
         }
     }
-}
-
-/// Why logs or traces could not be set up.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum TelemetryError {
-    /// The filter is invalid.
-    #[error("log.filter: {0}")]
-    Filter(#[from] ParseError),
-    /// The trace exporter could not be created.
-    #[error("telemetry.otlp_endpoint: {0}")]
-    Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
-    /// The exporter's HTTP client could not be created.
-    #[error("telemetry.otlp_endpoint: {0}")]
-    Client(String),
-    /// Telemetry was initialized before in this process.
-    #[error("logging is already initialized: {0}")]
-    AlreadyInitialized(#[from] TryInitError),
 }
 
 /// Initializes logging to stderr, and traces if an endpoint is configured. Call it once per process.

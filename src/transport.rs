@@ -2,6 +2,7 @@
 
 pub(crate) mod client_profile;
 pub(crate) mod openapi;
+pub(crate) mod route_table;
 pub(crate) mod routes;
 
 mod access;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::resource::Resource;
-use super::shares::Requester;
+use crate::identity::Requester;
 use crate::protocol::cancellation::CancelFlag;
 use crate::protocol::error::ApiError;
 use crate::telemetry::metrics::Metrics;
@@ -87,7 +87,7 @@ mod tests {
         let endless = admission.blocking.run(&requester, move || {
             begun.send(()).unwrap();
             // As parsers do between two pieces.
-            while crate::protocol::cancellation::check().is_ok() {
+            while crate::protocol::parse::check_cancelled().is_ok() {
                 std::thread::yield_now();
             }
             ended.send(()).unwrap();
@@ -96,6 +96,6 @@ mod tests {
         has_begun.recv().expect("it began");
         has_ended.recv_timeout(Duration::from_secs(30)).expect("it ends when nobody waits");
         let panicked = admission.blocking.run(&requester, || panic!("in the midst of it")).await;
-        assert_eq!(panicked.map(|()| 0).unwrap_err().status, 500);
+        assert_eq!(panicked.map(|()| 0).unwrap_err().kind.status(), 500);
     }
 }

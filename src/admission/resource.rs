@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 
 use super::semaphore::{AcquireError, AcquireOutcome, FairSemaphore, PendingPermit, Permit};
-use super::shares::{Requester, Shares};
-use crate::protocol::error::ApiError;
+use super::shares::Shares;
+use crate::identity::Requester;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::telemetry::metrics::Metrics;
 
 /// The names of a resource.
@@ -118,25 +119,15 @@ impl Drop for Queued<'_> {
 }
 
 fn overloaded(limit: &str) -> ApiError {
-    ApiError::new(
-        503,
-        "service_unavailable_error",
-        "server_is_overloaded",
-        format!(
+    ApiError::new(ErrorKind::Unavailable, format!(
             "The gateway is at its limit of concurrent work, in total or for this tenant or key ({limit}), and no \
              capacity became free within server.queue_timeout. Try again shortly."
-        ),
-    )
+        ))
     .with_retry_after(Duration::from_secs(1))
 }
 
 /// The semaphore is closed when the process was told to stop.
 fn draining() -> ApiError {
-    ApiError::new(
-        503,
-        "service_unavailable_error",
-        "server_shutting_down",
-        "The gateway is shutting down and accepts no new requests. Try again: another instance may take the request.",
-    )
+    ApiError::new(ErrorKind::Unavailable, "The gateway is shutting down and accepts no new requests. Try again: another instance may take the request.").with_code("server_shutting_down")
     .with_retry_after(Duration::from_secs(1))
 }

@@ -14,24 +14,25 @@ use std::task::{Context, Poll};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+pub(crate) use self::queue::AcquireError;
 #[cfg(test)]
 use self::queue::Snapshot;
 use self::queue::{Granted, SemaphoreState, Slot, Ticket};
-use super::shares::{Requester, Shares};
+use super::shares::Shares;
+use crate::identity::Requester;
 
 /// The length of the queue.
 const MAX_WAITING: usize = 1024;
 
+/// How a waiter is answered.
+type Waiter = oneshot::Sender<Result<Permit, AcquireError>>;
+
+/// The state that all clones and permits share.
+type State = Arc<Mutex<SemaphoreState<Waiter>>>;
+
 /// The semaphore; clones share its state.
 #[derive(Debug, Clone)]
-pub(crate) struct FairSemaphore(Arc<Mutex<SemaphoreState>>);
-
-/// Why no permit is granted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AcquireError {
-    QueueFull,
-    Closed,
-}
+pub(crate) struct FairSemaphore(State);
 
 #[derive(Debug)]
 pub(crate) enum AcquireOutcome {
@@ -43,7 +44,7 @@ pub(crate) enum AcquireOutcome {
 /// Permits for a part of the resource, released when dropped.
 #[derive(Debug)]
 pub struct Permit {
-    state: Arc<Mutex<SemaphoreState>>,
+    state: State,
     slot: Slot,
     weight: u64,
 }
@@ -51,7 +52,7 @@ pub struct Permit {
 /// A place in the queue, left when dropped.
 #[derive(Debug)]
 pub(crate) struct PendingPermit {
-    state: Arc<Mutex<SemaphoreState>>,
+    state: State,
     ticket: Ticket,
     outcome: oneshot::Receiver<Result<Permit, AcquireError>>,
 }
@@ -162,7 +163,7 @@ impl Drop for PendingPermit {
     }
 }
 
-fn deliver(state: &Arc<Mutex<SemaphoreState>>, granted: Vec<Granted>) {
+fn deliver(state: &State, granted: Vec<Granted<Waiter>>) {
     for Granted { slot, weight, sender } in granted {
         // A waiter that is just leaving does not receive it: it is dropped, and goes to the next one.
         _ = sender.send(Ok(Permit { state: Arc::clone(state), slot, weight }));

@@ -3,21 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The tenant and key that request a part of a resource.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Requester {
-    /// The tenant.
-    pub tenant: Arc<str>,
-    /// The name of the key, within the tenant.
-    pub key: Arc<str>,
-}
-
-impl Requester {
-    /// A key of a tenant.
-    pub fn new(tenant: &Arc<str>, key: &Arc<str>) -> Self {
-        Self { tenant: Arc::clone(tenant), key: Arc::clone(key) }
-    }
-}
+use crate::identity::Requester;
 
 /// The limits of one resource. If two or more tenants are configured, none holds more than half of it; if a tenant
 /// has two or more keys, none of them holds more than half of the tenant's limit.

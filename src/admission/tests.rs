@@ -7,7 +7,8 @@ use proptest::prelude::{Strategy, prop_oneof};
 use proptest::{collection, proptest};
 
 use super::semaphore::{AcquireError, AcquireOutcome, FairSemaphore, PendingPermit, Permit};
-use super::shares::{Requester, Shares};
+use super::shares::Shares;
+use crate::identity::Requester;
 
 fn requester(tenant: usize, key: usize) -> Requester {
     Requester::new(&format!("t{tenant}").into(), &format!("k{key}").into())

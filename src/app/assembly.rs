@@ -6,9 +6,10 @@ use anyhow::Context;
 
 use super::tools::{self, GatewayTools, PreviousTools};
 use super::{migration, seal_key};
-use crate::admission::{Admission, Requester};
+use crate::admission::Admission;
 use crate::config::{ConfigChange, Settings, StoreUrl, Synchronous};
 use crate::engine::{Engine, EngineOptions, EngineParts, InFlight};
+use crate::identity::Requester;
 use crate::provider::models::ModelCatalog;
 use crate::provider::routing::ProviderRouter;
 use crate::response::seal::SealKeys;

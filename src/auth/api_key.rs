@@ -7,17 +7,16 @@ use aws_lc_rs::digest;
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 
-use super::{Principal, Scopes};
 use crate::config::ApiKeySettings;
-use crate::protocol::error::ApiError;
-use crate::store::Owner;
+use crate::identity::{Owner, Principal, Scopes};
+use crate::protocol::error::{ApiError, ErrorKind};
 
 /// Principals by the SHA-256 of their key.
 ///
 /// Looking up a hash needs no constant-time comparison: its duration depends on bits of a hash that the caller
 /// cannot steer towards a stored one, so that it says nothing about a key.
 #[derive(Debug)]
-pub(super) struct ApiKeys(HashMap<[u8; 32], Principal>);
+pub(crate) struct ApiKeys(HashMap<[u8; 32], Principal>);
 
 impl ApiKeys {
     pub(super) fn new(keys: &BTreeMap<String, ApiKeySettings>) -> Self {
@@ -31,7 +30,8 @@ impl ApiKeys {
         Self(keys.iter().map(|(name, key)| (key.hash, principal(name, key))).collect())
     }
 
-    pub(super) fn find(&self, headers: &HeaderMap) -> Result<Principal, ApiError> {
+    /// Nothing is waited for: the keys are in memory.
+    pub(super) async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, ApiError> {
         let key = presented(headers).ok_or_else(missing)?;
         let hash: [u8; 32] =
             digest::digest(&digest::SHA256, key).as_ref().try_into().map_err(|_| ApiError::internal())?;
@@ -65,7 +65,7 @@ fn incorrect_key() -> ApiError {
 }
 
 fn unauthorized(message: &str) -> ApiError {
-    ApiError::new(401, "invalid_request_error", "invalid_api_key", message)
+    ApiError::new(ErrorKind::Unauthenticated, message)
 }
 
 #[cfg(test)]
@@ -95,8 +95,8 @@ mod tests {
             .collect()
     }
 
-    #[test]
-    fn each_key_is_its_owner_wherever_it_is_sent() {
+    #[tokio::test]
+    async fn each_key_is_its_owner_wherever_it_is_sent() {
         let auth = Authenticator::new(&settings(&[("a", "sk-a"), ("b", "sk-b")]));
         for pair in [
             ("authorization", "Bearer sk-b"),
@@ -104,16 +104,16 @@ mod tests {
             ("api-key", "sk-b"),
             ("x-api-key", "sk-b"),
         ] {
-            let principal = auth.authenticate(&headers(&[pair])).expect("known");
+            let principal = auth.authenticate(&headers(&[pair])).await.expect("known");
             assert_eq!((&*principal.name, &*principal.owner.principal), ("b", "owner-of-b"), "{pair:?}");
             assert_eq!(&*principal.owner.tenant, "acme");
         }
         let basic = headers(&[("authorization", "Basic dTpw"), ("api-key", "sk-a")]);
-        assert_eq!(&*auth.authenticate(&basic).expect("known").name, "a");
+        assert_eq!(&*auth.authenticate(&basic).await.expect("known").name, "a");
     }
 
-    #[test]
-    fn no_key_and_a_wrong_key_are_refused_without_repeating_it() {
+    #[tokio::test]
+    async fn no_key_and_a_wrong_key_are_refused_without_repeating_it() {
         let auth = Authenticator::new(&settings(&[("a", "sk-a")]));
         for (pairs, part) in [
             (vec![], "No API key"),
@@ -123,17 +123,18 @@ mod tests {
             (vec![("authorization", "Bearer SK-A")], "Incorrect API key"),
             (vec![("api-key", "")], "No API key"),
         ] {
-            let error = auth.authenticate(&headers(&pairs)).expect_err("refused");
-            assert_eq!((error.status, error.code()), (401, "invalid_api_key"));
+            let error = auth.authenticate(&headers(&pairs)).await.expect_err("refused");
+            assert_eq!((error.kind.status(), error.code()), (401, "invalid_api_key"));
             assert!(error.body.message.contains(part), "{pairs:?}: {}", error.body.message);
             assert!(!error.body.message.contains("wrong"), "{}", error.body.message);
         }
     }
 
-    #[test]
-    fn where_no_key_is_needed_any_is_ignored() {
+    #[tokio::test]
+    async fn where_no_key_is_needed_any_is_ignored() {
         let auth = Authenticator::new(&AuthSettings::default());
-        let principal = auth.authenticate(&headers(&[("authorization", "Bearer made-up")])).expect("let in");
+        let principal =
+            auth.authenticate(&headers(&[("authorization", "Bearer made-up")])).await.expect("let in");
         assert_eq!(principal, Principal::anonymous());
         assert_eq!((&*principal.owner.tenant, &*principal.owner.principal), ("default", "anonymous"));
     }

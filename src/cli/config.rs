@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{EXIT_INVALID_CONFIG, print_error, print_line};
+use super::output::{EXIT_INVALID_CONFIG, print_error, print_line};
 use crate::config::{self, ConfigErrors, LoadOptions, LoadedConfig};
 
 /// Prints all errors of the settings, as `serve` would.

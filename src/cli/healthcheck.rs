@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use reqwest::Url;
 
-use super::{print_error, print_line};
+use super::output::{print_error, print_line};
 use crate::config::{LoadOptions, listen_address};
 
 /// Longer than the gateway's own checks.

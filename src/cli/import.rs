@@ -4,8 +4,19 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::{EXIT_INVALID_CONFIG, ImportFormat, print_error, print_line};
+use clap::ValueEnum;
+
+use super::output::{EXIT_INVALID_CONFIG, print_error, print_line};
 use crate::config::import;
+
+/// Formats of other programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ImportFormat {
+    /// JSON with name, system_prompt, transport and tools
+    GoAgents,
+    /// JSON with mcpServers, of desktop programs
+    McpServers,
+}
 
 /// Writes the configuration to `output`, or to standard output.
 pub(super) fn write(file: &Path, format: Option<ImportFormat>, output: Option<&Path>) -> ExitCode {

@@ -12,7 +12,8 @@ use reqwest::Url;
 use secrecy::SecretString;
 
 use self::show::ServerReport;
-use super::{offline, print_error, print_line, tools};
+use super::output::{print_error, print_line};
+use super::{offline, tools};
 use crate::app::tools::GatewayTools;
 use crate::config::mcp::is_safe_for_secrets;
 use crate::config::{LoadOptions, McpAuth, McpServerSettings, Settings};

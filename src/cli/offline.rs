@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{EXIT_INVALID_CONFIG, print_error};
+use super::output::{EXIT_INVALID_CONFIG, print_error};
 use crate::config::{self, ConfigErrors, LoadOptions, LogFormat, Settings};
 use crate::telemetry;
 

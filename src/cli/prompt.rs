@@ -5,6 +5,7 @@
 //! purpose, so that scripts that match them keep working.
 
 mod answer;
+mod arguments;
 mod embeddings;
 mod images;
 mod request;
@@ -15,128 +16,16 @@ mod view;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
-
-use clap::{Args, ValueEnum};
 
 use super::offline;
 use crate::app::Assembly;
 use crate::app::tools::ExtraTools;
-use crate::config::import::go_duration;
 use crate::config::{LoadOptions, MockTool, Settings};
-use crate::tools::{MockExecutor, PolicySubject};
+use crate::tools::MockExecutor;
+pub(crate) use arguments::PromptArgs;
+use arguments::{Gateway, Protocol, read};
 use setup::Setup;
-
-/// Arguments of `antwort prompt`.
-#[derive(Debug, Args)]
-pub(crate) struct PromptArgs {
-    /// Kind of answer
-    #[arg(long, value_enum, default_value_t = Protocol::Chat)]
-    protocol: Protocol,
-    /// The prompt
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    prompt: String,
-    /// Instructions for the model; overrides the file
-    #[arg(long, value_name = "TEXT")]
-    system_prompt: Option<String>,
-    /// Agent profile of the configuration [default: the only one]
-    #[arg(long, value_name = "NAME")]
-    agent: Option<String>,
-    /// Model [default: the agent's, or the first one of the provider]
-    #[arg(long, value_name = "NAME")]
-    model: Option<String>,
-    /// Base URL of the provider; overrides the file
-    #[arg(long, value_name = "URL")]
-    base_url: Option<String>,
-    /// API key of the provider; overrides the file
-    #[arg(long, value_name = "KEY")]
-    token: Option<String>,
-    /// JSON file with the tools that the model may call
-    #[arg(long, value_name = "FILE")]
-    tools_file: Option<PathBuf>,
-    /// Run the tools of the gateway, and answer calls of other tools with an error; otherwise calls are only shown
-    #[arg(long)]
-    execute_tools: bool,
-    /// Timeout of a tool call, such as 30s or 1m30s [default: the file's, or 30s]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    tool_timeout: Option<Duration>,
-    /// JSON file with tools that have fixed results, instead of those of the file (tools.mock)
-    #[arg(long, value_name = "FILE")]
-    mock_tools: Option<PathBuf>,
-    /// Delay of tools with fixed results, such as 100ms or 0 [default: the file's, or 100ms]
-    #[arg(long, value_name = "DURATION", value_parser = delay)]
-    mock_delay: Option<Duration>,
-    /// Print the answer while it is generated
-    #[arg(long)]
-    stream: bool,
-    /// Images, separated by commas: paths or URLs
-    #[arg(long, alias = "image", value_delimiter = ',', value_name = "PATHS")]
-    images: Vec<String>,
-    /// Format of the answer
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    output: Output,
-}
-
-/// The parts of the gateway that answer, and the agent.
-#[derive(Clone, Copy)]
-struct Gateway<'a> {
-    settings: &'a Settings,
-    assembly: &'a Assembly,
-    agent: Option<&'a str>,
-}
-
-impl Gateway<'_> {
-    fn subject(&self) -> PolicySubject<'_> {
-        PolicySubject { tenant: TENANT, agent: self.agent }
-    }
-
-    /// Whether this tool is available.
-    fn serves(&self, name: &str) -> bool {
-        let catalog = self.assembly.toolbox.catalog();
-        let tool = catalog.get(name);
-        tool.is_some_and(|tool| self.assembly.toolbox.check_access(self.subject(), tool.definition()).is_ok())
-    }
-}
-
-/// The tenant of callers whose key has none.
-const TENANT: &str = "default";
-
-/// Kind of answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Protocol {
-    /// Text
-    Chat,
-    /// Text, or tool calls
-    Tools,
-    /// Text about images
-    Vision,
-    /// The embedding of a text
-    Embeddings,
-    /// The complete response object
-    Responses,
-}
-
-/// Format of the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For humans
-    Text,
-    /// For programs
-    Json,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    match go_duration(text) {
-        Some(time) if !time.is_zero() => Ok(time),
-        _ => Err("expected a duration, such as 100ms, 30s or 1m30s".into()),
-    }
-}
-
-fn delay(text: &str) -> Result<Duration, String> {
-    go_duration(text).ok_or_else(|| "expected a duration, such as 0, 100ms or 2s".into())
-}
 
 impl PromptArgs {
     /// Sends the prompt and prints the answer; exits with 1 if it failed.
@@ -194,23 +83,6 @@ impl PromptArgs {
             MockExecutor::read(&text).map_err(|error| format!("Error: {}: {error}", path.display()))?;
         Ok(Some(mocks))
     }
-
-    /// Whether the output is JSON.
-    fn json(&self) -> bool {
-        self.output == Output::Json || self.protocol == Protocol::Responses
-    }
-}
-
-impl Protocol {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Tools => "tools",
-            Self::Vision => "vision",
-            Self::Embeddings => "embeddings",
-            Self::Responses => "responses",
-        }
-    }
 }
 
 /// Errors of settings and setup do not have this command's prefix.
@@ -222,10 +94,6 @@ fn with_prefix(message: String) -> String {
     } else {
         format!("Error: {message}")
     }
-}
-
-fn read(path: &std::path::Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("Error: cannot read {}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{EXIT_MIGRATION_NEEDED, offline, print_line};
+use super::offline;
+use super::output::{EXIT_MIGRATION_NEEDED, print_line};
 use crate::app::seal_key;
 use crate::config::{LoadOptions, Settings, StoreUrl};
 use crate::store::StoreError;

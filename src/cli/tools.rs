@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use axum::Json;
 
-use super::{offline, print_error, print_line};
+use super::offline;
+use super::output::{print_error, print_line};
 use crate::admission::Admission;
 use crate::app;
 use crate::app::tools::GatewayTools;

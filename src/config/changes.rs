@@ -9,7 +9,7 @@ use super::de;
 use super::file_hashes::FileHashes;
 use super::load::LoadedConfig;
 use super::masks::MASK;
-use super::reload::{ReloadEffect, reload_effect};
+use super::reload_rules::{ReloadEffect, reload_effect};
 use super::tree::{Tree, format_path};
 
 /// A changed key.

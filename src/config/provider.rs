@@ -12,12 +12,17 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::preset::Preset;
+pub use self::variants::{
+    DeveloperRole, ForwardedField, MaxTokensField, ProviderFeatures, ReasoningField, Roles, SystemPlacement,
+    ThinkTags,
+};
 use super::agents::ModelPrice;
 use super::masks;
 use super::units::{self, MIB};
 use crate::net::client::{HttpClientOptions, ProxyUrl};
 
 mod preset;
+mod variants;
 
 /// One model server, with its preset applied.
 #[derive(Debug, Clone, Serialize)]
@@ -245,113 +250,6 @@ impl ContextWindow {
             Self::Models(models) => models.get(model).copied(),
         }
     }
-}
-
-/// How roles are translated for a provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Roles {
-    /// What the role `developer` becomes.
-    pub developer: DeveloperRole,
-    /// Where system messages are placed.
-    pub system: SystemPlacement,
-}
-
-/// What the role `developer` becomes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DeveloperRole {
-    /// `system`.
-    System,
-    /// `developer`, unchanged.
-    Developer,
-    /// `user`, for models that support neither.
-    User,
-}
-
-/// Where system messages, and messages that became one, are placed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SystemPlacement {
-    /// Merged into one at the head: many chat templates refuse any other placement.
-    Merge,
-    /// At their positions.
-    Keep,
-}
-
-/// The field that carries `max_output_tokens`. Only one of them is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MaxTokensField {
-    /// OpenAI's current name.
-    MaxCompletionTokens,
-    /// The legacy name, which most servers support.
-    MaxTokens,
-}
-
-/// The field of an assistant message in which reasoning is sent back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReasoningField {
-    /// DeepSeek, llama.cpp, SGLang, LiteLLM.
-    ReasoningContent,
-    /// vLLM, Ollama, OpenRouter.
-    Reasoning,
-    /// Reasoning is not sent back.
-    None,
-}
-
-/// Whether a provider leaves a model's reasoning in the text of its answers, up to `</think>`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ThinkTags {
-    /// No: the text is passed on unchanged.
-    #[default]
-    None,
-    /// An answer may begin with `<think>`.
-    Tagged,
-    /// The chat template opens the tag: an answer begins inside it.
-    Opened,
-}
-
-/// Supported features of a provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct ProviderFeatures {
-    /// `stream_options.include_usage`
-    pub stream_options: bool,
-    /// `strict` of functions and of JSON schemas.
-    pub strict: bool,
-    /// The field `parallel_tool_calls`.
-    pub parallel_tool_calls: bool,
-    /// `response_format`
-    pub response_format: bool,
-    /// Tools of type `custom`; otherwise each becomes a function with one string argument.
-    pub custom_tools: bool,
-    /// `tool_choice` that names a function; otherwise `required` is sent, and the gateway checks which function is
-    /// called.
-    pub named_tool_choice: bool,
-    /// `tool_choice` of type `allowed_tools`; otherwise only the gateway enforces it.
-    pub allowed_tools: bool,
-    /// Content parts of type `image_url`.
-    pub images: bool,
-    /// Content parts of type `input_audio`.
-    pub audio: bool,
-    /// Content parts of type `file`.
-    pub files: bool,
-    /// Content parts of type `video_url`.
-    pub video: bool,
-}
-
-/// A request field for the provider's own bookkeeping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "each is the request field of the same name")]
-pub enum ForwardedField {
-    User,
-    SafetyIdentifier,
-    PromptCacheKey,
-    PromptCacheRetention,
-    ServiceTier,
-    Metadata,
 }
 
 /// Fields of a chat completion that the gateway writes itself: passing one through would send it twice.

@@ -17,6 +17,7 @@ use secrecy::{ExposeSecret, SecretBox, SecretString};
 use tracing_subscriber::EnvFilter;
 use url::Url;
 
+use self::checker::{Checker, parse_http};
 use super::auth::{ApiKeySettings, AuthSettings, Scope};
 use super::error::Diagnostics;
 use super::file_hashes::FileHashes;
@@ -28,6 +29,7 @@ use super::store::StoreUrl;
 use super::tree::Tree;
 
 mod agents;
+mod checker;
 mod egress;
 mod mcp;
 mod network;
@@ -89,32 +91,7 @@ pub(super) fn parse_listen(text: &str) -> Option<SocketAddr> {
     text.replacen("localhost:", "127.0.0.1:", 1).parse().ok()
 }
 
-/// Collects errors with their keys.
-struct Checker<'a> {
-    tree: &'a Tree,
-    diagnostics: &'a mut Diagnostics,
-    contents: FileHashes,
-}
-
 impl Checker<'_> {
-    fn error(&mut self, path: &[&str], message: impl Into<String>) {
-        self.diagnostics.add(self.tree, path, message);
-    }
-
-    /// An error about a missing value; omitted if a value of the section was rejected.
-    fn missing(&mut self, path: &[&str], message: impl Into<String>) {
-        if !path.first().is_some_and(|section| self.diagnostics.has_rejected(section)) {
-            self.error(path, message);
-        }
-    }
-
-    /// An error if a limit is 0.
-    fn require_nonzero(&mut self, path: &[&str], zero: bool) {
-        if zero {
-            self.error(path, "must be more than 0");
-        }
-    }
-
     fn listen(&mut self, text: Option<String>) -> SocketAddr {
         let default = Settings::default().listen;
         let Some(text) = text else { return default };
@@ -335,12 +312,6 @@ impl Checker<'_> {
             self.error(&["telemetry", "sample_ratio"], "expected a number from 0 to 1");
         }
     }
-}
-
-/// Parses an http or https URL.
-fn parse_http(url: &str) -> Option<Url> {
-    let url = Url::parse(url).ok()?;
-    (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
 }
 
 /// Whether browsers could send this as `Origin`, which has no path.

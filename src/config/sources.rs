@@ -5,8 +5,8 @@ use std::{fs, io};
 
 use config::ValueKind;
 
-use super::LoadOptions;
 use super::error::ConfigErrors;
+use super::load_options::LoadOptions;
 use super::tree::{self, Origin, OriginKind, Tree};
 
 /// Environment variables with names of their own, and the keys that they set.

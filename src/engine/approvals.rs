@@ -6,18 +6,18 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::context::{EngineParts, unix_now};
+use super::history::HistoryEntry;
 use super::mcp::ListedServer;
-use super::prepare::PreparedRun;
-use super::states::HistoryEntry;
-use super::{EngineParts, unix_now};
-use crate::protocol::error::ApiError;
+use crate::identity::Owner;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpApprovalRequest, McpApprovalResponse, McpCall, McpCallError};
 use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::parse::truncate_for_display;
 use crate::response::machine::ApprovalRequest;
 use crate::response::turn::ToolCallRequest;
-use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval};
+use crate::store::{ApprovalClaim, ClaimOutcome, PendingApproval};
 use crate::tools::canonical_arguments;
 use crate::util::digest::FieldHasher;
 
@@ -40,9 +40,17 @@ pub(super) struct ApprovalContext<'a> {
     pub max_calls: Option<u64>,
 }
 
-/// Whether the input answers an approval request of this server.
-pub(super) fn has_approved_call(label: &str, past: &[Item], input: &[Item]) -> bool {
-    answers(past, input).any(|(_, answer, request)| answer.approve && request.server_label == label)
+/// What a response's approval requests belong to.
+pub(super) struct ApprovalScope<'a> {
+    pub owner: &'a Owner,
+    pub response: &'a Id,
+    pub servers: &'a [ListedServer],
+}
+
+/// The labels of the servers whose calls the input approves.
+pub(super) fn approved_servers<'a>(past: &'a [Item], input: &'a [Item]) -> HashSet<&'a str> {
+    let approved = answers(past, input).filter(|(_, answer, _)| answer.approve);
+    approved.map(|(_, _, request)| request.server_label.as_str()).collect()
 }
 
 /// Checks the answers of the input and returns the calls that they approve.
@@ -139,8 +147,7 @@ fn verify(
             "The MCP server '{}' of the approved call cannot be asked: {problem}",
             truncate_for_display(label)
         );
-        let kind = "external_connector_error";
-        return Err(ApiError::new(424, kind, "mcp_server_unavailable", message).with_param(param));
+        return Err(ApiError::new(ErrorKind::ConnectorUnavailable, message).with_param(param));
     }
     let subject = server.approval_subject(&request.name);
     let is_same =
@@ -185,7 +192,7 @@ impl ApprovedCall {
 /// Stores the approval requests of a response before its client can answer them.
 pub(super) async fn persist_requests(
     parts: &EngineParts,
-    prepared: &PreparedRun,
+    scope: &ApprovalScope<'_>,
     approval_requests: &[ApprovalRequest],
 ) -> Result<(), ApiError> {
     if approval_requests.is_empty() {
@@ -194,13 +201,13 @@ pub(super) async fn persist_requests(
     let expires_at = unix_now().saturating_add_unsigned(parts.mcp.approvals_expire_after().as_secs());
     let pending = approval_requests.iter().map(|ApprovalRequest { id, call }| {
         let label = call.namespace.as_deref().unwrap_or_default();
-        let server = prepared.servers.iter().find(|server| &**server.label() == label);
+        let server = scope.servers.iter().find(|server| &**server.label() == label);
         let subject = server.and_then(|server| server.approval_subject(&call.name));
         let definition = subject.and_then(|subject| parts.seal.fingerprints(&subject).next());
         PendingApproval {
             id: id.clone(),
-            owner: prepared.owner.clone(),
-            response: prepared.response.id.clone(),
+            owner: scope.owner.clone(),
+            response: scope.response.clone(),
             arguments: hash(call),
             definition: definition.unwrap_or_default(),
             expires_at,

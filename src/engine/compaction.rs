@@ -4,9 +4,9 @@
 //! appends one to its input. The summary is sealed to the tenant, so that any of its models may read it later. As it
 //! replaces what came before, a summary that cannot be opened is refused, never left out.
 
-use super::states::HistoryEntry;
+use super::history::HistoryEntry;
 use super::truncate;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::item::{Compaction, Item, Message, Role};
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::CreateResponse;
@@ -132,9 +132,7 @@ pub(super) fn retained(items: &[HistoryEntry], window: Option<u64>) -> Vec<Item>
 /// The error if the model wrote no summary.
 pub(super) fn failed() -> ApiError {
     ApiError::new(
-        502,
-        "model_error",
-        "compaction_failed",
+        ErrorKind::CompactionFailed,
         "The model wrote no summary of the conversation. Try again, or with another model.",
     )
 }

@@ -11,7 +11,8 @@ use std::sync::{Arc, OnceLock};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::offered_tools::{self, OnUnservedTool, ServerTools};
+use super::context::OnUnservedTool;
+use super::offered_tools::{self, ServerTools};
 use super::truncate::{self, ContextBudget};
 use super::{history, states};
 use crate::config::ToolsSettings;

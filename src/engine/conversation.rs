@@ -2,8 +2,9 @@
 //! against `engine.max_conversation_bytes`, and the memory that a run takes for them against the share of its tenant
 //! and key.
 
-use super::{EngineParts, RunContext};
-use crate::admission::{CONVERSATION_COPIES, Permit, Requester, Resource};
+use super::context::{EngineParts, RunContext};
+use crate::admission::{CONVERSATION_COPIES, Permit, Resource};
+use crate::identity::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
 use crate::store::{ReadLimit, StoreError};

@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::context::{EngineParts, RunContext};
 use super::conversation::ConversationBudget;
-use super::{EngineParts, RunContext};
+use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
@@ -14,7 +15,9 @@ use crate::protocol::request::CreateResponse;
 use crate::protocol::response::ResponseStatus;
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::turn::{HistoryItem, ProviderState};
-use crate::store::Owner;
+
+/// An item with the sealed state that is stored beside it.
+pub(super) type HistoryEntry = (Item, Option<Arc<str>>);
 
 /// The conversation that a response continues.
 #[derive(Default)]

@@ -11,8 +11,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::admission::{Permit, Requester, Resource};
-use crate::protocol::error::ApiError;
+use crate::admission::{Permit, Resource};
+use crate::identity::Requester;
+use crate::protocol::error::{ApiError, ErrorKind};
 
 /// The requests in flight.
 #[derive(Debug, Default)]
@@ -87,6 +88,5 @@ impl AdmittedRequest {
 
 /// The error of a request that a shutdown has aborted.
 pub(super) fn shutting_down(message: &str) -> ApiError {
-    ApiError::new(503, "server_error", "server_shutting_down", message)
-        .with_retry_after(Duration::from_secs(1))
+    ApiError::new(ErrorKind::Aborted, message).with_retry_after(Duration::from_secs(1))
 }

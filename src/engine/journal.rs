@@ -61,10 +61,11 @@ impl Journal for RunJournal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::Owner;
     use crate::protocol::id::Id;
     use crate::protocol::response::ResponseStatus;
+    use crate::store::ResponseRecord;
     use crate::store::sqlite::{Location, SqliteOptions, SqliteStore};
-    use crate::store::{Owner, ResponseRecord};
 
     #[tokio::test]
     async fn calls_of_a_turn_that_is_not_committed_are_not_made() {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
-use super::own_tools::{self, RequestedOwnTools};
+use super::context::{EngineParts, RunContext};
+use super::own_tools::{self, RequestedOwnTools, is_own};
 use super::profile::AgentProfile;
-use super::{EngineParts, RunContext};
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::item::Item;
 use crate::protocol::item::hosted::{McpListTools, McpListedTool};
 use crate::protocol::parse::truncate_for_display;
@@ -180,19 +180,20 @@ pub(super) fn mcp_caller<'a>(caller: &'a RunContext, request: &'a CreateResponse
     }
 }
 
-/// Lists the tools of all servers concurrently. One whose list fails has no tools; the others are not affected.
+/// Lists the tools of all servers concurrently; `approved` names those that have to run an approved call. One whose list
+/// fails has no tools; the others are not affected.
 pub(super) async fn list(
     requested: Vec<RequestedServer>,
     past: &[Item],
     input: &[Item],
+    approved: &HashSet<&str>,
 ) -> Result<Vec<ListedServer>, ApiError> {
-    let listed = join_all(requested.into_iter().map(|requested| list_one(requested, past, input))).await;
+    let listed =
+        join_all(requested.into_iter().map(|requested| list_one(requested, past, input, approved))).await;
     for server in &listed {
         if let (true, Err(problem)) = (server.requested.binding.is_required(), &server.tools) {
             return Err(ApiError::new(
-                424,
-                "external_connector_error",
-                "mcp_server_unavailable",
+                ErrorKind::ConnectorUnavailable,
                 format!("The tools of the MCP server '{}' cannot be listed: {problem}", server.label()),
             )
             .with_param(server.requested.path.clone()));
@@ -201,11 +202,16 @@ pub(super) async fn list(
     Ok(listed)
 }
 
-async fn list_one(requested: RequestedServer, past: &[Item], input: &[Item]) -> ListedServer {
+async fn list_one(
+    requested: RequestedServer,
+    past: &[Item],
+    input: &[Item],
+    approved: &HashSet<&str>,
+) -> ListedServer {
     let label = Arc::clone(requested.binding.label());
     let is_of = |list: &&McpListTools| *list.server_label == *label && list.error.is_none();
     // An approved call is compared with the tool's definition as it is now.
-    let awaited = super::approvals::has_approved_call(&label, past, input);
+    let awaited = approved.contains(&*label);
     let freshness = if awaited { Freshness::Fresh } else { Freshness::Cached };
     let tools = match requested.binding.tools(freshness).await {
         Ok(tools) => Ok(tools),
@@ -310,11 +316,6 @@ impl ListedServer {
         self.offered.binary_search_by_key(&place, |(place, _)| *place).ok()?;
         Some(self.requested.binding.approval_subject(set.tools.get(place)?))
     }
-}
-
-/// Whether the tool names the gateway's built-in server.
-pub(super) fn is_own(tool: &McpTool) -> bool {
-    tool.is_configured() && tool.server_label == BUILTIN_SERVER_LABEL
 }
 
 fn check(tool: &McpTool, path: &str, earlier: &[UnboundServer]) -> Result<(), ApiError> {

@@ -3,7 +3,6 @@
 
 use super::approvals::{self, ApprovedCall};
 use super::run::{Run, RunError};
-use super::tool_scope;
 use crate::response::machine::{CallResult, ServerCall, Termination, Violation};
 use crate::response::turn::{CallChoice, CallKind, ModelEvent};
 use crate::tools::ToolErrorCode;
@@ -32,7 +31,7 @@ impl Run {
             }
         }
         self.prepared.servers = servers;
-        tool_scope::refresh_tools(&self.engine.parts, &mut self.prepared)?;
+        self.prepared.refresh_tools(&self.parts)?;
         let offer = &self.prepared.offer;
         self.call_filter.replace_tools(offer.choice.allowed.clone(), offer.tools.clone());
         // The places of the tools have changed, too.
@@ -55,7 +54,7 @@ impl Run {
         self.check_limits(&calls)?;
         // Approvals are consumed all at once and right before the calls, so that a consumed approval is one whose
         // call is made.
-        approvals::claim(&self.engine.parts, &self.prepared.owner, &approved).await?;
+        approvals::claim(&self.parts, &self.prepared.owner, &approved).await?;
         if !calls.is_empty() {
             self.dispatch(&calls).await?;
         }

@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 
 use self::model_tool::{check_options, from_custom, from_function, no_such_tool, unavailable};
 use super::choice::CallPolicy;
+use super::context::OnUnservedTool;
 use super::mcp::ListedServer;
 use super::search;
 use super::wire_names::{PlainNames, WireNames};
-use crate::config::settings::UnservedTools;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
@@ -37,26 +37,6 @@ pub(super) struct OfferedTools {
     pub choice: CallPolicy,
     /// Types of tools that are not served and were left out, each once.
     pub omitted: Vec<&'static str>,
-}
-
-/// What happens to a tool of the API that the gateway does not serve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnUnservedTool {
-    /// The request is refused.
-    Refuse,
-    /// The tool is left out, and a header names it.
-    Omit,
-}
-
-impl OnUnservedTool {
-    /// The configured behaviour; `client` is that for a client that was recognized.
-    pub fn from_setting(setting: UnservedTools, client: Option<Self>) -> Self {
-        match setting {
-            UnservedTools::Auto => client.unwrap_or(Self::Refuse),
-            UnservedTools::Refuse => Self::Refuse,
-            UnservedTools::Omit => Self::Omit,
-        }
-    }
 }
 
 /// Binds an offered tool to the server-side tool that runs it.

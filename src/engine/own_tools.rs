@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
+use super::context::EngineParts;
 use super::profile::AgentProfile;
-use super::{EngineParts, mcp, search};
+use super::search;
 use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
-use crate::protocol::tool::{McpAllowedTools, McpToolFilter, Tool};
+use crate::protocol::tool::{BUILTIN_SERVER_LABEL, McpAllowedTools, McpTool, McpToolFilter, Tool};
 use crate::tools::mcp::{CallerCatalog, McpCaller, ResolvedServer, ServerHandle};
 
 /// The names of the own tools that a request asks for.
@@ -58,7 +59,7 @@ impl<'a> RequestedOwnTools<'a> {
         match tool {
             Tool::Server(named) => _ = self.names.insert(named.name()),
             Tool::WebSearch(_) | Tool::WebSearchPreview(_) => _ = self.names.insert(search::TOOL_NAME),
-            Tool::Mcp(own) if mcp::is_own(own) => match &own.allowed_tools {
+            Tool::Mcp(own) if is_own(own) => match &own.allowed_tools {
                 Some(
                     McpAllowedTools::Names(names)
                     | McpAllowedTools::Filter(McpToolFilter { tool_names: Some(names), .. }),
@@ -82,4 +83,9 @@ impl Bound<'_> {
         let agent = agent.map(|agent| agent.name);
         parts.mcp.catalog(&parts.toolbox, servers, mcp_caller, agent, |name| requested.contains(name)).await
     }
+}
+
+/// Whether the tool names the gateway's built-in server.
+pub(super) fn is_own(tool: &McpTool) -> bool {
+    tool.is_configured() && tool.server_label == BUILTIN_SERVER_LABEL
 }

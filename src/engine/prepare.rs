@@ -3,21 +3,23 @@
 
 use std::sync::Arc;
 
-use super::approvals::{self, ApprovalContext, ApprovedCall};
+use super::approvals::{self, ApprovalContext, ApprovalScope, ApprovedCall};
+use super::context::{EngineParts, OnUnservedTool, RunContext, unix_now};
 use super::history::PriorConversation;
 use super::limits::{self, EffectiveLimits};
 use super::mcp::{self, ListedServer};
-use super::offered_tools::{OfferedTools, OnUnservedTool};
+use super::offered_tools::OfferedTools;
 use super::profile::{self, AgentProfile};
 use super::redaction::Redaction;
 use super::states::{self, StoredInput};
 use super::structured::OutputValidator;
 use super::tool_scope::{self, ToolScope};
 use super::truncate::{self, ContextBudget};
-use super::{EngineParts, RunContext, compaction, echo, history, unix_now};
+use super::{compaction, echo, history};
 use crate::admission::Permit;
 use crate::config::ResultFormat;
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
+use crate::identity::Owner;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::event::EventEncoder;
@@ -32,7 +34,6 @@ use crate::provider::routing::ModelRoute;
 use crate::response::machine::{MachineOptions, ReasoningDisplay, Seal, ShowSealed, Termination};
 use crate::response::seal::{BoundSeal, SummarySeal};
 use crate::response::turn::{HistoryItem, ModelRequest, Presentation, ProviderHints, SamplingParams};
-use crate::store::Owner;
 use crate::tools::mcp::CallerCatalog;
 
 /// A request that is validated and ready to run.
@@ -108,7 +109,7 @@ pub(super) async fn prepare(
     mut request: CreateResponse,
     caller: &RunContext,
 ) -> Result<PreparedRun, ApiError> {
-    caller.dialect.check_request(&request)?;
+    request.check_dialect(caller.dialect)?;
     let agent = profile::apply(&parts.agents, &mut request)?;
     let (agent, instructions) = agent.map_or((None, None), |(agent, text)| (Some(agent), text));
     let model = request.model()?.to_owned();
@@ -210,7 +211,8 @@ async fn resolve_tools(
         if compacts { (&no_tools, &[][..], None) } else { (request, input, agent) };
     let (requested_servers, own_tools) =
         mcp::bind(parts, tool_source, more_tools, caller, tool_agent).await?;
-    let servers = mcp::list(requested_servers, past, input).await?;
+    let awaited = approvals::approved_servers(past, input);
+    let servers = mcp::list(requested_servers, past, input, &awaited).await?;
     let catalog = own_tools.catalog(parts, mcp::mcp_caller(caller, tool_source), tool_agent).await;
     let visibility = visibility(parts, request);
     let scope = ToolScope {
@@ -278,6 +280,29 @@ impl PreparedRun {
         let dropped = truncate::drop_oldest(&mut self.model_request.conversation, budget, (1, 1));
         tracing::debug!(dropped, "dropped the oldest items to fit the context window");
         Ok(())
+    }
+
+    /// Collects the tools again after servers have changed theirs.
+    pub(super) fn refresh_tools(&mut self, parts: &EngineParts) -> Result<(), ApiError> {
+        let Some(request) = &self.tool_request else { return Ok(()) };
+        let scope = ToolScope {
+            tenant: &self.owner.tenant,
+            agent: self.agent.as_deref(),
+            executes_tools: self.executes_tools,
+            presentation: self.presentation,
+            catalog: &self.catalog,
+            servers: &self.servers,
+            unserved: self.unserved,
+        };
+        let offer = scope.collect_tools(parts, request, &self.input, true)?;
+        self.model_request.tools = Arc::clone(&offer.tools);
+        self.offer = offer;
+        Ok(())
+    }
+
+    /// What the run's approval requests belong to.
+    pub(super) fn approval_scope(&self) -> ApprovalScope<'_> {
+        ApprovalScope { owner: &self.owner, response: &self.response.id, servers: &self.servers }
     }
 
     /// Drops more items after the provider has said that the conversation is too long. False if nothing more can go.

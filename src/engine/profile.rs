@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::AgentSettings;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::CreateResponse;
 
@@ -29,11 +29,10 @@ pub(super) fn apply<'a>(
     };
     let Some((name, settings)) = agents.get_key_value(name) else {
         return Err(ApiError::new(
-            404,
-            "invalid_request_error",
-            "agent_not_found",
+            ErrorKind::NotFound,
             format!("There is no agent profile '{}'; GET /v1/agents lists them.", truncate_for_display(name)),
         )
+        .with_code("agent_not_found")
         .with_param(param));
     };
     fill_in(request, settings);

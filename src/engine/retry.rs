@@ -3,7 +3,7 @@
 use super::call_filter::RejectedCall;
 use super::run::{Run, RunError};
 use crate::config::settings::OnMissingCall;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::item::{Item, Message};
 use crate::response::machine::{Termination, Turn};
 use crate::response::turn::CallChoice;
@@ -53,7 +53,7 @@ impl Run {
             return self.ask_for_call(turn, denied).map(|()| None);
         }
         self.call_filter.clear_required();
-        match self.engine.parts.options.engine.on_missing_call {
+        match self.parts.options.engine.on_missing_call {
             OnMissingCall::Keep => self.validate_output(turn),
             OnMissingCall::Fail => Ok(Some(Termination::Failed(missing_call().body))),
         }
@@ -95,9 +95,8 @@ impl Run {
 
 fn missing_call() -> ApiError {
     ApiError::new(
-        500,
-        "model_error",
-        "tool_choice_not_satisfied",
+        ErrorKind::ModelError,
         "The model did not make the call that 'tool_choice' demands. What it said is kept in the output.",
     )
+    .with_code("tool_choice_not_satisfied")
 }

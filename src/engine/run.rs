@@ -20,14 +20,15 @@ use tokio::time::Sleep;
 use self::end::RunEnd;
 use super::call_filter::{CallFilter, RejectedCall};
 use super::choice::CallPolicy;
+use super::context::{EngineParts, RunContext};
 use super::event_sink::{Disconnected, EventSink};
 use super::in_flight::shutting_down;
 use super::prepare::PreparedRun;
 use super::structured::OutputVerdict;
 use super::tool_executor::ToolCallExecutor;
-use super::{Engine, RunContext, compaction, history, record, states};
-use crate::admission::Requester;
-use crate::protocol::error::ApiError;
+use super::{compaction, history, record, states};
+use crate::identity::Requester;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::item::{Item, Reasoning};
 use crate::provider::CallContext;
 use crate::response::machine::{ResponseMachine, Termination, Turn, TurnOutput, Violation};
@@ -80,7 +81,7 @@ enum RunTimer {
 }
 
 pub(super) struct Run {
-    pub(super) engine: Arc<Engine>,
+    pub(super) parts: Arc<EngineParts>,
     pub(super) prepared: PreparedRun,
     pub(super) machine: ResponseMachine,
     pub(super) call_filter: CallFilter,
@@ -117,13 +118,13 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn new(
-        engine: Arc<Engine>,
+        parts: Arc<EngineParts>,
         mut prepared: PreparedRun,
         caller: RunContext,
         sink: EventSink,
         started: Instant,
     ) -> Self {
-        let (time, deadline_name) = prepared.limits.timeout(engine.parts.options.engine.run_timeout);
+        let (time, deadline_name) = prepared.limits.timeout(parts.options.engine.run_timeout);
         let deadline = started + time;
         let ids = std::mem::take(&mut prepared.ids);
         let machine = ResponseMachine::new(prepared.response.clone(), ids, prepared.options.clone());
@@ -131,7 +132,7 @@ impl Run {
         let tools = Arc::clone(&offer.tools);
         let CallPolicy { allowed, required: demand } = offer.choice.clone();
         let call_filter = CallFilter::new(allowed, demand, tools, prepared.model_request.parallel_tool_calls);
-        let executor = ToolCallExecutor::new(&engine, &prepared, &caller, deadline);
+        let executor = ToolCallExecutor::new(&parts, &prepared, &caller, deadline);
         let requester = caller.requester();
         let call = CallContext {
             deadline: Some(deadline),
@@ -139,10 +140,10 @@ impl Run {
             request_id: caller.request_id,
             response_id: Some(prepared.response.id.clone()),
         };
-        let commit_at = (started + engine.parts.options.commit_after).min(deadline);
+        let commit_at = (started + parts.options.commit_after).min(deadline);
         let is_stored_stream = prepared.store && prepared.model_request.stream;
         let registration =
-            is_stored_stream.then(|| engine.parts.store.register_run(&prepared.response.id, &prepared.owner));
+            is_stored_stream.then(|| parts.store.register_run(&prepared.response.id, &prepared.owner));
         Self {
             registration,
             machine,
@@ -169,14 +170,14 @@ impl Run {
             asked_for_call: false,
             failed_turns: 0,
             deadline_name,
-            engine,
+            parts,
             prepared,
         }
     }
 
     /// Runs to the end. Never panics, and always ends in exactly one way.
     pub(super) async fn drive(mut self: Box<Self>) {
-        self.engine.parts.metrics.run_started();
+        self.parts.metrics.run_started();
         let outcome = match AssertUnwindSafe(self.agent_loop()).catch_unwind().await {
             Ok(Ok(ending)) => RunEnd::Ended(ending),
             Ok(Err(stop)) => self.run_end(stop),
@@ -227,7 +228,7 @@ impl Run {
         }
         self.call_filter.clear_required();
         let waits = turn.client_calls + turn.approval_calls > 0;
-        self.engine.parts.metrics.client_calls(turn.client_calls);
+        self.parts.metrics.client_calls(turn.client_calls);
         if turn.server_calls.is_empty() && !waits && denied.is_empty() {
             return self.validate_output(&turn);
         }
@@ -288,12 +289,13 @@ impl Run {
         if self.prepared.executes_tools && self.denied_turns <= MAX_DENIED_TURNS {
             return Ok(());
         }
-        Err(RunError::Failed(ApiError::new(
-            500,
-            "model_error",
-            "tool_not_allowed",
-            "The model called only tools that this request does not have or does not allow.",
-        )))
+        Err(RunError::Failed(
+            ApiError::new(
+                ErrorKind::ModelError,
+                "The model called only tools that this request does not have or does not allow.",
+            )
+            .with_code("tool_not_allowed"),
+        ))
     }
 
     /// Adds the items of a turn to the conversation, in their order.
@@ -343,7 +345,7 @@ impl Run {
     }
 
     pub(super) fn check_size(&self) -> Result<(), RunError> {
-        let limits = &self.engine.parts.options.engine;
+        let limits = &self.parts.options.engine;
         let output = &self.machine.response().output;
         if self.machine.bytes() + self.call_filter.bytes() > limits.max_response_bytes
             || self.machine.largest_item() > limits.max_item_bytes
@@ -370,7 +372,7 @@ impl Run {
     /// Awaits a future unless the client disconnects or the run is aborted, and serves the timer meanwhile.
     pub(super) async fn until_cancelled<T>(&mut self, work: impl Future<Output = T>) -> Result<T, RunError> {
         let mut work = pin!(work);
-        let abort = self.engine.parts.in_flight.abort_token().clone();
+        let abort = self.parts.in_flight.abort_token().clone();
         loop {
             tokio::select! {
                 biased;
@@ -413,7 +415,7 @@ impl Run {
             return;
         }
         let record = record::running(&self.prepared, self.machine.response());
-        match self.engine.parts.store.begin(record).await {
+        match self.parts.store.begin(record).await {
             Ok(()) => self.recorded = true,
             Err(error) => tracing::warn!(%error, "writing the row of a response in progress failed"),
         }

@@ -9,14 +9,15 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{Engine, OnUnservedTool, RunContext};
+use super::Engine;
+use super::context::{OnUnservedTool, RunContext};
 use crate::config::SamplingSettings;
+use crate::identity::Owner;
 use crate::protocol::content::ContentPart;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::response::{Response, ResponseStatus};
-use crate::store::Owner;
 use crate::tools::mcp::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
 
 /// The window of the rate limit.

@@ -6,19 +6,19 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::context::EngineParts;
 use super::conversation::ConversationBudget;
-use super::{EngineParts, compaction, history};
+use super::history::HistoryEntry;
+use super::{compaction, history};
+use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, Reasoning, Role};
 use crate::response::seal::{BoundSeal, OpenedBlob, SummarySeal};
 use crate::response::turn::{HistoryItem, ProviderState, StatePosition};
-use crate::store::{ItemWithState, Owner, StateKey};
+use crate::store::{ItemWithState, StateKey};
 use crate::tools::canonical_json;
-
-/// An item with the sealed state that is stored beside it.
-pub(super) type HistoryEntry = (Item, Option<Arc<str>>);
 
 /// Items with the state that is stored beside them, by place.
 pub(super) fn with_stored_state(

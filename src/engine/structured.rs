@@ -3,9 +3,10 @@
 
 use serde_json::Value;
 
-use crate::admission::{BlockingPool, Requester};
+use crate::admission::BlockingPool;
+use crate::identity::Requester;
 use crate::protocol::content::ContentPart;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::item::{Item, Role};
 use crate::protocol::json::RawJson;
 use crate::protocol::parse::truncate_for_display;
@@ -168,13 +169,12 @@ fn compile(schema: &RawJson) -> Result<CompiledSchema, ApiError> {
 
 fn schema_violation(problem: &str) -> ApiError {
     ApiError::new(
-        500,
-        "model_error",
-        "invalid_structured_output",
+        ErrorKind::ModelError,
         format!(
             "The model's answer does not match 'text.format': {problem}. The text is kept in the output."
         ),
     )
+    .with_code("invalid_structured_output")
 }
 
 enum FinalOutput {

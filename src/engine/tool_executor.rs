@@ -8,12 +8,13 @@ use futures_util::stream::{self, BoxStream};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::context::{EngineParts, RunContext};
 use super::journal::RunJournal;
 use super::offered_tools::ToolBinding;
 use super::prepare::PreparedRun;
-use super::{Engine, RunContext, record, search};
+use super::{record, search};
 use crate::config::UserMessages;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::McpAuthChallenge;
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
@@ -44,12 +45,11 @@ pub(super) type CallResultOrError = Result<CallResult, ApiError>;
 
 impl ToolCallExecutor {
     pub(super) fn new(
-        engine: &Engine,
+        parts: &EngineParts,
         prepared: &PreparedRun,
         caller: &RunContext,
         deadline: std::time::Instant,
     ) -> Self {
-        let parts = &engine.parts;
         let journal = prepared.store.then(|| Arc::new(RunJournal::new(Arc::clone(&parts.store))));
         let metadata = prepared.model_request.hints.metadata.clone();
         let note =
@@ -66,7 +66,7 @@ impl ToolCallExecutor {
             deadline: Some(deadline),
             traceparent: caller.traceparent.clone(),
             request_id: caller.request_id.clone(),
-            cancel: engine.parts.in_flight.abort_token().child_token(),
+            cancel: parts.in_flight.abort_token().child_token(),
             budget: Arc::new(prepared.limits.run.max_tool_calls.map(CallBudget::new).unwrap_or_default()),
             cache: if prepared.bypass_cache { CacheMode::Bypass } else { CacheMode::Allowed },
             can_read_stored_results: prepared
@@ -238,11 +238,11 @@ fn searched(call: &ServerCall, found: &[Citation]) -> Option<Search> {
 fn fatal(error: &ToolError) -> ApiError {
     // The tool's message is for the model, and may quote what it said: it is not shown.
     tracing::warn!(code = error.code.as_str(), "a tool call failed fatally; failing the run");
-    let kind = "server_error";
     match error.code {
         ToolErrorCode::StorageError => {
-            ApiError::new(500, kind, "storage_error", "The response store failed. Try again.")
+            ApiError::new(ErrorKind::Internal, "The response store failed. Try again.")
+                .with_code("storage_error")
         }
-        code => ApiError::new(500, kind, code.as_str(), error.message.clone()),
+        code => ApiError::new(ErrorKind::Internal, error.message.clone()).with_code(code.as_str()),
     }
 }

@@ -4,7 +4,7 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 
 use super::run::{Run, RunError};
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::response::machine::ServerCall;
 use crate::tools::{ToolError, ToolOutput};
 
@@ -104,12 +104,13 @@ impl Run {
         if self.failed_turns < self.prepared.limits.run.max_consecutive_failures {
             return Ok(());
         }
-        Err(RunError::Failed(ApiError::new(
-            500,
-            "server_error",
-            "tool_failures_exceeded",
-            format!("Every tool call of {} turns in a row failed.", self.failed_turns),
-        )))
+        Err(RunError::Failed(
+            ApiError::new(
+                ErrorKind::Internal,
+                format!("Every tool call of {} turns in a row failed.", self.failed_turns),
+            )
+            .with_code("tool_failures_exceeded"),
+        ))
     }
 }
 

@@ -1,12 +1,9 @@
 //! For whom tools are collected, and how they are shown: at the start of a run, and again when servers have changed
 //! theirs.
 
-use std::sync::Arc;
-
-use super::EngineParts;
+use super::context::{EngineParts, OnUnservedTool};
 use super::mcp::ListedServer;
-use super::offered_tools::{self, OfferedTools, OnUnservedTool, ServerTools};
-use super::prepare::PreparedRun;
+use super::offered_tools::{self, OfferedTools, ServerTools};
 use super::profile::AgentProfile;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
@@ -66,24 +63,6 @@ impl ToolScope<'_> {
         let names = agent.map_or(&[][..], |agent| &agent.tools);
         offered_tools::collect_tools(request, input, names, &server, self.servers, again)
     }
-}
-
-/// Collects the tools again after servers have changed theirs.
-pub(super) fn refresh_tools(parts: &EngineParts, prepared: &mut PreparedRun) -> Result<(), ApiError> {
-    let Some(request) = &prepared.tool_request else { return Ok(()) };
-    let scope = ToolScope {
-        tenant: &prepared.owner.tenant,
-        agent: prepared.agent.as_deref(),
-        executes_tools: prepared.executes_tools,
-        presentation: prepared.presentation,
-        catalog: &prepared.catalog,
-        servers: &prepared.servers,
-        unserved: prepared.unserved,
-    };
-    let offer = scope.collect_tools(parts, request, &prepared.input, true)?;
-    prepared.model_request.tools = Arc::clone(&offer.tools);
-    prepared.offer = offer;
-    Ok(())
 }
 
 /// The parts of a request that collect tools. A forced choice was met before they are needed again.

@@ -5,30 +5,16 @@
 //! data means is not known here. `docs/adr/0004-sse-decoder.md` says why it is split so.
 
 mod blocks;
+mod event;
 mod excerpt;
 mod parse;
-
-use std::borrow::Cow;
-use std::time::Duration;
 
 use memchr::memmem;
 
 use blocks::{Block, BlockSplitter, Split};
+pub(crate) use event::Event;
 pub(crate) use excerpt::Excerpt;
 use parse::PlainEvent;
-
-/// One event, by the rules of the standard. Of comments and unknown fields nothing is left.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Event<'a> {
-    /// The `event` field. `None` for `message`, which the standard takes events without one for.
-    pub name: Option<Cow<'a, str>>,
-    /// The `data` lines, joined by line feeds. Bytes that are not UTF-8 became U+FFFD.
-    pub data: Cow<'a, str>,
-    /// The `id` field, unless it is empty.
-    pub id: Option<String>,
-    /// The `retry` field.
-    pub retry: Option<Duration>,
-}
 
 /// An event is larger than the decoder was told to accept. No later event can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

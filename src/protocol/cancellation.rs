@@ -7,8 +7,6 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::parse::ParseError;
-
 thread_local! {
     static CURRENT: RefCell<Option<CancelFlag>> = const { RefCell::new(None) };
 }
@@ -27,7 +25,7 @@ impl CancelFlag {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Runs work on this thread, for which [`check`] looks at this flag.
+    /// Runs work on this thread, whose parsers look at this flag.
     pub(crate) fn scope<T>(&self, work: impl FnOnce() -> T) -> T {
         /// Also after a panic: threads are reused.
         struct ClearOnDrop;
@@ -44,13 +42,9 @@ impl CancelFlag {
     }
 }
 
-/// Called between two pieces of long work: fields, elements of a list.
-///
-/// # Errors
-/// The work was cancelled.
-pub(crate) fn check() -> Result<(), ParseError> {
-    let is_raised = CURRENT.with_borrow(|current| current.as_ref().is_some_and(CancelFlag::is_cancelled));
-    if is_raised { Err(ParseError::invalid("", "the client has disconnected.")) } else { Ok(()) }
+/// Whether the work of this thread is cancelled.
+pub(super) fn is_cancelled() -> bool {
+    CURRENT.with_borrow(|current| current.as_ref().is_some_and(CancelFlag::is_cancelled))
 }
 
 #[cfg(test)]

@@ -5,10 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::error::ApiError;
-use super::parse::ParseError;
-use super::request::{CreateResponse, ReasoningEffort};
-
 /// Prefix of types that the specification does not define: of items, and of the events about them.
 pub(crate) const EXTENSION_PREFIX: &str = "antwort:";
 
@@ -93,18 +89,6 @@ impl Dialect {
     /// Whether an `error` event also has its fields at the top level, where OpenAI's clients look for them.
     pub fn has_flat_error_fields(self) -> bool {
         self == Self::OpenAi
-    }
-
-    /// Refuses values that the responses of this dialect, which echo the request, cannot express.
-    pub fn check_request(self, request: &CreateResponse) -> Result<(), ApiError> {
-        match request.reasoning.effort {
-            Some(ReasoningEffort::Minimal | ReasoningEffort::Max) if self == Self::OpenResponses => {
-                let problem = "expected one of `none`, `low`, `medium`, `high`, `xhigh`: the Open Responses \
-                    specification has no other.";
-                Err(ParseError::invalid("effort", problem).into_api_error("reasoning"))
-            }
-            _ => Ok(()),
-        }
     }
 }
 

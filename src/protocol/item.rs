@@ -8,35 +8,22 @@ pub(crate) mod extension;
 pub(crate) mod function;
 pub(crate) mod hosted;
 pub(crate) mod message;
+mod optional_id;
+mod read;
 pub(crate) mod reasoning;
+mod status;
 
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::value::RawValue;
 
-use super::dialect::{self, Dialect};
+use super::dialect::Dialect;
 use super::id::Id;
-use super::parse::{self, FromJson, ParseError};
+use super::parse;
 
 pub use extension::{ServerToolCall, ServerToolError, UserMessage};
 pub use function::{CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput, ToolOutput};
 pub use message::{Message, Phase, Role};
 pub use reasoning::{Compaction, CompactionTrigger, Reasoning, ReasoningText, SummaryText};
-
-/// The status of an item. Only hosted items use the values after `Incomplete`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the API's own")]
-pub enum ItemStatus {
-    InProgress,
-    #[default]
-    Completed,
-    Incomplete,
-    Searching,
-    Interpreting,
-    Generating,
-    Calling,
-    Failed,
-}
+pub use status::ItemStatus;
 
 /// One item of a conversation or of a response's output.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -85,41 +72,6 @@ pub enum InputItem {
     Item(Item),
     /// `item_reference`: resolved from the store before the input is used.
     Reference(Id),
-}
-
-impl FromJson for InputItem {
-    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
-        let seen = parse::peek_discriminator(raw)?;
-        match (seen.kind.as_deref(), seen.role.as_deref(), seen.id.as_deref()) {
-            (Some("item_reference"), _, Some(id)) | (None, None, Some(id)) => Ok(Self::Reference(id.into())),
-            (Some("item_reference"), _, None) => Err(ParseError::missing("id")),
-            _ => Item::from_json(raw).map(Self::Item),
-        }
-    }
-}
-
-impl FromJson for Item {
-    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
-        let seen = parse::peek_discriminator(raw)?;
-        let Some(kind) = seen.kind.as_deref() else {
-            return match seen.role {
-                Some(_) => Message::from_json(raw).map(Self::Message),
-                None => Err(ParseError::missing("type")),
-            };
-        };
-        match dialect::canonical_item_type(kind) {
-            "message" => Message::from_json(raw).map(Self::Message),
-            "reasoning" => parse::read(raw).map(Self::Reasoning),
-            "function_call" => parse::read(raw).map(Self::FunctionCall),
-            "function_call_output" => FunctionCallOutput::from_json(raw).map(Self::FunctionCallOutput),
-            "custom_tool_call" => parse::read(raw).map(Self::CustomToolCall),
-            "custom_tool_call_output" => CustomToolCallOutput::from_json(raw).map(Self::CustomToolCallOutput),
-            // `compaction_summary` is the name under which some clients return it.
-            "compaction" | "compaction_summary" => parse::read(raw).map(Self::Compaction),
-            "compaction_trigger" => parse::read(raw).map(Self::CompactionTrigger),
-            other => hosted::read(other, raw),
-        }
-    }
 }
 
 impl<'de> Deserialize<'de> for Item {

@@ -167,7 +167,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Parse
 /// Parses a list, each element by its own type.
 pub(crate) fn read_list<T: FromJson>(raw: &RawValue) -> Result<Vec<T>, ParseError> {
     let read = |(i, raw): (usize, &&RawValue)| {
-        cancellation::check()?;
+        check_cancelled()?;
         T::from_json(raw).map_err(|e| e.at(i))
     };
     elements(raw)?.iter().enumerate().map(read).collect()
@@ -224,6 +224,17 @@ pub(crate) fn deserialize_from_json<'de, D: Deserializer<'de>, T: FromJson>(
 ) -> Result<T, D::Error> {
     let raw = Box::<RawValue>::deserialize(deserializer)?;
     T::from_json(&raw).map_err(|error| serde::de::Error::custom(error.to_serde_message()))
+}
+
+/// Called between two pieces of long work: fields, elements of a list.
+///
+/// # Errors
+/// The work was cancelled.
+pub(crate) fn check_cancelled() -> Result<(), ParseError> {
+    if cancellation::is_cancelled() {
+        return Err(ParseError::invalid("", "the client has disconnected."));
+    }
+    Ok(())
 }
 
 /// Whether the value is JSON null.

@@ -6,6 +6,7 @@ mod function;
 mod hosted;
 mod image;
 mod mcp;
+mod name;
 mod search;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -13,12 +14,12 @@ use serde_json::value::RawValue;
 
 use super::parse::{self, FromJson, ParseError};
 
-pub(crate) use function::{
-    AllowedCaller, CustomFormat, CustomTool, FunctionTool, GrammarSyntax, NamespaceTool,
-};
+pub(crate) use function::{AllowedCaller, CustomFormat, CustomTool, FunctionTool, GrammarSyntax};
 pub(crate) use hosted::{ApplyPatchTool, CodeInterpreterTool, ComputerUsePreviewTool, LocalSkill, ShellTool};
 pub(crate) use image::ImageGenerationTool;
 pub(crate) use mcp::{ApprovalPolicy, McpAllowedTools, McpTool, McpToolFilter, Secret};
+use name::MAX_NAME_CHARS;
+pub(in crate::protocol) use name::check_name;
 pub(crate) use search::{
     ContentKind, FileSearchTool, SearchContextSize, ToolSearchExecution, ToolSearchTool, UserLocation,
     WebSearchPreviewTool, WebSearchTool,
@@ -163,16 +164,52 @@ impl Tool {
     }
 }
 
-/// Checks a name that is sent to the model: `^[a-zA-Z0-9_-]+$`.
-pub(in crate::protocol) fn check_name(field: &str, name: &str, max: usize) -> Result<(), ParseError> {
-    let problem = if name.is_empty() {
-        ("string_below_min_length", "must not be empty.".to_owned())
-    } else if name.len() > max && name.chars().count() > max {
-        ("string_above_max_length", format!("at most {max} characters are allowed."))
-    } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') {
-        ("invalid_value", "only letters, digits, '_' and '-' are allowed.".to_owned())
-    } else {
-        return Ok(());
-    };
-    Err(ParseError::invalid(field, problem.1).with_code(problem.0))
+/// A group of functions and custom tools under one name.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NamespaceTool {
+    /// Calls carry it beside the tool's own name.
+    pub name: String,
+    /// The description for the model.
+    pub description: String,
+    /// [`Tool::Function`] and [`Tool::Custom`] only.
+    pub tools: Vec<Tool>,
+}
+
+impl FromJson for NamespaceTool {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
+        #[derive(Deserialize)]
+        struct Fields<'a> {
+            name: String,
+            // Required by the API; some clients omit it, and nothing depends on it.
+            #[serde(default)]
+            description: Option<String>,
+            #[serde(borrow)]
+            tools: &'a RawValue,
+        }
+        let fields: Fields<'_> = parse::read(raw)?;
+        check_name("name", &fields.name, MAX_NAME_CHARS)?;
+        let members = parse::read_list::<Member>(fields.tools).map_err(|e| e.within("tools"))?;
+        if members.is_empty() {
+            return Err(ParseError::invalid("tools", "a namespace needs at least one tool."));
+        }
+        Ok(Self {
+            name: fields.name,
+            description: fields.description.unwrap_or_default(),
+            tools: members.into_iter().map(|member| member.0).collect(),
+        })
+    }
+}
+
+/// A tool inside a namespace. A nested namespace is refused before it is parsed, so that nesting costs no stack.
+struct Member(Tool);
+
+impl FromJson for Member {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
+        match parse::peek_discriminator(raw)?.kind.as_deref() {
+            Some("function") => FunctionTool::from_json(raw).map(|tool| Self(Tool::Function(tool))),
+            Some("custom") => CustomTool::from_json(raw).map(|tool| Self(Tool::Custom(tool))),
+            Some(other) => Err(ParseError::unknown_type(other, "function or custom, inside a namespace")),
+            None => Err(ParseError::missing("type")),
+        }
+    }
 }

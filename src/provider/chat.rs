@@ -5,6 +5,7 @@
 
 mod calls;
 mod content;
+mod errors;
 mod message;
 mod messages;
 mod options;

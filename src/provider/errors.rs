@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::net::causes::{self, ConnectFailure, FailureCause};
 use crate::net::client::ProxyError;
-use crate::protocol::error::{ApiError, ErrorBody};
+use crate::protocol::error::{ApiError, ErrorBody, ErrorKind};
 
 /// A failed call of a provider.
 ///
@@ -165,43 +165,46 @@ impl ProviderError {
 /// The HTTP error for the client, if its response has not begun.
 impl From<ProviderError> for ApiError {
     fn from(error: ProviderError) -> Self {
-        let ours =
-            |status, code: &'static str, message: &str| Self::new(status, "server_error", code, message);
+        let ours = |kind, code: &'static str, message: &str| Self::new(kind, message).with_code(code);
         let ProviderError { kind, message, retry_after, code, retried, cause: _ } = error;
         let mut api_error = match kind {
-            ProviderErrorKind::Connect => {
-                ours(502, "upstream_unreachable", "The model provider cannot be reached.")
-            }
+            ProviderErrorKind::Connect => ours(
+                ErrorKind::UpstreamError,
+                "upstream_unreachable",
+                "The model provider cannot be reached.",
+            ),
             ProviderErrorKind::ConnectTimeout => ours(
-                504,
+                ErrorKind::UpstreamTimeout,
                 "upstream_connect_timeout",
                 "The model provider did not accept a connection in time.",
             ),
-            ProviderErrorKind::Proxy(error) => {
-                ours(502, "upstream_proxy_error", &format!("The model provider cannot be reached: {error}."))
-            }
+            ProviderErrorKind::Proxy(error) => ours(
+                ErrorKind::UpstreamError,
+                "upstream_proxy_error",
+                &format!("The model provider cannot be reached: {error}."),
+            ),
             ProviderErrorKind::FirstByteTimeout => ours(
-                504,
+                ErrorKind::UpstreamTimeout,
                 "upstream_first_byte_timeout",
                 "The model provider did not begin to answer in time.",
             ),
             ProviderErrorKind::IdleTimeout => ours(
-                504,
+                ErrorKind::UpstreamTimeout,
                 "upstream_idle_timeout",
                 "The model provider stopped sending in the middle of its answer.",
             ),
             ProviderErrorKind::TotalTimeout => ours(
-                504,
+                ErrorKind::UpstreamTimeout,
                 "upstream_total_timeout",
                 "The model provider took too long to complete its answer.",
             ),
             ProviderErrorKind::Cut => ours(
-                502,
+                ErrorKind::UpstreamError,
                 "upstream_disconnected",
                 "The model provider broke off in the middle of its answer.",
             ),
-            ProviderErrorKind::Malformed => ours(502, "upstream_malformed", &message),
-            ProviderErrorKind::Reported => ours(502, "upstream_error", &message),
+            ProviderErrorKind::Malformed => ours(ErrorKind::UpstreamError, "upstream_malformed", &message),
+            ProviderErrorKind::Reported => ours(ErrorKind::UpstreamError, "upstream_error", &message),
             ProviderErrorKind::Status(status) => by_status(status, message, code),
             ProviderErrorKind::ContextLength => Self::invalid("context_length_exceeded", "input", message),
             ProviderErrorKind::Unsupported { param } => Self::unsupported(param, message),
@@ -217,32 +220,38 @@ impl From<ProviderError> for ApiError {
 
 /// The API error for a status of the provider.
 fn by_status(status: u16, message: String, code: Option<String>) -> ApiError {
-    let ours =
-        |status, code: &'static str, message: String| ApiError::new(status, "server_error", code, message);
-    match status {
-        400 | 413 | 415 | 422 => {
-            let code = code.unwrap_or_else(|| "upstream_rejected_request".to_owned());
-            ApiError::new(status, "invalid_request_error", code, message)
-        }
+    let kind = match status {
+        400 => ErrorKind::InvalidRequest,
+        413 => ErrorKind::RequestTooLarge,
+        415 => ErrorKind::UnsupportedMediaType,
+        422 => ErrorKind::UnprocessableRequest,
         // These concern the gateway's credentials; passed on, SDKs would blame the client's own key.
-        401 | 402 | 403 | 407 => ours(
-            502,
-            "upstream_auth_error",
-            "The model provider refused the gateway's credentials; the operator of the gateway must correct them."
-                .to_owned(),
-        ),
-        404 => ApiError::new(404, "invalid_request_error", "model_not_found", message).with_param("model"),
+        401 | 402 | 403 | 407 => {
+            let message = "The model provider refused the gateway's credentials; the operator of the gateway must correct them.";
+            return ApiError::new(ErrorKind::UpstreamError, message).with_code("upstream_auth_error");
+        }
+        404 => {
+            let missing = ApiError::new(ErrorKind::NotFound, message);
+            return missing.with_code("model_not_found").with_param("model");
+        }
         429 => {
             let quota_exhausted = code.as_deref() == Some("insufficient_quota");
-            let code = code.unwrap_or_else(|| "rate_limit_exceeded".to_owned());
-            let mut api_error = ApiError::new(429, "rate_limit_error", code, message);
+            let mut api_error = with_provider_code(ApiError::new(ErrorKind::RateLimited, message), code);
             // Waiting does not restore an exhausted quota.
             api_error.should_retry = quota_exhausted.then_some(false);
-            api_error
+            return api_error;
         }
-        503 | 529 => ours(503, "upstream_unavailable", message),
-        408 | 504 => ours(504, "upstream_timeout", message),
-        _ => ours(502, "upstream_error", message),
+        503 | 529 => return ApiError::new(ErrorKind::UpstreamUnavailable, message),
+        408 | 504 => return ApiError::new(ErrorKind::UpstreamTimeout, message),
+        _ => return ApiError::new(ErrorKind::UpstreamError, message),
+    };
+    with_provider_code(ApiError::new(kind, message).with_code("upstream_rejected_request"), code)
+}
+
+fn with_provider_code(error: ApiError, code: Option<String>) -> ApiError {
+    match code {
+        Some(code) => error.with_code(code),
+        None => error,
     }
 }
 
@@ -252,7 +261,7 @@ mod tests {
 
     fn api_error(kind: ProviderErrorKind) -> (u16, String) {
         let error = ApiError::from(ProviderError::new(kind, "words"));
-        (error.status, error.code().to_owned())
+        (error.kind.status(), error.code().to_owned())
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::http::{ChatProvider, InvalidProvider};
 use super::{CallContext, Provider, ProxiedResponse};
 use crate::config::ProviderSettings;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 use crate::telemetry::metrics::Metrics;
 
@@ -72,14 +72,13 @@ impl ProviderRouter {
             .or_else(|| self.find(|entry| entry.default.then(|| model.to_owned())));
         found.ok_or_else(|| {
             ApiError::new(
-                404,
-                "invalid_request_error",
-                "model_not_found",
+                ErrorKind::NotFound,
                 format!(
                     "The model '{}' does not exist: no provider is configured for it.",
                     truncate_for_display(model)
                 ),
             )
+            .with_code("model_not_found")
             .with_param("model")
         })
     }
@@ -183,7 +182,7 @@ fn read_model(body: &[u8]) -> Result<String, ApiError> {
     }
     let unreadable = |problem: String| {
         let message = format!("The request body cannot be read: {problem}.");
-        ApiError::new(400, "invalid_request_error", "invalid_json", message)
+        ApiError::new(ErrorKind::InvalidRequest, message).with_code("invalid_json")
     };
     // serde would deserialize a struct from an array, too.
     if body.trim_ascii_start().starts_with(b"[") {
@@ -264,7 +263,7 @@ mod tests {
         let router =
             ProviderRouter::new(&BTreeMap::from([("a".to_owned(), settings)]), &Metrics::new()).unwrap();
         let error = router.resolve("llama").err().unwrap();
-        assert_eq!((error.status, error.code()), (404, "model_not_found"));
+        assert_eq!((error.kind.status(), error.code()), (404, "model_not_found"));
     }
 
     #[test]

@@ -13,14 +13,13 @@ mod tools;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::protocol::response::{ResponseStatus, Usage};
 use configuration::Configuration;
 use inference::InferenceMetrics;
+pub(crate) use inference::RunReport;
 use queues::Queues;
-use registry::{Counter, Family, Gauge, Histogram};
+use registry::{Counter, Family, Gauge, Histogram, REQUEST_BUCKETS};
 use tools::ToolMetrics;
 
-const REQUEST_BUCKETS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 const COMMIT_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
 
 /// All metrics of one gateway. Cheap enough for every request: an increment is an atomic operation, behind a short read
@@ -58,27 +57,6 @@ fn responses() -> Family<Counter> {
 fn provider_failures() -> Family<Counter> {
     let help = "Failed calls to providers, counting each attempt.";
     Family::counter("antwort_provider_failures_total", help, &["provider", "kind"])
-}
-
-/// The outcome of a run.
-#[derive(Debug, Clone, Copy)]
-pub struct RunReport<'a> {
-    /// Key of the provider.
-    pub provider: &'a str,
-    /// The provider's name of the model.
-    pub model: &'a str,
-    /// How the response ended.
-    pub status: ResponseStatus,
-    /// Whether the client took a stream.
-    pub stream: bool,
-    /// Code of a failed response.
-    pub error_code: Option<&'a str>,
-    /// Tokens, where the provider said.
-    pub usage: Option<Usage>,
-    /// From the request to the response's end.
-    pub duration: Duration,
-    /// From the request to the provider's first word.
-    pub first_event: Option<Duration>,
 }
 
 impl Metrics {

@@ -19,7 +19,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::TelemetryError;
+use super::error::TelemetryError;
 use crate::config::TelemetrySettings;
 use crate::net::client::HttpClientOptions;
 pub(crate) use parent::TraceParent;

@@ -14,8 +14,8 @@ use super::layers::{CallTrace, ToolFuture, ToolRequest};
 use super::naming::wire_name;
 use super::output::ToolOutput;
 use super::plan::CallPlan;
-use super::router::RouteExecutor;
-use super::stack::Stack;
+use super::router::{Route, RouteExecutor};
+use super::stack::{Stack, StackBuilder};
 use crate::response::turn::{CallKind, ModelTool, Presentation, ToolInput};
 
 /// A snapshot of the tools. Immutable: a refresh publishes a new one.
@@ -65,6 +65,7 @@ impl Catalog {
 /// A tool of the catalogue. Stays callable after a newer catalogue has dropped it.
 pub struct RegisteredTool {
     plan: Arc<CallPlan>,
+    route: Arc<Route>,
     stack: Stack,
     model_tools: Arc<ModelToolCache>,
     /// Label of the MCP server; `antwort` for the gateway's own tools.
@@ -76,18 +77,20 @@ pub struct RegisteredTool {
 pub(super) struct ModelToolCache([OnceLock<Arc<ModelTool>>; 5]);
 
 impl RegisteredTool {
-    pub(super) fn new(plan: CallPlan, stack: Stack, label: Arc<str>) -> Self {
-        Self::with_model_tools(plan, stack, label, Arc::default())
+    pub(super) fn new(plan: CallPlan, route: Route, stack: &StackBuilder, label: Arc<str>) -> Self {
+        Self::with_model_tools(plan, route, stack, label, Arc::default())
     }
 
     /// Shares the cached model tools of another tool with the same definition and label.
     pub(super) fn with_model_tools(
         plan: CallPlan,
-        stack: Stack,
+        route: Route,
+        stack: &StackBuilder,
         label: Arc<str>,
         model_tools: Arc<ModelToolCache>,
     ) -> Self {
-        Self { plan: Arc::new(plan), stack, model_tools, label }
+        let route = Arc::new(route);
+        Self { plan: Arc::new(plan), stack: stack.build(Arc::clone(&route)), route, model_tools, label }
     }
 
     /// Label of its server.
@@ -97,7 +100,7 @@ impl RegisteredTool {
 
     /// The executor of this id, if it is one of the tool's.
     pub(super) fn executor(&self, executor: &str) -> Option<&RouteExecutor> {
-        self.plan.route.executor(executor)
+        self.route.executor(executor)
     }
 
     /// Hash of the caller context that its server receives.

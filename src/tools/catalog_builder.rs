@@ -6,10 +6,12 @@ use std::sync::Arc;
 use super::catalog::{Catalog, RegisteredTool};
 use super::definition::{Annotations, ToolDefinition};
 use super::executor::ToolExecutor;
-use super::plan::{CallPlan, ExecutorStates, compile};
-use super::registry::ToolRegistryError;
+use super::executor_stack::executor_stack;
+use super::executor_state::ExecutorStates;
+use super::plan::{CallPlan, compile};
+use super::registry_error::ToolRegistryError;
 use super::router::{Route, RouteExecutor};
-use super::stack::{self, Stack};
+use super::stack::StackBuilder;
 use crate::config::{RouteSettings, ToolCollision, ToolsSettings, mcp_label};
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::util::digest::short_sha256;
@@ -42,7 +44,7 @@ pub(super) fn build_catalog(
     settings: &ToolsSettings,
     listings: &[ExecutorListing],
     states: &ExecutorStates,
-    stack: &Stack,
+    stack: &StackBuilder,
     version: u64,
 ) -> Result<Catalog, ToolRegistryError> {
     let candidates = by_name(listings);
@@ -53,8 +55,8 @@ pub(super) fn build_catalog(
     for (name, candidates) in candidates {
         for (name, candidates) in resolve(settings, name, candidates, &mut taken)? {
             match plan(settings, states, &name, &candidates) {
-                Ok(plan) => {
-                    let tool = RegisteredTool::new(plan, stack.clone(), Arc::clone(&label));
+                Ok((plan, route)) => {
+                    let tool = RegisteredTool::new(plan, route, stack, Arc::clone(&label));
                     tools.insert(name, Arc::new(tool));
                 }
                 Err(problem) => {
@@ -190,7 +192,7 @@ fn plan(
     states: &ExecutorStates,
     name: &str,
     candidates: &[Candidate<'_>],
-) -> Result<CallPlan, String> {
+) -> Result<(CallPlan, Route), String> {
     let [first, others @ ..] = candidates else { return Err("no executor has it".into()) };
     let route = settings.routes.get(name);
     let executors =
@@ -207,7 +209,7 @@ fn plan(
     let own = settings.overrides.get(name);
     add_tags(&mut definition.tags, own.map(|own| own.tags.as_slice()).unwrap_or_default());
     let strategy = route.map(|route| route.strategy).unwrap_or_default();
-    CallPlan::new(definition, Route::new(strategy, executors), settings)
+    Ok((CallPlan::new(definition, settings)?, Route::new(strategy, executors)))
 }
 
 fn build_executor(
@@ -221,7 +223,7 @@ fn build_executor(
     let state = states.state(name, id, settings);
     let own_name = (candidate.tool.name != name).then(|| candidate.tool.name.as_str().into());
     let weight = route.and_then(|route| route.weights.get(&**id)).copied().unwrap_or(1);
-    let stack = stack::executor_stack(Arc::clone(executor), Arc::clone(id), own_name, &state);
+    let stack = executor_stack(Arc::clone(executor), Arc::clone(id), own_name, &state);
     RouteExecutor { id: Arc::clone(id), weight, state, stack }
 }
 

@@ -5,6 +5,7 @@
 //! by server, credentials and tenant. `sampler` serves servers that ask for the model (`sampling/createMessage`).
 
 mod backoff;
+mod caller_catalog;
 pub(crate) mod client;
 mod configured;
 pub(crate) mod connection;
@@ -24,17 +25,19 @@ pub(crate) mod servers;
 mod session;
 mod source;
 pub(crate) mod status;
-mod toolset;
+mod tool_builder;
+mod tool_config;
+mod tool_sets;
 
+pub(crate) use caller_catalog::CallerCatalog;
 pub use client::{Client, ClientOptions};
 pub(crate) use connection::{Connector, RemoteHints};
 pub(crate) use context::OnBehalfOf;
 pub(crate) use error::McpError;
-pub(crate) use routes::CallerCatalog;
 pub(crate) use sampler::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
 pub(crate) use server_handle::{CallDecision, RequestRules, ResolvedServer, ServerHandle};
-pub(crate) use servers::{BindError, McpCaller, McpDependencies, McpServers};
+pub(crate) use servers::{BindError, McpCaller, McpDependencies, McpServers, PreviousServers};
 pub(crate) use session::Freshness;
-pub(crate) use source::PreviousServers;
 pub(crate) use status::ServerStatus;
-pub(crate) use toolset::{ServedTool, ServerToolSet, is_same_listing};
+pub(crate) use tool_builder::is_same_listing;
+pub(crate) use tool_sets::{ServedTool, ServerToolSet};

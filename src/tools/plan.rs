@@ -1,19 +1,13 @@
 //! The call plan of a tool: general settings and the tool's overrides, resolved once per catalogue.
 
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use globset::Glob;
-use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
 use super::definition::ToolDefinition;
-use super::layers::breaker::BreakerState;
-use super::router::Route;
 use crate::config::{OnError, ReturnSchema, ToolOverride, ToolRetry, ToolsSettings};
 use crate::protocol::json::RawJson;
 use crate::protocol::schema::CompiledSchema;
@@ -23,7 +17,6 @@ pub(super) struct CallPlan {
     pub definition: Arc<ToolDefinition>,
     /// [`ToolDefinition::qualified_name`], cached.
     qualified_name: String,
-    pub route: Route,
     schemas: Arc<ToolSchemas>,
     /// How violations of the return schema are handled; `None`: results are not validated.
     returns: Option<ReturnSchema>,
@@ -100,20 +93,15 @@ impl ToolSchemas {
 impl CallPlan {
     /// # Errors
     /// If a schema cannot be compiled.
-    pub(super) fn new(
-        definition: ToolDefinition,
-        route: Route,
-        settings: &ToolsSettings,
-    ) -> Result<Self, String> {
+    pub(super) fn new(definition: ToolDefinition, settings: &ToolsSettings) -> Result<Self, String> {
         let schemas = ToolSchemas::compiled(&definition, checks_results(settings))?;
-        Ok(Self::with_schemas(Arc::new(definition), Arc::new(schemas), route, settings))
+        Ok(Self::with_schemas(Arc::new(definition), Arc::new(schemas), settings))
     }
 
     /// A plan with a shared definition and shared schemas, which may be compiled later.
     pub(super) fn with_schemas(
         definition: Arc<ToolDefinition>,
         schemas: Arc<ToolSchemas>,
-        route: Route,
         settings: &ToolsSettings,
     ) -> Self {
         let default_override = ToolOverride::default();
@@ -123,7 +111,6 @@ impl CallPlan {
         let retry = overrides.retry.as_ref().unwrap_or(&settings.retry);
         let has_returns = definition.returns.is_some() && checks_results(settings);
         Self {
-            route,
             schemas,
             returns: has_returns.then_some(settings.results.return_schema),
             on_error: overrides.on_error.as_ref().unwrap_or(&settings.on_error).clone(),
@@ -227,118 +214,4 @@ pub(super) fn compile(schema: &RawJson) -> Result<CompiledSchema, String> {
         return Err("the schema is not a JSON object".into());
     }
     CompiledSchema::compile(&value)
-}
-
-/// Runtime state of one executor of a tool: breaker, semaphores, in-flight count. Survives catalogue refreshes.
-pub(super) struct ExecutorState {
-    pub breaker: BreakerState,
-    /// Shared by all executors of the tool; `None`: unlimited.
-    pub tool_semaphore: Option<Arc<Semaphore>>,
-    /// Shared by all tools of the executor; `None`: unlimited.
-    pub executor_semaphore: Option<Arc<Semaphore>>,
-    /// Timeout of one attempt at this executor.
-    pub attempt_timeout: Option<Duration>,
-    inflight: AtomicUsize,
-}
-
-impl ExecutorState {
-    pub(super) fn new(breaker: BreakerState) -> Self {
-        Self {
-            breaker,
-            tool_semaphore: None,
-            executor_semaphore: None,
-            attempt_timeout: None,
-            inflight: AtomicUsize::new(0),
-        }
-    }
-
-    /// Number of calls in flight.
-    pub(super) fn inflight(&self) -> usize {
-        self.inflight.load(Ordering::Relaxed)
-    }
-
-    /// Counts a call as in flight until the guard is dropped.
-    pub(super) fn enter(self: &Arc<Self>) -> Inflight {
-        self.inflight.fetch_add(1, Ordering::Relaxed);
-        Inflight(Arc::clone(self))
-    }
-}
-
-/// Guard of an in-flight call.
-pub(super) struct Inflight(Arc<ExecutorState>);
-
-impl Drop for Inflight {
-    fn drop(&mut self) {
-        self.0.inflight.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Runtime state by tool and executor, kept across catalogues: a refresh must not close circuits or free permits.
-#[derive(Default)]
-pub(super) struct ExecutorStates {
-    tools: Mutex<BTreeMap<String, ToolState>>,
-    /// Semaphores of executors with a configured limit.
-    executors: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
-}
-
-#[derive(Default)]
-struct ToolState {
-    semaphore: Option<Arc<Semaphore>>,
-    executors: HashMap<Arc<str>, Arc<ExecutorState>>,
-}
-
-impl ExecutorStates {
-    /// The state of one executor of a tool, created on first use.
-    pub(super) fn state(
-        &self,
-        tool: &str,
-        executor: &Arc<str>,
-        settings: &ToolsSettings,
-    ) -> Arc<ExecutorState> {
-        let overrides = settings.overrides.get(tool);
-        let mut tools = self.tools.lock();
-        let state = tools.entry(tool.to_owned()).or_insert_with(|| ToolState {
-            semaphore: overrides.and_then(tool_semaphore),
-            executors: HashMap::new(),
-        });
-        let executor_state = state.executors.entry(Arc::clone(executor)).or_insert_with(|| {
-            let breaker =
-                overrides.and_then(|overrides| overrides.breaker.as_ref()).unwrap_or(&settings.breaker);
-            let executor_settings = settings.executors.get(&**executor);
-            Arc::new(ExecutorState {
-                tool_semaphore: state.semaphore.clone(),
-                executor_semaphore: executor_settings
-                    .and_then(|limits| self.executor_semaphore(executor, limits.max_parallel?)),
-                attempt_timeout: executor_settings.and_then(|limits| limits.timeout),
-                ..ExecutorState::new(BreakerState::new(breaker.clone()))
-            })
-        });
-        Arc::clone(executor_state)
-    }
-
-    fn executor_semaphore(&self, executor: &Arc<str>, max: usize) -> Option<Arc<Semaphore>> {
-        let mut executors = self.executors.lock();
-        let semaphore = executors
-            .entry(Arc::clone(executor))
-            .or_insert_with(|| Arc::new(Semaphore::new(max.clamp(1, Semaphore::MAX_PERMITS))));
-        Some(Arc::clone(semaphore))
-    }
-
-    /// Drops the state of tools that no longer exist: servers may invent new names without end.
-    pub(super) fn retain(&self, is_there: impl Fn(&str) -> bool) {
-        self.retain_beyond(0, is_there);
-    }
-
-    /// As [`Self::retain`], but only if more than `max` tools are known.
-    pub(super) fn retain_beyond(&self, max: usize, is_there: impl Fn(&str) -> bool) {
-        let mut tools = self.tools.lock();
-        if tools.len() > max {
-            tools.retain(|tool, _| is_there(tool));
-        }
-    }
-}
-
-fn tool_semaphore(overrides: &ToolOverride) -> Option<Arc<Semaphore>> {
-    let max = if overrides.serial { 1 } else { overrides.max_parallel?.clamp(1, Semaphore::MAX_PERMITS) };
-    Some(Arc::new(Semaphore::new(max)))
 }

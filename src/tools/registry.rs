@@ -14,13 +14,15 @@ use super::catalog_builder::{ExecutorListing, add_tags, build_catalog};
 use super::definition::{ToolDefinition, ToolKind};
 use super::error::{FailureStage, ToolError, ToolErrorCode};
 use super::executor::{ExecutorHealth, LocalExecutor, Tool, ToolExecutor};
+use super::executor_state::ExecutorStates;
 use super::layers::cache::ResultCache;
-use super::plan::ExecutorStates;
-use super::policy::{AccessPolicy, InvalidPattern, PolicySubject};
+use super::layers::on_error::FindFallback;
+use super::policy::{AccessPolicy, PolicySubject};
 use super::read_output::ReadToolOutput;
+use super::registry_error::ToolRegistryError;
 use super::result_store::ResultStore;
 use super::route_check;
-use super::stack::{self, Stack, StackParts};
+use super::stack::StackBuilder;
 use crate::config::{AgentSettings, OnError, ToolsSettings};
 use crate::telemetry::metrics::Metrics;
 
@@ -30,46 +32,12 @@ pub struct ToolRegistry {
     policy: Arc<AccessPolicy>,
     cache: Arc<ResultCache>,
     states: ExecutorStates,
-    stack: Stack,
+    stack: StackBuilder,
     catalog: Arc<ArcSwap<Catalog>>,
     executors: Vec<Arc<dyn ToolExecutor>>,
     /// The last listing of each executor. Locked while a catalogue is built, so that refreshes cannot overtake.
     listings: Mutex<Vec<ExecutorListing>>,
     is_shut_down: AtomicBool,
-}
-
-/// Why the configured tools cannot be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum ToolRegistryError {
-    /// An executor failed to initialize.
-    #[error("tools of '{executor}': {problem}")]
-    Initialize {
-        /// Id of the executor.
-        executor: String,
-        /// Why.
-        problem: ToolError,
-    },
-    /// Two executors have a tool of the same name.
-    #[error("'{first}' and '{second}' both have a tool named '{tool}'; see tools.collision and tools.routes")]
-    Collision {
-        /// Name of the tool.
-        tool: String,
-        /// Id of the first executor.
-        first: String,
-        /// Id of the second executor.
-        second: String,
-    },
-    /// A route that can never be used.
-    #[error("{key}: {problem}")]
-    Route {
-        /// Key of the setting.
-        key: String,
-        /// Why.
-        problem: String,
-    },
-    /// A list of tools has an invalid glob pattern.
-    #[error(transparent)]
-    Pattern(#[from] InvalidPattern),
 }
 
 impl ToolRegistry {
@@ -90,13 +58,13 @@ impl ToolRegistry {
         let results = Arc::new(ResultStore::new(&settings.results));
         let cache = Arc::new(ResultCache::new(settings.cache.max_bytes));
         let catalog = Arc::new(ArcSwap::from_pointee(Catalog::new(0, BTreeMap::new())));
-        let stack = stack::stack(StackParts {
+        let stack = StackBuilder {
             metrics,
             policy: Arc::clone(&policy),
             cache: Arc::clone(&cache),
             results: Arc::clone(&results),
-            catalog: Arc::downgrade(&catalog),
-        });
+            find_fallback: find_fallback(&catalog),
+        };
         initialize(&executors).await?;
         let registry = Self {
             settings: settings.clone(),
@@ -190,7 +158,7 @@ impl ToolRegistry {
     }
 
     /// The layers around every call.
-    pub(super) fn stack(&self) -> Stack {
+    pub(super) fn stack(&self) -> StackBuilder {
         self.stack.clone()
     }
 
@@ -256,6 +224,15 @@ async fn list(listing: &ExecutorListing, settings: &ToolsSettings) -> ExecutorLi
             listing.clone()
         }
     }
+}
+
+fn find_fallback(catalog: &Arc<ArcSwap<Catalog>>) -> FindFallback {
+    // Weak, because the tools in the catalogue own the stacks that own this.
+    let catalog = Arc::downgrade(catalog);
+    Arc::new(move |name| {
+        let tool = catalog.upgrade()?.load().get(name).cloned()?;
+        Some(Box::new(move |failed| tool.call_as_fallback(failed)))
+    })
 }
 
 async fn health(executor: &dyn ToolExecutor, timeout: Duration) -> (String, ExecutorHealth) {

@@ -1,7 +1,7 @@
 //! Startup validation of `tools.routes` against the tools that the executors have listed so far.
 
 use super::catalog_builder::ExecutorListing;
-use super::registry::ToolRegistryError;
+use super::registry_error::ToolRegistryError;
 use crate::config::{RouteSettings, ToolsSettings, mcp_label};
 
 /// Whether one executor of a route has the tool, as known at startup.

@@ -9,11 +9,11 @@ use tower::Service;
 
 use super::context::ToolContext;
 use super::error::{FailureStage, ToolError, ToolErrorCode};
+use super::executor_stack::ExecutorStack;
+use super::executor_state::ExecutorState;
 use super::layers::breaker::is_circuit_open;
 use super::layers::{ToolFuture, ToolRequest, always_ready, is_unreachable, ready};
 use super::output::ToolOutput;
-use super::plan::ExecutorState;
-use super::stack::ExecutorStack;
 use crate::config::RouteStrategy;
 use crate::util::random;
 
@@ -36,29 +36,37 @@ pub(super) struct RouteExecutor {
 
 /// Tries the executors in the order of the route's strategy until one of them answers.
 #[derive(Clone)]
-pub(super) struct Router;
+pub(super) struct Router {
+    route: Arc<Route>,
+}
+
+impl Router {
+    pub(super) fn new(route: Arc<Route>) -> Self {
+        Self { route }
+    }
+}
 
 impl Service<ToolRequest> for Router {
     always_ready!();
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
-        match request.plan.route.executors.as_slice() {
+        match self.route.executors.as_slice() {
             [] => ready(Err(no_executor())),
             // The common case: one executor, so nothing to choose and no in-flight count to keep.
             [executor] => executor.stack.clone().call(request),
-            _ => Box::pin(run(request)),
+            _ => Box::pin(run(Arc::clone(&self.route), request)),
         }
     }
 }
 
-async fn run(request: ToolRequest) -> Result<ToolOutput, ToolError> {
-    let plan = Arc::clone(&request.plan);
+async fn run(route: Arc<Route>, request: ToolRequest) -> Result<ToolOutput, ToolError> {
     let mut failure: Option<ToolError> = None;
-    for executor in plan.route.order(&request.context) {
+    for executor in route.order(&request.context) {
         let _inflight = executor.state.enter();
         match executor.stack.clone().call(request.clone()).await {
             Err(error)
-                if is_unreachable(&error) && (error.stage == FailureStage::NotSent || plan.may_repeat) =>
+                if is_unreachable(&error)
+                    && (error.stage == FailureStage::NotSent || request.plan.may_repeat) =>
             {
                 request.trace.set_unreachable(&executor.id);
                 // The error that opened a circuit is more useful than "circuit breaker open".

@@ -1,4 +1,4 @@
-//! Authentication and authorization of requests, by the routing table.
+//! Authentication and authorization of requests, by `route_table`.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::AppState;
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::response_budget;
-use super::routes::{Access, access_of};
-use crate::admission::Requester;
-use crate::auth::Principal;
-use crate::protocol::error::ApiError;
+use super::route_table::{Access, access_of};
+use crate::identity::Principal;
+use crate::identity::Requester;
+use crate::protocol::error::{ApiError, ErrorKind};
 
 /// The authenticated caller of a request; an extension of it.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub(super) struct Authenticated(pub Principal);
 impl Authenticated {
     /// The tenant and key that the caller's admission quotas are counted for.
     pub(super) fn requester(&self) -> Requester {
-        Requester::new(&self.0.owner.tenant, &self.0.name)
+        self.0.requester()
     }
 }
 
@@ -38,7 +38,7 @@ pub(super) async fn authorize(
     if let Some(Access::Public) = access {
         return Ok(next.run(request).await);
     }
-    let principal = app.auth.authenticate(request.headers())?;
+    let principal = app.auth.authenticate(request.headers()).await?;
     if let Some(context) = request.extensions().get::<RequestContext>() {
         let tenant = Arc::clone(&principal.owner.tenant);
         context.log.update(|facts| facts.key = Some((Arc::clone(&principal.name), tenant)));
@@ -46,12 +46,7 @@ pub(super) async fn authorize(
     match access {
         Some(Access::Requires(scope)) => principal.require(scope)?,
         _ => {
-            return Err(ErrorResponse(ApiError::new(
-                405,
-                "invalid_request_error",
-                "method_not_allowed",
-                "Method not allowed.",
-            )));
+            return Err(ErrorResponse(ApiError::new(ErrorKind::MethodNotAllowed, "Method not allowed.")));
         }
     }
     let caller = Authenticated(principal);

@@ -9,7 +9,7 @@ use super::AppState;
 use super::error::ErrorResponse;
 use super::query::PathParam;
 use crate::config::{AgentSettings, LimitOverrides};
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 
 #[derive(Serialize)]
@@ -71,11 +71,12 @@ pub(super) async fn retrieve(
 ) -> Result<Response, ErrorResponse> {
     match app.engine.agents().get_key_value(&id) {
         Some((id, settings)) => Ok(Json(Agent::new(id, settings)).into_response()),
-        None => Err(ErrorResponse(ApiError::new(
-            404,
-            "invalid_request_error",
-            "agent_not_found",
-            format!("There is no agent profile '{}'.", truncate_for_display(&id)),
-        ))),
+        None => Err(ErrorResponse(
+            ApiError::new(
+                ErrorKind::NotFound,
+                format!("There is no agent profile '{}'.", truncate_for_display(&id)),
+            )
+            .with_code("agent_not_found"),
+        )),
     }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use axum::extract::Request;
 use axum::http::{Version, header};
 
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 
 /// Host and optional port, as in `Host`, `:authority` and `Origin`.
 #[derive(Debug, Clone, Copy)]
@@ -99,13 +99,13 @@ fn v6(host: &str) -> Option<IpAddr> {
 
 fn invalid(why: &str) -> ApiError {
     let message = format!("The host of the request is missing, ambiguous or invalid. {why}");
-    ApiError::new(400, "invalid_request_error", "invalid_host", message)
+    ApiError::new(ErrorKind::InvalidRequest, message).with_code("invalid_host")
 }
 
 /// 400 for a repeated header: a proxy could use another one of them than the gateway.
 pub(super) fn duplicate_header(name: &str) -> ApiError {
     let message = format!("The request has more than one '{name}' header; send exactly one.");
-    ApiError::new(400, "invalid_request_error", "duplicate_header", message)
+    ApiError::new(ErrorKind::InvalidRequest, message).with_code("duplicate_header")
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::access::Authenticated;
 use super::body_reader::{BodyError, BodyReader};
 use super::error::ErrorResponse;
 use crate::admission::Permit;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 
 /// Largest body that is parsed on the async worker; larger ones go to the blocking pool.
@@ -128,7 +128,7 @@ fn is_json(content_type: &str) -> bool {
 }
 
 fn unsupported_media(message: String) -> ApiError {
-    ApiError::new(415, "invalid_request_error", "unsupported_media_type", message)
+    ApiError::new(ErrorKind::UnsupportedMediaType, message)
 }
 
 fn into_api_error(error: BodyError, limit: usize) -> ApiError {
@@ -142,11 +142,10 @@ fn into_api_error(error: BodyError, limit: usize) -> ApiError {
         _ if is_too_long && limit == 0 => untyped(),
         _ if is_too_long => too_long(limit),
         _ => ApiError::new(
-            400,
-            "invalid_request_error",
-            "invalid_body",
+            ErrorKind::InvalidRequest,
             "The request body could not be read: it was cut off, or is not what its Content-Encoding says.",
-        ),
+        )
+        .with_code("invalid_body"),
     }
 }
 
@@ -161,5 +160,5 @@ fn too_long(limit: usize) -> ApiError {
         "The request body is larger than the limit of {limit} bytes, as sent or decompressed \
          (server.request_body_limit)."
     );
-    ApiError::new(413, "invalid_request_error", "request_too_large", message)
+    ApiError::new(ErrorKind::RequestTooLarge, message)
 }

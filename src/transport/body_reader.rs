@@ -11,8 +11,9 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use tokio::time::Instant;
 
-use crate::admission::{Admission, Permit, Requester};
-use crate::protocol::error::ApiError;
+use crate::admission::{Admission, Permit};
+use crate::identity::Requester;
+use crate::protocol::error::{ApiError, ErrorKind};
 
 /// Largest body that counts as small.
 const MAX_SMALL_BODY: usize = 64 << 10;
@@ -114,9 +115,7 @@ impl MinRate {
 
 fn too_slow() -> ApiError {
     ApiError::new(
-        408,
-        "timeout",
-        "request_timeout",
+        ErrorKind::RequestTimeout,
         format!(
             "The request body did not arrive in time: it may pause for server.body_idle_timeout, and otherwise must arrive \
              at {MIN_RATE} bytes per second or more."

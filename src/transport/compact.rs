@@ -13,7 +13,7 @@ use super::body::JsonBody;
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::responses::{IGNORED_FIELDS, await_snapshot, caller, names_header};
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::response::{Response as CompactedResponse, ResponseStatus, Usage};
@@ -66,11 +66,14 @@ pub(super) async fn compact(
 
 /// The error for a compaction that failed or is incomplete.
 fn not_compacted(response: &CompactedResponse) -> ApiError {
-    let failed = |message: String| ApiError::new(502, "model_error", "compaction_failed", message);
+    let failed = |message: String| ApiError::new(ErrorKind::CompactionFailed, message);
     match (&response.error, &response.incomplete_details) {
-        (Some(error), _) => {
-            ApiError { status: 502, body: error.clone(), retry_after: None, should_retry: None }
-        }
+        (Some(error), _) => ApiError {
+            kind: ErrorKind::CompactionFailed,
+            body: error.clone(),
+            retry_after: None,
+            should_retry: None,
+        },
         (None, Some(details)) => failed(format!("The summary was cut off ({}).", details.reason)),
         (None, None) => failed("The summary was cut off.".to_owned()),
     }

@@ -36,7 +36,7 @@ impl<E: Into<ApiError>> From<E> for ErrorResponse {
 impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
         let Self(error) = self;
-        let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = StatusCode::from_u16(error.kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(Body { error: &error.body })).into_response();
         let headers = response.headers_mut();
         if let Some(wait) = error.retry_after {

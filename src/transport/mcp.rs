@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::AppState;
 use super::access::Authenticated;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 use crate::tools::mcp::{
     BindError, CallDecision, CallerCatalog, Freshness, McpCaller, McpError, OnBehalfOf, ServedTool,
@@ -120,14 +120,13 @@ impl McpServerTools {
         };
         if self.binding.decide(tool, None) == CallDecision::Ask {
             return Err(ApiError::new(
-                403,
-                "permission_error",
-                "approval_required",
+                ErrorKind::PermissionDenied,
                 format!(
                     "Calls of '{}' need approval by a person; call it in a response.",
                     truncate_for_display(name)
                 ),
-            ));
+            )
+            .with_code("approval_required"));
         }
         Ok(Arc::clone(&tool.registered))
     }
@@ -168,14 +167,12 @@ fn bind_error(error: &BindError) -> ApiError {
 fn unavailable(label: &str, error: &McpError) -> ApiError {
     error.log(label, "the tools of an MCP server cannot be listed");
     ApiError::new(
-        424,
-        "external_connector_error",
-        "mcp_server_unavailable",
+        ErrorKind::ConnectorUnavailable,
         format!("The tools of the MCP server '{}' cannot be listed: {error}", truncate_for_display(label)),
     )
     .with_param("server_label")
 }
 
 fn not_found(code: &'static str, message: String) -> ApiError {
-    ApiError::new(404, "invalid_request_error", code, message)
+    ApiError::new(ErrorKind::NotFound, message).with_code(code)
 }

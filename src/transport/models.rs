@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::AppState;
 use super::error::ErrorResponse;
 use super::query::PathParam;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 use crate::provider::ModelInfo;
 
@@ -58,11 +58,10 @@ pub(super) async fn retrieve(
         Some(model) => Ok(Json(Model::from(model)).into_response()),
         None => Err(ErrorResponse(
             ApiError::new(
-                404,
-                "invalid_request_error",
-                "model_not_found",
+                ErrorKind::NotFound,
                 format!("The model '{}' does not exist.", truncate_for_display(&id)),
             )
+            .with_code("model_not_found")
             .with_param("model"),
         )),
     }

@@ -15,7 +15,7 @@ use super::AppState;
 use super::authority::{self, Authority};
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 
 const HOST_NOT_ALLOWED: &str = "host_not_allowed";
@@ -75,7 +75,7 @@ fn check_host(own: Option<Authority<'_>>, allowed: &[String]) -> Result<(), ApiE
         "This gateway has no API keys, so it accepts only localhost, IP addresses and the names in server.allowed_hosts as \
          host; this request is for {found}."
     );
-    Err(ApiError::new(403, "permission_error", HOST_NOT_ALLOWED, message))
+    Err(ApiError::new(ErrorKind::PermissionDenied, message).with_code(HOST_NOT_ALLOWED))
 }
 
 fn check_origin(headers: &HeaderMap, own: Option<Authority<'_>>, allowed: &[String]) -> Result<(), ApiError> {
@@ -123,7 +123,7 @@ fn is_own(origin: &[u8], own: Option<Authority<'_>>) -> bool {
 
 fn origin_error(who: &str) -> ApiError {
     let message = format!("Cross-origin request refused: server.cors.allowed_origins does not allow {who}.");
-    ApiError::new(403, "permission_error", ORIGIN_NOT_ALLOWED, message)
+    ApiError::new(ErrorKind::PermissionDenied, message).with_code(ORIGIN_NOT_ALLOWED)
 }
 
 #[cfg(test)]

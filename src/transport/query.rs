@@ -4,7 +4,7 @@ use axum::extract::{FromRequestParts, Path, RawQuery};
 use axum::http::request::Parts;
 
 use super::error::ErrorResponse;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::Include;
 use crate::store::PageRequest;
@@ -21,12 +21,13 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParam {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ErrorResponse> {
         match Path::from_request_parts(parts, state).await {
             Ok(Path(text)) => Ok(Self(text)),
-            Err(_) => Err(ErrorResponse(ApiError::new(
-                400,
-                "invalid_request_error",
-                "invalid_url",
-                "The URL cannot be read: its percent-encoded bytes are not UTF-8.",
-            ))),
+            Err(_) => Err(ErrorResponse(
+                ApiError::new(
+                    ErrorKind::InvalidRequest,
+                    "The URL cannot be read: its percent-encoded bytes are not UTF-8.",
+                )
+                .with_code("invalid_url"),
+            )),
         }
     }
 }

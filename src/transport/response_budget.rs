@@ -16,7 +16,8 @@ use http_body::{Frame, SizeHint};
 
 use super::AppState;
 use super::error::ErrorResponse;
-use crate::admission::{Permit, Requester};
+use crate::admission::Permit;
+use crate::identity::Requester;
 use crate::store::StoreError;
 
 /// Largest body that needs no reservation: it mostly fits into the socket's buffers.

@@ -1,4 +1,4 @@
-//! The routing table: all routes, and the scope that each requires.
+//! The router: which handler and which middleware serve the routes of `route_table`.
 
 use axum::Router;
 use axum::extract::Request;
@@ -12,56 +12,13 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 
 use super::error::ErrorResponse;
+use super::route_table::API_PREFIXES;
 use super::{
     AppState, access, agents, body, compact, drain, health, mcp, models, openapi, origin, pass_through,
     request_context, responses, tools, upgrade,
 };
-use crate::config::settings::Scope;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
-
-/// The authorization that a route requires.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// No key.
-    Public,
-    /// A key with this scope.
-    Requires(Scope),
-}
-
-/// All API routes, without their prefix. A test compares the OpenAPI document with them.
-pub const API_ROUTES: &[(Method, &str, Access)] = &[
-    (Method::POST, "/responses", Access::Requires(Scope::ResponsesCreate)),
-    (Method::GET, "/responses", Access::Requires(Scope::ResponsesRead)),
-    (Method::POST, "/responses/compact", Access::Requires(Scope::ResponsesCreate)),
-    (Method::GET, "/responses/{id}", Access::Requires(Scope::ResponsesRead)),
-    (Method::DELETE, "/responses/{id}", Access::Requires(Scope::ResponsesDelete)),
-    (Method::GET, "/responses/{id}/input_items", Access::Requires(Scope::ResponsesRead)),
-    (Method::GET, "/models", Access::Requires(Scope::ModelsRead)),
-    (Method::GET, "/models/{*model}", Access::Requires(Scope::ModelsRead)),
-    (Method::POST, "/chat/completions", Access::Requires(Scope::ChatCreate)),
-    (Method::POST, "/embeddings", Access::Requires(Scope::EmbeddingsCreate)),
-    (Method::GET, "/tools", Access::Requires(Scope::ToolsRead)),
-    (Method::POST, "/tools/refresh", Access::Requires(Scope::ToolsAdmin)),
-    (Method::GET, "/tools/{name}", Access::Requires(Scope::ToolsRead)),
-    (Method::POST, "/tools/{name}/execute", Access::Requires(Scope::ToolsExecute)),
-    (Method::DELETE, "/tool_cache", Access::Requires(Scope::ToolsAdmin)),
-    (Method::GET, "/mcp/servers", Access::Requires(Scope::McpAdmin)),
-    (Method::GET, "/agents", Access::Requires(Scope::AgentsRead)),
-    (Method::GET, "/agents/{id}", Access::Requires(Scope::AgentsRead)),
-];
-
-/// Routes outside the API: probes, metrics, documents.
-pub const SERVICE_ROUTES: &[(Method, &str, Access)] = &[
-    (Method::GET, "/healthz", Access::Public),
-    (Method::GET, "/readyz", Access::Public),
-    (Method::GET, "/metrics", Access::Requires(Scope::MetricsRead)),
-    (Method::GET, "/openapi.yaml", Access::Public),
-    (Method::GET, "/openapi.json", Access::Public),
-];
-
-/// Prefixes of the API: base URLs of clients end in `/v1`, in nothing, or in `/openai/v1` as Azure's do.
-pub const API_PREFIXES: &[&str] = &["/v1", "", "/openai/v1"];
 
 /// Response headers that CORS exposes to scripts.
 const EXPOSED_HEADERS: &[&str] = &[
@@ -73,21 +30,6 @@ const EXPOSED_HEADERS: &[&str] = &[
     "antwort-omitted-tools",
     "openai-processing-ms",
 ];
-
-/// The authorization of a route; `None` if no table lists it.
-pub(crate) fn access_of(method: &Method, route: &str) -> Option<Access> {
-    // HEAD requires the same as GET.
-    let method = if method == Method::HEAD { &Method::GET } else { method };
-    let find = |table: &[(Method, &str, Access)], path: &str| {
-        table.iter().find(|(m, p, _)| m == method && *p == path).map(|(_, _, access)| *access)
-    };
-    find(SERVICE_ROUTES, route).or_else(|| {
-        API_PREFIXES
-            .iter()
-            .filter_map(|prefix| route.strip_prefix(prefix))
-            .find_map(|path| find(API_ROUTES, path))
-    })
-}
 
 /// The router with all routes and middleware.
 pub(crate) fn router(app: AppState) -> Router {
@@ -172,16 +114,17 @@ async fn no_sniff(mut response: Response) -> Response {
 }
 
 async fn not_found(request: Request) -> ErrorResponse {
-    ErrorResponse(ApiError::new(
-        404,
-        "invalid_request_error",
-        "unknown_url",
-        format!(
-            "Unknown request URL: {} {}. See /openapi.yaml for what is served.",
-            request.method(),
-            truncate_for_display(request.uri().path())
-        ),
-    ))
+    ErrorResponse(
+        ApiError::new(
+            ErrorKind::NotFound,
+            format!(
+                "Unknown request URL: {} {}. See /openapi.yaml for what is served.",
+                request.method(),
+                truncate_for_display(request.uri().path())
+            ),
+        )
+        .with_code("unknown_url"),
+    )
 }
 
 async fn method_not_allowed(request: Request) -> ErrorResponse {
@@ -190,9 +133,7 @@ async fn method_not_allowed(request: Request) -> ErrorResponse {
         return not_found(request).await;
     }
     ErrorResponse(ApiError::new(
-        405,
-        "invalid_request_error",
-        "method_not_allowed",
+        ErrorKind::MethodNotAllowed,
         format!("{} is not allowed for {}.", request.method(), truncate_for_display(request.uri().path())),
     ))
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::error::ErrorResponse;
 use super::health;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 
 /// Why the gateway cannot serve yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,12 +44,8 @@ fn starting(reason: WaitReason) -> ErrorResponse {
         WaitReason::Migration => "its database is being migrated",
     };
     ErrorResponse(
-        ApiError::new(
-            503,
-            "service_unavailable_error",
-            "server_starting",
-            format!("The gateway is starting: {why}. Try again shortly."),
-        )
-        .with_retry_after(Duration::from_secs(1)),
+        ApiError::new(ErrorKind::Unavailable, format!("The gateway is starting: {why}. Try again shortly."))
+            .with_code("server_starting")
+            .with_retry_after(Duration::from_secs(1)),
     )
 }

@@ -18,7 +18,7 @@ use super::mcp::{McpServerTools, own_tools};
 use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::tool_result::{ResultView, render};
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::{self, ParseError, truncate_for_display};
 use crate::protocol::request::ToolCacheMode;
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
@@ -173,7 +173,7 @@ pub(super) async fn refresh(State(app): State<AppState>) -> Result<Response, Err
     let toolbox = app.engine.toolbox();
     toolbox.refresh().await.map_err(|error| {
         tracing::warn!(%error, "tool registry refresh failed");
-        ApiError::new(500, "server_error", "tools_not_refreshed", error.to_string())
+        ApiError::new(ErrorKind::Internal, error.to_string()).with_code("tools_not_refreshed")
     })?;
     let catalog = toolbox.catalog();
     let (version, count) = (catalog.version(), catalog.len());
@@ -218,7 +218,8 @@ impl DirectCall {
 
 fn read(body: &[u8]) -> Result<ExecuteRequest<'_>, ApiError> {
     let raw: &RawValue = serde_json::from_slice(body).map_err(|error| {
-        ApiError::new(400, "invalid_request_error", "invalid_json", format!("The body is not JSON: {error}."))
+        ApiError::new(ErrorKind::InvalidRequest, format!("The body is not JSON: {error}."))
+            .with_code("invalid_json")
     })?;
     if !raw.get().starts_with('{') {
         return Err(ParseError::wrong_type("", "expected an object.").into_api_error("body"));
@@ -273,25 +274,15 @@ fn find(
     let found = permitted(app, &own.catalog, caller).find(|tool| tool.definition().name == name).cloned();
     found.ok_or_else(|| {
         if let Some(problem) = own.why_unavailable(name) {
-            return ApiError::new(
-                424,
-                "external_connector_error",
-                "mcp_server_unavailable",
-                format!(
+            return ApiError::new(ErrorKind::ConnectorUnavailable, format!(
                     "None of the MCP servers that run the tool '{}' can be reached: {problem}",
                     truncate_for_display(name)
-                ),
-            );
+                ));
         }
-        ApiError::new(
-            404,
-            "invalid_request_error",
-            "tool_not_found",
-            format!(
+        ApiError::new(ErrorKind::NotFound, format!(
                 "The tool '{}' does not exist or is not available to your key; GET /v1/tools lists the available ones.",
                 truncate_for_display(name)
-            ),
-        )
+            )).with_code("tool_not_found")
     })
 }
 

@@ -6,7 +6,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::error::ErrorResponse;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 
 /// Middleware: refuses a WebSocket handshake on `/responses`, which would otherwise be served as the list of responses.
 pub(super) async fn reject_upgrade(request: Request, next: Next) -> Response {
@@ -14,12 +14,7 @@ pub(super) async fn reject_upgrade(request: Request, next: Next) -> Response {
     if request.method() != Method::GET || !route.ends_with("/responses") || !is_handshake(request.headers()) {
         return next.run(request).await;
     }
-    let mut response = ErrorResponse(ApiError::new(
-        426,
-        "invalid_request_error",
-        "websocket_not_served",
-        "Responses over WebSocket are not supported yet. Send POST requests to this URL, with 'stream': true for events.",
-    ))
+    let mut response = ErrorResponse(ApiError::new(ErrorKind::UpgradeNotServed, "Responses over WebSocket are not supported yet. Send POST requests to this URL, with 'stream': true for events."))
     .into_response();
     // RFC 9110 15.5.22: 426 must name the required protocol.
     response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));

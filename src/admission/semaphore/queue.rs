@@ -1,17 +1,20 @@
 //! The state of a fair semaphore: what each tenant and key holds, who waits, and whose turn it is.
 //!
-//! Tenants and keys are those of the configuration and are never removed: what is held under one configuration
+//! `W` is how a waiter is answered. Tenants and keys are those of the configuration and are never removed: what is held under one configuration
 //! counts under the next.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use crate::admission::shares::Shares;
+use crate::identity::Requester;
 
-use super::{AcquireError, Permit};
-use crate::admission::shares::{Requester, Shares};
-
-type Sender = oneshot::Sender<Result<Permit, AcquireError>>;
+/// Why no permit is granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AcquireError {
+    QueueFull,
+    Closed,
+}
 
 /// A holder: the indexes of a tenant and of a key within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,50 +32,50 @@ pub(super) struct Ticket {
 
 /// A permit that is to be sent to its waiter.
 #[derive(Debug)]
-pub(super) struct Granted {
+pub(super) struct Granted<W> {
     pub slot: Slot,
     pub weight: u64,
-    pub sender: Sender,
+    pub sender: W,
 }
 
 /// Everything behind the lock.
 #[derive(Debug)]
-pub(super) struct SemaphoreState {
+pub(super) struct SemaphoreState<W> {
     shares: Shares,
     held: u64,
     waiting: usize,
     max_waiting: usize,
     next_number: u64,
     closed: bool,
-    tenants: Vec<Tenant>,
+    tenants: Vec<Tenant<W>>,
     by_name: HashMap<Arc<str>, usize>,
     /// Tenants that wait, the next one first.
     turns: VecDeque<usize>,
 }
 
 #[derive(Debug)]
-struct Tenant {
+struct Tenant<W> {
     limit: u64,
     held: u64,
     waiting: usize,
-    keys: Vec<Key>,
+    keys: Vec<Key<W>>,
     by_name: HashMap<Arc<str>, usize>,
     /// Keys that wait, the next one first.
     turns: VecDeque<usize>,
 }
 
 #[derive(Debug)]
-struct Key {
+struct Key<W> {
     limit: u64,
     held: u64,
-    waiters: VecDeque<Waiter>,
+    waiters: VecDeque<Waiter<W>>,
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct Waiter<W> {
     number: u64,
     weight: u64,
-    sender: Sender,
+    sender: W,
 }
 
 /// Whether a tenant has a waiter that can be granted.
@@ -84,7 +87,7 @@ enum Turn {
     NoRoom,
 }
 
-impl SemaphoreState {
+impl<W> SemaphoreState<W> {
     pub(super) fn new(shares: Shares, max_waiting: usize) -> Self {
         Self {
             shares,
@@ -105,7 +108,7 @@ impl SemaphoreState {
 
     /// Replaces the limits, also for what is held: a holder above its new limit keeps that, and is granted nothing
     /// until enough was released. Weights of waiters are clamped to the new limits.
-    pub(super) fn resize(&mut self, shares: Shares) -> Vec<Granted> {
+    pub(super) fn resize(&mut self, shares: Shares) -> Vec<Granted<W>> {
         for (name, at) in &self.by_name {
             let Some(tenant) = self.tenants.get_mut(*at) else { continue };
             tenant.limit = shares.of_tenant();
@@ -155,7 +158,7 @@ impl SemaphoreState {
 
     /// Makes room for one more waiter: a full queue drops the newest waiter of its longest part, if that is longer
     /// than the newcomer's would become.
-    pub(super) fn make_room(&mut self, slot: Slot) -> Result<Option<Sender>, AcquireError> {
+    pub(super) fn make_room(&mut self, slot: Slot) -> Result<Option<W>, AcquireError> {
         if self.waiting < self.max_waiting {
             return Ok(None);
         }
@@ -177,7 +180,7 @@ impl SemaphoreState {
         Ok(newest.map(|waiter| waiter.sender))
     }
 
-    pub(super) fn enqueue(&mut self, slot: Slot, weight: u64, sender: Sender) -> Ticket {
+    pub(super) fn enqueue(&mut self, slot: Slot, weight: u64, sender: W) -> Ticket {
         let number = self.next_number;
         self.next_number += 1;
         if let Some(tenant) = self.tenants.get_mut(slot.tenant) {
@@ -191,7 +194,7 @@ impl SemaphoreState {
     }
 
     /// Removes a waiter, and grants what it was in front of.
-    pub(super) fn leave(&mut self, ticket: Ticket) -> Vec<Granted> {
+    pub(super) fn leave(&mut self, ticket: Ticket) -> Vec<Granted<W>> {
         let Some(key) = self.key_mut(ticket.slot) else { return Vec::new() };
         // Numbers are ascending, so that many leaving waiters are found fast.
         let Ok(at) = key.waiters.binary_search_by_key(&ticket.number, |waiter| waiter.number) else {
@@ -202,7 +205,7 @@ impl SemaphoreState {
         self.dispatch()
     }
 
-    pub(super) fn release(&mut self, slot: Slot, weight: u64) -> Vec<Granted> {
+    pub(super) fn release(&mut self, slot: Slot, weight: u64) -> Vec<Granted<W>> {
         self.held = self.held.saturating_sub(weight);
         if let Some(tenant) = self.tenants.get_mut(slot.tenant) {
             tenant.held = tenant.held.saturating_sub(weight);
@@ -214,7 +217,7 @@ impl SemaphoreState {
     }
 
     /// Grants what can be granted, in turns.
-    pub(super) fn dispatch(&mut self) -> Vec<Granted> {
+    pub(super) fn dispatch(&mut self) -> Vec<Granted<W>> {
         let mut granted = Vec::new();
         while let Some(slot) = self.next_turn() {
             let Some(waiter) = self.key_mut(slot).and_then(|key| key.waiters.pop_front()) else { break };
@@ -227,7 +230,7 @@ impl SemaphoreState {
     }
 
     /// Empties the queue and rejects further waiters.
-    pub(super) fn close(&mut self) -> Vec<Sender> {
+    pub(super) fn close(&mut self) -> Vec<W> {
         self.closed = true;
         self.waiting = 0;
         self.turns.clear();
@@ -289,16 +292,16 @@ impl SemaphoreState {
         }
     }
 
-    fn key(&self, slot: Slot) -> Option<&Key> {
+    fn key(&self, slot: Slot) -> Option<&Key<W>> {
         self.tenants.get(slot.tenant)?.keys.get(slot.key)
     }
 
-    fn key_mut(&mut self, slot: Slot) -> Option<&mut Key> {
+    fn key_mut(&mut self, slot: Slot) -> Option<&mut Key<W>> {
         self.tenants.get_mut(slot.tenant)?.keys.get_mut(slot.key)
     }
 }
 
-impl Tenant {
+impl<W> Tenant<W> {
     fn new(limit: u64) -> Self {
         Self { limit, held: 0, waiting: 0, keys: Vec::new(), by_name: HashMap::new(), turns: VecDeque::new() }
     }
@@ -312,7 +315,7 @@ impl Tenant {
         self.keys.len() - 1
     }
 
-    fn enqueue(&mut self, key: usize, waiter: Waiter) {
+    fn enqueue(&mut self, key: usize, waiter: Waiter<W>) {
         if self.queue(key) == 0 {
             self.turns.push_back(key);
         }
@@ -349,7 +352,7 @@ impl Tenant {
     }
 }
 
-impl Key {
+impl<W> Key<W> {
     fn allows(&self, weight: u64) -> bool {
         self.held + weight <= self.limit
     }
@@ -378,9 +381,9 @@ pub(in crate::admission) struct Snapshot {
 }
 
 #[cfg(test)]
-impl SemaphoreState {
+impl<W> SemaphoreState<W> {
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let keys = |tenant: &Tenant| tenant.keys.iter().map(|key| (key.limit, key.held)).collect();
+        let keys = |tenant: &Tenant<W>| tenant.keys.iter().map(|key| (key.limit, key.held)).collect();
         Snapshot {
             free: self.free(),
             waiting: self.tenants.iter().flat_map(|tenant| &tenant.keys).map(|key| key.waiters.len()).sum(),

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::arguments::{Gateway, PromptArgs, Protocol, TENANT};
+use super::unserved;
 use super::view::{self, EventPrinter};
-use super::{Gateway, PromptArgs, Protocol, TENANT, unserved};
-use crate::cli::{print_error, print_line, print_raw};
+use crate::cli::output::{print_error, print_line, print_raw};
 use crate::engine::{OnUnservedTool, RunContext, RunHandle};
+use crate::identity::Owner;
 use crate::protocol::content::ContentPart;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::{FunctionCall, Item};
 use crate::protocol::request::CreateResponse;
 use crate::protocol::response::{Response, ResponseSnapshot, ResponseStatus};
 use crate::response::machine::Events;
-use crate::store::Owner;
 
 /// Starts the run and prints it. Calls of client functions are answered, and the run is continued.
 pub(super) async fn run(

@@ -5,7 +5,7 @@ use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Output, PromptArgs};
+use super::arguments::{Output, PromptArgs};
 use crate::app::Assembly;
 use crate::cli::print_line;
 use crate::protocol::error::ApiError;

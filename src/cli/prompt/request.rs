@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Gateway, PromptArgs, Protocol, images, tools_file};
+use super::arguments::{Gateway, PromptArgs, Protocol};
+use super::{images, tools_file};
 use crate::app::Assembly;
 use crate::config::Settings;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use reqwest::Url;
 use serde_json::{Map, Value};
 
-use super::PromptArgs;
+use super::arguments::PromptArgs;
 use crate::cli::print_error;
 use crate::config::import::{self, ImportedConfig};
 use crate::config::{

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 /// Parses the tools, each in the format of responses.
 pub(super) fn read(path: &Path) -> Result<Vec<Value>, String> {
-    parse(&super::read(path)?).map_err(|error| format!("Error: {}: {error}", path.display()))
+    parse(&super::arguments::read(path)?).map_err(|error| format!("Error: {}: {error}", path.display()))
 }
 
 fn parse(text: &str) -> Result<Vec<Value>, String> {

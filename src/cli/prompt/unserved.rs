@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Gateway, PromptArgs};
+use super::arguments::{Gateway, PromptArgs};
 use crate::cli::print_error;
 use crate::protocol::item::Item;
 use crate::protocol::response::Response;

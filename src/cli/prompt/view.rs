@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::time::Instant;
 
-use super::{PromptArgs, Protocol};
+use super::arguments::{PromptArgs, Protocol};
 use crate::protocol::event::ResponseEvent;
 use crate::protocol::item::{Item, ItemStatus};
 
@@ -127,13 +127,12 @@ mod tests {
 
     use super::EventPrinter;
     use crate::protocol::event::ResponseEvent;
-    use crate::protocol::item::{Item, hosted};
+    use crate::protocol::item::Item;
 
     fn call(name: &str, status: &str) -> Box<Item> {
-        let call = json!({"id": "mcp_1", "server_label": "antwort", "name": name, "status": status,
+        let call = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "antwort", "name": name, "status": status,
             "arguments": "{\"a\":1}\n"});
-        let raw = serde_json::value::to_raw_value(&call).expect("JSON");
-        Box::new(hosted::read("mcp_call", &raw).unwrap_or_else(|_| panic!("an item")))
+        serde_json::from_str(&call.to_string()).expect("an item")
     }
 
     fn added(output_index: u32, name: &str) -> ResponseEvent {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Checker;
+use super::checker::Checker;
 use super::tools::{TOOL_NAME_RULE, globs, is_tool_name};
 use crate::config::de::suggestion;
 use crate::config::settings::{AgentSettings, EngineSettings, LimitOverrides, McpServerSettings, ModelPrice};

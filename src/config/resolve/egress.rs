@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use url::Url;
 
-use super::Checker;
+use super::checker::Checker;
 use crate::config::settings::EgressSettings;
 
 pub(super) fn check(egress: &EgressSettings, check: &mut Checker<'_>) {

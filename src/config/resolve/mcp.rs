@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use url::Url;
 
+use super::checker::{Checker, parse_http};
+use super::egress;
 use super::tools::{TOOL_NAME_RULE, globs, is_tool_name};
-use super::{Checker, egress, parse_http};
 use crate::config::settings::{McpServerSettings, McpSettings, McpTransport};
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 

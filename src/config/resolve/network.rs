@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use url::Url;
 
-use super::Checker;
+use super::checker::Checker;
 use crate::config::interpolate::Lookup;
 use crate::config::network::{NetworkSettings, ProxySource, TlsSettings};
 use crate::config::provider::ProviderSettings;

@@ -6,7 +6,8 @@ use http::header::{HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
 use url::Url;
 
-use super::{Checker, agents, network, parse_http};
+use super::checker::{Checker, parse_http};
+use super::{agents, network};
 use crate::config::provider::{
     ContextWindow, Preset, ProviderFeatures, ProviderSettings, Roles, is_translated_field,
 };

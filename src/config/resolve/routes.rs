@@ -2,7 +2,7 @@
 
 use globset::Glob;
 
-use super::Checker;
+use super::checker::Checker;
 use crate::config::settings::{
     McpRule, McpServerSettings, McpTrust, OnError, RouteSettings, Settings, mcp_label,
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use globset::Glob;
 use secrecy::ExposeSecret;
 
-use super::{Checker, parse_http};
+use super::checker::{Checker, parse_http};
 use crate::config::settings::{
     OnError, RouteSettings, RouteStrategy, SearchProvider, ToolOverride, ToolsSettings,
 };

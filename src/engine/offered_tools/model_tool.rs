@@ -1,6 +1,6 @@
 //! Functions of the client as tools of the model, and the errors about tools that cannot be offered.
 
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::tool::{ApprovalPolicy, CustomFormat, CustomTool, FunctionTool, GrammarSyntax, McpTool};
 use crate::response::turn::{CallKind, ModelTool, ToolInput};
@@ -65,9 +65,7 @@ pub(super) fn from_custom(tool: &CustomTool, namespace: Option<&String>) -> Mode
 /// The error if all servers that run a tool are unavailable.
 pub(super) fn unavailable(path: &str, name: &str, problem: &str) -> ApiError {
     ApiError::new(
-        424,
-        "external_connector_error",
-        "mcp_server_unavailable",
+        ErrorKind::ConnectorUnavailable,
         format!(
             "None of the MCP servers that run the tool '{}' can be reached: {problem}",
             truncate_for_display(name)

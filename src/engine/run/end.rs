@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use super::{Run, RunError};
+use crate::engine::context::unix_now;
 use crate::engine::prepare::PreparedRun;
 use crate::engine::run_summary::RunSummary;
-use crate::engine::{approvals, record, unix_now};
+use crate::engine::{approvals, record};
 use crate::protocol::error::ApiError;
 use crate::protocol::response::{ResponseStatus, RunOutcome};
 use crate::provider::CallContext;
@@ -30,14 +31,14 @@ impl Run {
 
     /// Ends the response: commits its row, then sends the terminal event.
     pub(super) async fn end(self: Box<Self>, outcome: RunEnd) {
-        let Self { engine, prepared, machine, executor, call, mut sink, started, first_event, turns, .. } =
+        let Self { parts, prepared, machine, executor, call, mut sink, started, first_event, turns, .. } =
             *self;
         // Held until the row is committed.
         let _registration = self.registration;
         let first = first_event.map(|after| started + after);
         let summary = RunSummary { log: self.log, turns, tool_calls: self.tool_calls, first_event: first };
         executor.cancel();
-        let metrics = &engine.parts.metrics;
+        let metrics = &parts.metrics;
         let took = started.elapsed();
         let ending = match outcome {
             RunEnd::Ended(ending) => ending,
@@ -61,14 +62,14 @@ impl Run {
         let mut finished = machine.end(ending, outcome, unix_now(), sink.events());
         // However the response ended, an approval request that its client sees can be answered.
         if let Err(error) =
-            approvals::persist_requests(&engine.parts, &prepared, &finished.approval_requests).await
+            approvals::persist_requests(&parts, &prepared.approval_scope(), &finished.approval_requests).await
         {
             finished = finished.into_failed(error.body, sink.events());
         }
         if prepared.store {
             let record = record::ended(&prepared, &finished);
             let committing = Instant::now();
-            let committed = engine.parts.store.finish(record).await;
+            let committed = parts.store.finish(record).await;
             metrics.store_commit(committing.elapsed());
             if let Err(error) = committed {
                 let error = ApiError::from(error);

@@ -116,7 +116,7 @@ impl Run {
         let opened = if self.prepared.request_bytes + self.machine.bytes() as u64 <= MAX_INLINE_ENCODE_BYTES {
             provider.infer(&self.prepared.model_request, &call)
         } else {
-            let (admission, requester) = (Arc::clone(self.engine.admission()), self.requester.clone());
+            let (admission, requester) = (Arc::clone(&self.parts.admission), self.requester.clone());
             let request = self.prepared.model_request.clone();
             let work = async move {
                 admission.blocking.run(&requester, move || provider.infer(&request, &call)).await
@@ -139,7 +139,7 @@ impl Run {
     /// The provider's output is malformed, though each part of it could be parsed.
     pub(super) fn violated(&self, violation: &Violation) -> RunError {
         let provider = self.prepared.provider.name();
-        self.engine.parts.metrics.provider_failure(provider, "malformed");
+        self.parts.metrics.provider_failure(provider, "malformed");
         tracing::warn!(
             {
                 { REQUEST_ID } = self.call.request_id,

@@ -8,7 +8,6 @@ use std::ops::Range;
 use memchr::memchr2;
 
 use super::excerpt::Excerpt;
-use super::parse::field_value;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 /// Memory that an idle splitter may keep for the next piece.
@@ -261,4 +260,11 @@ impl OversizedBlock {
         self.truncated_line = Some(is_data);
         true
     }
+}
+
+/// The value of a line if it is the field of this name.
+pub(super) fn field_value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let rest = line.strip_prefix(name)?;
+    let Some(value) = rest.strip_prefix(b":") else { return rest.is_empty().then_some(rest) };
+    Some(value.strip_prefix(b" ").unwrap_or(value))
 }

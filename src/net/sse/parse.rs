@@ -7,8 +7,8 @@ use std::iter;
 use eventsource_stream::Eventsource;
 use futures_util::{FutureExt, StreamExt, stream};
 
-use super::Event;
-use super::blocks::Block;
+use super::blocks::{Block, field_value};
+use super::event::Event;
 
 /// A block of the plain shape: one `data` line that is not empty, at most one `event` line before it, and nothing else.
 #[derive(Debug, Clone, Copy)]
@@ -87,11 +87,4 @@ fn is_named(name: &str) -> bool {
 fn is_known(line: &[u8]) -> bool {
     line.starts_with(b"{")
         || [&b"data"[..], b"event", b"id", b"retry"].into_iter().any(|name| field_value(line, name).is_some())
-}
-
-/// The value of a line if it is the field of this name.
-pub(super) fn field_value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let rest = line.strip_prefix(name)?;
-    let Some(value) = rest.strip_prefix(b":") else { return rest.is_empty().then_some(rest) };
-    Some(value.strip_prefix(b" ").unwrap_or(value))
 }

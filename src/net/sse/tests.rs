@@ -1,4 +1,5 @@
-use std::time::Instant;
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ItemStatus;
-use super::hosted::{id_or_unset, unset};
+use super::optional_id::{id_or_unset, unset};
 use crate::protocol::content::null_is_default;
 use crate::protocol::id::Id;
 

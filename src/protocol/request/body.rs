@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 
 /// The fields of a JSON object in their order. Values are slices of the text.
 pub(super) type RawFields<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
@@ -26,11 +26,10 @@ pub(super) fn split_fields(body: &[u8]) -> Result<RawFields<'_>, ApiError> {
     }
     match serde_json::from_str::<Fields<'_>>(text) {
         Ok(fields) if fields.0.len() > MAX_FIELDS => Err(ApiError::new(
-            400,
-            "invalid_request_error",
-            "object_above_max_properties",
+            ErrorKind::InvalidRequest,
             format!("The request body has more than {MAX_FIELDS} fields."),
-        )),
+        )
+        .with_code("object_above_max_properties")),
         Ok(fields) => Ok(fields.0),
         Err(error) => Err(invalid_json(match error.classify() {
             Category::Data => "an object with fields such as 'model' and 'input' is expected".to_owned(),
@@ -42,7 +41,7 @@ pub(super) fn split_fields(body: &[u8]) -> Result<RawFields<'_>, ApiError> {
 
 fn invalid_json(problem: impl fmt::Display) -> ApiError {
     let message = format!("The request body is not a valid JSON object: {problem}.");
-    ApiError::new(400, "invalid_request_error", "invalid_json", message)
+    ApiError::new(ErrorKind::InvalidRequest, message).with_code("invalid_json")
 }
 
 struct Fields<'a>(RawFields<'a>);

@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::scalar::check_length;
-use crate::protocol::cancellation;
 use crate::protocol::content::{ContentPart, InputAudio, InputFile, InputImage, InputVideo};
 use crate::protocol::item::{InputItem, Item, Message, Role, ToolOutput};
 use crate::protocol::parse::{self, FromJson, ParseError};
@@ -59,7 +58,7 @@ fn check_triggers(items: &[InputItem]) -> Result<(), ParseError> {
 }
 
 fn read_item(raw: &RawValue) -> Result<InputItem, ParseError> {
-    cancellation::check()?;
+    parse::check_cancelled()?;
     let item = InputItem::from_json(raw)?;
     match &item {
         InputItem::Item(item) => check_item(item)?,

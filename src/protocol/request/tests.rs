@@ -24,7 +24,7 @@ fn refused(body: &str) -> (String, String) {
     match CreateResponse::parse(body.as_bytes()) {
         Ok(_) => panic!("accepted: {body}"),
         Err(error) => {
-            assert_eq!(error.status, 400);
+            assert_eq!(error.kind.status(), 400);
             assert_eq!(error.body.kind, "invalid_request_error");
             assert!(error.body.message.ends_with('.') || error.body.message.ends_with('?'), "{error}");
             (error.code().to_owned(), error.body.param.unwrap_or_default())

@@ -3,12 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Tool, check_name};
+use super::name::{MAX_NAME_CHARS, check_name};
 use crate::protocol::json::RawJson;
 use crate::protocol::parse::{self, FromJson, ParseError};
 use crate::protocol::tagged::tagged;
-
-const MAX_NAME_CHARS: usize = 128;
 
 /// A function, which the client runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -86,17 +84,6 @@ pub enum GrammarSyntax {
     Regex,
 }
 
-/// A group of functions and custom tools under one name.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct NamespaceTool {
-    /// Calls carry it beside the tool's own name.
-    pub name: String,
-    /// The description for the model.
-    pub description: String,
-    /// [`Tool::Function`] and [`Tool::Custom`] only.
-    pub tools: Vec<Tool>,
-}
-
 impl FromJson for FunctionTool {
     /// Reads the flat form, or that of the chat API with the same fields under `function`.
     fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
@@ -170,45 +157,6 @@ impl FromJson for CustomTool {
             defer_loading: fields.defer_loading,
             allowed_callers: fields.allowed_callers,
         })
-    }
-}
-
-impl FromJson for NamespaceTool {
-    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
-        #[derive(Deserialize)]
-        struct Fields<'a> {
-            name: String,
-            // Required by the API; some clients omit it, and nothing depends on it.
-            #[serde(default)]
-            description: Option<String>,
-            #[serde(borrow)]
-            tools: &'a RawValue,
-        }
-        let fields: Fields<'_> = parse::read(raw)?;
-        check_name("name", &fields.name, MAX_NAME_CHARS)?;
-        let members = parse::read_list::<Member>(fields.tools).map_err(|e| e.within("tools"))?;
-        if members.is_empty() {
-            return Err(ParseError::invalid("tools", "a namespace needs at least one tool."));
-        }
-        Ok(Self {
-            name: fields.name,
-            description: fields.description.unwrap_or_default(),
-            tools: members.into_iter().map(|member| member.0).collect(),
-        })
-    }
-}
-
-/// A tool inside a namespace. A nested namespace is refused before it is parsed, so that nesting costs no stack.
-struct Member(Tool);
-
-impl FromJson for Member {
-    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
-        match parse::peek_discriminator(raw)?.kind.as_deref() {
-            Some("function") => FunctionTool::from_json(raw).map(|tool| Self(Tool::Function(tool))),
-            Some("custom") => CustomTool::from_json(raw).map(|tool| Self(Tool::Custom(tool))),
-            Some(other) => Err(ParseError::unknown_type(other, "function or custom, inside a namespace")),
-            None => Err(ParseError::missing("type")),
-        }
     }
 }
 

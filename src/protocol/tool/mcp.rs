@@ -7,7 +7,7 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::AllowedCaller;
+use super::function::AllowedCaller;
 use crate::protocol::parse::{self, FromJson, ParseError};
 
 /// An MCP server whose tools the model may call.

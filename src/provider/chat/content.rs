@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::errors::unsupported;
 use super::message::{Audio, File, ImageUrl, MessageContent, MessagePart, VideoUrl};
-use super::request::unsupported;
 use crate::config::ProviderFeatures;
 use crate::protocol::content::{ContentPart, ImageDetail, InputFile, InputImage};
 use crate::protocol::item::ToolOutput;

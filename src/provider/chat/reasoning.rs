@@ -7,7 +7,7 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::stream::limit_exceeded;
+use super::errors::limit_exceeded;
 use super::wire::Delta;
 use crate::provider::errors::ProviderError;
 use crate::response::turn::{ModelEvent, ProviderFields};

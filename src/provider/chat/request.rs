@@ -4,13 +4,14 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use super::errors::unsupported;
 use super::messages::{self, ChatMessage};
 use super::options::ChatOptions;
 use super::tools::{ChatToolChoice, ChatTools};
 use crate::config::provider::is_translated_field;
 use crate::config::{ForwardedField, MaxTokensField};
 use crate::protocol::request::{JsonSchemaFormat, TextFormat};
-use crate::provider::errors::{ProviderError, ProviderErrorKind};
+use crate::provider::errors::ProviderError;
 use crate::response::turn::{ModelRequest, ProviderHints};
 
 /// Encodes the body of the request. `include_usage`: whether usage is requested at the end of a stream.
@@ -37,11 +38,6 @@ pub(crate) fn encode(
         unsupported("input", "The request cannot be encoded as a chat completion.")
     })?;
     Ok(bytes)
-}
-
-/// The error for something that the provider does not support.
-pub(super) fn unsupported(param: &'static str, message: &str) -> ProviderError {
-    ProviderError::new(ProviderErrorKind::Unsupported { param }, message)
 }
 
 struct Body<'a> {

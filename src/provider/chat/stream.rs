@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::calls::CallAssembler;
+use super::errors::limit_exceeded;
 use super::reasoning::{ReasoningAssembler, max_parsed_size};
 use super::surrogates::{self, Repaired};
 use super::think_tags::{Segment, ThinkTagParser};
@@ -334,14 +335,6 @@ impl Translator {
         );
         Ok(())
     }
-}
-
-/// The error for data that must be buffered and exceeds the limit.
-pub(super) fn limit_exceeded(what: &str, limit: usize) -> ProviderError {
-    ProviderError::new(
-        ProviderErrorKind::Malformed,
-        format!("The model provider sent more than {limit} bytes {what}."),
-    )
 }
 
 fn malformed() -> ProviderError {

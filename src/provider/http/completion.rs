@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::Server;
+use super::server::Server;
 use super::upstream_body::{UpstreamBody, with_timeouts};
 use crate::net::sse::{Decoder, TooLarge};
 use crate::provider::chat::Translator;

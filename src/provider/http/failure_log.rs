@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::Url;
 
-use super::Server;
+use super::server::Server;
 use crate::provider::{CallContext, ProviderError};
 use crate::telemetry::fields::{
     CAUSE, CODE, KIND, PROVIDER, REQUEST_ID, RESPONSE_ID, RETRY_IN_MS, UPSTREAM_STATUS, URL,

@@ -4,22 +4,82 @@
 //! are complete; of a JSON body, the first [`MAX_ERROR_BODY`] bytes, as no error is longer.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_stream::try_stream;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use memchr::memmem;
+use reqwest::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::upstream_body::UpstreamBody;
-use super::{MAX_ERROR_BODY, Server};
+use super::server::{MAX_ERROR_BODY, Server};
+use super::upstream_body::{UpstreamBody, with_timeouts};
 use crate::net::sse::{self, Decoder, Event, TooLarge};
 use crate::provider::lenient::LenientText;
-use crate::provider::{CallContext, ProviderError};
+use crate::provider::{CallContext, ProviderError, ProviderErrorKind, ProxiedResponse};
+
+/// Sends a body as it is, and returns the response.
+pub(super) async fn pass_through(
+    server: &Arc<Server>,
+    path: &str,
+    body: Bytes,
+    call: &CallContext,
+) -> Result<ProxiedResponse, ProviderError> {
+    let url = format!("{}{path}", server.settings.url);
+    let request = server.http.post(url).headers(server.call_headers(call)).body(body).send();
+    let limits = &server.settings.timeouts;
+    let sent = Instant::now();
+    let response =
+        with_timeouts(limits.first_byte, ProviderErrorKind::FirstByteTimeout, limits.total, request).await?;
+    let response = response.map_err(|error| server.proxy_mode.send_error(&error))?;
+    let header = |name: HeaderName| {
+        response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+    };
+    let status = response.status().as_u16();
+    let content_type = header(CONTENT_TYPE).unwrap_or_else(|| "application/json".to_owned());
+    // Client errors are passed on with the server's message. Other errors get a message of the gateway: the server's
+    // body could be a web page, or disclose hosts and keys.
+    let to_client =
+        matches!(status, 200..=299 | 400 | 404..=406 | 408..=429) && !content_type.contains("html");
+    if !to_client {
+        return Err(server.error_from_response(response).await);
+    }
+    let retry_after = header(RETRY_AFTER);
+    let is_error = !response.status().is_success();
+    let incoming = server.upstream_body(response, sent);
+    let body = if is_error {
+        let text = incoming.read_to_end(MAX_ERROR_BODY).await.map_err(|error| match error.kind {
+            ProviderErrorKind::Malformed => ProviderError::new(
+                ProviderErrorKind::Status(status),
+                format!(
+                    "The model provider answered with status {status} and an error body that is too large."
+                ),
+            ),
+            _ => error,
+        })?;
+        server.log_failure(
+            path,
+            Some(call),
+            &ProviderError::new(ProviderErrorKind::Status(status), ""),
+            None,
+        );
+        server.secrets().mask_body(text).into()
+    } else {
+        masked_body(
+            server,
+            incoming,
+            &content_type,
+            ProxiedCall { path: path.to_owned(), call: call.clone() },
+        )
+        .await?
+    };
+    Ok(ProxiedResponse { status, content_type, retry_after, body })
+}
 
 /// The body to pass on, by its content type.
-pub(super) async fn masked_body(
+async fn masked_body(
     server: &Arc<Server>,
     mut incoming: UpstreamBody,
     content_type: &str,
@@ -44,7 +104,7 @@ pub(super) async fn masked_body(
 }
 
 /// The call whose response is passed on.
-pub(super) struct ProxiedCall {
+struct ProxiedCall {
     pub path: String,
     pub call: CallContext,
 }

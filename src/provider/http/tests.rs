@@ -209,7 +209,7 @@ async fn a_server_that_is_not_there_is_tried_again_and_then_reported() {
     let error = failure_of(&provider(&url, |_| {}), true).await;
     assert_eq!(error.kind, ProviderErrorKind::Connect);
     let told = ApiError::from(error);
-    assert_eq!((told.status, told.code()), (502, "upstream_unreachable"));
+    assert_eq!((told.kind.status(), told.code()), (502, "upstream_unreachable"));
     assert!(!told.body.message.contains("127.0.0.1"));
 }
 
@@ -283,7 +283,7 @@ async fn a_long_wait_is_for_the_client_to_decide() {
         (ProviderErrorKind::Status(429), Some(Duration::from_secs(223_920)))
     );
     let told = ApiError::from(error);
-    assert_eq!((told.status, told.retry_after), (429, Some(Duration::from_secs(223_920))));
+    assert_eq!((told.kind.status(), told.retry_after), (429, Some(Duration::from_secs(223_920))));
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -328,7 +328,7 @@ async fn refusals_keep_their_class_and_lose_what_is_not_for_clients() {
     ];
     for (status, code) in expected {
         let told = ApiError::from(failure_of(&provider, true).await);
-        assert_eq!((told.status, told.code()), (status, code), "{told}");
+        assert_eq!((told.kind.status(), told.code()), (status, code), "{told}");
         for secret in ["sk-", "10.0.0.5", "nginx", "<"] {
             assert!(!told.body.message.contains(secret), "{told}");
         }

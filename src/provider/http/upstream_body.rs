@@ -7,9 +7,9 @@ use bytes::Bytes;
 use futures_util::{FutureExt, Stream};
 use reqwest::header::CONTENT_TYPE;
 
-use super::transport_error;
 use crate::config::ProviderTimeouts;
 use crate::net::FailureCause;
+use crate::provider::errors::transport_cause;
 use crate::provider::{ProviderError, ProviderErrorKind};
 
 /// For the end of a body after its last event, so that the connection can be reused.
@@ -113,4 +113,15 @@ pub(super) async fn with_timeouts<T>(
         let cause = FailureCause::from_timeout(error.kind_name(), setting, limit);
         ProviderError { cause: Some(Box::new(cause)), ..error }
     })
+}
+
+/// A failure of the connection. The library's own text is not passed on, as it may contain the URL.
+pub(super) fn transport_error(error: &reqwest::Error) -> ProviderError {
+    let kind = match (error.is_connect(), error.is_timeout()) {
+        (true, true) => ProviderErrorKind::ConnectTimeout,
+        (true, false) => ProviderErrorKind::Connect,
+        (false, true) => ProviderErrorKind::FirstByteTimeout,
+        (false, false) => ProviderErrorKind::Cut,
+    };
+    ProviderError { cause: Some(transport_cause(error)), ..ProviderError::new(kind, "the connection failed") }
 }

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::RunReport;
 use super::bounded::BoundedLabels;
 use super::registry::{Family, Histogram};
-use crate::protocol::response::ResponseStatus;
+use crate::protocol::response::{ResponseStatus, Usage};
 
 /// Models with series of their own; all others share the series `other`.
 const MAX_MODELS: usize = 200;
@@ -19,6 +18,27 @@ const FIRST_TOKEN_BUCKETS: &[f64] =
 const PER_TOKEN_BUCKETS: &[f64] = &[0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5];
 const TOKEN_BUCKETS: &[f64] =
     &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0];
+
+/// The outcome of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct RunReport<'a> {
+    /// Key of the provider.
+    pub provider: &'a str,
+    /// The provider's name of the model.
+    pub model: &'a str,
+    /// How the response ended.
+    pub status: ResponseStatus,
+    /// Whether the client took a stream.
+    pub stream: bool,
+    /// Code of a failed response.
+    pub error_code: Option<&'a str>,
+    /// Tokens, where the provider said.
+    pub usage: Option<Usage>,
+    /// From the request to the response's end.
+    pub duration: Duration,
+    /// From the request to the provider's first word.
+    pub first_event: Option<Duration>,
+}
 
 #[derive(Debug)]
 pub(super) struct InferenceMetrics {

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::REQUEST_BUCKETS;
-use super::registry::{Counter, Family, Gauge, Histogram};
+use super::registry::{Counter, Family, Gauge, Histogram, REQUEST_BUCKETS};
 
 /// By resource: requests that wait, and for how long.
 #[derive(Debug)]

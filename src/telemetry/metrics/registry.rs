@@ -9,6 +9,10 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
+/// Buckets of durations of requests and runs, in seconds.
+pub(super) const REQUEST_BUCKETS: &[f64] =
+    &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
+
 #[derive(Debug, Default)]
 pub(super) struct Counter(AtomicU64);
 

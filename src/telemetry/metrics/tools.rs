@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::REQUEST_BUCKETS;
 use super::bounded::{self, BoundedLabels};
-use super::registry::{Counter, Family, Histogram};
+use super::registry::{Counter, Family, Histogram, REQUEST_BUCKETS};
 
 /// Tools with series of their own. MCP servers can make up any number of names.
 const MAX_TOOLS: usize = 500;

@@ -8,6 +8,7 @@
 //! - adding or subtracting a percentage is relative to the left operand: `100 + 10%` is 110. In brackets it is a plain
 //!   number: `100 + (10%)` is 100.1. Two percentages add up: `10% + 5%` is 0.15.
 
+mod expression_error;
 mod functions;
 mod lexer;
 mod parser;
@@ -17,6 +18,9 @@ mod tests;
 use async_trait::async_trait;
 use rust_decimal::Decimal;
 use serde_json::{Number, Value, json};
+
+use expression_error::ExpressionError;
+use functions::to_float;
 
 use crate::tools::{Annotations, Arguments, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput};
 
@@ -28,21 +32,6 @@ const DIGITS: u32 = 20;
 
 /// The tool.
 pub(crate) struct Calculate;
-
-/// What is wrong with an expression, for the model.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct ExpressionError(String);
-
-impl ExpressionError {
-    fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    fn too_large() -> Self {
-        Self::new("a number is too large (more than 28 digits)")
-    }
-}
 
 #[async_trait]
 impl Tool for Calculate {
@@ -106,9 +95,4 @@ fn number(result: Decimal) -> Option<Number> {
         Ok(whole) if result.scale() == 0 => Some(whole.into()),
         _ => Number::from_f64(to_float(result)),
     }
-}
-
-/// The nearest double. Parsed from text, which rounds once; arithmetic conversion would round twice.
-fn to_float(number: Decimal) -> f64 {
-    number.to_string().parse().unwrap_or(f64::NAN)
 }

@@ -4,15 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::time::Instant;
 use tower::Service;
 
 use super::{CallTrace, ToolFuture, ToolRequest, ToolService, always_ready, is_unreachable, ready};
-use crate::config::BreakerSettings;
+use crate::tools::circuit::CallOutcome;
 use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
+use crate::tools::executor_state::ExecutorState;
 use crate::tools::output::ToolOutput;
-use crate::tools::plan::ExecutorState;
 
 /// Rejects calls while the circuit is open.
 #[derive(Clone)]
@@ -31,7 +30,7 @@ impl<S: ToolService> Service<ToolRequest> for Breaker<S> {
     always_ready!();
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
-        let Some(probe) = self.state.breaker.admit(Instant::now()) else { return ready(Err(circuit_open())) };
+        let Some(probe) = self.state.circuit.admit(Instant::now()) else { return ready(Err(circuit_open())) };
         request.trace.set_waiting();
         let mut guard = CallGuard {
             state: Arc::clone(&self.state),
@@ -44,30 +43,19 @@ impl<S: ToolService> Service<ToolRequest> for Breaker<S> {
         let answer = self.inner.call(request);
         Box::pin(async move {
             let result = answer.await;
-            guard.record(BreakerOutcome::from_result(&result));
+            guard.record(outcome_of(&result));
             result
         })
     }
 }
 
-/// The outcome of a call for the breaker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum BreakerOutcome {
-    /// The executor answered, if only with an error.
-    Reached,
-    /// The executor could not be reached.
-    Failed,
-    /// Says nothing about the executor: rejected before it, or cancelled by the caller.
-    Unknown,
-}
-
-impl BreakerOutcome {
-    fn from_result(result: &Result<ToolOutput, ToolError>) -> Self {
-        match result {
-            Err(error) if is_unreachable(error) => Self::Failed,
-            Err(error) if matches!(error.stage, FailureStage::NotSent | FailureStage::Fatal) => Self::Unknown,
-            _ => Self::Reached,
+fn outcome_of(result: &Result<ToolOutput, ToolError>) -> CallOutcome {
+    match result {
+        Err(error) if is_unreachable(error) => CallOutcome::Failed,
+        Err(error) if matches!(error.stage, FailureStage::NotSent | FailureStage::Fatal) => {
+            CallOutcome::Unknown
         }
+        _ => CallOutcome::Reached,
     }
 }
 
@@ -84,9 +72,9 @@ struct CallGuard {
 }
 
 impl CallGuard {
-    fn record(&mut self, outcome: BreakerOutcome) {
+    fn record(&mut self, outcome: CallOutcome) {
         self.recorded = true;
-        self.state.breaker.record(outcome, self.probe, Instant::now());
+        self.state.circuit.record(outcome, self.probe, Instant::now());
     }
 }
 
@@ -97,59 +85,7 @@ impl Drop for CallGuard {
         }
         let late = self.deadline.is_some_and(|end| Instant::now() >= end);
         let had_time = self.trace.running_time() >= self.min_running_time;
-        self.record(if late && had_time { BreakerOutcome::Failed } else { BreakerOutcome::Unknown });
-    }
-}
-
-/// The breaker: counts consecutive failures and opens the circuit.
-pub(in crate::tools) struct BreakerState {
-    settings: BreakerSettings,
-    state: Mutex<CircuitState>,
-}
-
-#[derive(Default)]
-struct CircuitState {
-    failures: u32,
-    open_until: Option<Instant>,
-    probing: bool,
-}
-
-impl BreakerState {
-    pub(in crate::tools) fn new(settings: BreakerSettings) -> Self {
-        Self { settings, state: Mutex::default() }
-    }
-
-    /// Whether a call may be made; if so, whether it is the probe of a half-open circuit.
-    fn admit(&self, now: Instant) -> Option<bool> {
-        let mut state = self.state.lock();
-        match state.open_until {
-            None => Some(false),
-            Some(until) if now < until || state.probing => None,
-            Some(_) => {
-                state.probing = true;
-                Some(true)
-            }
-        }
-    }
-
-    fn record(&self, outcome: BreakerOutcome, probe: bool, now: Instant) {
-        let mut state = self.state.lock();
-        if probe {
-            state.probing = false;
-        }
-        match outcome {
-            BreakerOutcome::Unknown => {}
-            // A call that started before the circuit opened says nothing about the present.
-            BreakerOutcome::Reached if state.open_until.is_some() && !probe => {}
-            BreakerOutcome::Reached => *state = CircuitState::default(),
-            BreakerOutcome::Failed => {
-                state.failures = state.failures.saturating_add(1);
-                let opens = probe || state.open_until.is_none();
-                if opens && self.settings.failures > 0 && state.failures >= self.settings.failures {
-                    state.open_until = now.checked_add(self.settings.open_for);
-                }
-            }
-        }
+        self.record(if late && had_time { CallOutcome::Failed } else { CallOutcome::Unknown });
     }
 }
 
@@ -178,12 +114,14 @@ pub(in crate::tools) fn is_circuit_open(error: &ToolError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::BreakerSettings;
+    use crate::tools::circuit::Circuit;
 
     /// The deadline may pass while a recorded failure is on its way out.
     #[test]
     fn a_failure_that_was_counted_is_not_counted_again_when_the_call_is_over() {
         let settings = BreakerSettings { failures: 2, ..BreakerSettings::default() };
-        let state = Arc::new(ExecutorState::new(BreakerState::new(settings)));
+        let state = Arc::new(ExecutorState::new(Circuit::new(settings)));
         for (expected, records) in [(1, true), (2, false)] {
             let trace = Arc::<CallTrace>::default();
             trace.set_running();
@@ -196,10 +134,10 @@ mod tests {
                 recorded: false,
             };
             if records {
-                guard.record(BreakerOutcome::Failed);
+                guard.record(CallOutcome::Failed);
             }
             drop(guard);
-            assert_eq!(state.breaker.state.lock().failures, expected);
+            assert_eq!(state.circuit.failures(), expected);
         }
     }
 }

@@ -1,29 +1,30 @@
 //! The `on_error` policy of a tool: report the failure, skip the result, call a fallback tool, or fail the run.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use tower::Service;
 
 use super::{ToolFuture, ToolRequest, ToolService, always_ready, meta_of};
 use crate::config::OnError;
-use crate::tools::catalog::Catalog;
 use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
 use crate::tools::output::ToolOutput;
 
-/// The current catalogue. Weak, because the tools in the catalogue own the stack that owns this layer.
-pub(in crate::tools) type CurrentCatalog = Weak<ArcSwap<Catalog>>;
+/// Finds the tool of a name in the current catalogue.
+pub(in crate::tools) type FindFallback = Arc<dyn Fn(&str) -> Option<FallbackTool> + Send + Sync>;
+
+/// Calls a tool in place of the failed one.
+pub(in crate::tools) type FallbackTool = Box<dyn FnOnce(ToolRequest) -> ToolFuture + Send>;
 
 /// Applies `on_error` to failures, including results that are errors.
 #[derive(Clone)]
 pub(in crate::tools) struct OnFailure<S> {
     inner: S,
-    catalog: CurrentCatalog,
+    find_fallback: FindFallback,
 }
 
 impl<S> OnFailure<S> {
-    pub(in crate::tools) fn new(inner: S, catalog: CurrentCatalog) -> Self {
-        Self { inner, catalog }
+    pub(in crate::tools) fn new(inner: S, find_fallback: FindFallback) -> Self {
+        Self { inner, find_fallback }
     }
 }
 
@@ -37,7 +38,7 @@ impl<S: ToolService> Service<ToolRequest> for OnFailure<S> {
         }
         let (plan, trace) = (Arc::clone(&request.plan), Arc::clone(&request.trace));
         let retry_request = matches!(plan.on_error, OnError::Fallback(_)).then(|| request.clone());
-        let catalog = self.catalog.clone();
+        let find_fallback = Arc::clone(&self.find_fallback);
         let answer = self.inner.call(request);
         Box::pin(async move {
             let result = answer.await;
@@ -51,7 +52,7 @@ impl<S: ToolService> Service<ToolRequest> for OnFailure<S> {
                 (OnError::Fail, _) => Err(fatal(plan.name(), result)),
                 (OnError::Skip, _) => Ok(skipped()),
                 (OnError::Fallback(other), Some(request)) => {
-                    fall_back(&catalog, other, request, result).await
+                    fall_back(&find_fallback, other, request, result).await
                 }
                 _ => result,
             }
@@ -93,20 +94,19 @@ fn skipped() -> ToolOutput {
 /// Calls the fallback tool once, through all of its layers: subject to its own access policy and to the budget. If it
 /// does not exist, the original failure is returned.
 async fn fall_back(
-    catalog: &CurrentCatalog,
+    find_fallback: &FindFallback,
     other: &str,
     failed: ToolRequest,
     result: Result<ToolOutput, ToolError>,
 ) -> Result<ToolOutput, ToolError> {
-    let tool = catalog.upgrade().and_then(|catalog| catalog.load().get(other).cloned());
-    let Some(tool) = tool else {
+    let Some(call_fallback) = find_fallback(other) else {
         tracing::warn!(tool = failed.plan.name(), fallback = other, "fallback tool does not exist");
         return result;
     };
     let attempted = failed.trace.executor();
     let failed_executor = attempted.unwrap_or_else(|| Arc::clone(&failed.plan.definition.executor));
     failed.trace.set_used_fallback();
-    let mut result = tool.call_as_fallback(failed).await;
+    let mut result = call_fallback(failed).await;
     meta_of(&mut result).fallback_from.get_or_insert(failed_executor);
     result
 }

@@ -1,38 +1,17 @@
 //! Resolved settings of configured MCP servers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use reqwest::Url;
 
 use super::connection::{Endpoint, HttpKind, ServerAddress, StdioCommand};
 use super::credentials::CredentialSource;
 use super::server_handle::ServerToolRules;
-use super::session::SessionLimits;
-use super::source::{ServerAccess, SessionSource};
-use crate::config::{
-    McpAuth, McpContext, McpServerSettings, McpSettings, McpTransport, McpTrust, Settings, ToolsSettings,
-};
+use super::source::{ServerAccess, SessionLimits, SessionSource};
+use super::tool_config::ServerToolConfig;
+use crate::config::{McpAuth, McpServerSettings, McpSettings, McpTransport, Settings};
 use crate::net::egress::{Egress, EgressOptions};
-use crate::tools::stack::Stack;
-
-/// Settings for the tools of a server.
-pub(super) struct ServerToolConfig {
-    /// Executor id, for metrics and settings.
-    pub executor: Arc<str>,
-    /// Idle timeout of a call: maximum time without response or progress.
-    pub timeout: Duration,
-    /// Whether tool annotations of the server are trusted for retries and caching.
-    pub trusts_hints: bool,
-    /// Caller context sent to the server.
-    pub context: Vec<McpContext>,
-    /// Whether content with the audience `user` is shown to the user.
-    pub user_output: bool,
-    /// The general tool settings, adapted to this server.
-    pub tools: ToolsSettings,
-    /// The layers around every call.
-    pub stack: Stack,
-}
+use crate::tools::stack::StackBuilder;
 
 /// A configured server.
 pub(super) struct ConfiguredServer {
@@ -42,22 +21,6 @@ pub(super) struct ConfiguredServer {
     pub tool_config: Arc<ServerToolConfig>,
     pub rules: Arc<ServerToolRules>,
     pub settings: McpServerSettings,
-}
-
-impl ServerToolConfig {
-    pub(super) fn new(
-        executor: Arc<str>,
-        mut tools: ToolsSettings,
-        (timeout, max_time): (Duration, Duration),
-        trust: Option<McpTrust>,
-        stack: Stack,
-    ) -> Self {
-        // The stack enforces the total timeout, the connection the idle timeout.
-        tools.timeout = max_time;
-        tools.routes.clear();
-        let trusts_hints = matches!(trust, Some(McpTrust::Annotations | McpTrust::Trusted));
-        Self { executor, timeout, trusts_hints, context: Vec::new(), user_output: false, tools, stack }
-    }
 }
 
 impl ServerAccess {
@@ -84,7 +47,7 @@ impl ConfiguredServer {
         server: &McpServerSettings,
         settings: &Settings,
         access: Arc<ServerAccess>,
-        stack: Stack,
+        stack: StackBuilder,
     ) -> Result<Self, String> {
         let uses_caller_credentials = matches!(server.auth, McpAuth::Forward | McpAuth::TokenExchange(_));
         let mut tools = settings.tools.clone();

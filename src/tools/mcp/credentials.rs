@@ -25,6 +25,7 @@ mod request;
 mod source;
 mod static_headers;
 mod token;
+mod token_error;
 
 #[cfg(test)]
 mod tests;

@@ -7,13 +7,13 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::connection::{RemoteTool, RemoteTools};
 use super::error::McpError;
-use super::session::Session;
-use super::toolset::PreparedSetCache;
+use super::tool_sets::PreparedSetCache;
 use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::json::RawJson;
 use crate::tools::plan::MemoryMeter;
@@ -27,7 +27,16 @@ pub(super) struct ListBudget {
     max_bytes: AtomicUsize,
     used: AtomicUsize,
     lists: Mutex<HashMap<[u8; 32], Weak<SharedList>>>,
-    sessions: Mutex<Vec<Weak<Session>>>,
+    holders: Mutex<Vec<Weak<dyn ListHolder>>>,
+}
+
+/// A session, whose lists may be evicted.
+pub(super) trait ListHolder: Send + Sync {
+    /// Time since its last use.
+    fn idle_for(&self) -> Duration;
+
+    /// Drops unused lists to free memory, all of them if the session is idle.
+    fn evict_unused_lists(&self, is_idle: bool);
 }
 
 /// A reservation of bytes, released on drop.
@@ -50,7 +59,7 @@ impl ListBudget {
             max_bytes: AtomicUsize::new(max_bytes),
             used: AtomicUsize::new(0),
             lists: Mutex::default(),
-            sessions: Mutex::default(),
+            holders: Mutex::default(),
         })
     }
 
@@ -64,10 +73,10 @@ impl ListBudget {
     }
 
     /// Registers a session, whose lists may be evicted while it is idle.
-    pub(super) fn register(&self, session: &Arc<Session>) {
-        let mut sessions = self.sessions.lock();
-        sessions.retain(|session| session.strong_count() > 0);
-        sessions.push(Arc::downgrade(session));
+    pub(super) fn register(&self, session: Weak<dyn ListHolder>) {
+        let mut holders = self.holders.lock();
+        holders.retain(|holder| holder.strong_count() > 0);
+        holders.push(session);
     }
 
     /// Reserved bytes.
@@ -101,8 +110,8 @@ impl ListBudget {
         if let Some(charge) = self.try_charge(bytes) {
             return Ok(charge);
         }
-        let idle = |weak: &Weak<Session>| Some((weak.upgrade()?.idle_for(), Weak::clone(weak)));
-        let mut sessions: Vec<_> = self.sessions.lock().iter().filter_map(idle).collect();
+        let idle = |weak: &Weak<dyn ListHolder>| Some((weak.upgrade()?.idle_for(), Weak::clone(weak)));
+        let mut sessions: Vec<_> = self.holders.lock().iter().filter_map(idle).collect();
         sessions.sort_by_key(|(idle, _)| std::cmp::Reverse(*idle));
         for (_, session) in sessions {
             // Upgrade one at a time: a strong reference counts as use.

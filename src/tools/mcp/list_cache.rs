@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
@@ -11,11 +12,24 @@ use tokio::time::Instant;
 
 use super::backoff::FailureBackoff;
 use super::context::CallerContext;
-use super::session::ToolListing;
-use super::toolset::ToolSetCache;
+use super::list_budget::SharedList;
+use super::tool_sets::ToolSetCache;
 
 /// Maximum number of contexts with cached lists per session; the least recently used one is evicted.
 const MAX_CONTEXTS: usize = 64;
+
+/// A tool list and when it was fetched.
+pub(super) struct ToolListing {
+    pub kept: Arc<SharedList>,
+    pub at: Instant,
+    pub ttl: Duration,
+    /// Connection number and tools version at the time of the request.
+    pub connection: (u64, u64),
+    /// Incremented with every list of the session.
+    pub revision: u64,
+    /// Incremented with every list that differs from the previous one.
+    pub number: u64,
+}
 
 /// The tool list of one context.
 pub(super) struct CachedToolList {
@@ -133,7 +147,7 @@ mod tests {
         assert!(!Arc::ptr_eq(&ann, &lists.for_context(of_user("bob").as_ref())));
         assert!(!Arc::ptr_eq(&ann, &lists.for_context(None)));
         for number in 0..10 * MAX_CONTEXTS {
-            tokio::time::advance(std::time::Duration::from_millis(1)).await;
+            tokio::time::advance(Duration::from_millis(1)).await;
             lists.for_context(of_user(&format!("user {number}")).as_ref());
             lists.for_context(of_user("ann").as_ref());
         }

@@ -25,11 +25,12 @@ use tokio_util::task::TaskTracker;
 use super::connection::{Connector, Endpoint};
 use super::credentials::{Credentials, Fingerprint};
 use super::list_budget::ListBudget;
-use super::session::{Session, SessionLimits};
-use super::source::SessionSource;
+use super::session::Session;
+use super::source::{SessionLimits, SessionSource};
 use super::status::ServerStatus;
-use crate::admission::{Admission, Permit, Requester};
+use crate::admission::{Admission, Permit};
 use crate::config::settings::McpSessionSettings;
+use crate::identity::Requester;
 use crate::protocol::error::ApiError;
 use crate::telemetry::metrics::Metrics;
 
@@ -192,7 +193,8 @@ impl Pool {
             self.tasks.clone(),
             Arc::clone(&self.lists),
         ));
-        self.lists.register(&session);
+        let weak = Arc::downgrade(&session);
+        self.lists.register(weak);
         let opened_for = Arc::clone(&requester.key);
         let pooled = PooledSession {
             session: Arc::clone(&session),

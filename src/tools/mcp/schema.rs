@@ -5,18 +5,15 @@
 //! arguments itself.
 
 mod inline;
+mod keywords;
 mod merge;
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::protocol::schema::CompiledSchema;
-
-/// Maximum depth of a schema, including inlined references.
-const MAX_DEPTH: usize = 100;
-/// Maximum number of nodes of a schema, including inlined references.
-const MAX_NODES: usize = 10_000;
+use keywords::{MAX_DEPTH, MAX_NODES, too_large};
 
 /// Rewrites a schema of arguments.
 ///
@@ -38,10 +35,6 @@ pub(crate) fn normalize(schema: &Value) -> Result<Value, String> {
     }
 }
 
-fn too_large() -> String {
-    "the schema of its arguments is too large or too deeply nested".to_owned()
-}
-
 /// Rejects input that is too large or too deep before any rewriting.
 fn bounded(schema: &Value) -> Result<(), String> {
     let mut parts = 0;
@@ -58,64 +51,4 @@ fn bounded(schema: &Value) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// The kind of value that a keyword takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum KeywordKind {
-    /// A schema.
-    Schema,
-    /// An array of schemas.
-    List,
-    /// Schemas by name.
-    Names,
-    /// Plain values without keywords.
-    Data,
-}
-
-impl KeywordKind {
-    fn from_keyword(key: &str, value: &Value) -> Self {
-        match (key, value) {
-            (
-                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
-                Value::Object(_),
-            ) => Self::Names,
-            ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(_)) => Self::List,
-            (
-                "items"
-                | "additionalProperties"
-                | "additionalItems"
-                | "not"
-                | "if"
-                | "then"
-                | "else"
-                | "contains"
-                | "propertyNames"
-                | "unevaluatedProperties"
-                | "unevaluatedItems",
-                Value::Object(_) | Value::Bool(_),
-            ) => Self::Schema,
-            _ => Self::Data,
-        }
-    }
-}
-
-/// Whether a keyword is irrelevant for validation or unknown to providers.
-fn is_dropped(key: &str) -> bool {
-    matches!(
-        key,
-        "$schema" | "$id" | "$comment" | "$anchor" | "$dynamicAnchor" | "$recursiveAnchor" | "$vocabulary"
-    ) || key.starts_with("x-")
-}
-
-/// The direct subschemas of a schema.
-fn schemas_in(map: &Map<String, Value>) -> impl Iterator<Item = &Value> {
-    map.iter().flat_map(|(key, value)| -> Box<dyn Iterator<Item = &Value>> {
-        match (KeywordKind::from_keyword(key, value), value) {
-            (KeywordKind::Schema, inner) => Box::new(std::iter::once(inner)),
-            (KeywordKind::List, Value::Array(list)) => Box::new(list.iter()),
-            (KeywordKind::Names, Value::Object(map)) => Box::new(map.values()),
-            _ => Box::new(std::iter::empty()),
-        }
-    })
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 
-use super::configured::ServerToolConfig;
 use super::context::CallerContext;
 use super::error::McpError;
 use super::list_cache::CachedToolList;
 use super::pool::{SessionLease, SessionSpec};
 use super::session::{Freshness, Session};
-use super::toolset::{ServedTool, ServerToolBuilder, ServerToolSet};
+use super::tool_builder::ServerToolBuilder;
+use super::tool_config::ServerToolConfig;
+use super::tool_sets::{ServedTool, ServerToolSet};
 use crate::admission::Permit;
 use crate::config::{McpRule, McpServerSettings, McpTrust};
 use crate::protocol::item::hosted::McpListedTool;
@@ -109,7 +110,9 @@ impl ServerHandle {
     /// If listing fails and no list is cached.
     pub async fn tools(&self, freshness: Freshness) -> Result<Arc<ServerToolSet>, McpError> {
         let listing = self.session.tools(&self.list, freshness).await?;
-        self.list.sets.get_or_build(&self.builder(), &listing)
+        let ServerScope { label, tool_config, .. } = &self.server;
+        let builder = self.builder();
+        self.list.sets.get_or_build(label, tool_config, listing.number, || builder.build(&listing))
     }
 
     /// The tools as listed by an earlier response, unless a newer list is cached. Makes no request.

@@ -9,7 +9,7 @@ use reqwest::Url;
 use reqwest::header::HeaderMap;
 use secrecy::SecretString;
 
-use super::configured::{ConfiguredServer, ServerToolConfig, session_limits};
+use super::configured::{ConfiguredServer, session_limits};
 use super::connection::{Connector, Endpoint, HttpKind, ServerAddress};
 use super::context::{CallerContext, OnBehalfOf};
 use super::credentials::{StaticHeaders, for_request};
@@ -17,15 +17,17 @@ use super::error::McpError;
 use super::pool::{Pool, SessionKey, SessionSpec};
 use super::routes::RemoteRoutes;
 use super::server_handle::{ResolvedServer, ServerHandle, ServerScope, ServerToolRules};
-use super::source::{PreviousServers, ServerAccess, SessionSource};
-use crate::admission::{Admission, Requester};
-use crate::config::{McpSettings, Settings};
+use super::source::{ServerAccess, SessionLimits, SessionSource};
+use super::tool_config::ServerToolConfig;
+use crate::admission::Admission;
+use crate::config::{ConfigChange, McpSettings, Settings};
+use crate::identity::Requester;
 use crate::net::egress::{Egress, EgressError, EgressOptions, intersect_domains};
 use crate::protocol::error::ApiError;
 use crate::protocol::tool::McpTool;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::ToolRegistry;
-use crate::tools::stack::Stack;
+use crate::tools::stack::StackBuilder;
 
 /// All MCP servers.
 pub struct McpServers {
@@ -39,7 +41,7 @@ pub struct McpServers {
     egress: Arc<Egress>,
     request_tool_config: Arc<ServerToolConfig>,
     request_rules: Arc<ServerToolRules>,
-    pub(super) stack: Stack,
+    pub(super) stack: StackBuilder,
     pub(super) routes: RemoteRoutes,
 }
 
@@ -54,6 +56,48 @@ pub struct McpCaller<'a> {
     pub authorization: Option<&'a SecretString>,
     /// Caller context, for servers configured to receive it.
     pub on_behalf_of: OnBehalfOf<'a>,
+}
+
+/// The previous generation, whose sources are reused if their settings are unchanged.
+#[derive(Clone, Copy)]
+pub struct PreviousServers<'a> {
+    /// Servers of that generation.
+    pub servers: &'a McpServers,
+    /// Differences between its settings and the new ones.
+    pub changes: &'a [ConfigChange],
+}
+
+/// Sections that affect connections to all servers.
+const CLIENT_SECTIONS: [&str; 3] = ["egress", "network", "tls"];
+
+/// Keys of `mcp` that do not affect connections to all servers. `requests` affects configured servers only through
+/// their [`SessionLimits`].
+const NON_CLIENT_KEYS: [&str; 4] = ["servers", "requests", "sessions", "approvals"];
+
+impl PreviousServers<'_> {
+    /// Whether the client's settings are unchanged.
+    pub fn can_reuse_client(&self) -> bool {
+        let is_of_clients = |change: &ConfigChange| {
+            let is_of_mcp =
+                change.touches(&["mcp"]) && !NON_CLIENT_KEYS.iter().any(|key| change.is_in(&["mcp", key]));
+            is_of_mcp || CLIENT_SECTIONS.iter().any(|section| change.touches(&[section]))
+        };
+        !self.changes.iter().any(is_of_clients)
+    }
+
+    /// The access to a configured server, if its settings and limits are unchanged.
+    pub(super) fn access(&self, label: &str, limits: &SessionLimits) -> Option<Arc<ServerAccess>> {
+        let known = self.servers.access(label).filter(|known| known.source.limits == *limits)?;
+        let is_changed = self.changes.iter().any(|change| change.touches(&["mcp", "servers", label]));
+        (self.can_reuse_client() && !is_changed).then(|| Arc::clone(known))
+    }
+
+    /// The source of servers from requests, if settings and limits are unchanged.
+    pub(super) fn request_source(&self, limits: &SessionLimits) -> Option<Arc<SessionSource>> {
+        let known = Some(self.servers.request_source()).filter(|known| known.limits == *limits)?;
+        let is_changed = self.changes.iter().any(|change| change.touches(&["mcp", "requests"]));
+        (self.can_reuse_client() && !is_changed).then(|| Arc::clone(known))
+    }
 }
 
 /// Why a server cannot be used.

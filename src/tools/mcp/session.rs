@@ -3,6 +3,7 @@
 //! Connecting and listing happen once for all callers that wait. After repeated failures a backoff rejects attempts at
 //! once, so that requests do not wait for an unreachable server. `recovery` replaces sessions that the server has lost.
 
+mod recover;
 mod stats;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,32 +18,20 @@ use tokio_util::task::TaskTracker;
 
 use self::stats::{RunningCall, SessionStats};
 use super::backoff::FailureBackoff;
-use super::configured::ServerToolConfig;
 use super::connection::{Connection, Connector, Endpoint, RemoteCall, RemoteResult, ServerInfo};
 use super::credentials::Credentials;
 use super::error::{McpError, TimeoutKind};
-use super::list_budget::{ListBudget, SharedList};
-use super::list_cache::{CachedToolList, ToolListCache};
+use super::list_budget::{ListBudget, ListHolder};
+use super::list_cache::{CachedToolList, ToolListCache, ToolListing};
 use super::recovery::{Recovery, Refusal};
+use super::source::SessionLimits;
+use super::tool_config::ServerToolConfig;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::Progress;
-use crate::tools::plan::ExecutorStates;
+use crate::tools::executor_state::ExecutorStates;
 
 /// A connection that lasted this long resets the backoff.
 const STABLE_AFTER: Duration = Duration::from_mins(10);
-
-/// Limits of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SessionLimits {
-    /// Timeout of connecting with initialization, and of listing tools.
-    pub list_timeout: Duration,
-    /// How long a list counts as fresh.
-    pub tool_ttl: Duration,
-    /// Maximum concurrent calls.
-    pub max_in_flight: usize,
-    /// Maximum number of tools; further ones are dropped.
-    pub max_tools: usize,
-}
 
 /// A session with a server, for one tenant and set of credentials.
 pub(super) struct Session {
@@ -80,19 +69,6 @@ pub(super) struct LiveConnection {
     /// How the server refuses all requests on this connection, once detected.
     pub(super) refusal: OnceLock<Refusal>,
     metrics: Arc<Metrics>,
-}
-
-/// A tool list and when it was fetched.
-pub(super) struct ToolListing {
-    pub kept: Arc<SharedList>,
-    at: Instant,
-    ttl: Duration,
-    /// Connection number and tools version at the time of the request.
-    connection: (u64, u64),
-    /// Incremented with every list of the session.
-    revision: u64,
-    /// Incremented with every list that differs from the previous one.
-    pub number: u64,
 }
 
 /// How fresh a list must be.
@@ -172,7 +148,7 @@ impl Session {
         let permit = self.in_flight.acquire().await;
         let _permit = permit.map_err(|_| McpError::Connect("the session was closed".into()))?;
         self.touch();
-        let running = RunningCall::begin(self);
+        let running = RunningCall::begin(&self.stats, &self.metrics);
         let mut open = self.connect().await?;
         let mut result = open.connection.call_tool(call, progress).await;
         if let Err(error) = &result
@@ -430,11 +406,6 @@ impl Session {
         }
     }
 
-    /// Drops unused lists to free memory, all of them if the session is idle.
-    pub(super) fn evict_unused_lists(&self, is_idle: bool) {
-        self.lists.forget_unused(is_idle);
-    }
-
     /// Breakers and semaphores of the tools under this configuration.
     pub(super) fn states(&self, tool_config: &Arc<ServerToolConfig>) -> Arc<ExecutorStates> {
         let mut all = self.states.lock();
@@ -478,5 +449,15 @@ impl Session {
 
     fn touch(&self) {
         *self.last_used.lock() = Instant::now();
+    }
+}
+
+impl ListHolder for Session {
+    fn idle_for(&self) -> Duration {
+        Self::idle_for(self)
+    }
+
+    fn evict_unused_lists(&self, is_idle: bool) {
+        self.lists.forget_unused(is_idle);
     }
 }

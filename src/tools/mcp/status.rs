@@ -80,7 +80,7 @@ impl ServerStatus {
     pub(super) fn from_session(label: Option<&str>, tenant: &str, session: &Session) -> Self {
         let (server, last_error) = (session.server(), session.last_error());
         let list = session.lists.latest();
-        let set = list.known().and_then(|listing| list.sets.cached(&listing));
+        let set = list.known().and_then(|listing| list.sets.cached(listing.number));
         let stats = &session.stats;
         let calls = stats.calls.load(Ordering::Relaxed);
         #[expect(clippy::cast_precision_loss, reason = "a mean, for people")]

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use super::super::{Checker, parse_http};
 use crate::config::mcp::{headers, signing};
+use crate::config::resolve::checker::{Checker, parse_http};
 use crate::config::settings::{ClientCredentials, McpAuth, McpServerSettings};
 
 pub(super) fn check(label: &str, server: &McpServerSettings, check: &mut Checker<'_>) {

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{id_or_unset, unset};
 use crate::protocol::content::null_is_default;
 use crate::protocol::id::Id;
 use crate::protocol::item::ItemStatus;
+use crate::protocol::item::optional_id::{id_or_unset, unset};
 use crate::protocol::tagged::tagged;
 
 /// The model wants something done on a screen.

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::{id_or_unset, unset};
 use crate::protocol::content::null_is_default;
 use crate::protocol::id::Id;
 use crate::protocol::item::ItemStatus;
+use crate::protocol::item::optional_id::{id_or_unset, unset};
 use crate::protocol::json::RawJson;
 use crate::protocol::parse::{self, FromJson, ParseError};
 

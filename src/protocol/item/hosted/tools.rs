@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{id_or_unset, unset};
 use crate::protocol::content::null_is_default;
 use crate::protocol::id::Id;
+use crate::protocol::item::optional_id::{id_or_unset, unset};
 use crate::protocol::item::{ItemStatus, Role};
 use crate::protocol::json::RawJson;
 use crate::protocol::parse::{self, FromJson, ParseError};

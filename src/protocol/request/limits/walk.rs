@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{CountedKind, PathSegment, RequestSizeCounter};
-use crate::protocol::cancellation;
+use super::counter::{CountedKind, PathSegment, RequestSizeCounter};
+use crate::protocol::parse::check_cancelled;
 use crate::protocol::request::body::Key;
 
 /// The place of a value, which decides what lists in it count as.
@@ -192,7 +192,7 @@ impl<'de> DeserializeSeed<'de> for Entry<'_, 'de> {
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
         let Self { counter, kind, place, index } = self;
-        cancellation::check().map_err(D::Error::custom)?;
+        check_cancelled().map_err(D::Error::custom)?;
         kind.map_or(Ok(()), |kind| counter.count(kind))?;
         counter.path.push(PathSegment::Index(index));
         from.deserialize_any(Walk { counter: &mut *counter, place })?;

@@ -96,7 +96,7 @@ fn answers(body: &[u8]) {
             let _ = serde_json::to_string(&(&request.tools, &request.tool_choice)).unwrap();
         }
         Err(error) => {
-            assert_eq!(error.status, 400);
+            assert_eq!(error.kind.status(), 400);
             assert!(!error.code().is_empty() && !error.body.message.is_empty());
             assert!(error.body.message.len() < 4096, "{error}");
         }

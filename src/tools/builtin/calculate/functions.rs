@@ -5,8 +5,7 @@
 
 use rust_decimal::{Decimal, MathematicalOps, RoundingStrategy};
 
-use super::parser::power;
-use super::{ExpressionError, to_float};
+use super::expression_error::ExpressionError;
 
 /// All function names, to tell an unknown name from a wrong number of arguments.
 const NAMES: &[&str] = &[
@@ -77,6 +76,35 @@ pub(super) fn constant(name: &str) -> Result<Decimal, ExpressionError> {
         }
         _ => Err(unknown(name)),
     }
+}
+
+/// Exponentiation: exact for whole exponents, otherwise in floating point.
+pub(super) fn power(base: Decimal, exponent: Decimal) -> Result<Decimal, ExpressionError> {
+    if base.is_zero() && exponent.is_sign_negative() && !exponent.is_zero() {
+        return Err(ExpressionError::new("division by zero"));
+    }
+    if !exponent.fract().is_zero() {
+        if base.is_sign_negative() && !base.is_zero() {
+            return Err(ExpressionError::new(
+                "a negative number raised to a fractional power is not a real number",
+            ));
+        }
+        return from_float(to_float(base).powf(to_float(exponent)));
+    }
+    // With an exponent beyond 64 bits only bases 0, 1 and -1 neither overflow nor vanish.
+    let Ok(whole) = i64::try_from(exponent) else {
+        return from_float(to_float(base).powf(to_float(exponent)));
+    };
+    if let Some(result) = base.checked_powi(whole) {
+        return Ok(result);
+    }
+    // The library reports underflow like overflow; floating point tells them apart: underflow gives zero.
+    from_float(to_float(base).powf(to_float(exponent)))
+}
+
+/// The nearest double. Parsed from text, which rounds once; arithmetic conversion would round twice.
+pub(super) fn to_float(number: Decimal) -> f64 {
+    number.to_string().parse().unwrap_or(f64::NAN)
 }
 
 /// Converts a floating-point result.

@@ -2,7 +2,7 @@
 
 use rust_decimal::Decimal;
 
-use super::ExpressionError;
+use super::expression_error::ExpressionError;
 
 /// A token of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,10 +3,11 @@
 //! From loosest to tightest: `+ -`, `* / % of mod`, unary sign, `^` (right-associative), percent. `-2^2` is −4, `2^-1`
 //! is 0.5, `2^3^2` is 512.
 
-use rust_decimal::{Decimal, MathematicalOps};
+use rust_decimal::Decimal;
 
+use super::expression_error::ExpressionError;
+use super::functions::{self, power};
 use super::lexer::Token;
-use super::{ExpressionError, functions, to_float};
 
 /// Maximum nesting depth of brackets, signs and powers.
 const MAX_DEPTH: usize = 100;
@@ -201,28 +202,4 @@ fn apply(operator: Operator, left: Operand, right: Operand) -> Result<Operand, E
         Operator::Power => return power(a, b).map(Operand::from),
     };
     result.map(Operand::from).ok_or_else(ExpressionError::too_large)
-}
-
-/// Exponentiation: exact for whole exponents, otherwise in floating point.
-pub(super) fn power(base: Decimal, exponent: Decimal) -> Result<Decimal, ExpressionError> {
-    if base.is_zero() && exponent.is_sign_negative() && !exponent.is_zero() {
-        return Err(ExpressionError::new("division by zero"));
-    }
-    if !exponent.fract().is_zero() {
-        if base.is_sign_negative() && !base.is_zero() {
-            return Err(ExpressionError::new(
-                "a negative number raised to a fractional power is not a real number",
-            ));
-        }
-        return functions::from_float(to_float(base).powf(to_float(exponent)));
-    }
-    // With an exponent beyond 64 bits only bases 0, 1 and -1 neither overflow nor vanish.
-    let Ok(whole) = i64::try_from(exponent) else {
-        return functions::from_float(to_float(base).powf(to_float(exponent)));
-    };
-    if let Some(result) = base.checked_powi(whole) {
-        return Ok(result);
-    }
-    // The library reports underflow like overflow; floating point tells them apart: underflow gives zero.
-    functions::from_float(to_float(base).powf(to_float(exponent)))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ContextSize, MAX_LIMIT, SearchQuery};
+use super::query::{ContextSize, MAX_LIMIT, SearchQuery};
 use crate::tools::{Arguments, ToolError};
 
 /// Maximum bytes of a query: more than any engine accepts, less than the limit of a URL.

@@ -11,7 +11,8 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::challenge::MAX_SCOPES;
-use super::token::{Grant, Token, TokenClient, TokenEndpoint, TokenError};
+use super::token::{Grant, Token, TokenClient, TokenEndpoint};
+use super::token_error::TokenError;
 use super::{Credentials, Fingerprint, WwwAuthenticate};
 use crate::tools::mcp::error::McpError;
 

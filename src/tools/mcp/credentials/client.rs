@@ -12,7 +12,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::discovery::AuthorizationServer;
-use super::token::TokenError;
+use super::token_error::TokenError;
 
 /// Lifetime of a client assertion.
 const ASSERTION_TTL_SECS: u64 = 60;

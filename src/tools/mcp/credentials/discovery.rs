@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::WwwAuthenticate;
-use super::token::TokenError;
+use super::token_error::TokenError;
 use crate::config::mcp::is_safe_for_secrets;
 use crate::net::egress::Egress;
 

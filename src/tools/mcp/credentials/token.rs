@@ -11,10 +11,9 @@ use serde_json::Value;
 
 use super::client::OAuthClient;
 use super::discovery::{AuthorizationServer, Discovery};
+use super::token_error::TokenError;
 use crate::config::mcp::headers;
-use crate::net::FailureCause;
-use crate::net::egress::{Egress, EgressError, EgressResponse};
-use crate::tools::mcp::error::{FailureReason, McpError};
+use crate::net::egress::{Egress, EgressResponse};
 
 /// Lifetime of a token without `expires_in`.
 const DEFAULT_TOKEN_TTL: Duration = Duration::from_mins(10);
@@ -22,47 +21,6 @@ const DEFAULT_TOKEN_TTL: Duration = Duration::from_mins(10);
 const MAX_TOKEN_TTL: Duration = Duration::from_hours(24);
 /// Maximum bytes of an OAuth error code that is passed on.
 const MAX_ERROR_CODE_BYTES: usize = 64;
-
-/// Why there is no token. Contains no secrets and, but for an error code, no text of remote servers.
-#[derive(Debug, Clone)]
-pub(super) enum TokenError {
-    /// The request was refused, or the response has no valid token.
-    Refused(String),
-    /// Egress policy forbids the request.
-    Forbidden(EgressError),
-    /// The server did not answer.
-    Unreachable(FailureReason),
-}
-
-impl TokenError {
-    pub(super) fn refused(why: impl Into<String>) -> Self {
-        Self::Refused(why.into())
-    }
-
-    /// The error of a request to `service`. The tool call that needs the token was not made, so it may be retried.
-    pub(super) fn from_egress(service: &str, error: EgressError) -> Self {
-        // A forbidden host name is reported like one that does not exist, so that names cannot be probed.
-        if error.is_refusal() && !matches!(error, EgressError::NameNotAllowed { .. }) {
-            Self::Forbidden(error)
-        } else {
-            let message = format!("{service}: {error}");
-            Self::Unreachable(match FailureCause::find_in(&error) {
-                Some(cause) => FailureReason::new(message, cause.clone()),
-                None => message.into(),
-            })
-        }
-    }
-}
-
-impl From<TokenError> for McpError {
-    fn from(failure: TokenError) -> Self {
-        match failure {
-            TokenError::Refused(why) => Self::unauthorized(format!(": {why}")),
-            TokenError::Forbidden(error) => Self::Egress(error),
-            TokenError::Unreachable(why) => Self::Connect(why),
-        }
-    }
-}
 
 /// The token endpoint.
 pub(super) enum TokenEndpoint {

@@ -100,7 +100,7 @@ fn known(pool: &Pool) -> Vec<String> {
 
 fn assert_overloaded(refused: Result<SessionLease, ApiError>) {
     let error = refused.err().expect("there is no room");
-    assert_eq!((error.status, error.body.code.as_deref()), (503, Some("server_is_overloaded")));
+    assert_eq!((error.kind.status(), error.body.code.as_deref()), (503, Some("server_is_overloaded")));
     assert!(error.body.message.contains("mcp.sessions.max"), "{}", error.body.message);
 }
 
@@ -208,5 +208,5 @@ async fn all_sessions_of_a_request_are_admitted_at_once() {
         (3, ["url:4", "url:5", "url:6"].map(|url| format!("red {url}")).into())
     );
     let error = open_all(&pool, &["url:1", "url:2", "url:3", "url:4"], "red/a").await.err().unwrap();
-    assert_eq!((error.status, error.body.param.as_deref()), (400, Some("tools")), "it will never fit");
+    assert_eq!((error.kind.status(), error.body.param.as_deref()), (400, Some("tools")), "it will never fit");
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-use super::{KeywordKind, MAX_DEPTH, MAX_NODES, is_dropped, schemas_in, too_large};
+use super::keywords::{KeywordKind, MAX_DEPTH, MAX_NODES, is_dropped, schemas_in, too_large};
 
 /// Maximum number of distinct reference targets.
 const MAX_REFERENCES: usize = 500;

@@ -21,7 +21,7 @@ pub(super) fn into_object_schema(schema: Map<String, Value>) -> Result<Map<Strin
 fn merged(mut schema: Map<String, Value>, depth: usize) -> Result<Map<String, Value>, String> {
     is_object(&schema)?;
     if depth > MAX_DEPTH {
-        return Err(super::too_large());
+        return Err(super::keywords::too_large());
     }
     if let Some(Value::Array(all)) = schema.shift_remove("allOf") {
         for part in all {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::time::Instant;
 
-use super::Session;
+use crate::telemetry::metrics::Metrics;
 
 /// Statistics for status reports.
 #[derive(Default)]
@@ -18,16 +18,17 @@ pub(in crate::tools::mcp) struct SessionStats {
 
 /// Guard that counts a call until it ends, also if it is cancelled.
 pub(super) struct RunningCall<'a> {
-    session: &'a Session,
+    stats: &'a SessionStats,
+    metrics: &'a Metrics,
     started: Instant,
     failed: bool,
 }
 
 impl<'a> RunningCall<'a> {
-    pub(super) fn begin(session: &'a Session) -> Self {
-        session.stats.running.fetch_add(1, Ordering::Relaxed);
-        session.metrics.mcp_calls_in_flight(1);
-        Self { session, started: Instant::now(), failed: true }
+    pub(super) fn begin(stats: &'a SessionStats, metrics: &'a Metrics) -> Self {
+        stats.running.fetch_add(1, Ordering::Relaxed);
+        metrics.mcp_calls_in_flight(1);
+        Self { stats, metrics, started: Instant::now(), failed: true }
     }
 
     pub(super) fn end(mut self, failed: bool) {
@@ -37,9 +38,9 @@ impl<'a> RunningCall<'a> {
 
 impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
-        let stats = &self.session.stats;
+        let stats = self.stats;
         stats.running.fetch_sub(1, Ordering::Relaxed);
-        self.session.metrics.mcp_calls_in_flight(-1);
+        self.metrics.mcp_calls_in_flight(-1);
         stats.calls.fetch_add(1, Ordering::Relaxed);
         stats.errors.fetch_add(u64::from(self.failed), Ordering::Relaxed);
         let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);

@@ -1,7 +1,7 @@
 //! Scopes: what a caller may do; nothing unless it is granted.
 
 use crate::config::Scope;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Scopes(u32);
@@ -23,14 +23,14 @@ fn bit(scope: Scope) -> u32 {
 /// The error of a caller that lacks a scope.
 pub(super) fn missing(scope: Scope) -> ApiError {
     let message = format!("This API key lacks the scope `{}`, which this operation needs.", scope.name());
-    ApiError::new(403, "permission_error", "insufficient_scope", message)
+    ApiError::new(ErrorKind::PermissionDenied, message)
 }
 
 #[cfg(test)]
 mod tests {
     use super::Scopes;
-    use crate::auth::Principal;
     use crate::config::Scope;
+    use crate::identity::Principal;
 
     const EACH: [Scope; 12] = [
         Scope::ResponsesCreate,
@@ -64,7 +64,7 @@ mod tests {
         assert!(caller.require(Scope::ResponsesRead).is_ok());
         let error = caller.require(Scope::ResponsesDelete).expect_err("refused");
         assert_eq!(
-            (error.status, &*error.body.kind, error.code()),
+            (error.kind.status(), &*error.body.kind, error.code()),
             (403, "permission_error", "insufficient_scope")
         );
         assert!(error.body.message.contains("`responses:delete`"), "{}", error.body.message);

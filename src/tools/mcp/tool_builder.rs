@@ -1,28 +1,30 @@
 //! Builds callable tools from a server's list: validated, with rewritten schemas and the layers around each.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, OnceLock, Weak};
+use std::collections::HashSet;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tracing::Span;
 
-use super::configured::ServerToolConfig;
 use super::connection::{CallMeta, RemoteCall, RemoteTool, RemoteTools, ServerAddress};
 use super::context::CallerContext;
 use super::error::McpError;
-use super::list_budget::{Charge, ListBudget, SchemaMeter};
-use super::session::{Session, ToolListing};
+use super::list_budget::{ListBudget, SchemaMeter};
+use super::list_cache::ToolListing;
+use super::session::Session;
+use super::tool_config::ServerToolConfig;
+use super::tool_sets::{MemoryGuard, PreparedSet, PreparedTool, ServedTool, ServerToolSet};
 use super::{content, schema};
 use crate::config::RouteStrategy;
 use crate::protocol::item::hosted::McpListedTool;
 use crate::telemetry::traces::{self, TraceParent};
-use crate::tools::catalog::{ModelToolCache, RegisteredTool};
+use crate::tools::catalog::RegisteredTool;
 use crate::tools::catalog_builder::add_tags;
-use crate::tools::plan::{CallPlan, ExecutorStates, ToolSchemas};
+use crate::tools::executor_stack::executor_stack;
+use crate::tools::executor_state::ExecutorStates;
+use crate::tools::plan::{CallPlan, ToolSchemas};
 use crate::tools::router::{Route, RouteExecutor};
-use crate::tools::stack;
 use crate::tools::verbatim::exact_text;
 use crate::tools::{
     Annotations, Progress, ToolCall, ToolContext, ToolDefinition, ToolError, ToolErrorCode, ToolExecutor,
@@ -30,194 +32,9 @@ use crate::tools::{
 };
 use crate::util::digest::FieldHasher;
 
-/// Maximum number of labels under which the tools of one session are cached.
-const MAX_LABELS: usize = 16;
-/// Estimated bytes of a tool beside its texts: shared by all sessions, and per session.
-const PREPARED_TOOL_BYTES: usize = 1024;
 const BOUND_TOOL_BYTES: usize = 2048;
 /// Maximum number of tools with breaker state per session, if lists differ by context.
 const MAX_EXECUTOR_STATES: usize = 4096;
-
-/// The callable tools of a server under one label.
-pub struct ServerToolSet {
-    /// Callable tools, in the server's order.
-    pub tools: Vec<ServedTool>,
-    /// Indexes by the server's tool names.
-    places: HashMap<String, usize>,
-    /// Tools that cannot be called: name and reason.
-    pub left_out: Vec<(String, String)>,
-    /// Number of the list it was built from; 0 for the item of an earlier response.
-    pub(super) number: u64,
-    /// Reservation for the memory that is not shared; `None` if it belongs to one request.
-    _charge: Option<Charge>,
-}
-
-impl ServerToolSet {
-    /// Number of the list it was built from, incremented with every different list. 0: the item of an earlier response.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Index of the tool with this name on the server.
-    pub fn place(&self, name: &str) -> Option<usize> {
-        self.places.get(name).copied()
-    }
-}
-
-/// A callable tool of a server.
-pub struct ServedTool {
-    /// The tool with its layers.
-    pub registered: Arc<RegisteredTool>,
-    /// The tool as shown in lists.
-    pub listed: Arc<McpListedTool>,
-    /// Whether the server annotates it as read-only.
-    pub read_only: bool,
-    /// Hash of what a user sees when approving a call: server, name, description, schema and annotations.
-    pub fingerprint: [u8; 32],
-}
-
-/// Tools built from a list, shared by all sessions with an equal list, by label and configuration.
-#[derive(Default)]
-pub(super) struct PreparedSetCache(Mutex<SetsByTerms>);
-
-/// By label and configuration.
-type SetsByTerms = HashMap<SetKey, Arc<PreparedSet>>;
-
-/// A label and the address of the configuration, which is unique while a set holds a weak reference to it.
-type SetKey = (Arc<str>, usize);
-
-fn set_key(label: &Arc<str>, tool_config: &Arc<ServerToolConfig>) -> SetKey {
-    (Arc::clone(label), Arc::as_ptr(tool_config).addr())
-}
-
-/// The session-independent part of a tool set, for one label and configuration.
-struct PreparedSet {
-    tool_config: Weak<ServerToolConfig>,
-    tools: Vec<Prepared>,
-    left_out: Vec<(String, String)>,
-    _charge: Option<Charge>,
-}
-
-/// The session-independent part of a tool.
-struct Prepared {
-    definition: Arc<ToolDefinition>,
-    schemas: Arc<ToolSchemas>,
-    shown: Arc<ModelToolCache>,
-    listed: Arc<McpListedTool>,
-    read_only: bool,
-}
-
-impl PreparedSetCache {
-    /// Builds the set once. If two callers build it concurrently, the first one is kept.
-    fn get_or_build(
-        &self,
-        builder: &ServerToolBuilder<'_>,
-        list: &RemoteTools,
-    ) -> Result<Arc<PreparedSet>, McpError> {
-        let key = set_key(builder.label, builder.tool_config);
-        if let Some(known) = self.lock_sets().get(&key) {
-            return Ok(Arc::clone(known));
-        }
-        let budget = &builder.session.budget;
-        let mut set = builder.prepare(&list.tools, list.unreadable.clone(), &|| metered(budget));
-        set._charge = Some(budget.charge(set.bytes())?);
-        let mut sets = self.lock_sets();
-        sets.retain(|_, set| set.tool_config.strong_count() > 0);
-        if sets.len() >= MAX_LABELS {
-            sets.clear();
-        }
-        Ok(Arc::clone(sets.entry(key).or_insert_with(|| Arc::new(set))))
-    }
-
-    /// Drops sets of configurations of ended generations.
-    pub(super) fn forget_ended_generations(&self) {
-        self.lock_sets().retain(|_, set| set.tool_config.strong_count() > 0);
-    }
-
-    fn lock_sets(&self) -> MutexGuard<'_, SetsByTerms> {
-        self.0.lock()
-    }
-}
-
-impl PreparedSet {
-    /// Estimated memory beside the list: definitions and model tools, usually of one kind.
-    fn bytes(&self) -> usize {
-        let of_tool = |tool: &Prepared| {
-            let ToolDefinition { name, description, parameters, returns, .. } = &*tool.definition;
-            let shown = name.len() + description.len() + parameters.get().len();
-            PREPARED_TOOL_BYTES + 2 * shown + returns.as_ref().map_or(0, |returns| returns.get().len())
-        };
-        self.tools.iter().map(of_tool).sum()
-    }
-}
-
-/// The tool sets of one list, by label and configuration.
-#[derive(Default)]
-pub(super) struct ToolSetCache(Mutex<HashMap<SetKey, Arc<CachedSet>>>);
-
-/// The set of one list, built by its first user.
-struct CachedSet {
-    tool_config: Weak<ServerToolConfig>,
-    number: u64,
-    set: OnceLock<Arc<ServerToolSet>>,
-}
-
-impl ToolSetCache {
-    /// The set of a list for the builder's label and configuration, built once. Built outside the lock on all sets.
-    pub(super) fn get_or_build(
-        &self,
-        builder: &ServerToolBuilder<'_>,
-        listing: &ToolListing,
-    ) -> Result<Arc<ServerToolSet>, McpError> {
-        let entry = self.entry(builder, listing.number);
-        if let Some(set) = entry.set.get() {
-            return Ok(Arc::clone(set));
-        }
-        let set = builder.make(listing)?;
-        Ok(Arc::clone(entry.set.get_or_init(|| Arc::new(set))))
-    }
-
-    /// Drops all sets.
-    pub(super) fn clear(&self) {
-        self.lock_sets().clear();
-    }
-
-    /// Drops sets of configurations of ended generations.
-    pub(super) fn forget_ended_generations(&self) {
-        self.lock_sets().retain(|_, cached| cached.tool_config.strong_count() > 0);
-    }
-
-    fn entry(&self, builder: &ServerToolBuilder<'_>, number: u64) -> Arc<CachedSet> {
-        let key = set_key(builder.label, builder.tool_config);
-        let mut sets = self.lock_sets();
-        if let Some(known) = sets.get(&key).filter(|known| known.number == number) {
-            return Arc::clone(known);
-        }
-        let entry = Arc::new(CachedSet {
-            tool_config: Arc::downgrade(builder.tool_config),
-            number,
-            set: OnceLock::new(),
-        });
-        sets.retain(|_, cached| cached.tool_config.strong_count() > 0);
-        if sets.len() >= MAX_LABELS {
-            sets.clear();
-        }
-        sets.insert(key, Arc::clone(&entry));
-        entry
-    }
-
-    /// The set of this list under any label, if built.
-    pub(super) fn cached(&self, listing: &ToolListing) -> Option<Arc<ServerToolSet>> {
-        let sets = self.lock_sets();
-        sets.values()
-            .filter(|cached| cached.number == listing.number)
-            .find_map(|cached| cached.set.get().cloned())
-    }
-
-    fn lock_sets(&self) -> MutexGuard<'_, HashMap<SetKey, Arc<CachedSet>>> {
-        self.0.lock()
-    }
-}
 
 /// Builds the tools of a list.
 pub(super) struct ServerToolBuilder<'a> {
@@ -241,16 +58,27 @@ impl ServerToolBuilder<'_> {
         self.bind(&set, 0, None)
     }
 
-    fn make(&self, listing: &ToolListing) -> Result<ServerToolSet, McpError> {
-        let prepared = listing.kept.prepared.get_or_build(self, &listing.kept.tools)?;
+    /// The tools of a list.
+    pub(super) fn build(&self, listing: &ToolListing) -> Result<ServerToolSet, McpError> {
+        let list = &listing.kept;
+        let prepared =
+            list.prepared.get_or_build(self.label, self.tool_config, || self.prepare_charged(&list.tools))?;
         let bytes = prepared.tools.iter().map(|tool| BOUND_TOOL_BYTES + tool.listed.name.len()).sum();
         let charge = self.session.budget.charge(bytes)?;
-        let set = self.bind(&prepared, listing.number, Some(charge));
+        let set = self.bind(&prepared, listing.number, Some(Box::new(charge)));
         let names: HashSet<_> =
             set.tools.iter().map(|tool| tool.registered.definition().qualified_name()).collect();
         // If lists differ by context, a tool missing in one may be in another.
         let max = if self.context.is_some() { MAX_EXECUTOR_STATES } else { 0 };
         self.session.states(self.tool_config).retain_beyond(max, |name| names.contains(name));
+        Ok(set)
+    }
+
+    /// The session-independent part, with its reservation of memory.
+    fn prepare_charged(&self, list: &RemoteTools) -> Result<PreparedSet, McpError> {
+        let budget = &self.session.budget;
+        let mut set = self.prepare(&list.tools, list.unreadable.clone(), &|| metered(budget));
+        set._charge = Some(Box::new(budget.charge(set.bytes())?));
         Ok(set)
     }
 
@@ -261,7 +89,7 @@ impl ServerToolBuilder<'_> {
         mut left_out: Vec<(String, String)>,
         schemas: &dyn Fn() -> ToolSchemas,
     ) -> PreparedSet {
-        let mut prepared: Vec<Prepared> = Vec::new();
+        let mut prepared: Vec<PreparedTool> = Vec::new();
         let mut names: HashSet<&str> = HashSet::new();
         for tool in tools {
             let name = &*tool.listed.name;
@@ -269,7 +97,7 @@ impl ServerToolBuilder<'_> {
                 Err(problem) => problem,
                 Ok(_) if !names.insert(name) => "listed twice".into(),
                 Ok(definition) => {
-                    prepared.push(Prepared {
+                    prepared.push(PreparedTool {
                         definition: Arc::new(definition),
                         schemas: Arc::new(schemas()),
                         shown: Arc::default(),
@@ -318,7 +146,7 @@ impl ServerToolBuilder<'_> {
     }
 
     /// Binds prepared tools to the session.
-    fn bind(&self, prepared: &PreparedSet, number: u64, charge: Option<Charge>) -> ServerToolSet {
+    fn bind(&self, prepared: &PreparedSet, number: u64, charge: MemoryGuard) -> ServerToolSet {
         let states = self.session.states(self.tool_config);
         let executor: Arc<dyn ToolExecutor> = Arc::new(RemoteExecutor {
             id: Arc::clone(&self.tool_config.executor),
@@ -328,13 +156,14 @@ impl ServerToolBuilder<'_> {
             user_output: self.tool_config.user_output,
         });
         let tools = prepared.tools.iter().map(|tool| {
-            let (plan, label) = (self.plan(tool, &executor, &states), Arc::clone(self.label));
+            let (plan, route) = self.plan(tool, &executor, &states);
             let shown = Arc::clone(&tool.shown);
             ServedTool {
                 registered: Arc::new(RegisteredTool::with_model_tools(
                     plan,
-                    self.tool_config.stack.clone(),
-                    label,
+                    route,
+                    &self.tool_config.stack,
+                    Arc::clone(self.label),
                     shown,
                 )),
                 listed: Arc::clone(&tool.listed),
@@ -366,17 +195,21 @@ impl ServerToolBuilder<'_> {
         tags
     }
 
-    fn plan(&self, tool: &Prepared, executor: &Arc<dyn ToolExecutor>, states: &ExecutorStates) -> CallPlan {
+    fn plan(
+        &self,
+        tool: &PreparedTool,
+        executor: &Arc<dyn ToolExecutor>,
+        states: &ExecutorStates,
+    ) -> (CallPlan, Route) {
         let (settings, definition) = (&self.tool_config.tools, &tool.definition);
         let state = states.state(&definition.qualified_name(), &self.tool_config.executor, settings);
-        let stack =
-            stack::executor_stack(Arc::clone(executor), Arc::clone(&self.tool_config.executor), None, &state);
-        let route_executor =
-            RouteExecutor { id: Arc::clone(&self.tool_config.executor), weight: 1, state, stack };
-        let route = Route::new(RouteStrategy::default(), vec![route_executor]);
+        let id = &self.tool_config.executor;
+        let stack = executor_stack(Arc::clone(executor), Arc::clone(id), None, &state);
+        let executor = RouteExecutor { id: Arc::clone(id), weight: 1, state, stack };
+        let route = Route::new(RouteStrategy::default(), vec![executor]);
         let context_hash = self.context.map(|context| *context.fingerprint());
-        CallPlan::with_schemas(Arc::clone(definition), Arc::clone(&tool.schemas), route, settings)
-            .for_context(context_hash)
+        let plan = CallPlan::with_schemas(Arc::clone(definition), Arc::clone(&tool.schemas), settings);
+        (plan.for_context(context_hash), route)
     }
 
     /// See [`ServedTool::fingerprint`].

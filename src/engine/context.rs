@@ -1,0 +1,120 @@
+//! What every part of the engine may use: the services that it is made of, its settings, and who asks for a run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use tokio_util::sync::DropGuard;
+
+use super::in_flight::InFlight;
+use crate::admission::Admission;
+use crate::config::settings::{AgentSettings, EngineSettings, ToolsSettings, UnknownFields, UnservedTools};
+use crate::identity::Owner;
+use crate::identity::Requester;
+use crate::protocol::dialect::Dialect;
+use crate::protocol::request::ClientActionStatus;
+use crate::provider::routing::ProviderRouter;
+use crate::response::seal::SealKeys;
+use crate::store::Store;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::request_log::RequestLog;
+use crate::tools::ToolRegistry;
+use crate::tools::mcp::McpServers;
+
+/// What an engine is made of.
+pub struct EngineParts {
+    /// Routes models to providers.
+    pub router: Arc<ProviderRouter>,
+    /// The store of responses.
+    pub store: Arc<dyn Store>,
+    /// Seals provider state that clients or the store keep.
+    pub seal: Arc<SealKeys>,
+    /// The metrics of the process.
+    pub metrics: Arc<Metrics>,
+    /// The tools that the gateway runs itself.
+    pub toolbox: Arc<ToolRegistry>,
+    /// The MCP servers of the configuration, and those that requests name.
+    pub mcp: Arc<McpServers>,
+    /// Dropped with the last engine that uses these tools, which tells `app` to close their sessions.
+    pub tools_in_use: Arc<DropGuard>,
+    /// Agent profiles by name.
+    pub agents: Arc<BTreeMap<String, AgentSettings>>,
+    /// Semaphores for runs, memory and blocking work.
+    pub admission: Arc<Admission>,
+    /// The requests in flight of all engines of the process, which a shutdown waits for.
+    pub in_flight: Arc<InFlight>,
+    /// The settings of the engine.
+    pub options: EngineOptions,
+}
+
+/// The settings that the engine uses.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// The settings of the engine.
+    pub engine: EngineSettings,
+    /// The settings of tools.
+    pub tools: Arc<ToolsSettings>,
+    /// What happens to request fields that are not known.
+    pub unknown_fields: UnknownFields,
+    /// `sse.commit_after`: a stream is answered with status 200 after this time, even if the provider has sent
+    /// nothing.
+    pub commit_after: Duration,
+    /// `server.write_timeout`: how long a client may read nothing.
+    pub write_timeout: Duration,
+}
+
+/// Who asks for a response, and in which form it is answered.
+#[derive(Debug, Clone)]
+pub struct RunContext {
+    /// The tenant and principal that will own the response.
+    pub owner: Owner,
+    /// The name of the caller's API key; runs are admitted by fair shares of tenants and keys.
+    pub key: Arc<str>,
+    /// Names of fields and events on the wire.
+    pub dialect: Dialect,
+    /// The status of a response that waits for the client's functions, where the key or the client decides it.
+    pub client_action_status: Option<ClientActionStatus>,
+    /// Names the request in our logs and in the provider's.
+    pub request_id: String,
+    /// The access log entry of an HTTP request, to which the run adds its figures.
+    pub log: Option<Arc<RequestLog>>,
+    /// The caller's trace, continued upstream.
+    pub traceparent: Option<String>,
+    /// What happens to tools of the API that the gateway does not serve.
+    pub unserved_tools: OnUnservedTool,
+    /// The caller's own credentials, for MCP servers that are configured to be given them.
+    pub authorization: Option<SecretString>,
+}
+
+impl RunContext {
+    /// The tenant and key whose share the run takes.
+    pub(super) fn requester(&self) -> Requester {
+        Requester::new(&self.owner.tenant, &self.key)
+    }
+}
+
+/// What happens to a tool of the API that the gateway does not serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUnservedTool {
+    /// The request is refused.
+    Refuse,
+    /// The tool is left out, and a header names it.
+    Omit,
+}
+
+impl OnUnservedTool {
+    /// The configured behaviour; `client` is that for a client that was recognized.
+    pub fn from_setting(setting: UnservedTools, client: Option<Self>) -> Self {
+        match setting {
+            UnservedTools::Auto => client.unwrap_or(Self::Refuse),
+            UnservedTools::Refuse => Self::Refuse,
+            UnservedTools::Omit => Self::Omit,
+        }
+    }
+}
+
+/// Unix seconds now.
+pub(super) fn unix_now() -> i64 {
+    jiff::Timestamp::now().as_second()
+}

@@ -1,0 +1,14 @@
+//! Identity: who a caller is, what the caller may do, whose rows and whose shares a request uses.
+//!
+//! Floor 1: admission, store, authentication and engine share these types; none of them knows how a caller was
+//! authenticated, which is in `auth`.
+
+mod owner;
+mod principal;
+mod requester;
+mod scopes;
+
+pub use owner::Owner;
+pub(crate) use principal::Principal;
+pub(crate) use requester::Requester;
+pub(crate) use scopes::Scopes;

@@ -1,0 +1,63 @@
+//! The table of all routes, with the authorization that each requires.
+
+use axum::http::Method;
+
+use crate::config::settings::Scope;
+
+/// The authorization that a route requires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// No key.
+    Public,
+    /// A key with this scope.
+    Requires(Scope),
+}
+
+/// All API routes, without their prefix. A test compares the OpenAPI document with them.
+pub const API_ROUTES: &[(Method, &str, Access)] = &[
+    (Method::POST, "/responses", Access::Requires(Scope::ResponsesCreate)),
+    (Method::GET, "/responses", Access::Requires(Scope::ResponsesRead)),
+    (Method::POST, "/responses/compact", Access::Requires(Scope::ResponsesCreate)),
+    (Method::GET, "/responses/{id}", Access::Requires(Scope::ResponsesRead)),
+    (Method::DELETE, "/responses/{id}", Access::Requires(Scope::ResponsesDelete)),
+    (Method::GET, "/responses/{id}/input_items", Access::Requires(Scope::ResponsesRead)),
+    (Method::GET, "/models", Access::Requires(Scope::ModelsRead)),
+    (Method::GET, "/models/{*model}", Access::Requires(Scope::ModelsRead)),
+    (Method::POST, "/chat/completions", Access::Requires(Scope::ChatCreate)),
+    (Method::POST, "/embeddings", Access::Requires(Scope::EmbeddingsCreate)),
+    (Method::GET, "/tools", Access::Requires(Scope::ToolsRead)),
+    (Method::POST, "/tools/refresh", Access::Requires(Scope::ToolsAdmin)),
+    (Method::GET, "/tools/{name}", Access::Requires(Scope::ToolsRead)),
+    (Method::POST, "/tools/{name}/execute", Access::Requires(Scope::ToolsExecute)),
+    (Method::DELETE, "/tool_cache", Access::Requires(Scope::ToolsAdmin)),
+    (Method::GET, "/mcp/servers", Access::Requires(Scope::McpAdmin)),
+    (Method::GET, "/agents", Access::Requires(Scope::AgentsRead)),
+    (Method::GET, "/agents/{id}", Access::Requires(Scope::AgentsRead)),
+];
+
+/// Routes outside the API: probes, metrics, documents.
+pub const SERVICE_ROUTES: &[(Method, &str, Access)] = &[
+    (Method::GET, "/healthz", Access::Public),
+    (Method::GET, "/readyz", Access::Public),
+    (Method::GET, "/metrics", Access::Requires(Scope::MetricsRead)),
+    (Method::GET, "/openapi.yaml", Access::Public),
+    (Method::GET, "/openapi.json", Access::Public),
+];
+
+/// Prefixes of the API: base URLs of clients end in `/v1`, in nothing, or in `/openai/v1` as Azure's do.
+pub const API_PREFIXES: &[&str] = &["/v1", "", "/openai/v1"];
+
+/// The authorization of a route; `None` if no table lists it.
+pub(super) fn access_of(method: &Method, route: &str) -> Option<Access> {
+    // HEAD requires the same as GET.
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    let find = |table: &[(Method, &str, Access)], path: &str| {
+        table.iter().find(|(m, p, _)| m == method && *p == path).map(|(_, _, access)| *access)
+    };
+    find(SERVICE_ROUTES, route).or_else(|| {
+        API_PREFIXES
+            .iter()
+            .filter_map(|prefix| route.strip_prefix(prefix))
+            .find_map(|path| find(API_ROUTES, path))
+    })
+}
