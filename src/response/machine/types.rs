@@ -108,7 +108,7 @@ pub struct Turn {
     pub finish: Option<FinishReason>,
     /// Calls that the client makes.
     pub client_calls: usize,
-    /// Calls that the gateway makes, in order. Each is finished by [`ResponseMachine::finish_call`].
+    /// Calls that the gateway makes, in order. Each is finished by `ResponseMachine::finish_call`.
     pub server_calls: Vec<ServerCall>,
     /// Calls that need approval first.
     pub approval_calls: usize,

@@ -151,7 +151,7 @@ pub struct RemoteTools {
 const MAX_UNREADABLE: usize = 256;
 
 impl RemoteTools {
-    /// Records an invalid tool, up to [`MAX_UNREADABLE`].
+    /// Records an invalid tool, up to `MAX_UNREADABLE`.
     pub fn push_unreadable(&mut self, name: &str, why: String) {
         if self.unreadable.len() < MAX_UNREADABLE {
             self.unreadable.push((truncate_for_display(name).into_owned(), why));
