@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 
-use crate::store::{CallOutcome, Store, StoreError, TurnRecord};
+use crate::store::{CallOutcome, Lease, Store, StoreError, TurnRecord};
 use crate::tools::{CallKey, Journal, ToolError, ToolErrorCode, ToolOutput};
 
 pub(super) struct RunJournal {
@@ -49,7 +49,7 @@ impl Journal for RunJournal {
             Err(error) => (error.message.clone(), Some(error.code.as_str())),
         };
         self.store.record_tool_result(CallOutcome {
-            id: key.response.clone(),
+            lease: Lease::first(key.response.clone()),
             turn: key.turn,
             index: key.index,
             output,
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(may_call(0).await, Err(ToolErrorCode::StorageError));
         for turn in 0..2 {
             let begin = (turn == 0).then(|| ResponseRecord {
-                id: id.clone(),
+                lease: Lease::first(id.clone()),
                 owner: Owner { tenant: "acme".into(), principal: "ann".into() },
                 status: ResponseStatus::InProgress,
                 model: "m".to_owned(),
@@ -88,8 +88,14 @@ mod tests {
                 body: "{}".into(),
                 items: Vec::new(),
             });
-            let record =
-                TurnRecord { id: id.clone(), begin, items: vec![], first_position: 0, turn, calls: vec![] };
+            let record = TurnRecord {
+                lease: Lease::first(id.clone()),
+                begin,
+                items: vec![],
+                first_position: 0,
+                turn,
+                calls: vec![],
+            };
             journal.commit(record).await.unwrap();
             assert_eq!(may_call(turn).await, Ok(()));
             assert_eq!(may_call(turn + 1).await, Err(ToolErrorCode::StorageError));

@@ -9,7 +9,7 @@ use crate::protocol::dialect::Dialect;
 use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::response::{OutputItems, Response, ResponseSnapshot, to_raw};
 use crate::response::machine::{FinishedResponse, ResponseMachine};
-use crate::store::{Direction, ModelView, ResponseRecord, StoredItem, StoredState};
+use crate::store::{Direction, Lease, ModelView, ResponseRecord, StoredItem, StoredState};
 
 /// The row of a response that has ended.
 pub(super) fn ended(prepared: &PreparedRun, finished: &FinishedResponse) -> ResponseRecord {
@@ -57,7 +57,7 @@ pub(super) fn output_items(
 
 fn record(prepared: &PreparedRun, response: &Response, body: &str, items: Vec<StoredItem>) -> ResponseRecord {
     ResponseRecord {
-        id: response.id.clone(),
+        lease: Lease::first(response.id.clone()),
         owner: prepared.owner.clone(),
         status: response.status,
         model: response.echo.model.clone(),

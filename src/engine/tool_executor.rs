@@ -20,7 +20,7 @@ use crate::protocol::item::hosted::McpAuthChallenge;
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::machine::{CallResult, RemoteError, ResponseMachine, Search, ServerCall};
 use crate::response::turn::ToolCallRequest;
-use crate::store::{JournaledCall, TurnRecord};
+use crate::store::{JournaledCall, Lease, TurnRecord};
 use crate::tools::{
     AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, Progress, RemoteFailure, ToolCall,
     ToolContext, ToolError, ToolErrorCode, ToolOutput, canonical_arguments,
@@ -122,7 +122,7 @@ impl ToolCallExecutor {
         let whole = machine.first_unfinished();
         let items = record::output_items(prepared, machine, self.journaled_items..whole);
         let record = TurnRecord {
-            id: response.id.clone(),
+            lease: Lease::first(response.id.clone()),
             begin: (!recorded).then(|| record::running(prepared, response)),
             first_position: prepared.input.len() + self.journaled_items,
             items,

@@ -11,6 +11,7 @@ mod disk;
 mod error;
 mod guard;
 mod health;
+mod in_flight;
 mod items;
 mod journal;
 mod list;
@@ -23,6 +24,7 @@ mod read;
 mod reader;
 mod recovery;
 mod retention;
+mod running;
 mod schema;
 mod size;
 mod write;
@@ -50,9 +52,9 @@ use self::retention::RowPolicy;
 use self::write::{Write, WriteOutcome};
 use self::writer::Writer;
 use super::{
-    ApprovalClaim, CallOutcome, ClaimOutcome, ItemWithState, Lineage, Owner, Page, PageRequest,
-    PendingApproval, ReadLimit, ResponseRecord, RunRegistration, RunRegistry, StateKey, Store, StoreError,
-    TurnRecord,
+    ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ItemWithState, Lineage, Owner, Page, PageRequest,
+    PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog, RunRegistration, RunRegistry,
+    StateKey, Store, StoreError, TurnRecord,
 };
 use crate::admission::Requester;
 use crate::protocol::id::Id;
@@ -205,37 +207,7 @@ impl SqliteStore {
 }
 
 #[async_trait]
-impl Store for SqliteStore {
-    fn register_run(&self, id: &Id, owner: &Owner) -> RunRegistration {
-        self.runs.register(id, owner)
-    }
-
-    async fn begin(&self, record: ResponseRecord) -> Result<(), StoreError> {
-        match self.writer.write(Write::Begin(record)).await? {
-            WriteOutcome::Superseded => Err(StoreError::Superseded),
-            _ => Ok(()),
-        }
-    }
-
-    async fn commit_turn(&self, turn: TurnRecord) -> Result<(), StoreError> {
-        match self.writer.write(Write::Turn(Box::new(turn))).await? {
-            // Another process has taken the response over; its calls are not this one's to make.
-            WriteOutcome::Superseded => Err(StoreError::Superseded),
-            _ => Ok(()),
-        }
-    }
-
-    fn record_tool_result(&self, outcome: CallOutcome) {
-        self.writer.write_detached(Write::ToolResult(outcome));
-    }
-
-    async fn finish(&self, record: ResponseRecord) -> Result<(), StoreError> {
-        match self.writer.write(Write::Finish(record)).await? {
-            WriteOutcome::Superseded => Err(StoreError::Superseded),
-            _ => Ok(()),
-        }
-    }
-
+impl ResponseStore for SqliteStore {
     async fn response(
         &self,
         owner: &Owner,
@@ -310,7 +282,43 @@ impl Store for SqliteStore {
         self.read(ReadKind::Long, owner, move |connection, owner| list::responses(connection, owner, &page))
             .await
     }
+}
 
+#[async_trait]
+impl RunLog for SqliteStore {
+    fn register_run(&self, id: &Id, owner: &Owner) -> RunRegistration {
+        self.runs.register(id, owner)
+    }
+
+    async fn begin(&self, record: ResponseRecord) -> Result<(), StoreError> {
+        match self.writer.write(Write::Begin(record)).await? {
+            WriteOutcome::Superseded => Err(StoreError::Superseded),
+            _ => Ok(()),
+        }
+    }
+
+    async fn commit_turn(&self, turn: TurnRecord) -> Result<(), StoreError> {
+        match self.writer.write(Write::Turn(Box::new(turn))).await? {
+            // Another process has taken the response over; its calls are not this one's to make.
+            WriteOutcome::Superseded => Err(StoreError::Superseded),
+            _ => Ok(()),
+        }
+    }
+
+    fn record_tool_result(&self, outcome: CallOutcome) {
+        self.writer.write_detached(Write::ToolResult(outcome));
+    }
+
+    async fn finish(&self, record: ResponseRecord) -> Result<(), StoreError> {
+        match self.writer.write(Write::Finish(record)).await? {
+            WriteOutcome::Superseded => Err(StoreError::Superseded),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Approvals for SqliteStore {
     async fn add_approvals(&self, pending: Vec<PendingApproval>) -> Result<(), StoreError> {
         self.writer.write(Write::AddApprovals(pending)).await.map(drop)
     }
@@ -334,7 +342,10 @@ impl Store for SqliteStore {
             _ => Ok(ClaimOutcome::Unknown),
         }
     }
+}
 
+#[async_trait]
+impl Store for SqliteStore {
     async fn maintain(&self) -> Result<(), StoreError> {
         let policy = Arc::clone(&self.policy);
         self.writer

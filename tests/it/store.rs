@@ -1,10 +1,11 @@
-//! The store's contract, held against every backend, and what is SQLite's own.
+//! The laws that every backend of the store obeys, in one table (`laws!`), and what is SQLite's own.
 
 mod approvals;
 mod backup;
 mod contract;
 mod deletion;
 mod full;
+mod leases;
 mod lists;
 mod log;
 mod migrations;
@@ -20,43 +21,129 @@ use antwort::internal::sqlite::{
 };
 use antwort::protocol::id::{Id, IdGenerator};
 use antwort::protocol::response::ResponseStatus;
-use antwort::store::{Direction, ModelView, Owner, ReadLimit, ResponseRecord, Store, StoreError, StoredItem};
+use antwort::store::{
+    Direction, Lease, ModelView, Owner, ReadLimit, ResponseRecord, Store, StoreError, StoredItem,
+};
 use tempfile::TempDir;
 
 /// How long rows live in stores that forget soon.
 const SHORT: Duration = Duration::from_millis(1500);
 
-/// Runs each function of the suite on a store in memory and on one in a file. Those behind `short_lived`
-/// get a store whose rows live for [`SHORT`].
-macro_rules! suite {
-    ($module:ident: $($name:ident),+ $(; short_lived: $($short:ident),+)?) => {
+/// Makes the table of laws the tests of every backend: each law is the name of a test and of the function that holds a
+/// store to it. Those under `short_lived` get a store whose rows live for [`SHORT`]; those under `shared` get several
+/// processes' stores of the same data, by the name of their instance, if the backend has that.
+macro_rules! laws {
+    ($($module:ident { $($law:ident),+ $(,)? } $(+ short_lived { $($short:ident),+ $(,)? })?
+        $(+ shared { $($shared:ident),+ $(,)? })?)+) => {
         mod memory {
-            $(#[tokio::test]
-            async fn $name() {
-                let store = crate::store::memory(None);
-                super::$name(&store).await;
+            $(mod $module {
+                $(#[tokio::test]
+                async fn $law() {
+                    crate::store::$module::$law(&crate::store::memory(None)).await;
+                })+
+                $($(#[tokio::test]
+                async fn $short() {
+                    crate::store::$module::$short(&crate::store::memory(Some(crate::store::SHORT))).await;
+                })+)?
             })+
-            $($(#[tokio::test]
-            async fn $short() {
-                let store = crate::store::memory(Some(crate::store::SHORT));
-                super::$short(&store).await;
-            })+)?
         }
         mod file {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                let folder = crate::store::Folder::new();
-                super::$name(&folder.open(|_| ())).await;
+            $(mod $module {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $law() {
+                    let folder = crate::store::Folder::new();
+                    crate::store::$module::$law(&folder.open(|_| ())).await;
+                })+
+                $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $short() {
+                    let folder = crate::store::Folder::new();
+                    let store = folder.open(|options| options.ttl = Some(crate::store::SHORT));
+                    crate::store::$module::$short(&store).await;
+                })+)?
+                $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $shared() {
+                    let folder = crate::store::Folder::new();
+                    crate::store::$module::$shared(&|instance| folder.instance(instance)).await;
+                })+)?
             })+
-            $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $short() {
-                let folder = crate::store::Folder::new();
-                super::$short(&folder.open(|options| options.ttl = Some(crate::store::SHORT))).await;
-            })+)?
         }
     };
 }
-use suite;
+
+laws! {
+    // Single responses, their chains and their items.
+    contract {
+        a_response_is_read_back_byte_for_byte,
+        every_final_status_is_kept,
+        any_text_is_read_back_unchanged,
+        what_belongs_to_others_does_not_exist,
+        two_owners_may_have_the_same_id,
+        a_running_response_is_seen_and_then_replaced,
+        beginning_a_run_twice_changes_nothing,
+        what_has_ended_never_changes,
+        a_deleted_response_is_gone_with_its_items,
+        a_response_deleted_while_it_runs_stays_deleted,
+        a_lineage_is_the_chain_oldest_first,
+        a_lineage_shows_what_the_model_saw,
+        chains_may_fork,
+        a_long_chain_is_read_whole,
+        a_missing_ancestor_breaks_the_chain,
+        a_chain_does_not_cross_owners,
+        items_are_found_by_id_in_the_order_asked,
+        of_items_with_one_id_the_newest_is_found,
+        a_committed_write_is_seen_by_the_next_read,
+        writers_side_by_side_lose_nothing,
+        a_closed_store_is_not_ready_and_refuses_writes,
+    } + short_lived {
+        what_has_expired_exists_for_no_reader,
+        continuing_a_chain_extends_the_life_of_each_response_in_it,
+        an_expired_ancestor_breaks_the_chain_and_stays_so,
+    }
+    // Lists.
+    lists {
+        input_items_are_those_of_this_response_alone,
+        input_items_are_paged_by_limit_order_and_cursor,
+        responses_are_paged_by_limit_order_and_cursor,
+        walking_forth_and_back_sees_everything_once,
+        an_unknown_cursor_is_refused,
+        deleting_while_paging_skips_no_response,
+    }
+    // Deletion while a run goes on.
+    deletion {
+        a_registered_run_that_is_deleted_is_not_written_by_any_later_write,
+        a_registered_run_is_deleted_by_its_owner_alone_and_once,
+        a_run_that_was_deleted_behind_its_last_write_leaves_nothing,
+        approvals_of_a_registered_run_go_with_it,
+        a_run_that_is_registered_no_more_cannot_be_deleted,
+    }
+    // Approvals.
+    approvals {
+        an_approval_is_read_back_until_it_is_used,
+        an_approval_is_granted_once,
+        of_many_claims_at_once_one_is_granted,
+        other_arguments_or_another_definition_are_refused_and_use_nothing_up,
+        what_belongs_to_others_does_not_exist,
+        two_owners_may_have_the_same_id,
+        an_expired_approval_is_unknown_to_every_reader,
+        maintenance_deletes_no_approval_that_has_not_expired,
+        deleting_a_response_deletes_its_approvals_alone,
+        a_response_deleted_while_it_runs_asks_for_nothing,
+        a_second_request_under_one_id_changes_nothing,
+        a_closed_store_answers_nothing_about_approvals,
+    }
+    // The leases of runs.
+    leases {
+        a_write_with_the_epoch_of_another_lease_is_refused,
+        a_lease_that_was_taken_over_begins_nothing,
+        a_turn_of_a_deleted_run_is_dropped_without_an_error,
+    } + shared {
+        a_run_is_written_by_the_process_that_began_it_alone,
+        a_response_that_another_process_deletes_while_it_runs_stays_deleted,
+    }
+}
+
+/// Opens the store of one more process on the same data, by the name of its instance.
+type Open<'a> = &'a dyn Fn(&str) -> Arc<dyn Store>;
 
 fn memory(ttl: Option<Duration>) -> SqliteStore {
     let mut options = SqliteOptions::new(Location::Memory, "test");
@@ -86,6 +173,11 @@ impl Folder {
         let mut options = self.options();
         change(&mut options);
         SqliteStore::open(options).unwrap()
+    }
+
+    /// The store of the process with this instance name.
+    fn instance(&self, name: &str) -> Arc<dyn Store> {
+        Arc::new(self.open(|options| options.instance = name.to_owned()))
     }
 
     /// Makes the database as the version of antwort did that knew migrations up to this one.
@@ -137,7 +229,7 @@ fn record() -> ResponseRecord {
     let id = IdGenerator::new().response();
     let body = format!(r#"{{"id":"{id}","object":"response","status":"completed"}}"#).into();
     ResponseRecord {
-        id,
+        lease: Lease::first(id),
         owner: owner(),
         status: ResponseStatus::Completed,
         model: "m".to_owned(),
@@ -151,14 +243,15 @@ fn record() -> ResponseRecord {
 /// A response with a question and an answer that continues another.
 fn turn(previous: Option<&ResponseRecord>, question: &str, answer: &str) -> ResponseRecord {
     let items = vec![message(Direction::Input, question), message(Direction::Output, answer)];
-    ResponseRecord { previous: previous.map(|record| record.id.clone()), items, ..record() }
+    ResponseRecord { previous: previous.map(|record| record.lease.id.clone()), items, ..record() }
 }
 
 fn running() -> ResponseRecord {
     let mut record = record();
     record.status = ResponseStatus::InProgress;
     record.body =
-        format!(r#"{{"id":"{}","completed_at":null,"status":"in_progress","error":null}}"#, record.id).into();
+        format!(r#"{{"id":"{}","completed_at":null,"status":"in_progress","error":null}}"#, record.lease.id)
+            .into();
     record
 }
 
@@ -187,7 +280,8 @@ fn message_json(id: &Id, side: Direction, text: &str) -> Arc<str> {
 
 /// The texts of a chain's items, as the model sees them; `None`: no such response.
 async fn texts(store: &dyn Store, record: &ResponseRecord) -> Option<Vec<String>> {
-    let lineage = store.lineage(&record.owner, record.id.as_str(), ReadLimit::UNLIMITED).await.unwrap()?;
+    let lineage =
+        store.lineage(&record.owner, record.lease.id.as_str(), ReadLimit::UNLIMITED).await.unwrap()?;
     Some(lineage.items.iter().map(text).collect())
 }
 

@@ -5,8 +5,9 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::database;
+use super::in_flight::InFlightRows;
 use super::retention::now;
-use super::write::{InFlightRows, WriteOutcome};
+use super::write::WriteOutcome;
 use crate::protocol::id::Id;
 use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, StoreError};
 
@@ -27,7 +28,7 @@ pub(super) struct ClaimRequest {
 /// Writes approval requests.
 pub(super) fn insert(
     connection: &Connection,
-    begun: &InFlightRows,
+    rows: &InFlightRows,
     pending: &[PendingApproval],
 ) -> rusqlite::Result<WriteOutcome> {
     let mut statement = connection.prepare_cached(
@@ -36,7 +37,7 @@ pub(super) fn insert(
     )?;
     let mut outcome = WriteOutcome::Absent;
     for approval in pending {
-        if was_deleted(connection, begun, &approval.response)? {
+        if was_deleted(connection, rows, approval)? {
             continue;
         }
         statement.execute(params![
@@ -53,15 +54,22 @@ pub(super) fn insert(
     Ok(outcome)
 }
 
-/// Whether a response of this process was deleted since it was begun, so that nothing of it is to be stored.
-fn was_deleted(connection: &Connection, begun: &InFlightRows, response: &Id) -> rusqlite::Result<bool> {
-    if begun.is_deleted(response) {
+/// Whether the response was deleted while it runs, so that nothing of it is to be stored.
+fn was_deleted(
+    connection: &Connection,
+    rows: &InFlightRows,
+    approval: &PendingApproval,
+) -> rusqlite::Result<bool> {
+    let PendingApproval { owner, response, .. } = approval;
+    if rows.is_deleted(response) {
         return Ok(true);
     }
-    let Some(key) = begun.key(response) else { return Ok(false) };
     connection
-        .prepare_cached("SELECT NOT EXISTS (SELECT 1 FROM responses WHERE key = ?1 AND id = ?2)")?
-        .query_row(params![key, response.as_str()], |row| row.get(0))
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM responses WHERE tenant = ?1 AND principal = ?2 AND id = ?3
+                AND lease_until IS NOT NULL AND expires_at IS NOT NULL)",
+        )?
+        .query_row(params![&*owner.tenant, &*owner.principal, response.as_str()], |row| row.get(0))
 }
 
 /// Consumes approvals if all exist, are unused and match. Claims are serialized by the write transaction, so that of

@@ -3,9 +3,11 @@
 use rusqlite::{Connection, params};
 
 use super::OUTPUT;
+use super::in_flight::InFlightRows;
 use super::owners;
 use super::retention::{self, RowPolicy};
-use super::write::{self, InFlightRows, WriteOutcome};
+use super::running::{self, RunningRow};
+use super::write::{self, WriteOutcome};
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{Item, ItemStatus};
@@ -19,22 +21,27 @@ const UNKNOWN: &str = "the gateway was stopped between this call and its result;
 pub(super) fn commit_turn(
     connection: &Connection,
     policy: &RowPolicy,
-    begun: &mut InFlightRows,
+    rows: &mut InFlightRows,
     turn: &TurnRecord,
 ) -> rusqlite::Result<WriteOutcome> {
-    if begun.is_deleted(&turn.id) {
+    let lease = &turn.lease;
+    if rows.is_deleted(&lease.id) {
         return Ok(WriteOutcome::Absent);
     }
-    if let Some(record) = &turn.begin
-        && write::begin(connection, policy, begun, record)? != WriteOutcome::Changed
-    {
-        return Ok(WriteOutcome::Superseded);
+    if let Some(record) = &turn.begin {
+        let begun = write::begin(connection, policy, rows, record)?;
+        if begun != WriteOutcome::Changed {
+            return Ok(begun);
+        }
     }
-    let Some(key) = begun.key(&turn.id) else { return Ok(WriteOutcome::Superseded) };
-    let Some(owner) = owners::key_of_response(connection, key, Some(&turn.id))? else {
-        // Deleted by its owner while it runs: there is nothing to recover.
-        return Ok(WriteOutcome::Absent);
-    };
+    let Some(key) = rows.key(lease) else { return Ok(WriteOutcome::Superseded) };
+    match running::find(connection, policy, lease, key)? {
+        RunningRow::Held => {}
+        // There is nothing to recover.
+        RunningRow::Deleted => return Ok(WriteOutcome::Absent),
+        RunningRow::Superseded | RunningRow::Absent => return Ok(WriteOutcome::Superseded),
+    }
+    let Some(owner) = owners::key_of_response(connection, key)? else { return Ok(WriteOutcome::Absent) };
     write::insert_items(
         connection,
         key,
@@ -64,18 +71,21 @@ pub(super) fn commit_turn(
 /// Writes the outcome of a call.
 pub(super) fn record_tool_result(
     connection: &Connection,
-    begun: &InFlightRows,
+    policy: &RowPolicy,
+    rows: &InFlightRows,
     outcome: &CallOutcome,
 ) -> rusqlite::Result<WriteOutcome> {
+    let lease = &outcome.lease;
     // The item of a response that has ended holds the outcome.
-    let Some(key) = begun.key(&outcome.id) else { return Ok(WriteOutcome::Absent) };
+    let Some(key) = rows.key(lease) else { return Ok(WriteOutcome::Absent) };
+    if running::find(connection, policy, lease, key)? != RunningRow::Held {
+        return Ok(WriteOutcome::Absent);
+    }
     connection
         .prepare_cached(
             "UPDATE tool_calls SET completed_at = ?1, output = ?2, error = ?3
-             WHERE response = ?4 AND turn = ?5 AND position = ?6
-                AND EXISTS (SELECT 1 FROM responses WHERE key = ?4 AND id = ?7)",
+             WHERE response = ?4 AND turn = ?5 AND position = ?6",
         )?
-        // The id is compared, too: the row may be deleted, and its key reused by another response.
         .execute(params![
             retention::now(),
             outcome.output,
@@ -83,7 +93,6 @@ pub(super) fn record_tool_result(
             key,
             outcome.turn,
             outcome.index,
-            outcome.id.as_str(),
         ])?;
     Ok(WriteOutcome::Changed)
 }
@@ -123,7 +132,7 @@ pub(super) fn recover_calls(connection: &Connection, key: i64, now: i64) -> rusq
             state: None,
         })
         .collect();
-    let Some(owner) = owners::key_of_response(connection, key, None)? else { return Ok(()) };
+    let Some(owner) = owners::key_of_response(connection, key)? else { return Ok(()) };
     write::insert_items(connection, key, owner, next, &items)
 }
 

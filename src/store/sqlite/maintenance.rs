@@ -70,17 +70,24 @@ fn fail_rows_where(
     }
     let transaction = begin(connection)?;
     let rows: Vec<OrphanedRow> = {
-        let sql = format!("SELECT key, instance, body FROM responses WHERE {condition} LIMIT {BATCH_ROWS}");
+        let sql = format!(
+            "SELECT key, instance, body, expires_at IS NOT NULL FROM responses WHERE {condition} LIMIT {BATCH_ROWS}"
+        );
         let mut statement = transaction.prepare(&sql).map_err(database)?;
         let rows = statement
             .query_map(params![policy.instance, now], |row| {
-                Ok(OrphanedRow { key: row.get(0)?, instance: row.get(1)?, body: row.get(2)? })
+                let (instance, body) = (row.get(1)?, row.get(2)?);
+                Ok(OrphanedRow { key: row.get(0)?, instance, body, is_deleted: row.get(3)? })
             })
             .map_err(database)?;
         rows.collect::<Result<_, _>>().map_err(database)?
     };
     for row in &rows {
-        recovery::end(&transaction, row, now, policy.expiry(now)).map_err(database)?;
+        if row.is_deleted {
+            remove_row(&transaction, row.key).map_err(database)?;
+            continue;
+        }
+        recovery::end(&transaction, row, now, policy.retention.expiry(now)).map_err(database)?;
     }
     transaction.commit().map_err(database)?;
     tracing::warn!(
@@ -93,12 +100,12 @@ fn fail_rows_where(
 /// Deletes expired rows. Returns whether there may be more.
 pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreError> {
     let now = now();
-    let any = "SELECT EXISTS (SELECT 1 FROM responses WHERE expires_at <= ?1)";
+    let any = "SELECT EXISTS (SELECT 1 FROM responses WHERE expires_at <= ?1 AND lease_until IS NULL)";
     if !connection.query_row(any, [now], |row| row.get(0)).map_err(database)? {
         return Ok(false);
     }
     let transaction = begin(connection)?;
-    let sql = "SELECT key FROM responses WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
+    let sql = "SELECT key FROM responses WHERE expires_at <= ?1 AND lease_until IS NULL ORDER BY expires_at LIMIT ?2";
     let target = used_bytes(&transaction)?.saturating_sub(BATCH_BYTES);
     for key in keys(&transaction, sql, params![now, BATCH_ROWS])? {
         remove_row(&transaction, key).map_err(database)?;

@@ -9,7 +9,6 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::error::database;
 use super::read::text;
-use crate::protocol::id::Id;
 use crate::store::{Owner, StoreError};
 
 /// Rows per transaction.
@@ -28,16 +27,11 @@ fn key_of(tenant: &str, principal: &str) -> i64 {
     hash.as_ref().first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
 }
 
-/// The value of the column `owner` for items of the response of this key; `None` if there is no such row, or if it
-/// has another id than `id`, since keys of deleted rows are reused.
-pub(super) fn key_of_response(
-    connection: &Connection,
-    response: i64,
-    id: Option<&Id>,
-) -> rusqlite::Result<Option<i64>> {
+/// The value of the column `owner` for items of the response of this key; `None` if there is no such row.
+pub(super) fn key_of_response(connection: &Connection, response: i64) -> rusqlite::Result<Option<i64>> {
     connection
-        .prepare_cached("SELECT tenant, principal FROM responses WHERE key = ?1 AND (?2 IS NULL OR id = ?2)")?
-        .query_row(params![response, id.map(Id::as_str)], |row| Ok(key_of(text(row, 0)?, text(row, 1)?)))
+        .prepare_cached("SELECT tenant, principal FROM responses WHERE key = ?1")?
+        .query_row([response], |row| Ok(key_of(text(row, 0)?, text(row, 1)?)))
         .optional()
 }
 
@@ -71,7 +65,7 @@ fn backfill_batch(connection: &Connection) -> rusqlite::Result<()> {
     let mut bytes: i64 = 0;
     for (response, position, size) in rows {
         // A row without a response has no owner: no owner's key is 0, but by a chance of one in 2^64.
-        let owner = key_of_response(connection, response, None)?.unwrap_or(0);
+        let owner = key_of_response(connection, response)?.unwrap_or(0);
         update.execute(params![owner, response, position])?;
         bytes = bytes.saturating_add(size);
         if bytes >= BATCH_BYTES {

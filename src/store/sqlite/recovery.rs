@@ -25,6 +25,8 @@ pub(super) struct OrphanedRow {
     pub key: i64,
     pub instance: String,
     pub body: String,
+    /// Whether its owner deleted it while it ran.
+    pub is_deleted: bool,
 }
 
 pub(super) fn end(
@@ -33,7 +35,7 @@ pub(super) fn end(
     now: i64,
     expires_at: Option<i64>,
 ) -> rusqlite::Result<()> {
-    let OrphanedRow { key, instance, body } = row;
+    let OrphanedRow { key, instance, body, .. } = row;
     let (key, cause) = (*key, Cause::of(instance));
     end_items(connection, key)?;
     journal::recover_calls(connection, key, now)?;

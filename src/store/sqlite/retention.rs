@@ -1,13 +1,11 @@
-//! Retention: when a response expires, and the ancestors that it keeps alive.
+//! What this process writes into its rows, and the ancestors that a response keeps alive.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::store::ResponseRecord;
-
-/// An ancestor is rewritten only when its expiry moves by at least this fraction of the time to live.
-const EXTENSION_DIVISOR: i64 = 24;
+use crate::store::retention::{Retention, millis};
 
 /// What this process writes into its rows; times in milliseconds.
 pub(super) struct RowPolicy {
@@ -16,17 +14,12 @@ pub(super) struct RowPolicy {
     /// How long a lease lasts without renewal.
     pub lease: i64,
     /// How long a response is kept after its last use.
-    pub ttl: Option<i64>,
+    pub retention: Retention,
 }
 
 impl RowPolicy {
     pub(super) fn new(instance: String, lease: Duration, ttl: Option<Duration>) -> Self {
-        Self { instance, lease: millis(lease), ttl: ttl.map(millis) }
-    }
-
-    /// The expiry of a row that is used now.
-    pub(super) fn expiry(&self, now: i64) -> Option<i64> {
-        Some(now.saturating_add(self.ttl?))
+        Self { instance, lease: millis(lease), retention: Retention::new(ttl) }
     }
 }
 
@@ -35,23 +28,14 @@ pub(super) fn now() -> i64 {
     millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
-}
-
 /// Extends the life of a response's ancestors, and returns until when they all live.
-///
-/// Walking the chain for every turn would make each turn dearer than the last. So each row remembers a time before
-/// which neither it nor any of its ancestors expires; a child inherits it while it is recent, and only otherwise is
-/// the chain walked. A chain in use is thus rewritten once per 1/24 of the time to live. The parent's own expiry
-/// would not do: it is always recent if turns are quick.
 pub(super) fn extend_lineage(
     connection: &Connection,
     policy: &RowPolicy,
     record: &ResponseRecord,
     now: i64,
 ) -> rusqlite::Result<Option<i64>> {
-    let (Some(ttl), Some(expiry)) = (policy.ttl, policy.expiry(now)) else {
+    let Some(expiry) = policy.retention.expiry(now) else {
         return Ok(None);
     };
     let Some(previous) = &record.previous else {
@@ -65,8 +49,8 @@ pub(super) fn extend_lineage(
         .query_row(params![tenant, principal, previous.as_str()], |row| row.get(0))
         .optional()?
         .flatten();
-    if let Some(known) = known.filter(|known| *known >= expiry.saturating_sub(ttl / EXTENSION_DIVISOR)) {
-        return Ok(Some(known));
+    if let Some(until) = policy.retention.inherited(known, expiry) {
+        return Ok(Some(until));
     }
     connection.prepare_cached(EXTEND)?.execute(params![tenant, principal, previous.as_str(), now, expiry])?;
     Ok(Some(expiry))

@@ -2,19 +2,18 @@
 //!
 //! Runs inside the writer's transaction; committing and replying is the writer's business.
 
-use std::collections::HashMap;
-
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::approvals::{self, ClaimRequest};
+use super::in_flight::InFlightRows;
 use super::journal;
 use super::owners;
-use super::recovery::NOT_STORED;
 use super::retention::{self, RowPolicy};
+use super::running::{self, RunningRow};
 use crate::protocol::id::Id;
 use crate::store::{
-    CallOutcome, ClaimOutcome, Direction, ModelView, Owner, PendingApproval, ResponseRecord, RunRegistry,
-    StoredItem, TurnRecord,
+    CallOutcome, ClaimOutcome, Direction, ModelView, Owner, PendingApproval, ResponseRecord, StoredItem,
+    TurnRecord,
 };
 
 /// The approximate size of an approval's row.
@@ -79,181 +78,104 @@ pub(super) enum WriteOutcome {
     Claimed(ClaimOutcome),
 }
 
-/// The responses that this process has begun and not finished, with the keys of their rows.
-///
-/// Because of them a response that is deleted while it runs stays deleted: its end updates a row that is gone,
-/// whereas that of a response which was never begun inserts one. Runs without a row are in the registry. Changes are
-/// undone with the transaction.
-pub(super) struct InFlightRows {
-    keys: HashMap<Id, i64>,
-    undo: Vec<(Id, Option<i64>)>,
-    runs: RunRegistry,
-    deleted: Vec<Id>,
-    abandoned: Vec<(i64, Id)>,
-}
-
-impl InFlightRows {
-    pub(super) fn new(runs: RunRegistry) -> Self {
-        Self { keys: HashMap::new(), undo: Vec::new(), runs, deleted: Vec::new(), abandoned: Vec::new() }
-    }
-
-    /// A write has failed for good. If it was the end of a run, the run will not write it again.
-    pub(super) fn abandon(&mut self, write: &Write) {
-        if let Write::Finish(record) = write
-            && let Some(key) = self.keys.remove(&record.id)
-        {
-            self.abandoned.push((key, record.id.clone()));
-        }
-    }
-
-    /// Abandons the rows of runs whose end could not be written, so that they are ended like those of a dead process.
-    pub(super) fn release_abandoned(
-        &mut self,
-        connection: &Connection,
-        policy: &RowPolicy,
-    ) -> rusqlite::Result<()> {
-        while let Some((key, id)) = self.abandoned.last() {
-            connection
-                .prepare_cached(
-                    "UPDATE responses SET instance = instance || ?4, lease_until = 0
-                     WHERE key = ?1 AND id = ?2 AND instance = ?3 AND lease_until IS NOT NULL",
-                )?
-                .execute(params![key, id.as_str(), policy.instance, NOT_STORED])?;
-            self.abandoned.pop();
-        }
-        Ok(())
-    }
-
-    /// Deletes a run, with or without a row. Returns whether this owner had one that was not deleted yet.
-    fn delete(&mut self, owner: &Owner, id: &Id) -> bool {
-        let was_running = self.runs.delete(id, owner);
-        if was_running {
-            self.deleted.push(id.clone());
-        }
-        was_running
-    }
-
-    /// Whether a running response was deleted, so that nothing more of it is stored.
-    pub(super) fn is_deleted(&self, id: &Id) -> bool {
-        self.runs.is_deleted(id)
-    }
-
-    fn add(&mut self, id: &Id, key: i64) {
-        let before = self.keys.insert(id.clone(), key);
-        self.undo.push((id.clone(), before));
-    }
-
-    /// The key of a response that this process has begun.
-    pub(super) fn key(&self, id: &Id) -> Option<i64> {
-        self.keys.get(id).copied()
-    }
-
-    fn remove(&mut self, id: &Id) -> Option<i64> {
-        let (id, key) = self.keys.remove_entry(id)?;
-        self.undo.push((id, Some(key)));
-        Some(key)
-    }
-
-    pub(super) fn commit(&mut self) {
-        self.undo.clear();
-        self.deleted.clear();
-    }
-
-    pub(super) fn rollback(&mut self) {
-        for id in self.deleted.drain(..) {
-            self.runs.restore(&id);
-        }
-        while let Some((id, before)) = self.undo.pop() {
-            match before {
-                Some(key) => self.keys.insert(id, key),
-                None => self.keys.remove(&id),
-            };
-        }
-    }
-}
-
 /// Applies one write.
 pub(super) fn apply(
     connection: &Connection,
     policy: &RowPolicy,
-    begun: &mut InFlightRows,
+    rows: &mut InFlightRows,
     write: &Write,
 ) -> rusqlite::Result<WriteOutcome> {
     match write {
-        Write::Begin(record) => begin(connection, policy, begun, record),
-        Write::Turn(turn) => journal::commit_turn(connection, policy, begun, turn),
-        Write::ToolResult(outcome) => journal::record_tool_result(connection, begun, outcome),
-        Write::Finish(record) => {
-            let key = begun.remove(&record.id);
-            match key {
-                _ if begun.is_deleted(&record.id) => Ok(WriteOutcome::Absent),
-                Some(key) => end(connection, policy, record, key),
-                None => insert_ended(connection, policy, record),
-            }
-        }
-        Write::Delete(owner, id) => delete(connection, begun, owner, id),
-        Write::AddApprovals(pending) => approvals::insert(connection, begun, pending),
+        Write::Begin(record) => begin(connection, policy, rows, record),
+        Write::Turn(turn) => journal::commit_turn(connection, policy, rows, turn),
+        Write::ToolResult(outcome) => journal::record_tool_result(connection, policy, rows, outcome),
+        Write::Finish(record) => finish(connection, policy, rows, record),
+        Write::Delete(owner, id) => delete(connection, rows, owner, id),
+        Write::AddApprovals(pending) => approvals::insert(connection, rows, pending),
         Write::ClaimApprovals(asked) => approvals::claim(connection, asked).map(WriteOutcome::Claimed),
     }
 }
 
 const INSERT: &str =
     "INSERT INTO responses (tenant, principal, id, previous_id, status, created_at, finished_at,
-        expires_at, lineage_until, instance, lease_until, model, body)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+        expires_at, lineage_until, instance, lease_until, epoch, model, body)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
     ON CONFLICT (tenant, principal, id) DO NOTHING";
 
 pub(super) fn begin(
     connection: &Connection,
     policy: &RowPolicy,
-    begun: &mut InFlightRows,
+    rows: &mut InFlightRows,
     record: &ResponseRecord,
 ) -> rusqlite::Result<WriteOutcome> {
-    if begun.is_deleted(&record.id) {
+    let lease = &record.lease;
+    if rows.is_deleted(&lease.id) {
         return Ok(WriteOutcome::Absent);
     }
-    if begun.keys.contains_key(&record.id) {
-        return Ok(WriteOutcome::Changed);
+    if lease.is_first() {
+        let lease_until = retention::now().saturating_add(policy.lease);
+        // A running row does not expire: its time starts at its end.
+        let row = Row { lease_until: Some(lease_until), ..Row::default() };
+        if let Some(key) = insert(connection, policy, record, &row)? {
+            rows.add(lease, key);
+            insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
+            return Ok(WriteOutcome::Changed);
+        }
     }
-    let lease_until = retention::now().saturating_add(policy.lease);
-    // A running row does not expire: its time starts at its end.
-    let row = Row { lease_until: Some(lease_until), ..Row::default() };
-    let Some(key) = insert(connection, policy, record, &row)? else {
-        return Ok(WriteOutcome::Superseded);
+    let found = match find(connection, &record.owner, lease.id.as_str())? {
+        Some(row) => running::find(connection, policy, lease, row.key)?,
+        None => RunningRow::Absent,
     };
-    begun.add(&record.id, key);
-    insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
-    Ok(WriteOutcome::Changed)
+    Ok(match found {
+        RunningRow::Held => WriteOutcome::Changed,
+        RunningRow::Deleted => WriteOutcome::Absent,
+        RunningRow::Superseded | RunningRow::Absent => WriteOutcome::Superseded,
+    })
 }
 
-fn insert_ended(
+/// Ends a response, whether it was begun or not.
+fn finish(
     connection: &Connection,
     policy: &RowPolicy,
+    rows: &mut InFlightRows,
     record: &ResponseRecord,
 ) -> rusqlite::Result<WriteOutcome> {
+    let lease = &record.lease;
+    let known = rows.remove(lease);
     let row = ended_row(connection, policy, record)?;
-    let Some(key) = insert(connection, policy, record, &row)? else {
-        return Ok(WriteOutcome::Superseded);
+    if known.is_none()
+        && lease.is_first()
+        && !rows.is_deleted(&lease.id)
+        && let Some(key) = insert(connection, policy, record, &row)?
+    {
+        insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
+        return Ok(WriteOutcome::Changed);
+    }
+    let key = match known {
+        Some(key) => Some(key),
+        None => find(connection, &record.owner, lease.id.as_str())?.map(|row| row.key),
     };
-    insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
-    Ok(WriteOutcome::Changed)
+    match key {
+        Some(key) => end(connection, policy, record, &row, key),
+        None => Ok(WriteOutcome::Absent),
+    }
 }
 
-/// Ends a row that this process began.
+/// Ends the row of a running response.
 fn end(
     connection: &Connection,
     policy: &RowPolicy,
     record: &ResponseRecord,
+    row: &Row,
     key: i64,
 ) -> rusqlite::Result<WriteOutcome> {
-    let row = ended_row(connection, policy, record)?;
-    // The id is compared, too: keys of deleted rows are reused. Rows of this process have epoch 1, since a take-over
-    // by another one increments it.
+    let lease = &record.lease;
     let changed = connection
         .prepare_cached(
             "UPDATE responses SET previous_id = ?1, status = ?2, finished_at = ?3, expires_at = ?4,
                 lineage_until = ?5, lease_until = NULL, model = ?6, body = ?7
-             WHERE key = ?8 AND id = ?9 AND instance = ?10 AND lease_until IS NOT NULL AND epoch = 1",
+             WHERE key = ?8 AND id = ?9 AND instance = ?10 AND epoch = ?11 AND lease_until IS NOT NULL
+                AND expires_at IS NULL",
         )?
         .execute(params![
             record.previous.as_ref().map(Id::as_str),
@@ -264,12 +186,19 @@ fn end(
             record.model,
             &*record.body,
             key,
-            record.id.as_str(),
+            lease.id.as_str(),
             policy.instance,
+            lease.epoch,
         ])?;
     if changed == 0 {
-        let exists = find(connection, &record.owner, record.id.as_str())?.is_some();
-        return Ok(if exists { WriteOutcome::Superseded } else { WriteOutcome::Absent });
+        return Ok(match running::find(connection, policy, lease, key)? {
+            RunningRow::Held | RunningRow::Superseded => WriteOutcome::Superseded,
+            RunningRow::Absent => WriteOutcome::Absent,
+            RunningRow::Deleted => {
+                remove_row(connection, key)?;
+                WriteOutcome::Absent
+            }
+        });
     }
     connection.prepare_cached("DELETE FROM items WHERE response = ?1")?.execute([key])?;
     insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
@@ -278,15 +207,18 @@ fn end(
 
 fn delete(
     connection: &Connection,
-    begun: &mut InFlightRows,
+    rows: &mut InFlightRows,
     owner: &Owner,
     id: &str,
 ) -> rusqlite::Result<WriteOutcome> {
-    let was_running = begun.delete(owner, &Id::from(id));
+    let was_running = rows.delete(owner, &Id::from(id));
     let existed = match find(connection, owner, id)? {
-        Some((key, expires_at)) => {
-            remove_row(connection, key)?;
-            expires_at.is_none_or(|at| at > retention::now())
+        Some(row) => {
+            match row.is_running {
+                true => running::delete(connection, row.key)?,
+                false => remove_row(connection, row.key)?,
+            }
+            row.expires_at.is_none_or(|at| at > retention::now())
         }
         None if was_running => {
             // Its approval requests are written before its row.
@@ -318,7 +250,7 @@ struct Row {
 
 fn ended_row(connection: &Connection, policy: &RowPolicy, record: &ResponseRecord) -> rusqlite::Result<Row> {
     let now = retention::now();
-    let expires_at = policy.expiry(now);
+    let expires_at = policy.retention.expiry(now);
     let lineage_until = retention::extend_lineage(connection, policy, record, now)?;
     Ok(Row { finished_at: Some(now), expires_at, lineage_until, lease_until: None })
 }
@@ -333,7 +265,7 @@ fn insert(
     let inserted = connection.prepare_cached(INSERT)?.execute(params![
         &*record.owner.tenant,
         &*record.owner.principal,
-        record.id.as_str(),
+        record.lease.id.as_str(),
         record.previous.as_ref().map(Id::as_str),
         record.status.as_str(),
         record.created_at,
@@ -342,6 +274,7 @@ fn insert(
         row.lineage_until,
         policy.instance,
         row.lease_until,
+        record.lease.epoch,
         record.model,
         &*record.body,
     ])?;
@@ -400,12 +333,22 @@ fn history(item: &StoredItem) -> Option<&str> {
     }
 }
 
-fn find(connection: &Connection, owner: &Owner, id: &str) -> rusqlite::Result<Option<(i64, Option<i64>)>> {
+/// Where a response is, and whether it still exists.
+struct Found {
+    key: i64,
+    expires_at: Option<i64>,
+    is_running: bool,
+}
+
+fn find(connection: &Connection, owner: &Owner, id: &str) -> rusqlite::Result<Option<Found>> {
     connection
         .prepare_cached(
-            "SELECT key, expires_at FROM responses WHERE tenant = ?1 AND principal = ?2 AND id = ?3",
+            "SELECT key, expires_at, lease_until IS NOT NULL FROM responses
+             WHERE tenant = ?1 AND principal = ?2 AND id = ?3",
         )?
-        .query_row(params![&*owner.tenant, &*owner.principal, id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_row(params![&*owner.tenant, &*owner.principal, id], |row| {
+            Ok(Found { key: row.get(0)?, expires_at: row.get(1)?, is_running: row.get(2)? })
+        })
         .optional()
 }
 
@@ -413,7 +356,7 @@ fn find(connection: &Connection, owner: &Owner, id: &str) -> rusqlite::Result<Op
 mod tests {
     use super::*;
     use crate::protocol::response::ResponseStatus;
-    use crate::store::{StateKey, StoredState};
+    use crate::store::{Lease, StateKey, StoredState};
 
     /// Once only the texts of a turn's own items were counted, however large the response was that it began.
     #[test]
@@ -428,7 +371,7 @@ mod tests {
             state: Some(state),
         };
         let begin = ResponseRecord {
-            id: "resp_1".into(),
+            lease: Lease::first("resp_1".into()),
             owner,
             status: ResponseStatus::InProgress,
             model: "m".to_owned(),
@@ -437,10 +380,10 @@ mod tests {
             body: "z".repeat(100_000).into(),
             items: vec![item.clone()],
         };
-        let (id, items) = (begin.id.clone(), vec![item]);
+        let (lease, items) = (begin.lease.clone(), vec![item]);
         assert_eq!(Write::Begin(begin.clone()).size(), 111_000);
         let turn =
-            TurnRecord { id, begin: Some(begin), items, first_position: 1, turn: 0, calls: Vec::new() };
+            TurnRecord { lease, begin: Some(begin), items, first_position: 1, turn: 0, calls: Vec::new() };
         assert_eq!(Write::Turn(Box::new(turn)).size(), 122_000);
     }
 }

@@ -17,9 +17,10 @@ use tokio::sync::{mpsc, oneshot};
 use super::connection::PAGE_SIZE;
 use super::error::{closed, database, is_of_one_row};
 use super::guard::FileGuard;
+use super::in_flight::InFlightRows;
 use super::queue::{self, Command, Job, MaintenanceJob, Reply};
 use super::retention::RowPolicy;
-use super::write::{self, InFlightRows, Write, WriteOutcome};
+use super::write::{self, Write, WriteOutcome};
 use crate::store::{RunRegistry, StoreError};
 
 /// The log is copied into the database when it has this many pages (16 MiB). A page that was rewritten several times
@@ -50,17 +51,10 @@ impl Writer {
         connection.wal_hook(Some(hook)).map_err(database)?;
         let (queue, commands) = mpsc::channel(queue::QUEUE_CAPACITY);
         let checkpoint_pages = checkpoint_pages(&guard);
-        let begun = InFlightRows::new(runs);
+        let in_flight = InFlightRows::new(runs);
         let checkpoint_at = checkpoint_pages;
-        let state = WriterThread {
-            connection,
-            policy,
-            in_flight: begun,
-            guard,
-            log_pages,
-            checkpoint_pages,
-            checkpoint_at,
-        };
+        let state =
+            WriterThread { connection, policy, in_flight, guard, log_pages, checkpoint_pages, checkpoint_at };
         let thread = thread::Builder::new()
             .name("antwort-store".to_owned())
             .spawn(move || state.run(commands))
@@ -322,10 +316,10 @@ fn checkpoint_pages(guard: &FileGuard) -> i32 {
 }
 
 /// Refuses all writes but those that free space, or take none.
-fn refuse_additions(group: &mut Vec<(Write, Reply)>, begun: &mut InFlightRows, error: &StoreError) {
+fn refuse_additions(group: &mut Vec<(Write, Reply)>, rows: &mut InFlightRows, error: &StoreError) {
     let (additions, others): (Vec<_>, Vec<_>) = group.drain(..).partition(|(write, _)| write.adds());
     for (write, answer) in additions {
-        begun.abandon(&write);
+        rows.abandon(&write);
         let _ = answer.send(Err(error.clone()));
     }
     *group = others;

@@ -5,31 +5,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use antwort::protocol::id::{Id, IdGenerator};
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    ApprovalClaim, ClaimOutcome, Owner, PendingApproval, ResponseRecord, Store, StoreError,
+    ApprovalClaim, Approvals, ClaimOutcome, Owner, PendingApproval, ResponseRecord, RunLog, Store, StoreError,
 };
 
-use super::{Folder, owned_by, owner, record, running, suite};
+use super::{Folder, owned_by, owner, record, running};
 
 const ARGUMENTS: [u8; 32] = [1; 32];
 const DEFINITION: [u8; 32] = [2; 32];
 const OTHER: [u8; 32] = [3; 32];
 
-suite! { approvals:
-    an_approval_is_read_back_until_it_is_used,
-    an_approval_is_granted_once,
-    of_many_claims_at_once_one_is_granted,
-    other_arguments_or_another_definition_are_refused_and_use_nothing_up,
-    what_belongs_to_others_does_not_exist,
-    two_owners_may_have_the_same_id,
-    an_expired_approval_is_unknown_to_every_reader,
-    sweeping_leaves_what_has_not_expired,
-    deleting_a_response_deletes_its_approvals_alone,
-    a_response_deleted_while_it_runs_asks_for_nothing,
-    asking_twice_under_one_id_changes_nothing,
-    after_closing_it_says_so
-}
-
-async fn an_approval_is_read_back_until_it_is_used(store: &dyn Store) {
+pub(super) async fn an_approval_is_read_back_until_it_is_used(store: &dyn Store) {
     let (one, two) = (pending(), pending());
     store.add_approvals(vec![one.clone(), two.clone()]).await.unwrap();
     store.add_approvals(Vec::new()).await.unwrap();
@@ -44,7 +29,7 @@ async fn an_approval_is_read_back_until_it_is_used(store: &dyn Store) {
     assert_eq!(found, [Some(two.clone()), None, None, Some(two)], "in the order asked");
 }
 
-async fn an_approval_is_granted_once(store: &dyn Store) {
+pub(super) async fn an_approval_is_granted_once(store: &dyn Store) {
     let approval = asked(store).await;
     assert_eq!(claim(store, &approval).await, ClaimOutcome::Granted);
     assert_eq!(claim(store, &approval).await, ClaimOutcome::Used);
@@ -53,7 +38,7 @@ async fn an_approval_is_granted_once(store: &dyn Store) {
     assert_eq!(other, ClaimOutcome::Used, "swept, and for other arguments");
 }
 
-async fn of_many_claims_at_once_one_is_granted(store: &dyn Store) {
+pub(super) async fn of_many_claims_at_once_one_is_granted(store: &dyn Store) {
     for _ in 0..20 {
         let approval = asked(store).await;
         let claims = futures_util::future::join_all((0..16).map(|_| claim(store, &approval))).await;
@@ -61,7 +46,7 @@ async fn of_many_claims_at_once_one_is_granted(store: &dyn Store) {
     }
 }
 
-async fn other_arguments_or_another_definition_are_refused_and_use_nothing_up(store: &dyn Store) {
+pub(super) async fn other_arguments_or_another_definition_are_refused_and_use_nothing_up(store: &dyn Store) {
     let approval = asked(store).await;
     for (arguments, definition) in [(OTHER, DEFINITION), (ARGUMENTS, OTHER), (DEFINITION, ARGUMENTS)] {
         let id = approval.id.as_str();
@@ -71,7 +56,7 @@ async fn other_arguments_or_another_definition_are_refused_and_use_nothing_up(st
     assert_eq!(claim(store, &approval).await, ClaimOutcome::Granted);
 }
 
-async fn what_belongs_to_others_does_not_exist(store: &dyn Store) {
+pub(super) async fn what_belongs_to_others_does_not_exist(store: &dyn Store) {
     let approval = asked(store).await;
     for other in [owned_by("acme", "bob"), owned_by("other", "ann"), owned_by("", "")] {
         assert_eq!(read_one(store, &other, &approval.id).await, None);
@@ -82,7 +67,7 @@ async fn what_belongs_to_others_does_not_exist(store: &dyn Store) {
     assert_eq!(claim_as(store, &owned_by("acme", "bob"), &approval).await, ClaimOutcome::Unknown);
 }
 
-async fn two_owners_may_have_the_same_id(store: &dyn Store) {
+pub(super) async fn two_owners_may_have_the_same_id(store: &dyn Store) {
     let mine = asked(store).await;
     let theirs = PendingApproval { owner: owned_by("acme", "bob"), ..mine.clone() };
     store.add_approvals(vec![theirs.clone()]).await.unwrap();
@@ -90,7 +75,7 @@ async fn two_owners_may_have_the_same_id(store: &dyn Store) {
     assert_eq!(claim(store, &theirs).await, ClaimOutcome::Granted);
 }
 
-async fn an_expired_approval_is_unknown_to_every_reader(store: &dyn Store) {
+pub(super) async fn an_expired_approval_is_unknown_to_every_reader(store: &dyn Store) {
     let over = PendingApproval { expires_at: now(), ..pending() };
     let used = pending();
     store.add_approvals(vec![over.clone(), used.clone()]).await.unwrap();
@@ -105,7 +90,7 @@ async fn an_expired_approval_is_unknown_to_every_reader(store: &dyn Store) {
     }
 }
 
-async fn sweeping_leaves_what_has_not_expired(store: &dyn Store) {
+pub(super) async fn maintenance_deletes_no_approval_that_has_not_expired(store: &dyn Store) {
     let over = (0..450).map(|_| PendingApproval { expires_at: now() - 1, ..pending() });
     let (kept, used) = (pending(), pending());
     store.add_approvals(over.chain([kept.clone(), used.clone()]).collect()).await.unwrap();
@@ -115,9 +100,9 @@ async fn sweeping_leaves_what_has_not_expired(store: &dyn Store) {
     assert_eq!(claim(store, &used).await, ClaimOutcome::Used);
 }
 
-async fn deleting_a_response_deletes_its_approvals_alone(store: &dyn Store) {
+pub(super) async fn deleting_a_response_deletes_its_approvals_alone(store: &dyn Store) {
     let response = record();
-    let of_it = || PendingApproval { response: response.id.clone(), ..pending() };
+    let of_it = || PendingApproval { response: response.lease.id.clone(), ..pending() };
     let (gone, used) = (of_it(), of_it());
     let theirs = PendingApproval { owner: owned_by("acme", "bob"), ..of_it() };
     let not_stored = pending();
@@ -125,7 +110,7 @@ async fn deleting_a_response_deletes_its_approvals_alone(store: &dyn Store) {
     store.add_approvals(all).await.unwrap();
     store.finish(response.clone()).await.unwrap();
     assert_eq!(claim(store, &used).await, ClaimOutcome::Granted);
-    assert!(store.delete(&owner(), response.id.as_str()).await.unwrap());
+    assert!(store.delete(&owner(), response.lease.id.as_str()).await.unwrap());
     assert_eq!(read(store, &gone).await, None);
     assert_eq!(claim(store, &gone).await, ClaimOutcome::Unknown);
     assert_eq!(claim(store, &used).await, ClaimOutcome::Unknown);
@@ -133,13 +118,13 @@ async fn deleting_a_response_deletes_its_approvals_alone(store: &dyn Store) {
     assert_eq!(claim(store, &not_stored).await, ClaimOutcome::Granted);
 }
 
-async fn a_response_deleted_while_it_runs_asks_for_nothing(store: &dyn Store) {
+pub(super) async fn a_response_deleted_while_it_runs_asks_for_nothing(store: &dyn Store) {
     let run = running();
     store.begin(run.clone()).await.unwrap();
-    let of_it = || PendingApproval { response: run.id.clone(), ..pending() };
+    let of_it = || PendingApproval { response: run.lease.id.clone(), ..pending() };
     let before = of_it();
     store.add_approvals(vec![before.clone()]).await.unwrap();
-    assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
+    assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
     // Takes the place of the deleted row, where a store reuses places.
     store.finish(record()).await.unwrap();
     let (after, other) = (of_it(), pending());
@@ -150,7 +135,7 @@ async fn a_response_deleted_while_it_runs_asks_for_nothing(store: &dyn Store) {
     assert_eq!(claim(store, &other).await, ClaimOutcome::Granted);
 }
 
-async fn asking_twice_under_one_id_changes_nothing(store: &dyn Store) {
+pub(super) async fn a_second_request_under_one_id_changes_nothing(store: &dyn Store) {
     let approval = asked(store).await;
     let another = pending();
     let again = PendingApproval { arguments: OTHER, ..approval.clone() };
@@ -160,7 +145,7 @@ async fn asking_twice_under_one_id_changes_nothing(store: &dyn Store) {
     assert_eq!(claim(store, &approval).await, ClaimOutcome::Granted);
 }
 
-async fn after_closing_it_says_so(store: &dyn Store) {
+pub(super) async fn a_closed_store_answers_nothing_about_approvals(store: &dyn Store) {
     let approval = asked(store).await;
     store.close().await;
     let id = approval.id.as_str();
@@ -200,7 +185,7 @@ async fn approvals_leave_no_rows_behind() {
     let folder = Folder::new();
     let store = folder.open(|options| options.ttl = Some(std::time::Duration::from_millis(50)));
     let response = record();
-    let of_it = PendingApproval { response: response.id.clone(), ..pending() };
+    let of_it = PendingApproval { response: response.lease.id.clone(), ..pending() };
     let over = PendingApproval { expires_at: now() - 1, ..pending() };
     store.add_approvals(vec![of_it, over]).await.unwrap();
     store.finish(response).await.unwrap();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use antwort::internal::sqlite::{Disk, DiskSpace, FileSystem, Schema, SqliteOptions, SqliteStore, backup};
-use antwort::store::{Store, StoreError};
+use antwort::store::{RunLog, Store, StoreError};
 
 use super::migrations::insert;
 use super::{Folder, Location, texts, turn};

@@ -7,37 +7,9 @@ use antwort::protocol::id::Id;
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{Direction, ModelView, PageRequest, ReadLimit, ResponseRecord, Store, StoreError};
 
-use super::{SHORT, message, message_json, owned_by, owner, record, running, suite, text, texts, turn};
+use super::{SHORT, message, message_json, owned_by, owner, record, running, text, texts, turn};
 
-suite! { contract:
-    a_response_is_read_back_byte_for_byte,
-    every_final_status_is_kept,
-    any_text_survives,
-    what_belongs_to_others_does_not_exist,
-    two_owners_may_have_the_same_id,
-    a_running_response_is_seen_and_then_replaced,
-    beginning_twice_changes_nothing,
-    what_has_ended_never_changes,
-    a_deleted_response_is_gone_with_its_items,
-    a_response_deleted_while_it_runs_stays_deleted,
-    a_lineage_is_the_chain_oldest_first,
-    a_lineage_shows_what_the_model_saw,
-    chains_may_fork,
-    a_long_chain_is_read_whole,
-    a_missing_ancestor_breaks_the_chain,
-    a_chain_does_not_cross_owners,
-    items_are_found_by_id_in_the_order_asked,
-    of_items_with_one_id_the_newest_is_found,
-    a_commit_is_seen_by_the_next_read,
-    writers_side_by_side_lose_nothing,
-    it_is_ready_and_after_closing_says_so;
-    short_lived:
-    what_expired_is_gone_for_every_reader,
-    use_extends_the_life_of_the_whole_chain,
-    an_expired_ancestor_breaks_the_chain_and_stays_so
-}
-
-async fn a_response_is_read_back_byte_for_byte(store: &dyn Store) {
+pub(super) async fn a_response_is_read_back_byte_for_byte(store: &dyn Store) {
     let mut record = record();
     record.body = "{\"id\" : 1,\n  \"zebra\":1.50,\"apple\":[ ]}".into();
     store.finish(record.clone()).await.unwrap();
@@ -45,18 +17,18 @@ async fn a_response_is_read_back_byte_for_byte(store: &dyn Store) {
     assert_eq!(store.response(&owner(), "resp_other", u64::MAX).await.unwrap(), None);
 }
 
-async fn every_final_status_is_kept(store: &dyn Store) {
+pub(super) async fn every_final_status_is_kept(store: &dyn Store) {
     use ResponseStatus::{Cancelled, Completed, Failed, Incomplete, RequiresAction};
     for status in [Completed, RequiresAction, Incomplete, Failed, Cancelled] {
         let record = ResponseRecord { status, ..record() };
         store.finish(record.clone()).await.unwrap();
         let lineage =
-            store.lineage(&owner(), record.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().unwrap();
+            store.lineage(&owner(), record.lease.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().unwrap();
         assert_eq!(lineage.status, status);
     }
 }
 
-async fn any_text_survives(store: &dyn Store) {
+pub(super) async fn any_text_is_read_back_unchanged(store: &dyn Store) {
     let long = "x".repeat(1 << 20);
     for said in ["", "'; DROP TABLE responses; --", "a\0b", "日本語 🦀 \u{10FFFF}", "\"\\\n", &long] {
         let mut record = turn(None, said, said);
@@ -68,10 +40,10 @@ async fn any_text_survives(store: &dyn Store) {
     }
 }
 
-async fn what_belongs_to_others_does_not_exist(store: &dyn Store) {
+pub(super) async fn what_belongs_to_others_does_not_exist(store: &dyn Store) {
     let record = turn(None, "q", "a");
     store.finish(record.clone()).await.unwrap();
-    let (id, page) = (record.id.as_str(), first_page());
+    let (id, page) = (record.lease.id.as_str(), first_page());
     let item_id = record.items[0].id.clone();
     for other in [owned_by("acme", "bob"), owned_by("other", "ann"), owned_by("", "")] {
         assert_eq!(store.response(&other, id, u64::MAX).await.unwrap(), None);
@@ -87,26 +59,30 @@ async fn what_belongs_to_others_does_not_exist(store: &dyn Store) {
     assert!(read(store, &record).await.is_some());
 }
 
-async fn two_owners_may_have_the_same_id(store: &dyn Store) {
+pub(super) async fn two_owners_may_have_the_same_id(store: &dyn Store) {
     let mine = turn(None, "mine", "a");
-    let theirs =
-        ResponseRecord { id: mine.id.clone(), owner: owned_by("acme", "bob"), ..turn(None, "theirs", "b") };
+    let theirs = ResponseRecord {
+        lease: mine.lease.clone(),
+        owner: owned_by("acme", "bob"),
+        ..turn(None, "theirs", "b")
+    };
     store.finish(mine.clone()).await.unwrap();
     store.finish(theirs.clone()).await.unwrap();
     assert_eq!(texts(store, &mine).await.unwrap(), ["mine", "a"]);
     assert_eq!(texts(store, &theirs).await.unwrap(), ["theirs", "b"]);
 }
 
-async fn a_running_response_is_seen_and_then_replaced(store: &dyn Store) {
+pub(super) async fn a_running_response_is_seen_and_then_replaced(store: &dyn Store) {
     let mut begun = running();
     begun.items = vec![message(Direction::Input, "question")];
     store.begin(begun.clone()).await.unwrap();
     assert_eq!(read(store, &begun).await.as_deref(), Some(&*begun.body));
-    let lineage = store.lineage(&owner(), begun.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().unwrap();
+    let lineage =
+        store.lineage(&owner(), begun.lease.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().unwrap();
     assert_eq!((lineage.status, lineage.items.len()), (ResponseStatus::InProgress, 1));
-    assert_eq!(lineage.root, begun.id, "a chain of one begins with itself");
+    assert_eq!(lineage.root, begun.lease.id, "a chain of one begins with itself");
 
-    let ended = ResponseRecord { id: begun.id.clone(), ..turn(None, "question", "answer") };
+    let ended = ResponseRecord { lease: begun.lease.clone(), ..turn(None, "question", "answer") };
     store.finish(ended.clone()).await.unwrap();
     assert_eq!(read(store, &ended).await.as_deref(), Some(&*ended.body));
     assert_eq!(texts(store, &ended).await.unwrap(), ["question", "answer"]);
@@ -116,14 +92,14 @@ async fn a_running_response_is_seen_and_then_replaced(store: &dyn Store) {
     );
 }
 
-async fn beginning_twice_changes_nothing(store: &dyn Store) {
+pub(super) async fn beginning_a_run_twice_changes_nothing(store: &dyn Store) {
     let begun = running();
     store.begin(begun.clone()).await.unwrap();
     store.begin(ResponseRecord { body: "{}".into(), ..begun.clone() }).await.unwrap();
     assert_eq!(read(store, &begun).await.as_deref(), Some(&*begun.body));
 }
 
-async fn what_has_ended_never_changes(store: &dyn Store) {
+pub(super) async fn what_has_ended_never_changes(store: &dyn Store) {
     let ended = turn(None, "q", "a");
     store.finish(ended.clone()).await.unwrap();
     let again = ResponseRecord { body: "{}".into(), items: Vec::new(), ..ended.clone() };
@@ -142,36 +118,36 @@ async fn what_has_ended_never_changes(store: &dyn Store) {
     assert_eq!(texts(store, &ended).await.unwrap(), ["q", "a"]);
 }
 
-async fn a_deleted_response_is_gone_with_its_items(store: &dyn Store) {
+pub(super) async fn a_deleted_response_is_gone_with_its_items(store: &dyn Store) {
     let record = turn(None, "q", "a");
     store.finish(record.clone()).await.unwrap();
-    assert!(store.delete(&owner(), record.id.as_str()).await.unwrap());
-    assert!(!store.delete(&owner(), record.id.as_str()).await.unwrap());
+    assert!(store.delete(&owner(), record.lease.id.as_str()).await.unwrap());
+    assert!(!store.delete(&owner(), record.lease.id.as_str()).await.unwrap());
     assert_eq!(read(store, &record).await, None);
     assert_eq!(texts(store, &record).await, None);
     assert_eq!(
         store.items(&owner(), &[record.items[0].id.clone()], ReadLimit::UNLIMITED).await.unwrap(),
         [None]
     );
-    assert!(store.input_items(&owner(), record.id.as_str(), &first_page()).await.unwrap().is_none());
+    assert!(store.input_items(&owner(), record.lease.id.as_str(), &first_page()).await.unwrap().is_none());
 }
 
-async fn a_response_deleted_while_it_runs_stays_deleted(store: &dyn Store) {
+pub(super) async fn a_response_deleted_while_it_runs_stays_deleted(store: &dyn Store) {
     let begun = running();
     store.begin(begun.clone()).await.unwrap();
-    assert!(store.delete(&owner(), begun.id.as_str()).await.unwrap());
+    assert!(store.delete(&owner(), begun.lease.id.as_str()).await.unwrap());
     // Takes the place of the deleted row, where a store reuses places.
     let next = turn(None, "next", "a");
     store.finish(next.clone()).await.unwrap();
-    store.finish(ResponseRecord { id: begun.id.clone(), ..turn(None, "q", "a") }).await.unwrap();
+    store.finish(ResponseRecord { lease: begun.lease.clone(), ..turn(None, "q", "a") }).await.unwrap();
     assert_eq!(read(store, &begun).await, None);
     assert_eq!(texts(store, &next).await.unwrap(), ["next", "a"]);
 }
 
-async fn a_lineage_is_the_chain_oldest_first(store: &dyn Store) {
+pub(super) async fn a_lineage_is_the_chain_oldest_first(store: &dyn Store) {
     let one = turn(None, "1", "2");
     let two = turn(Some(&one), "3", "4");
-    let empty = ResponseRecord { previous: Some(two.id.clone()), ..record() };
+    let empty = ResponseRecord { previous: Some(two.lease.id.clone()), ..record() };
     let three = ResponseRecord { status: ResponseStatus::RequiresAction, ..turn(Some(&empty), "5", "6") };
     for record in [&one, &two, &empty, &three] {
         store.finish(record.clone()).await.unwrap();
@@ -179,14 +155,15 @@ async fn a_lineage_is_the_chain_oldest_first(store: &dyn Store) {
     assert_eq!(texts(store, &three).await.unwrap(), ["1", "2", "3", "4", "5", "6"]);
     assert_eq!(texts(store, &two).await.unwrap(), ["1", "2", "3", "4"]);
     assert_eq!(texts(store, &one).await.unwrap(), ["1", "2"]);
-    let lineage = store.lineage(&owner(), three.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().unwrap();
-    assert_eq!(lineage.root, one.id);
+    let lineage =
+        store.lineage(&owner(), three.lease.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().unwrap();
+    assert_eq!(lineage.root, one.lease.id);
     let status = lineage.status;
     assert_eq!(status, ResponseStatus::RequiresAction);
     assert!(store.lineage(&owner(), "resp_other", ReadLimit::UNLIMITED).await.unwrap().is_none());
 }
 
-async fn a_lineage_shows_what_the_model_saw(store: &dyn Store) {
+pub(super) async fn a_lineage_shows_what_the_model_saw(store: &dyn Store) {
     let mut first = turn(None, "same", "wire");
     let output = &mut first.items[1];
     output.model_view = ModelView::Override(message_json(&output.id, Direction::Output, "sealed"));
@@ -194,7 +171,7 @@ async fn a_lineage_shows_what_the_model_saw(store: &dyn Store) {
     cut_off.model_view = ModelView::Hidden;
     first.items.push(cut_off);
     let mut nothing = record();
-    nothing.previous = Some(first.id.clone());
+    nothing.previous = Some(first.lease.id.clone());
     nothing.items = vec![message(Direction::Output, "hidden")];
     nothing.items[0].model_view = ModelView::Hidden;
     store.finish(first.clone()).await.unwrap();
@@ -207,7 +184,7 @@ async fn a_lineage_shows_what_the_model_saw(store: &dyn Store) {
     assert_eq!(found, [Some("same".to_owned()), Some("sealed".to_owned()), None]);
 }
 
-async fn chains_may_fork(store: &dyn Store) {
+pub(super) async fn chains_may_fork(store: &dyn Store) {
     let root = turn(None, "root", "r");
     let (left, right) = (turn(Some(&root), "left", "l"), turn(Some(&root), "right", "r2"));
     for record in [&root, &left, &right] {
@@ -217,7 +194,7 @@ async fn chains_may_fork(store: &dyn Store) {
     assert_eq!(texts(store, &right).await.unwrap(), ["root", "r", "right", "r2"]);
 }
 
-async fn a_long_chain_is_read_whole(store: &dyn Store) {
+pub(super) async fn a_long_chain_is_read_whole(store: &dyn Store) {
     let mut last: Option<ResponseRecord> = None;
     for number in 0..300 {
         let next = turn(last.as_ref(), &format!("q{number}"), &format!("a{number}"));
@@ -229,29 +206,29 @@ async fn a_long_chain_is_read_whole(store: &dyn Store) {
     assert_eq!(texts, expected);
 }
 
-async fn a_missing_ancestor_breaks_the_chain(store: &dyn Store) {
+pub(super) async fn a_missing_ancestor_breaks_the_chain(store: &dyn Store) {
     let one = turn(None, "1", "2");
     let two = turn(Some(&one), "3", "4");
     let three = turn(Some(&two), "5", "6");
     for record in [&one, &two, &three] {
         store.finish(record.clone()).await.unwrap();
     }
-    store.delete(&owner(), one.id.as_str()).await.unwrap();
-    assert_broken(store, &three, &one.id).await;
-    store.delete(&owner(), two.id.as_str()).await.unwrap();
-    assert_broken(store, &three, &two.id).await;
+    store.delete(&owner(), one.lease.id.as_str()).await.unwrap();
+    assert_broken(store, &three, &one.lease.id).await;
+    store.delete(&owner(), two.lease.id.as_str()).await.unwrap();
+    assert_broken(store, &three, &two.lease.id).await;
     assert!(read(store, &three).await.is_some(), "the response itself is there");
 }
 
-async fn a_chain_does_not_cross_owners(store: &dyn Store) {
+pub(super) async fn a_chain_does_not_cross_owners(store: &dyn Store) {
     let theirs = ResponseRecord { owner: owned_by("acme", "bob"), ..turn(None, "secret", "s") };
     let mine = turn(Some(&theirs), "1", "2");
     store.finish(theirs.clone()).await.unwrap();
     store.finish(mine.clone()).await.unwrap();
-    assert_broken(store, &mine, &theirs.id).await;
+    assert_broken(store, &mine, &theirs.lease.id).await;
 }
 
-async fn items_are_found_by_id_in_the_order_asked(store: &dyn Store) {
+pub(super) async fn items_are_found_by_id_in_the_order_asked(store: &dyn Store) {
     let (one, two) = (turn(None, "a", "b"), turn(None, "c", "d"));
     store.finish(one.clone()).await.unwrap();
     store.finish(two.clone()).await.unwrap();
@@ -262,7 +239,7 @@ async fn items_are_found_by_id_in_the_order_asked(store: &dyn Store) {
     assert!(store.items(&owner(), &[], ReadLimit::UNLIMITED).await.unwrap().is_empty());
 }
 
-async fn of_items_with_one_id_the_newest_is_found(store: &dyn Store) {
+pub(super) async fn of_items_with_one_id_the_newest_is_found(store: &dyn Store) {
     let id = Id::from("item_1");
     for said in ["old", "new"] {
         let mut record = turn(None, said, "a");
@@ -279,7 +256,7 @@ async fn of_items_with_one_id_the_newest_is_found(store: &dyn Store) {
     assert_eq!(found.iter().flatten().map(text).collect::<Vec<_>>(), ["new"]);
 }
 
-async fn a_commit_is_seen_by_the_next_read(store: &dyn Store) {
+pub(super) async fn a_committed_write_is_seen_by_the_next_read(store: &dyn Store) {
     let mut last: Option<ResponseRecord> = None;
     for number in 0..200 {
         let next = turn(last.as_ref(), "q", "a");
@@ -292,7 +269,7 @@ async fn a_commit_is_seen_by_the_next_read(store: &dyn Store) {
     }
 }
 
-async fn writers_side_by_side_lose_nothing(store: &dyn Store) {
+pub(super) async fn writers_side_by_side_lose_nothing(store: &dyn Store) {
     let writers = (0..64).map(|number| async move {
         for round in 0..20 {
             let record = turn(None, &format!("{number}/{round}"), "a");
@@ -305,7 +282,7 @@ async fn writers_side_by_side_lose_nothing(store: &dyn Store) {
             store.finish(record.clone()).await.unwrap();
             assert_eq!(texts(store, &record).await.unwrap(), [format!("{number}/{round}"), "a".to_owned()]);
             if round % 5 == 0 {
-                assert!(store.delete(&owner(), record.id.as_str()).await.unwrap());
+                assert!(store.delete(&owner(), record.lease.id.as_str()).await.unwrap());
             }
         }
     });
@@ -322,7 +299,7 @@ async fn writers_side_by_side_lose_nothing(store: &dyn Store) {
     assert_eq!(count, 64 * 16);
 }
 
-async fn it_is_ready_and_after_closing_says_so(store: &dyn Store) {
+pub(super) async fn a_closed_store_is_not_ready_and_refuses_writes(store: &dyn Store) {
     store.ready().await.unwrap();
     store.ready().await.unwrap();
     store.maintain().await.unwrap();
@@ -334,9 +311,9 @@ async fn it_is_ready_and_after_closing_says_so(store: &dyn Store) {
     assert!(matches!(store.maintain().await, Err(StoreError::Database(_))));
 }
 
-async fn what_expired_is_gone_for_every_reader(store: &dyn Store) {
+pub(super) async fn what_has_expired_exists_for_no_reader(store: &dyn Store) {
     let record = turn(None, "q", "a");
-    let (id, items) = (record.id.as_str(), [record.items[0].id.clone()]);
+    let (id, items) = (record.lease.id.as_str(), [record.items[0].id.clone()]);
     store.finish(record.clone()).await.unwrap();
     assert!(read(store, &record).await.is_some());
     tokio::time::sleep(SHORT + Duration::from_millis(50)).await;
@@ -353,10 +330,10 @@ async fn what_expired_is_gone_for_every_reader(store: &dyn Store) {
     let another = turn(None, "q", "a");
     store.finish(another.clone()).await.unwrap();
     tokio::time::sleep(SHORT + Duration::from_millis(50)).await;
-    assert!(!store.delete(&owner(), another.id.as_str()).await.unwrap(), "expired and not swept");
+    assert!(!store.delete(&owner(), another.lease.id.as_str()).await.unwrap(), "expired and not swept");
 }
 
-async fn use_extends_the_life_of_the_whole_chain(store: &dyn Store) {
+pub(super) async fn continuing_a_chain_extends_the_life_of_each_response_in_it(store: &dyn Store) {
     let mut chain = vec![turn(None, "q", "a")];
     store.finish(chain[0].clone()).await.unwrap();
     // Longer than one life in all, and each pause shorter than what one life forgives.
@@ -370,23 +347,23 @@ async fn use_extends_the_life_of_the_whole_chain(store: &dyn Store) {
     assert_eq!(texts(store, chain.last().unwrap()).await.unwrap().len(), 2 * chain.len());
 }
 
-async fn an_expired_ancestor_breaks_the_chain_and_stays_so(store: &dyn Store) {
+pub(super) async fn an_expired_ancestor_breaks_the_chain_and_stays_so(store: &dyn Store) {
     let one = turn(None, "1", "2");
     store.finish(one.clone()).await.unwrap();
     tokio::time::sleep(SHORT + Duration::from_millis(50)).await;
     let two = turn(Some(&one), "3", "4");
     store.finish(two.clone()).await.unwrap();
-    assert_broken(store, &two, &one.id).await;
+    assert_broken(store, &two, &one.lease.id).await;
     store.maintain().await.unwrap();
-    assert_broken(store, &two, &one.id).await;
+    assert_broken(store, &two, &one.lease.id).await;
 }
 
 async fn read(store: &dyn Store, record: &ResponseRecord) -> Option<Arc<str>> {
-    store.response(&record.owner, record.id.as_str(), u64::MAX).await.unwrap()
+    store.response(&record.owner, record.lease.id.as_str(), u64::MAX).await.unwrap()
 }
 
 async fn assert_broken(store: &dyn Store, of: &ResponseRecord, at: &Id) {
-    match store.lineage(&of.owner, of.id.as_str(), ReadLimit::UNLIMITED).await {
+    match store.lineage(&of.owner, of.lease.id.as_str(), ReadLimit::UNLIMITED).await {
         Err(StoreError::BrokenChain { missing }) => assert_eq!(missing, *at),
         other => panic!("expected a broken chain, got {other:?}"),
     }

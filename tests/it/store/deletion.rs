@@ -2,21 +2,14 @@
 
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    CallOutcome, JournaledCall, PageRequest, PendingApproval, ReadLimit, ResponseRecord, Store, TurnRecord,
+    CallOutcome, JournaledCall, PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore,
+    RunLog, Store, TurnRecord,
 };
 
 use super::approvals::read_one;
-use super::{Folder, message, owned_by, owner, record, running, suite, turn};
+use super::{Folder, message, owned_by, owner, record, running, turn};
 use antwort::protocol::id::Id;
 use antwort::store::Direction;
-
-suite! { deletion:
-    a_registered_run_that_is_deleted_is_not_written_by_any_later_write,
-    a_registered_run_is_deleted_by_its_owner_alone_and_once,
-    a_run_that_was_deleted_behind_its_last_write_leaves_nothing,
-    approvals_of_a_registered_run_go_with_it,
-    a_run_that_is_registered_no_more_cannot_be_deleted
-}
 
 /// Everything that a run writes while it goes on.
 async fn write_all(store: &dyn Store, run: &ResponseRecord) {
@@ -28,7 +21,7 @@ async fn write_all(store: &dyn Store, run: &ResponseRecord) {
             arguments: "{}".to_owned(),
         };
         let record = TurnRecord {
-            id: run.id.clone(),
+            lease: run.lease.clone(),
             begin: (turn == 0).then(|| run.clone()),
             items: vec![message(Direction::Output, "said")],
             first_position: turn as usize + 1,
@@ -37,7 +30,13 @@ async fn write_all(store: &dyn Store, run: &ResponseRecord) {
         };
         store.commit_turn(record).await.unwrap();
         let output = "done".to_owned();
-        store.record_tool_result(CallOutcome { id: run.id.clone(), turn, index: 0, output, error: None });
+        store.record_tool_result(CallOutcome {
+            lease: run.lease.clone(),
+            turn,
+            index: 0,
+            output,
+            error: None,
+        });
     }
     store.add_approvals(vec![approval_of(run)]).await.unwrap();
     store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await.unwrap();
@@ -45,9 +44,9 @@ async fn write_all(store: &dyn Store, run: &ResponseRecord) {
 
 fn approval_of(run: &ResponseRecord) -> PendingApproval {
     PendingApproval {
-        id: format!("mcpr_{}", run.id).into(),
+        id: format!("mcpr_{}", run.lease.id).into(),
         owner: run.owner.clone(),
-        response: run.id.clone(),
+        response: run.lease.id.clone(),
         arguments: [1; 32],
         definition: [2; 32],
         expires_at: 4_000_000_000,
@@ -55,7 +54,7 @@ fn approval_of(run: &ResponseRecord) -> PendingApproval {
 }
 
 async fn exists(store: &dyn Store, run: &ResponseRecord) -> bool {
-    store.response(&run.owner, run.id.as_str(), u64::MAX).await.unwrap().is_some()
+    store.response(&run.owner, run.lease.id.as_str(), u64::MAX).await.unwrap().is_some()
 }
 
 async fn listed(store: &dyn Store) -> Vec<Id> {
@@ -63,50 +62,50 @@ async fn listed(store: &dyn Store) -> Vec<Id> {
     store.responses(&owner(), &page).await.unwrap().data.into_iter().map(|(id, _)| id).collect()
 }
 
-async fn a_registered_run_that_is_deleted_is_not_written_by_any_later_write(store: &dyn Store) {
+pub(super) async fn a_registered_run_that_is_deleted_is_not_written_by_any_later_write(store: &dyn Store) {
     let run = running();
-    let registration = store.register_run(&run.id, &run.owner);
-    assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
+    let registration = store.register_run(&run.lease.id, &run.owner);
+    assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
     write_all(store, &run).await;
     assert!(!exists(store, &run).await);
     assert_eq!(listed(store).await, []);
-    assert!(store.lineage(&owner(), run.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().is_none());
+    assert!(store.lineage(&owner(), run.lease.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().is_none());
     assert_eq!(read_one(store, &owner(), &approval_of(&run).id).await, None);
     drop(registration);
 
     let kept = running();
-    let registration = store.register_run(&kept.id, &kept.owner);
+    let registration = store.register_run(&kept.lease.id, &kept.owner);
     write_all(store, &kept).await;
     drop(registration);
-    assert_eq!(listed(store).await, std::slice::from_ref(&kept.id), "one that nobody deletes is kept");
+    assert_eq!(listed(store).await, std::slice::from_ref(&kept.lease.id), "one that nobody deletes is kept");
     assert!(read_one(store, &owner(), &approval_of(&kept).id).await.is_some());
 }
 
-async fn a_registered_run_is_deleted_by_its_owner_alone_and_once(store: &dyn Store) {
+pub(super) async fn a_registered_run_is_deleted_by_its_owner_alone_and_once(store: &dyn Store) {
     let run = running();
-    let _registration = store.register_run(&run.id, &run.owner);
+    let _registration = store.register_run(&run.lease.id, &run.owner);
     for stranger in [owned_by("acme", "bob"), owned_by("other", "ann")] {
-        assert!(!store.delete(&stranger, run.id.as_str()).await.unwrap());
+        assert!(!store.delete(&stranger, run.lease.id.as_str()).await.unwrap());
     }
     assert!(!store.delete(&owner(), "resp_other").await.unwrap());
     store.begin(run.clone()).await.unwrap();
     assert!(exists(store, &run).await, "another's deletion changes nothing");
-    assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
+    assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
     assert!(!exists(store, &run).await);
-    assert!(!store.delete(&owner(), run.id.as_str()).await.unwrap(), "it is gone already");
+    assert!(!store.delete(&owner(), run.lease.id.as_str()).await.unwrap(), "it is gone already");
     store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await.unwrap();
     assert!(!exists(store, &run).await);
-    assert!(!store.delete(&owner(), run.id.as_str()).await.unwrap());
+    assert!(!store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
 }
 
-async fn a_run_that_was_deleted_behind_its_last_write_leaves_nothing(store: &dyn Store) {
+pub(super) async fn a_run_that_was_deleted_behind_its_last_write_leaves_nothing(store: &dyn Store) {
     for _ in 0..50 {
         let run = running();
-        let registration = store.register_run(&run.id, &run.owner);
+        let registration = store.register_run(&run.lease.id, &run.owner);
         // At the same moment: whichever is first, the response is gone.
         let ended = ResponseRecord { status: ResponseStatus::Completed, ..run.clone() };
         let (finished, deleted) =
-            tokio::join!(store.finish(ended), store.delete(&run.owner, run.id.as_str()));
+            tokio::join!(store.finish(ended), store.delete(&run.owner, run.lease.id.as_str()));
         finished.unwrap();
         assert!(deleted.unwrap());
         drop(registration);
@@ -114,19 +113,19 @@ async fn a_run_that_was_deleted_behind_its_last_write_leaves_nothing(store: &dyn
     }
 }
 
-async fn approvals_of_a_registered_run_go_with_it(store: &dyn Store) {
+pub(super) async fn approvals_of_a_registered_run_go_with_it(store: &dyn Store) {
     let (run, other) = (running(), running());
-    let _registration = store.register_run(&run.id, &run.owner);
+    let _registration = store.register_run(&run.lease.id, &run.owner);
     store.add_approvals(vec![approval_of(&run), approval_of(&other)]).await.unwrap();
-    assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
+    assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
     assert_eq!(read_one(store, &owner(), &approval_of(&run).id).await, None);
     assert!(read_one(store, &owner(), &approval_of(&other).id).await.is_some());
 }
 
-async fn a_run_that_is_registered_no_more_cannot_be_deleted(store: &dyn Store) {
+pub(super) async fn a_run_that_is_registered_no_more_cannot_be_deleted(store: &dyn Store) {
     let run = running();
-    drop(store.register_run(&run.id, &run.owner));
-    assert!(!store.delete(&owner(), run.id.as_str()).await.unwrap());
+    drop(store.register_run(&run.lease.id, &run.owner));
+    assert!(!store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
     store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await.unwrap();
     assert!(exists(store, &run).await);
 }
@@ -136,18 +135,18 @@ async fn a_deletion_that_could_not_be_committed_is_none() {
     let folder = Folder::new();
     let store = folder.open(|_| ());
     let run = running();
-    let _registration = store.register_run(&run.id, &run.owner);
+    let _registration = store.register_run(&run.lease.id, &run.owner);
     store.begin(run.clone()).await.unwrap();
     let sql = folder.sql();
     sql.execute_batch(
-        "CREATE TRIGGER bad BEFORE DELETE ON responses BEGIN SELECT raise(ABORT, 'not now'); END",
+        "CREATE TRIGGER bad BEFORE UPDATE ON responses BEGIN SELECT raise(ABORT, 'not now'); END",
     )
     .unwrap();
-    store.delete(&owner(), run.id.as_str()).await.unwrap_err();
+    store.delete(&owner(), run.lease.id.as_str()).await.unwrap_err();
     sql.execute_batch("DROP TRIGGER bad").unwrap();
     store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await.unwrap();
     assert!(exists(&store, &run).await);
-    assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
+    assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
 }
 
 /// How often a text is in any file of the folder.
@@ -182,7 +181,7 @@ async fn deleted_text_is_in_no_file_after_a_clean_stop() {
         .unwrap();
     assert!(copies(&folder, MARK) >= 300, "otherwise this tests nothing");
     for record in &deleted {
-        assert!(store.delete(&owner(), record.id.as_str()).await.unwrap());
+        assert!(store.delete(&owner(), record.lease.id.as_str()).await.unwrap());
     }
     store.close().await;
     assert_eq!(copies(&folder, MARK), 0);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use antwort::internal::sqlite::{Disk, DiskSpace, SqliteOptions, SqliteStore};
 use antwort::protocol::response::ResponseStatus;
-use antwort::store::{ResponseRecord, Store, StoreError};
+use antwort::store::{ResponseRecord, ResponseStore, RunLog, Store, StoreError};
 use serde_json::{Value, json};
 
 use super::{Folder, owner, record, running, turn};
@@ -89,15 +89,15 @@ async fn a_full_database_takes_deletions_and_is_ready_again_when_they_made_room(
     assert!(is_full(store.begin(running()).await));
     for record in &written {
         assert!(
-            store.response(&owner(), record.id.as_str(), u64::MAX).await.unwrap().is_some(),
+            store.response(&owner(), record.lease.id.as_str(), u64::MAX).await.unwrap().is_some(),
             "it can be read"
         );
     }
     let size = folder.path().metadata().unwrap().len();
     for record in &written {
-        assert!(store.delete(&owner(), record.id.as_str()).await.unwrap());
+        assert!(store.delete(&owner(), record.lease.id.as_str()).await.unwrap());
     }
-    assert!(!store.delete(&owner(), written[0].id.as_str()).await.unwrap());
+    assert!(!store.delete(&owner(), written[0].lease.id.as_str()).await.unwrap());
     store.ready().await.unwrap();
     assert!(!store.is_impaired());
     store.check_writable().await.unwrap();
@@ -118,10 +118,11 @@ async fn a_deletion_that_waits_beside_a_write_without_room_is_carried_out() {
         store.finish(record.clone()).await.unwrap();
         let huge = ResponseRecord { body: "x".repeat(4 << 20).into(), ..turn(None, "q", "a") };
         // In one group, as far as they come together.
-        let (refused, deleted) = tokio::join!(store.finish(huge), store.delete(&owner, record.id.as_str()));
+        let (refused, deleted) =
+            tokio::join!(store.finish(huge), store.delete(&owner, record.lease.id.as_str()));
         assert!(is_full(refused), "it never fits");
         assert!(deleted.unwrap());
-        assert_eq!(store.response(&owner, record.id.as_str(), u64::MAX).await.unwrap(), None);
+        assert_eq!(store.response(&owner, record.lease.id.as_str(), u64::MAX).await.unwrap(), None);
         store.ready().await.unwrap();
     }
 }
@@ -147,8 +148,8 @@ async fn a_run_that_finds_no_room_for_its_end_can_still_be_deleted() {
     store.begin(run.clone()).await.unwrap();
     fill(&store).await;
     assert!(is_full(store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await));
-    assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
-    assert_eq!(store.response(&owner(), run.id.as_str(), u64::MAX).await.unwrap(), None);
+    assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
+    assert_eq!(store.response(&owner(), run.lease.id.as_str(), u64::MAX).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -160,12 +161,12 @@ async fn a_run_that_found_no_room_for_its_end_does_not_stay_in_progress() {
     let written = fill(&store).await;
     assert!(is_full(store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await));
     for record in written {
-        store.delete(&owner(), record.id.as_str()).await.unwrap();
+        store.delete(&owner(), record.lease.id.as_str()).await.unwrap();
     }
     // One round finds that there is room, the next has it.
     store.maintain().await.unwrap();
     store.maintain().await.unwrap();
-    let body = store.response(&owner(), run.id.as_str(), u64::MAX).await.unwrap().unwrap();
+    let body = store.response(&owner(), run.lease.id.as_str(), u64::MAX).await.unwrap().unwrap();
     let body: Value = serde_json::from_str(&body).unwrap();
     // The gateway was not restarted, and does not say so.
     assert_eq!(
@@ -218,7 +219,7 @@ async fn the_reserve_is_given_up_for_deletions_and_made_again() {
     let written = fill(&store).await;
     assert_eq!(bytes(), 0, "given up");
     for record in &written {
-        assert!(store.delete(&owner(), record.id.as_str()).await.unwrap());
+        assert!(store.delete(&owner(), record.lease.id.as_str()).await.unwrap());
     }
     store.maintain().await.unwrap();
     assert_eq!(bytes(), MIB);

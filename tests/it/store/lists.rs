@@ -2,23 +2,15 @@
 
 use antwort::store::{Direction, PageRequest, ResponseRecord, Store, StoreError};
 
-use super::{message, owned_by, owner, record, suite, turn};
+use super::{message, owned_by, owner, record, turn};
 
-suite! { lists:
-    input_items_are_those_of_this_response_alone,
-    pages_of_input_items,
-    pages_of_responses,
-    walking_forth_and_back_sees_everything_once,
-    an_unknown_cursor_is_refused,
-    deleting_while_paging_skips_nothing
-}
-
-async fn input_items_are_those_of_this_response_alone(store: &dyn Store) {
+pub(super) async fn input_items_are_those_of_this_response_alone(store: &dyn Store) {
     let first = turn(None, "old question", "old answer");
     let second = turn(Some(&first), "new question", "new answer");
     store.finish(first).await.unwrap();
     store.finish(second.clone()).await.unwrap();
-    let found = store.input_items(&owner(), second.id.as_str(), &page(10, true)).await.unwrap().unwrap();
+    let found =
+        store.input_items(&owner(), second.lease.id.as_str(), &page(10, true)).await.unwrap().unwrap();
     let [(id, json)] = &found.data[..] else { panic!("{found:?}") };
     assert_eq!((id, &**json), (&second.items[0].id, &*second.items[0].wire));
     assert!(!found.has_more);
@@ -26,11 +18,11 @@ async fn input_items_are_those_of_this_response_alone(store: &dyn Store) {
 
     let empty = record();
     store.finish(empty.clone()).await.unwrap();
-    let found = store.input_items(&owner(), empty.id.as_str(), &page(10, true)).await.unwrap().unwrap();
+    let found = store.input_items(&owner(), empty.lease.id.as_str(), &page(10, true)).await.unwrap().unwrap();
     assert!(found.data.is_empty() && !found.has_more);
 }
 
-async fn pages_of_input_items(store: &dyn Store) {
+pub(super) async fn input_items_are_paged_by_limit_order_and_cursor(store: &dyn Store) {
     let mut record = record();
     record.items = (0..6).map(|n| message(Direction::Input, &n.to_string())).collect();
     record.items.insert(3, message(Direction::Output, "not input"));
@@ -38,12 +30,12 @@ async fn pages_of_input_items(store: &dyn Store) {
     record.items.remove(3);
     let ids: Vec<String> = record.items.iter().map(|item| item.id.to_string()).collect();
     check_pages(&ids, async |page| {
-        store.input_items(&owner(), record.id.as_str(), &page).await.unwrap().unwrap()
+        store.input_items(&owner(), record.lease.id.as_str(), &page).await.unwrap().unwrap()
     })
     .await;
 }
 
-async fn pages_of_responses(store: &dyn Store) {
+pub(super) async fn responses_are_paged_by_limit_order_and_cursor(store: &dyn Store) {
     let ids = write_responses(store, 6).await;
     check_pages(&ids, async |page| store.responses(&owner(), &page).await.unwrap()).await;
     let found = store.responses(&owner(), &page(1, true)).await.unwrap();
@@ -94,7 +86,7 @@ async fn check_pages(ids: &[String], list: impl AsyncFn(PageRequest) -> antwort:
     }
 }
 
-async fn walking_forth_and_back_sees_everything_once(store: &dyn Store) {
+pub(super) async fn walking_forth_and_back_sees_everything_once(store: &dyn Store) {
     let ids = write_responses(store, 25).await;
     write_as(store, "bob").await;
     for ascending in [true, false] {
@@ -126,20 +118,20 @@ async fn walking_forth_and_back_sees_everything_once(store: &dyn Store) {
     }
 }
 
-async fn an_unknown_cursor_is_refused(store: &dyn Store) {
+pub(super) async fn an_unknown_cursor_is_refused(store: &dyn Store) {
     let record = turn(None, "q", "a");
     store.finish(record.clone()).await.unwrap();
     let output = record.items[1].id.to_string();
     for (param, cursor) in [("after", "nonsense"), ("before", ""), ("after", "resp_xyz")] {
         let request = with_cursor(param, cursor);
         assert_unknown(store.responses(&owner(), &request).await.map(Some), param, cursor);
-        assert_unknown(store.input_items(&owner(), record.id.as_str(), &request).await, param, cursor);
+        assert_unknown(store.input_items(&owner(), record.lease.id.as_str(), &request).await, param, cursor);
     }
     let request = with_cursor("after", &output);
-    assert_unknown(store.input_items(&owner(), record.id.as_str(), &request).await, "after", &output);
+    assert_unknown(store.input_items(&owner(), record.lease.id.as_str(), &request).await, "after", &output);
 }
 
-async fn deleting_while_paging_skips_nothing(store: &dyn Store) {
+pub(super) async fn deleting_while_paging_skips_no_response(store: &dyn Store) {
     let ids = write_responses(store, 9).await;
     let (mut seen, mut request) = (Vec::new(), page(2, true));
     loop {
@@ -160,7 +152,7 @@ async fn write_responses(store: &dyn Store, count: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for _ in 0..count {
         let record = record();
-        ids.push(record.id.to_string());
+        ids.push(record.lease.id.to_string());
         store.finish(record).await.unwrap();
     }
     assert!(ids.is_sorted(), "ids sort by time");

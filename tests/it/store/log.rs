@@ -1,6 +1,6 @@
 //! The write-ahead log beside readers that look at one state for long, such as backups.
 
-use antwort::store::{ResponseRecord, Store};
+use antwort::store::{ResponseRecord, ResponseStore, RunLog, Store};
 
 use super::{Folder, message, owner, record, turn};
 use antwort::store::Direction;
@@ -73,6 +73,6 @@ async fn a_backup_is_one_state_while_writes_go_on() {
     assert_eq!(items, 2 * responses, "no response without its items");
     let restored = folder.open(|_| ());
     for record in before {
-        assert!(restored.response(&owner(), record.id.as_str(), u64::MAX).await.unwrap().is_some());
+        assert!(restored.response(&owner(), record.lease.id.as_str(), u64::MAX).await.unwrap().is_some());
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use antwort::protocol::id::Id;
-use antwort::store::{PageRequest, ReadLimit, Store};
+use antwort::store::{PageRequest, ReadLimit, ResponseStore, RunLog, Store};
 
 use super::{Folder, owned_by, owner, text, turn};
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore, Synchronous};
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    CallOutcome, Direction, JournaledCall, ReadLimit, ResponseRecord, Store, StoreError, TurnRecord,
+    CallOutcome, Direction, JournaledCall, ReadLimit, ResponseRecord, ResponseStore, RunLog, Store,
+    StoreError, TurnRecord,
 };
 use serde_json::{Value, json};
 
@@ -31,7 +32,7 @@ async fn closing_leaves_one_file_that_its_owner_alone_reads() {
     let store = folder.open(|_| ());
     let record = record();
     store.finish(record.clone()).await.unwrap();
-    store.response(&owner(), record.id.as_str(), u64::MAX).await.unwrap().unwrap();
+    store.response(&owner(), record.lease.id.as_str(), u64::MAX).await.unwrap().unwrap();
     for entry in folder.folder.path().read_dir().unwrap() {
         let mode = entry.unwrap().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -90,7 +91,8 @@ async fn a_restarted_process_ends_what_it_had_left() {
     assert_eq!(body["error"]["code"], "server_restarted");
     assert_eq!(body["error"]["type"], "server_error");
     assert_eq!(body["error"]["param"], Value::Null);
-    let lineage = store.lineage(&owner(), left.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().unwrap();
+    let lineage =
+        store.lineage(&owner(), left.lease.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().unwrap();
     assert_eq!((lineage.status, lineage.items.len()), (ResponseStatus::Failed, 1), "the open item is hidden");
     assert_eq!(texts(&store, &kept).await.unwrap(), ["q", "a"]);
     assert!(matches!(store.finish(left).await, Err(StoreError::Superseded)));
@@ -172,7 +174,7 @@ async fn a_bad_row_fails_alone_and_leaves_nothing() {
     let writes = records.iter().map(|record| store.finish(record.clone()));
     let results = futures_util::future::join_all(writes).await;
     for (number, (record, result)) in records.iter().zip(results).enumerate() {
-        let stored = store.response(&owner(), record.id.as_str(), u64::MAX).await.unwrap();
+        let stored = store.response(&owner(), record.lease.id.as_str(), u64::MAX).await.unwrap();
         assert_eq!((result.is_err(), stored.is_none()), (number % 10 == 3, number % 10 == 3), "{number}");
     }
     assert_eq!(folder.number("SELECT count(*) FROM items"), 180);
@@ -193,7 +195,7 @@ async fn a_begin_that_failed_does_not_swallow_the_end() {
     let (begun, finished) = tokio::join!(store.begin(run.clone()), store.finish(ended));
     assert!(matches!(begun, Err(StoreError::Database(_))));
     finished.unwrap();
-    assert!(store.response(&owner(), run.id.as_str(), u64::MAX).await.unwrap().is_some());
+    assert!(store.response(&owner(), run.lease.id.as_str(), u64::MAX).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -205,7 +207,7 @@ async fn the_store_recovers_from_a_database_that_failed() {
     let refused = turn(None, "q", "a");
     assert!(matches!(store.finish(refused.clone()).await, Err(StoreError::Database(_))));
     assert!(matches!(
-        store.response(&owner(), refused.id.as_str(), u64::MAX).await,
+        store.response(&owner(), refused.lease.id.as_str(), u64::MAX).await,
         Err(StoreError::Database(_))
     ));
     folder.sql().execute_batch("ALTER TABLE gone RENAME TO responses").unwrap();
@@ -306,7 +308,7 @@ async fn damage_is_reported_and_not_passed_on() {
     store.finish(record.clone()).await.unwrap();
     folder.sql().execute_batch("UPDATE items SET wire = '{\"type\":\"mess'").unwrap();
     assert!(matches!(
-        store.lineage(&owner(), record.id.as_str(), ReadLimit::UNLIMITED).await,
+        store.lineage(&owner(), record.lease.id.as_str(), ReadLimit::UNLIMITED).await,
         Err(StoreError::Corrupt(_))
     ));
     let found = store.items(&owner(), &[record.items[0].id.clone()], ReadLimit::UNLIMITED).await;
@@ -331,7 +333,7 @@ fn assert_refused(path: &Path, reason: &str) {
 }
 
 async fn body(store: &dyn Store, record: &ResponseRecord) -> Value {
-    let body = store.response(&record.owner, record.id.as_str(), u64::MAX).await.unwrap();
+    let body = store.response(&record.owner, record.lease.id.as_str(), u64::MAX).await.unwrap();
     body.map_or(json!(null), |body| serde_json::from_str(&body).unwrap())
 }
 
@@ -348,7 +350,7 @@ async fn an_outcome_does_not_reach_the_response_that_took_over_a_deleted_rows_ke
             arguments: "{}".to_owned(),
         };
         let turn = TurnRecord {
-            id: run.id.clone(),
+            lease: run.lease.clone(),
             begin: Some(run.clone()),
             items: Vec::new(),
             first_position: 0,
@@ -356,12 +358,12 @@ async fn an_outcome_does_not_reach_the_response_that_took_over_a_deleted_rows_ke
             calls: vec![call],
         };
         store.commit_turn(turn).await.unwrap();
-        if run.id == deleted.id {
-            assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
+        if run.lease.id == deleted.lease.id {
+            assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
         }
     }
     store.record_tool_result(CallOutcome {
-        id: deleted.id.clone(),
+        lease: deleted.lease.clone(),
         turn: 0,
         index: 0,
         output: "not yours".to_owned(),
@@ -370,4 +372,24 @@ async fn an_outcome_does_not_reach_the_response_that_took_over_a_deleted_rows_ke
     store.close().await;
     assert_eq!(folder.number("SELECT count(*) FROM tool_calls"), 1);
     assert_eq!(folder.number("SELECT count(*) FROM tool_calls WHERE output IS NOT NULL"), 0);
+}
+
+/// The row that says so to a run is removed by its end.
+#[tokio::test]
+async fn a_response_that_was_deleted_while_it_ran_leaves_no_row() {
+    let folder = Folder::new();
+    let store = folder.open(|options| options.ttl = Some(Duration::from_secs(60)));
+    let (ends, dies) = (running(), running());
+    for run in [&ends, &dies] {
+        store.begin(run.clone()).await.unwrap();
+        assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
+    }
+    store.maintain().await.unwrap();
+    assert_eq!(folder.number("SELECT count(*) FROM responses WHERE body = ''"), 2);
+    store.finish(ResponseRecord { status: ResponseStatus::Completed, ..ends }).await.unwrap();
+    assert_eq!(folder.number("SELECT count(*) FROM responses"), 1);
+    drop(store);
+    let store = folder.open(|_| ());
+    assert_eq!(body(&store, &dies).await, json!(null));
+    assert_eq!(folder.number("SELECT count(*) FROM responses"), 0, "nor one of a process that is gone");
 }

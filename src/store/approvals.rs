@@ -1,6 +1,9 @@
 //! Approval requests of MCP calls, and claims of their approvals.
 
-use super::Owner;
+use async_trait::async_trait;
+
+use super::error::StoreError;
+use crate::identity::Owner;
 use crate::protocol::id::Id;
 
 /// An approval request that is pending. Of its content only hashes are stored.
@@ -42,4 +45,26 @@ pub enum ClaimOutcome {
     Used,
     /// It is for another call or definition, and was not consumed.
     Mismatch,
+}
+
+/// Approval requests, each consumed at most once.
+#[async_trait]
+pub trait Approvals: Send + Sync {
+    /// Writes approval requests, all or none, and returns when they are committed.
+    ///
+    /// Those of a response that was deleted since it was begun or registered are dropped, without an error.
+    async fn add_approvals(&self, pending: Vec<PendingApproval>) -> Result<(), StoreError>;
+
+    /// Approval requests of this owner that are neither used nor expired, in the requested order.
+    async fn approvals(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<PendingApproval>>, StoreError>;
+
+    /// Consumes approvals, all of them or, for the first reason there is, none. Of several claims of one approval, in
+    /// whatever processes, exactly one is granted. A caller that stops waiting may have consumed them nevertheless.
+    /// `now` is in Unix seconds.
+    async fn claim_approvals(
+        &self,
+        owner: &Owner,
+        claims: Vec<ApprovalClaim>,
+        now: i64,
+    ) -> Result<ClaimOutcome, StoreError>;
 }

@@ -1,0 +1,107 @@
+//! Why a store operation failed, and what its client is told.
+
+use std::time::Duration;
+
+use crate::protocol::error::{ApiError, ErrorKind};
+use crate::protocol::id::Id;
+use crate::protocol::parse;
+
+/// `Retry-After` of a full store.
+const FULL_RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// Why a store operation failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// The database failed, is full, or is gone.
+    #[error("the database failed: {0}")]
+    Database(String),
+    /// The schema is that of an earlier or a later version.
+    #[error("{0}")]
+    Schema(String),
+    /// There is no room for more data.
+    #[error("there is no room: {0}")]
+    Full(String),
+    /// The path leads to another file than the open one, or to none.
+    #[error("{0} was removed or replaced while it was open: stop the gateway, and put the file back")]
+    Replaced(String),
+    /// A response of the chain was deleted or has expired.
+    #[error("response {missing} of the chain no longer exists")]
+    BrokenChain {
+        /// The missing response.
+        missing: Id,
+    },
+    /// A row cannot be read: it is damaged, or of a later version.
+    #[error("a stored row cannot be read: {0}")]
+    Corrupt(String),
+    /// A read exceeded its time limit, waiting included.
+    #[error("a read took longer than it may")]
+    Timeout,
+    /// The data is larger than the limit of the read.
+    #[error("it is {bytes} bytes and more than may be read")]
+    TooLarge {
+        /// The size, or how far it was measured.
+        bytes: u64,
+    },
+    /// The chain has more responses than one query follows.
+    #[error("the chain of responses is too long")]
+    ChainTooLong,
+    /// A cursor names an element that the list does not have.
+    #[error("the list has no element {cursor}")]
+    UnknownCursor {
+        /// The parameter with the cursor: `after` or `before`.
+        param: &'static str,
+        /// The cursor.
+        cursor: String,
+    },
+    /// The row has ended or is owned by another process; it was not changed.
+    #[error("the row was not changed: it has ended or belongs to another process")]
+    Superseded,
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::BrokenChain { missing } => Self::invalid(
+                "previous_response_not_found",
+                "previous_response_id",
+                format!(
+                    "The conversation cannot be continued: response '{missing}' of its chain was deleted or has expired."
+                ),
+            ),
+            StoreError::ChainTooLong => Self::invalid(
+                "previous_response_not_found",
+                "previous_response_id",
+                "The conversation cannot be continued: its chain of responses is too long. Send the items as input instead.",
+            ),
+            StoreError::UnknownCursor { param, cursor } => Self::invalid(
+                "invalid_value",
+                param,
+                format!(
+                    "Invalid value for '{param}': the list has no element '{}'.",
+                    parse::truncate_for_display(&cursor)
+                ),
+            ),
+            StoreError::Timeout => {
+                tracing::warn!(%error, "a read of the response store timed out");
+                Self::new(ErrorKind::Unavailable, "The response store did not read this within 10 seconds. Try again shortly.").with_code("storage_timeout")
+                .with_retry_after(Duration::from_secs(1))
+            }
+            StoreError::TooLarge { bytes } => Self::invalid(
+                "context_length_exceeded",
+                "input",
+                format!("What the request refers to is {bytes} bytes and more than may be read."),
+            ),
+            // Logged once, when it was found out.
+            StoreError::Full(_) => Self::new(ErrorKind::Unavailable, "The gateway has no room to store a response. Delete responses, send 'store': false, or try again later.").with_code("storage_full")
+            .with_retry_after(FULL_RETRY_AFTER),
+            StoreError::Database(_)
+            | StoreError::Replaced(_)
+            | StoreError::Schema(_)
+            | StoreError::Corrupt(_)
+            | StoreError::Superseded => {
+                tracing::error!(%error, "the response store failed");
+                Self::new(ErrorKind::Internal, "The response store failed. Try again.").with_code("storage_error")
+            }
+        }
+    }
+}

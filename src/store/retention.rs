@@ -1,0 +1,56 @@
+//! Retention: when a response expires, and until when the responses before it live with it.
+
+use std::time::Duration;
+
+/// An ancestor is rewritten only when its expiry moves by at least this fraction of the time to live.
+const EXTENSION_DIVISOR: i64 = 24;
+
+/// How long responses are kept after their last use. Times are Unix milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retention {
+    ttl: Option<i64>,
+}
+
+impl Retention {
+    pub(crate) fn new(ttl: Option<Duration>) -> Self {
+        Self { ttl: ttl.map(millis) }
+    }
+
+    /// The expiry of a row that is used now; `None`: never.
+    pub(crate) fn expiry(self, now: i64) -> Option<i64> {
+        Some(now.saturating_add(self.ttl?))
+    }
+
+    /// The time before which neither a new response nor any response of its chain expires, as its parent has noted
+    /// it; `None` if the chain must be walked, and each of its rows extended to `expiry`.
+    ///
+    /// Walking the chain for every turn would make each turn dearer than the last. So each row remembers that time; a
+    /// child inherits it while it is recent, and only otherwise is the chain walked. A chain in use is thus rewritten
+    /// once per 1/24 of the time to live. The parent's own expiry would not do: it is always recent if turns are
+    /// quick.
+    pub(crate) fn inherited(self, of_parent: Option<i64>, expiry: i64) -> Option<i64> {
+        let recent = expiry.saturating_sub(self.ttl? / EXTENSION_DIVISOR);
+        of_parent.filter(|until| *until >= recent)
+    }
+}
+
+/// A duration in milliseconds.
+pub(crate) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_is_walked_once_per_24th_of_the_time_to_live() {
+        let retention = Retention::new(Some(Duration::from_millis(2400)));
+        let expiry = retention.expiry(10_000).unwrap();
+        assert_eq!(expiry, 12_400);
+        assert_eq!(retention.inherited(Some(12_300), expiry), Some(12_300));
+        assert_eq!(retention.inherited(Some(12_299), expiry), None);
+        assert_eq!(retention.inherited(None, expiry), None, "a parent that is gone or of an earlier version");
+        assert_eq!(Retention::new(None).expiry(10_000), None);
+    }
+}
