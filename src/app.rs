@@ -198,7 +198,7 @@ impl App {
         // Passed-through requests are not runs; they have until the same deadline.
         let timeout = deadline.saturating_duration_since(Instant::now()).max(MIN_CLOSE_TIMEOUT);
         if close.send(timeout).is_err() || serving.await.is_err() {
-            tracing::error!("listener task failed");
+            tracing::error!("the accept loop ended early or panicked");
         }
         closing.cancel();
         tasks.close();
@@ -225,7 +225,7 @@ async fn maintain(store: Arc<dyn Store>, every: Duration, closing: CancellationT
             () = closing.cancelled() => return,
         }
         if let Err(error) = store.maintain().await {
-            tracing::warn!(%error, "store maintenance failed");
+            tracing::warn!(%error, "store: maintenance failed");
         }
     }
 }

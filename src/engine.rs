@@ -79,7 +79,7 @@ pub struct RunHandle {
     pub encoding: EventEncoder,
     /// Request fields that were ignored, where the configuration says so.
     pub ignored: Vec<String>,
-    /// Types of tools that are not served and were left out.
+    /// Types of tools that are not supported and were left out.
     pub omitted_tools: Vec<&'static str>,
     /// Of a compaction: the messages that are kept beside its summary.
     pub retained: Vec<Item>,

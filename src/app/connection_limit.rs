@@ -109,16 +109,16 @@ impl Drop for ConnectionSlot {
 /// The effective connection limit: the configured one, lowered (with a warning) to the file descriptors that are not
 /// reserved; by default half of these.
 pub(super) fn max_connections(configured: Option<usize>) -> usize {
-    let files = rlimit::Resource::NOFILE.get_soft().unwrap_or(1024);
-    let available = files.saturating_sub(RESERVED_FILES);
+    let nofile_limit = rlimit::Resource::NOFILE.get_soft().unwrap_or(1024);
+    let available = nofile_limit.saturating_sub(RESERVED_FILES);
     let max = usize::try_from(available.max(MIN_CONNECTIONS)).unwrap_or(usize::MAX);
     match configured {
         None => usize::try_from((available / 2).max(MIN_CONNECTIONS)).unwrap_or(usize::MAX),
         Some(configured) if configured > max => {
             tracing::warn!(
-                files,
-                said = configured,
-                used = max,
+                nofile_limit,
+                configured,
+                effective = max,
                 reserved = RESERVED_FILES,
                 "server.max_connections exceeds the file descriptor limit of this process; lowered"
             );
@@ -169,9 +169,9 @@ mod tests {
 
     #[test]
     fn what_is_allowed_leaves_files_for_others() {
-        let files = rlimit::Resource::NOFILE.get_soft().expect("a limit") as usize;
-        assert_eq!(max_connections(None), ((files.saturating_sub(256)) / 2).max(16));
+        let nofile_limit = rlimit::Resource::NOFILE.get_soft().expect("a limit") as usize;
+        assert_eq!(max_connections(None), ((nofile_limit.saturating_sub(256)) / 2).max(16));
         assert_eq!(max_connections(Some(7)), 7);
-        assert_eq!(max_connections(Some(usize::MAX)), files.saturating_sub(256).max(16));
+        assert_eq!(max_connections(Some(usize::MAX)), nofile_limit.saturating_sub(256).max(16));
     }
 }

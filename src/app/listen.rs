@@ -149,10 +149,10 @@ impl HttpServer {
             let _slot = slot;
             tokio::select! {
                 biased;
-                why = connection::drive(connection, &activity) => {
-                    if let Some(why) = why {
-                        metrics.connection_closed(why);
-                        tracing::debug!(why, "connection closed by the gateway");
+                reason = connection::drive(connection, &activity) => {
+                    if let Some(reason) = reason {
+                        metrics.connection_closed(reason);
+                        tracing::debug!(reason, "connection closed by the gateway");
                     }
                 }
                 // Set before the connection is dropped, which records the reason.
@@ -183,7 +183,7 @@ impl AcceptFailures {
     fn log(&mut self, error: &std::io::Error) {
         self.unlogged += 1;
         if self.logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
-            tracing::warn!(%error, times = self.unlogged, "accepting a connection failed; retrying");
+            tracing::warn!(%error, failures = self.unlogged, "accepting a connection failed; retrying");
             *self = Self { unlogged: 0, logged: Some(Instant::now()) };
         }
     }

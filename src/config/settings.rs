@@ -360,7 +360,7 @@ pub struct CompatSettings {
     pub unknown_fields: UnknownFields,
     /// Whether clients that need another behaviour are detected by their headers.
     pub client_profiles: Switch,
-    /// How tools of the API that are not served here are treated.
+    /// How tools of the API that the gateway does not support are treated.
     pub unserved_tools: UnservedTools,
 }
 
@@ -394,7 +394,7 @@ pub enum UnknownFields {
     Ignore,
 }
 
-/// How tools of the API that are not served here are treated.
+/// How tools of the API that the gateway does not support are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnservedTools {

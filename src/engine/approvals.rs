@@ -84,7 +84,7 @@ pub(super) async fn check(
             "invalid_value",
             "max_tool_calls",
             format!(
-                "{} calls are approved, and {most} may be made ('max_tool_calls', or the gateway's setting \
+                "The input approves {} calls, at most {most} are allowed ('max_tool_calls', or the gateway's setting \
                  engine.limits.max_tool_calls).",
                 approved.len()
             ),
@@ -127,7 +127,9 @@ fn verify(
     };
     let id = truncate_for_display(request.id.as_str());
     if known.arguments != hash(&call) {
-        let message = format!("The call of approval request '{id}' is not the one that was asked for.");
+        let message = format!(
+            "The call in approval request '{id}' differs from the call that was presented for approval."
+        );
         return Err(ApiError::invalid("approval_mismatch", param, message));
     }
     let label = &request.server_label;
@@ -144,7 +146,7 @@ fn verify(
     }
     if let Some(problem) = server.problem() {
         let message = format!(
-            "The MCP server '{}' of the approved call cannot be asked: {problem}",
+            "The MCP server '{}' of the approved call cannot be reached: {problem}",
             truncate_for_display(label)
         );
         return Err(ApiError::new(ErrorKind::ConnectorUnavailable, message).with_param(param));

@@ -180,7 +180,7 @@ impl CallFilter {
                 return forbidden(format!("tool '{name}' is not among the allowed tools of this request"));
             }
             (_, Some(place)) if !self.required.admits(place) => {
-                return forbidden(format!("tool '{name}' is not the one that was asked for"));
+                return forbidden(format!("tool '{name}' is not the tool that tool_choice requires"));
             }
             _ => {}
         }

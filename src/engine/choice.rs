@@ -53,7 +53,7 @@ pub(super) struct CallPolicy {
 impl CallPolicy {
     /// Checks that the tools named by `tool_choice` and `allowed_tools` exist; what both allow is allowed.
     ///
-    /// `omitted`: types of tools that were left out of the request, as they are not served; choosing one is an
+    /// `omitted`: types of tools that were left out of the request, as they are not supported; choosing one is an
     /// error. `tolerant`: tools may be missing because their server could not be listed; a name that is not found
     /// then allows nothing and is no error.
     pub(super) fn new(

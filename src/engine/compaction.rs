@@ -79,8 +79,8 @@ fn not_opened(param: String, compaction: &Compaction) -> ApiError {
         "invalid_encrypted_content",
         param,
         format!(
-            "The compaction '{}' cannot be opened: it was not made by this gateway for you, it was changed, or the \
-             key that sealed it is gone. It stands for all that came before, so it is not left out.",
+            "The compaction '{}' cannot be opened: it was not made by this gateway for you, it was changed, or its \
+             encryption key was removed. It replaces the earlier conversation, so it cannot be skipped.",
             truncate_for_display(compaction.id.as_str())
         ),
     )

@@ -53,7 +53,7 @@ impl InFlight {
         if tokio::time::timeout(deadline, self.requests.wait()).await.is_err() {
             tracing::warn!(
                 requests = self.requests.len(),
-                "the drain deadline passed; ending what is still in flight"
+                "server.drain_timeout reached; aborting the requests in flight"
             );
             self.abort_token.cancel();
             self.requests.wait().await;
@@ -80,7 +80,7 @@ impl AdmittedRequest {
             biased;
             done = work => Ok(done),
             () = self.registry.abort_token.cancelled() => Err(shutting_down(
-                "The gateway was stopped before this was done. Try again: another one may take the request.",
+                "The gateway is shutting down and aborted this request. Try again: another instance may take it.",
             )),
         }
     }

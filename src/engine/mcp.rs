@@ -137,7 +137,10 @@ fn requested_servers(
         Some(UnboundServer { found, path, .. }) => Err(ApiError::invalid(
             "invalid_value",
             format!("{path}.server_label"),
-            format!("There is a namespace of functions named '{}', too.", found.label()),
+            format!(
+                "The server label '{}' is also the name of a function namespace; names must be unique.",
+                found.label()
+            ),
         )),
         None => Ok(requested),
     }
@@ -339,12 +342,12 @@ fn check(tool: &McpTool, path: &str, earlier: &[UnboundServer]) -> Result<(), Ap
         (
             "connector_id",
             tool.connector_id.is_some(),
-            "OpenAI's connectors are not served; name the server by its 'server_url'.",
+            "OpenAI's connectors are not supported; name the server by its 'server_url'.",
         ),
         (
             "tunnel_id",
             tool.tunnel_id.is_some(),
-            "OpenAI's tunnels are not served; name the server by its 'server_url'.",
+            "OpenAI's tunnels are not supported; name the server by its 'server_url'.",
         ),
         (
             "defer_loading",
@@ -366,7 +369,7 @@ fn bind_error(error: BindError, path: &str) -> ApiError {
             "missing_required_parameter",
             format!("{path}.server_url"),
             format!(
-                "Missing required parameter: '{path}.server_url'. No server called '{}' is configured.",
+                "Missing required parameter: '{path}.server_url'. No MCP server with the label '{}' is configured.",
                 truncate_for_display(&label)
             ),
         ),

@@ -89,9 +89,10 @@ impl Run {
     fn request_approval_again(&mut self, outdated: &[&ApprovedCall]) -> Result<(), Violation> {
         for call in self.replay_approved_calls(outdated)? {
             let result = CallResult {
-                output: "the tool, or the credentials it is called with, are others than when the user was asked; \
-                         the user is asked again"
-                    .to_owned(),
+                output:
+                    "the tool or its credentials have changed since the approval was requested; approval is \
+                         requested again"
+                        .to_owned(),
                 error: Some(ToolErrorCode::AccessDenied.as_str()),
                 ..CallResult::default()
             };

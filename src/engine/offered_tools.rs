@@ -35,7 +35,7 @@ pub(super) struct OfferedTools {
     pub bindings: Vec<Option<ToolBinding>>,
     /// Which may be called, and which must.
     pub choice: CallPolicy,
-    /// Types of tools that are not served and were left out, each once.
+    /// Types of tools that are not supported and were left out, each once.
     pub omitted: Vec<&'static str>,
 }
 
@@ -232,7 +232,7 @@ impl OfferBuilder<'_> {
         }
     }
 
-    /// Leaves out a tool that is not served, or refuses the request.
+    /// Leaves out a tool that is not supported, or refuses the request.
     fn leave_out(&mut self, kind: &'static str, error: ApiError) -> Result<(), ApiError> {
         if self.server.unserved == OnUnservedTool::Refuse {
             return Err(error);

@@ -96,7 +96,7 @@ impl Run {
 fn missing_call() -> ApiError {
     ApiError::new(
         ErrorKind::ModelError,
-        "The model did not make the call that 'tool_choice' demands. What it said is kept in the output.",
+        "The model did not make the call that 'tool_choice' requires. Its text is kept in the output.",
     )
     .with_code("tool_choice_not_satisfied")
 }

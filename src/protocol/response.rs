@@ -238,7 +238,8 @@ impl Serialize for ResponseSnapshot {
 /// one fail nevertheless, null is sent instead of a panic.
 pub fn to_raw<T: Serialize>(value: &T) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_else(|error| {
-        tracing::error!(%error, "serializing a wire type failed; sending null");
+        let type_name = std::any::type_name::<T>();
+        tracing::error!(%error, type_name, "serializing a response value failed; sending null");
         RawValue::NULL.to_owned()
     })
 }

@@ -180,8 +180,8 @@ fn build_validator(schema: &Value) -> Result<Validator, String> {
     let fancy = fancy.backtrack_limit(MAX_BACKTRACKS);
     jsonschema::options().with_pattern_options(fancy).build(schema).map_err(|_| {
         format!(
-            "a pattern at '{}' is no regular expression, or the patterns take more than {} KiB together once they are \
-             compiled",
+            "a pattern at '{}' is not a regular expression, or the patterns take more than {} KiB together once they \
+             are compiled",
             error.schema_path(),
             MAX_PATTERN_BYTES >> 10
         )

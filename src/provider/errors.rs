@@ -191,7 +191,7 @@ impl From<ProviderError> for ApiError {
             ProviderErrorKind::IdleTimeout => ours(
                 ErrorKind::UpstreamTimeout,
                 "upstream_idle_timeout",
-                "The model provider stopped sending in the middle of its answer.",
+                "The model provider stopped sending before its answer was complete (idle timeout).",
             ),
             ProviderErrorKind::TotalTimeout => ours(
                 ErrorKind::UpstreamTimeout,
@@ -201,7 +201,7 @@ impl From<ProviderError> for ApiError {
             ProviderErrorKind::Cut => ours(
                 ErrorKind::UpstreamError,
                 "upstream_disconnected",
-                "The model provider broke off in the middle of its answer.",
+                "The model provider closed the connection before its answer was complete.",
             ),
             ProviderErrorKind::Malformed => ours(ErrorKind::UpstreamError, "upstream_malformed", &message),
             ProviderErrorKind::Reported => ours(ErrorKind::UpstreamError, "upstream_error", &message),

@@ -51,7 +51,7 @@ impl ModelCatalog {
         }
         match (models, failure) {
             (Some((stale, _)), failure) => {
-                tracing::warn!(error = ?failure, "no provider listed its models; serving the cached list");
+                tracing::warn!(error = ?failure, "listing models failed for all providers; serving the cached list");
                 Ok(Arc::clone(stale))
             }
             (None, Some((error, _))) => Err(error.clone()),

@@ -83,9 +83,9 @@ impl<'a> UpstreamError<'a> {
             Some(words) => sanitize(words, secret),
             None => match status {
                 Some(status) => {
-                    format!("The model provider answered with status {status} and no explanation.")
+                    format!("The model provider answered with status {status} without an error message.")
                 }
-                None => "The model provider failed and gave no explanation.".to_owned(),
+                None => "The model provider failed without an error message.".to_owned(),
             },
         };
         let mut names = [&self.code, &self.kind].into_iter().filter_map(LenientText::some);
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn shapes_of_errors() {
-        let silent = "The model provider failed and gave no explanation.";
+        let silent = "The model provider failed without an error message.";
         let rows: [(&str, ProviderErrorKind, &str, Option<&str>); 18] = [
             (
                 r#"{"error":{"message":"m","type":"server_error","code":null}}"#,

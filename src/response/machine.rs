@@ -93,7 +93,7 @@ struct TurnState {
     closed_slots: Vec<u32>,
     /// The turn was cut off: open calls end incomplete.
     truncated: bool,
-    /// The calls are being made: one without a result may have had its effect.
+    /// The calls are being made: one without a result may have been executed.
     dispatched: bool,
     state: AnswerState,
 }

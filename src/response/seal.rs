@@ -176,7 +176,9 @@ impl BoundSeal {
     fn seal_json(&self, context: &[u8], content: &impl Serialize) -> String {
         let sealed = serde_json::to_vec(content).ok().and_then(|plain| self.keys.seal(context, &plain));
         sealed.unwrap_or_else(|| {
-            tracing::error!("sealing provider state failed; later turns will not have it");
+            tracing::error!(
+                "encrypting provider state or a tool result failed; later requests will not have it"
+            );
             String::new()
         })
     }
@@ -215,6 +217,7 @@ impl SealSummary for SummarySeal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::response::turn::StatePosition;
 
     fn keys(bytes: &[u8]) -> Arc<SealKeys> {
         SealKeys::new(&bytes.iter().map(|b| vec![*b; KEY_LEN]).collect::<Vec<_>>()).unwrap()
@@ -222,6 +225,13 @@ mod tests {
 
     fn state() -> ProviderState {
         ProviderState { text: "because".into(), ..ProviderState::default() }
+    }
+
+    #[test]
+    fn positions_are_sealed_under_stable_names() {
+        let names = [StatePosition::Before, StatePosition::Within, StatePosition::After]
+            .map(|position| serde_json::to_value(position).unwrap());
+        assert_eq!(names, ["leads", "within", "trails"]);
     }
 
     fn search() -> McpCall {

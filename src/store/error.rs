@@ -34,10 +34,10 @@ pub enum StoreError {
     #[error("a stored row cannot be read: {0}")]
     Corrupt(String),
     /// A read exceeded its time limit, waiting included.
-    #[error("a read took longer than it may")]
+    #[error("a read timed out")]
     Timeout,
     /// The data is larger than the limit of the read.
-    #[error("it is {bytes} bytes and more than may be read")]
+    #[error("{bytes} bytes exceed the read limit")]
     TooLarge {
         /// The size, or how far it was measured.
         bytes: u64,
@@ -82,14 +82,14 @@ impl From<StoreError> for ApiError {
                 ),
             ),
             StoreError::Timeout => {
-                tracing::warn!(%error, "a read of the response store timed out");
-                Self::new(ErrorKind::Unavailable, "The response store did not read this within 10 seconds. Try again shortly.").with_code("storage_timeout")
+                tracing::warn!(%error, "store: a read timed out");
+                Self::new(ErrorKind::Unavailable, "Reading from the response store timed out after 10 seconds. Try again shortly.").with_code("storage_timeout")
                 .with_retry_after(Duration::from_secs(1))
             }
             StoreError::TooLarge { bytes } => Self::invalid(
                 "context_length_exceeded",
                 "input",
-                format!("What the request refers to is {bytes} bytes and more than may be read."),
+                format!("The stored items that the request refers to have at least {bytes} bytes, more than the limit."),
             ),
             // Logged once, when it was found out.
             StoreError::Full(_) => Self::new(ErrorKind::Unavailable, "The gateway has no room to store a response. Delete responses, send 'store': false, or try again later.").with_code("storage_full")
@@ -99,7 +99,7 @@ impl From<StoreError> for ApiError {
             | StoreError::Schema(_)
             | StoreError::Corrupt(_)
             | StoreError::Superseded => {
-                tracing::error!(%error, "the response store failed");
+                tracing::error!(%error, "store: an operation failed");
                 Self::new(ErrorKind::Internal, "The response store failed. Try again.").with_code("storage_error")
             }
         }

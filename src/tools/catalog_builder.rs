@@ -240,10 +240,12 @@ pub(super) fn merge_definition(definition: &mut ToolDefinition, other: &ToolDefi
     add_tags(&mut definition.tags, &other.tags);
     if definition.parameters != other.parameters {
         let tool = &definition.name;
+        let first = &*definition.executor;
         tracing::warn!(
             tool,
-            executor,
-            "executors disagree about the parameters of this tool; using those of the first"
+            first,
+            other = executor,
+            "executors list this tool with different parameter schemas; using the first executor's"
         );
     }
 }

@@ -104,7 +104,7 @@ impl ToolRegistry {
             if let OnError::Fallback(other) = on_error
                 && catalog.get(other).is_none()
             {
-                tracing::warn!(tool = other, "on_error names an unknown fallback tool");
+                tracing::warn!(fallback = other, "on_error names an unknown fallback tool");
             }
         }
         // Tools of MCP servers (`label__name`) are listed on demand.

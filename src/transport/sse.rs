@@ -168,7 +168,8 @@ impl FrameReader {
                 Err(_) => {
                     tracing::info!(
                         response_id = %self.run.id,
-                        "no room for a large frame that the client has not read; closing its stream"
+                        "no response buffer available for a slow client (server.max_buffered_body_bytes); closing its \
+                         stream"
                     );
                     return Err(io::ErrorKind::TimedOut.into());
                 }

@@ -48,7 +48,7 @@ pub(crate) fn render(
             (output, code)
         }
         Err(error) => {
-            tracing::info!(tool = name, code = error.code.as_str(), "direct tool call failed");
+            tracing::info!(tool = name, code = error.code.as_str(), "a tool call outside a response failed");
             let meta = error.meta.map(|meta| *meta).unwrap_or_default();
             (ToolOutput { meta, ..ToolOutput::error(error.message) }, Some(error.code))
         }

@@ -31,7 +31,7 @@ fn read_one(tool: Value) -> Result<Value, String> {
     }
     match tool.shift_remove("function") {
         Some(Value::Object(function)) => flat(function),
-        Some(_) => Err("`function` is no JSON object".into()),
+        Some(_) => Err("`function` is not a JSON object".into()),
         None => flat(tool),
     }
 }

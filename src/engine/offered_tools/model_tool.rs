@@ -79,7 +79,7 @@ pub(super) fn no_such_tool(path: &str, name: &str) -> ApiError {
         "tool_not_found",
         path,
         format!(
-            "This gateway has no tool '{}' for you; GET /v1/tools lists those it has.",
+            "The tool '{}' does not exist or is not available to your key; GET /v1/tools lists the available ones.",
             truncate_for_display(name)
         ),
     )
@@ -89,7 +89,7 @@ pub(in crate::engine) fn not_served(kind: &str, path: &str) -> ApiError {
     ApiError::unsupported(
         format!("{path}.type"),
         format!(
-            "Tools of type '{kind}' are not served; 'function', 'custom', 'namespace', 'antwort:<name>', \
+            "Tools of type '{kind}' are not supported; 'function', 'custom', 'namespace', 'antwort:<name>', \
              'web_search' and 'mcp' are."
         ),
     )

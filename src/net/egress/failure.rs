@@ -70,7 +70,7 @@ impl Egress {
 
 fn logged(cause: FailureCause) -> FailureCause {
     let FailureCause { kind, url, text } = &cause;
-    tracing::warn!(kind, url, cause = &**text, "a connection of a tool or an MCP server failed");
+    tracing::warn!(kind, url, cause = &**text, "an outgoing request of a tool or to an MCP server failed");
     cause
 }
 

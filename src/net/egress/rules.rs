@@ -146,13 +146,13 @@ impl AllowEntry {
             return Ok(Self { target: AllowTarget::Net(net), port });
         }
         if target.contains('/') {
-            return Err(bad("is no CIDR"));
+            return Err(bad("is not a CIDR"));
         }
         match parse_host(target) {
             Some(Host::Name(name)) => Ok(Self { target: AllowTarget::Host(name), port }),
             // An address in a spelling that only URLs have, such as 127.1.
             Some(Host::Address(address)) => Ok(Self { target: AllowTarget::Net(address.into()), port }),
-            None => Err(bad("is no host, address or CIDR")),
+            None => Err(bad("is not a host, address or CIDR")),
         }
     }
 }
@@ -171,7 +171,7 @@ fn parse_domain(entry: &str) -> Result<String, InvalidRule> {
     if entry.starts_with("*.") || entry.starts_with('.') {
         return Err(bad("must be a domain without a wildcard; its subdomains are included"));
     }
-    let host = parse_host(entry).ok_or_else(|| bad("is no domain"))?;
+    let host = parse_host(entry).ok_or_else(|| bad("is not a domain"))?;
     Ok(host.to_string())
 }
 

@@ -30,7 +30,7 @@ impl CreateResponse {
         pairs.retain(|(name, _)| !IGNORED_FIELDS.contains(&name.as_ref()));
         let is_of_responses_only = |name: &str| FIELDS.contains(&name) && !COMPACTION_FIELDS.contains(&name);
         if let Some((name, _)) = pairs.iter().find(|(name, _)| is_of_responses_only(name)) {
-            let message = format!("'{name}' is no parameter of a compaction.");
+            let message = format!("'{name}' is not a parameter of compaction requests.");
             return Err(ApiError::unsupported(name.as_ref(), message));
         }
         let mut request = Self::read(&pairs, limits)?;

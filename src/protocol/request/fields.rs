@@ -19,11 +19,11 @@ pub(super) const READERS: &[(&str, Reader)] = &[
     ("agent", |r, raw| put_some(&mut r.agent, non_empty_string(raw))),
     ("allowed_tools", |r, raw| put(&mut r.allowed_tools, non_empty_strings(raw))),
     ("antwort", |r, raw| put_some(&mut r.antwort, FromJson::from_json(raw))),
-    ("background", |_, raw| refuse_true(raw, "background responses are not served yet.")),
+    ("background", |_, raw| refuse_true(raw, "background responses are not supported yet.")),
     ("client_metadata", |_, _| Ok(())),
-    ("context_management", |_, _| refuse("compaction by the server is not served yet.")),
+    ("context_management", |_, _| refuse("compaction by the server is not supported yet.")),
     ("conversation", |_, _| {
-        refuse("conversations are not served yet; continue a response by 'previous_response_id'.")
+        refuse("conversations are not supported yet; continue a response by 'previous_response_id'.")
     }),
     ("frequency_penalty", |r, raw| put_some(&mut r.frequency_penalty, decimal(raw, -2.0, 2.0))),
     ("include", |r, raw| put(&mut r.include, Include::from_json(raw))),
@@ -36,7 +36,7 @@ pub(super) const READERS: &[(&str, Reader)] = &[
     ("max_tool_calls", |r, raw| put_some(&mut r.max_tool_calls, integer(raw, 1, MAX_TOKEN_COUNT))),
     ("metadata", |r, raw| put(&mut r.metadata, Metadata::from_json(raw))),
     ("model", |r, raw| put_some(&mut r.model, non_empty_string(raw))),
-    ("moderation", |_, _| refuse("moderation is not served.")),
+    ("moderation", |_, _| refuse("moderation is not supported.")),
     ("n", |_, raw| match integer(raw, 0, MAX_TOKEN_COUNT)? {
         1 => Ok(()),
         _ => refuse("one response is made per request; send several requests."),
@@ -82,23 +82,20 @@ pub const FIELDS: &[&str] = &{
 
 /// Accepted values without effect, with the reason; `docs/compatibility.md` repeats it.
 pub const NO_OPS: &[(&str, &str)] = &[
-    ("client_metadata", "notes that coding agents send about themselves; nothing reads them"),
+    ("client_metadata", "metadata of coding agents; ignored"),
     ("include[]: code_interpreter_call.outputs", "hosted tools' items always carry what they have"),
     ("include[]: file_search_call.results", "hosted tools' items always carry what they have"),
     ("include[]: web_search_call.action.sources", "hosted tools' items always carry what they have"),
     ("include[]: web_search_call.results", "hosted tools' items always carry what they have"),
-    ("input[].caller", "of functions and custom tools; programs that call tools are not served"),
+    ("input[].caller", "of functions and custom tools; programs that call tools are not supported"),
     ("input[].content[].detail", "of an input_file; the chat API has no such field"),
-    ("input[].content[].prompt_cache_breakpoint", "a hint for a cache that is the provider's own affair"),
-    ("input[].created_by", "who made an item at another server; here it is the client's own"),
-    (
-        "input[].status",
-        "of a reasoning item; such items have none, and clients send what they were once told",
-    ),
-    ("n", "only 1 is accepted, which is what happens anyway"),
-    ("prompt_cache_options", "a hint for a cache that is the provider's own affair"),
+    ("input[].content[].prompt_cache_breakpoint", "a prompt-cache hint; caching is left to the provider"),
+    ("input[].created_by", "creator of an item at another server; ignored"),
+    ("input[].status", "of a reasoning item, which has none; replayed by clients, ignored"),
+    ("n", "only 1 is accepted, the default"),
+    ("prompt_cache_options", "a prompt-cache hint; caching is left to the provider"),
     ("reasoning.context", "auto and all_turns are accepted; the reasoning of all turns is replayed anyway"),
-    ("reasoning.mode", "only standard is accepted, which is what happens anyway"),
+    ("reasoning.mode", "only standard is accepted, the default"),
     ("stream_options.include_usage", "the last event always carries the usage"),
 ];
 
@@ -137,8 +134,7 @@ fn read_tools(raw: &RawValue) -> Result<Vec<Tool>, ParseError> {
             _ => continue,
         };
         if !seen.insert((group, name)) {
-            let problem =
-                format!("another {group} of this request is called '{}'.", parse::truncate_for_display(name));
+            let problem = format!("duplicate {group} name '{}'.", parse::truncate_for_display(name));
             return Err(ParseError::invalid(field, problem).at(i));
         }
     }

@@ -50,8 +50,7 @@ impl FromJson for Include {
         for (i, raw) in parse::elements_up_to(raw, MAX_NAMES)?.into_iter().enumerate() {
             let name: Cow<'_, str> = parse::read(raw).map_err(|e| e.at(i))?;
             if !include.add(&name) {
-                let problem =
-                    format!("there is nothing called '{}' to include.", truncate_for_display(&name));
+                let problem = format!("unknown value '{}'.", truncate_for_display(&name));
                 return Err(ParseError::invalid("", problem).at(i));
             }
         }

@@ -225,7 +225,7 @@ fn check_file(file: &InputFile) -> Result<(), ParseError> {
 }
 
 fn no_uploads(instead: &str) -> ParseError {
-    ParseError::unsupported("file_id", format!("uploaded files are not served yet; {instead}"))
+    ParseError::unsupported("file_id", format!("uploaded files are not supported yet; {instead}"))
 }
 
 fn is_web_url(url: &str) -> bool {

@@ -36,11 +36,11 @@ impl FromJson for ReasoningRequest {
         }
         let fields: Fields = parse::read(raw)?;
         if fields.mode.is_some_and(|mode| mode != "standard") {
-            return Err(ParseError::unsupported("mode", "only 'standard' is served."));
+            return Err(ParseError::unsupported("mode", "only 'standard' is supported."));
         }
         // Whatever a client replays is replayed to the provider.
         if fields.context.is_some_and(|context| context != "auto" && context != "all_turns") {
-            return Err(ParseError::unsupported("context", "only 'auto' and 'all_turns' are served."));
+            return Err(ParseError::unsupported("context", "only 'auto' and 'all_turns' are supported."));
         }
         Ok(Self { effort: fields.effort, summary: fields.summary.or(fields.generate_summary) })
     }

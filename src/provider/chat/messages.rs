@@ -415,7 +415,7 @@ fn mcp_result_text(call: &McpCall, format: ResultFormat) -> Cow<'_, str> {
         (None, Some(error)) => {
             return Cow::Owned(format_result(format, call.id.as_str(), Err(&error.message())).into_owned());
         }
-        (None, None) => Ok("The call gave nothing."),
+        (None, None) => Ok("The call returned no output."),
     };
     format_result(format, call.id.as_str(), result)
 }

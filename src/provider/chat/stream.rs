@@ -159,7 +159,7 @@ impl Translator {
             None if self.done || !self.understood => Err(malformed()),
             None => Err(ProviderError::new(
                 ProviderErrorKind::Cut,
-                "The model provider broke off in the middle of its answer.",
+                "The model provider closed the connection before its answer was complete.",
             )),
         };
         out.extend(self.usage.take().map(ModelEvent::Usage));

@@ -47,7 +47,7 @@ impl ResponseMachine {
             return Ok(());
         }
         let Some(encrypted_content) = seal.seal(text) else {
-            tracing::error!("sealing a summary failed; the compaction has no output");
+            tracing::error!("encrypting a compaction summary failed; the compaction has no output");
             return Ok(());
         };
         let item = Compaction { id: self.ids.next("cm"), encrypted_content };

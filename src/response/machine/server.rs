@@ -308,7 +308,7 @@ impl ResponseMachine {
         self.finish_item(open.output_index, out, |open| *open = item)
     }
 
-    /// Closes a call that was not made, or not to its end. The model is told that the latter may have had its effect,
+    /// Closes a call that was not made, or not to its end. The model is told that the latter may have been executed,
     /// so that it does not repeat it blindly.
     pub(super) fn abort_server_call(
         &mut self,
@@ -345,7 +345,7 @@ impl ResponseMachine {
         let (code, message) = if self.turn.dispatched {
             (
                 "outcome_unknown",
-                "the run ended before the call's result was there; it may have had its effect",
+                "the run ended before the call's result was there; the call may have been executed",
             )
         } else {
             ("cancelled", "the run ended before the call was made")

@@ -63,7 +63,7 @@ fn advice(error: &rusqlite::Error) -> Option<&'static str> {
             "the file cannot be opened: check its path and its owner"
         }
         ErrorCode::SystemIoFailure => "the disk failed to read or write",
-        ErrorCode::NotADatabase => "the file is no SQLite database: choose another path",
+        ErrorCode::NotADatabase => "the file is not a SQLite database: choose another path",
         ErrorCode::DatabaseCorrupt => "the file is damaged: restore a backup, or move it away",
         _ => return None,
     })

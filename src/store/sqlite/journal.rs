@@ -15,7 +15,8 @@ use crate::protocol::response::to_raw;
 use crate::store::{CallOutcome, Direction, ModelView, StoredItem, TurnRecord};
 
 /// What the model and clients are told of a call whose outcome is unknown.
-const UNKNOWN: &str = "the gateway was stopped between this call and its result; it may have had its effect";
+const UNKNOWN: &str =
+    "the gateway was stopped between this call and its result; the call may have been executed";
 
 /// Writes a turn with the calls that it makes.
 pub(super) fn commit_turn(

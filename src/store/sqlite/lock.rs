@@ -55,7 +55,11 @@ impl ServerLock {
             Ok(()) => {
                 // The note is for people; on a full disk the lock is held without one.
                 if let Err(error) = write_note(&mut file) {
-                    tracing::warn!(%error, "store: writing the holder's note into the lock file failed; the lock is held without it");
+                    tracing::warn!(
+                        %error,
+                        "store: writing the owner's process information into the lock file failed; the lock is held \
+                         nevertheless"
+                    );
                 }
                 Ok(Self { database: database.to_owned(), _file: file })
             }
@@ -94,8 +98,8 @@ fn read_note(file: &mut File) -> String {
     let read = file.take(NOTE_BYTES).read_to_string(&mut note);
     match note.trim() {
         // The holder has not written its note yet, or could not.
-        "" => "it does not say which".to_owned(),
+        "" => "process unknown".to_owned(),
         note if read.is_ok() => note.escape_debug().to_string(),
-        _ => "its note cannot be read".to_owned(),
+        _ => "process information unreadable".to_owned(),
     }
 }

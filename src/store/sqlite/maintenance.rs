@@ -92,7 +92,7 @@ fn fail_rows_where(
     transaction.commit().map_err(database)?;
     tracing::warn!(
         responses = rows.len(),
-        "store: ended responses that a stopped process left unfinished, or whose end could not be stored"
+        "store: marked orphaned responses as failed (their process stopped, or their final state could not be written)"
     );
     Ok(true)
 }
@@ -117,13 +117,13 @@ pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreE
     Ok(true)
 }
 
-/// Deletes the oldest ended rows while the database is larger than `max` bytes. Returns whether it still may be.
-pub(super) fn trim(connection: &mut Connection, most: u64) -> Result<bool, StoreError> {
+/// Deletes the oldest ended rows while the database is larger than `max_bytes`. Returns whether it still may be.
+pub(super) fn trim(connection: &mut Connection, max_bytes: u64) -> Result<bool, StoreError> {
     let used = used_bytes(connection)?;
-    if used <= most {
+    if used <= max_bytes {
         return Ok(false);
     }
-    let target = most.max(used.saturating_sub(BATCH_BYTES));
+    let target = max_bytes.max(used.saturating_sub(BATCH_BYTES));
     let transaction = begin(connection)?;
     let sql = "SELECT key FROM responses WHERE lease_until IS NULL ORDER BY key LIMIT ?1";
     let oldest = keys(&transaction, sql, params![BATCH_ROWS])?;
@@ -136,7 +136,7 @@ pub(super) fn trim(connection: &mut Connection, most: u64) -> Result<bool, Store
     transaction.commit().map_err(database)?;
     if oldest.is_empty() {
         tracing::warn!(
-            most,
+            max_bytes,
             "store: the database exceeds store.max_size, and all its responses are still running"
         );
     }

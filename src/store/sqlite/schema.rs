@@ -134,9 +134,9 @@ fn newer_schema_error(version: i64, location: &Location) -> StoreError {
         None => format!("a backup with schema {CURRENT_VERSION} or earlier (none lies beside it)"),
     };
     StoreError::Schema(format!(
-        "{refusal}. Run that one again; or, to go back to this one, stop the gateway, move {file}, {file}-wal and \
-         {file}-shm away, copy {copy} to {file}, and start this one. What was stored since that backup is not in it \
-         (docs/upgrading.md)",
+        "{refusal}. Start the later version again; or, to return to this version, stop the gateway, move {file}, \
+         {file}-wal and {file}-shm away, copy {copy} to {file}, and start this version. Responses stored since that \
+         backup are lost (docs/upgrading.md)",
         file = path.display()
     ))
 }

@@ -262,7 +262,7 @@ impl WriterThread {
         if checked.is_ok()
             && let Err(error) = self.in_flight.release_abandoned(&self.connection, &self.policy)
         {
-            tracing::warn!(%error, "store: marking rows whose end could not be stored as abandoned failed");
+            tracing::warn!(%error, "store: marking rows as abandoned failed; their final state was not written");
         }
         let _ = answer.send(checked);
     }

@@ -131,7 +131,11 @@ impl McpServers {
                 }
                 Ok(None) => {}
                 Err(problem) => {
-                    tracing::warn!(tool = %name, problem, "routed tool is unavailable");
+                    tracing::warn!(
+                        tool = %name,
+                        problem,
+                        "no executor of the tool's route is available; tool left out"
+                    );
                     unavailable.insert(name.clone(), problem);
                 }
             }

@@ -108,7 +108,12 @@ impl ServerToolBuilder<'_> {
                 }
             };
             let name = crate::protocol::parse::truncate_for_display(name).into_owned();
-            tracing::warn!(server = &*self.session.endpoint.name, tool = %name, problem, "MCP tool left out");
+            tracing::warn!(
+                server = &*self.session.endpoint.name,
+                tool = %name,
+                problem,
+                "invalid MCP tool left out of the tool list"
+            );
             left_out.push((name, problem));
         }
         PreparedSet {

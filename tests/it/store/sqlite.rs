@@ -53,7 +53,7 @@ fn a_file_that_cannot_be_used_is_refused_with_a_reason() {
 
     let garbage = folder.folder.path().join("garbage.db");
     std::fs::write(&garbage, "not a database, and long enough to be looked at ".repeat(100)).unwrap();
-    assert_refused(&garbage, "no SQLite database");
+    assert_refused(&garbage, "not a SQLite database");
     assert!(std::fs::read_to_string(&garbage).unwrap().starts_with("not a database"));
 
     let foreign = folder.folder.path().join("foreign.db");

@@ -420,7 +420,7 @@ async fn a_call_without_a_result_is_unknown_to_a_continuation_and_not_forgotten(
         let messages = upstream.last()["messages"].as_array().unwrap().clone();
         let told: Vec<_> = messages.iter().filter(|message| message["role"] == "tool").collect();
         assert_eq!(told.len(), 2, "{visibility}: {messages:#?}");
-        assert!(told.iter().all(|m| m["content"].as_str().unwrap().contains("may have had its effect")));
+        assert!(told.iter().all(|m| m["content"].as_str().unwrap().contains("may have been executed")));
     }
     assert_eq!(seen.count("writes"), 2);
 }

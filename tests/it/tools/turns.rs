@@ -121,7 +121,7 @@ async fn the_model_is_told_of_calls_that_a_cancelled_run_left_half_way() {
         let told = messages.iter().filter(|message| message["role"] == "tool");
         let told: Vec<_> = told.map(|message| message["content"].as_str().unwrap()).collect();
         assert_eq!(told.len(), 2, "{visibility}: {messages:#?}");
-        assert!(told.iter().all(|text| text.contains("may have had its effect")), "{told:?}");
+        assert!(told.iter().all(|text| text.contains("may have been executed")), "{told:?}");
     }
 }
 

@@ -93,7 +93,7 @@ fn errors_within_a_stream() {
         (
             "without a word",
             &[r#"{"error":{"code":500}}"#],
-            &["Status(500): The model provider failed and gave no explanation."],
+            &["Status(500): The model provider failed without an error message."],
         ),
     ]);
     assert_eq!(run("event: error\ndata: {\"message\":\"m\"}\n\n"), ["Reported: m"]);
