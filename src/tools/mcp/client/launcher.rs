@@ -66,7 +66,7 @@ fn die_with_parent(parent: u32) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn end_with(_parent: u32) -> io::Result<()> {
+fn die_with_parent(_parent: u32) -> io::Result<()> {
     Ok(())
 }
 
