@@ -27,7 +27,9 @@ pub use self::responses::{
     Direction, ItemWithState, Lineage, ModelView, ReadLimit, ResponseRecord, ResponseStore, StateKey,
     StoredItem, StoredState,
 };
-pub use self::run_log::{CallOutcome, JournaledCall, RunLog, TurnRecord};
+pub use self::run_log::{
+    CallOutcome, JournaledCall, OrphanCause, OrphanedCall, OrphanedRun, RunLog, TurnRecord,
+};
 pub use self::runs::{RunRegistration, RunRegistry};
 pub use crate::identity::Owner;
 

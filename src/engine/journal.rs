@@ -95,6 +95,7 @@ mod tests {
                 first_position: 0,
                 turn,
                 calls: vec![],
+                state: None,
             };
             journal.commit(record).await.unwrap();
             assert_eq!(may_call(turn).await, Ok(()));

@@ -415,7 +415,7 @@ impl Run {
             return;
         }
         let record = record::running(&self.prepared, self.machine.response());
-        match self.parts.store.begin(record).await {
+        match self.parts.store.begin(record, None).await {
             Ok(()) => self.recorded = true,
             Err(error) => tracing::warn!(%error, "writing the row of a response in progress failed"),
         }

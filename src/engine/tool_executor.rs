@@ -128,6 +128,7 @@ impl ToolCallExecutor {
             items,
             turn,
             calls: calls.iter().map(journalled).collect(),
+            state: None,
         };
         self.journaled_items = whole;
         journal.commit(record).await?;

@@ -69,6 +69,11 @@ impl StateKey {
         Self(format!("{}\u{1f}{}\u{1f}{id}", owner.tenant, owner.principal))
     }
 
+    /// A key that was stored.
+    pub(super) fn stored(key: String) -> Self {
+        Self(key)
+    }
+
     /// The key as it is stored.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,5 +1,7 @@
 //! The log of runs: their leases, the rows of running responses, their turns and the journal of their calls.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use super::error::StoreError;
@@ -24,6 +26,8 @@ pub struct TurnRecord {
     pub turn: u32,
     /// The calls that are about to be made, in order.
     pub calls: Vec<JournaledCall>,
+    /// The state of the run, which replaces the one that was stored before; `None` leaves that.
+    pub state: Option<Arc<[u8]>>,
 }
 
 /// A call that is about to be made.
@@ -52,6 +56,59 @@ pub struct CallOutcome {
     pub error: Option<&'static str>,
 }
 
+/// A run that was taken over, because nobody makes it any more.
+#[derive(Debug, Clone)]
+pub struct OrphanedRun {
+    /// The lease of this process. The run's earlier lease is refused from now on. If the run is not finished before
+    /// this lease expires, it is an orphan again.
+    pub lease: Lease,
+    /// The owner of the response.
+    pub owner: Owner,
+    /// Why nobody makes it.
+    pub cause: OrphanCause,
+    /// Unix seconds.
+    pub created_at: i64,
+    /// The model as the client named it.
+    pub model: String,
+    /// The response that it continues.
+    pub previous: Option<Id>,
+    /// The response object as it was when the row was written.
+    pub body: Arc<str>,
+    /// Its input, and the output of the turns that were committed.
+    pub items: Vec<StoredItem>,
+    /// The calls of all its turns, in order.
+    pub calls: Vec<OrphanedCall>,
+    /// The state of the run as of its last commit.
+    pub state: Option<Arc<[u8]>>,
+}
+
+/// Why nobody makes a run any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrphanCause {
+    /// Its process is gone, or has not renewed its lease.
+    ProcessGone,
+    /// Its end could not be stored.
+    EndNotStored,
+}
+
+/// A call of an orphaned run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrphanedCall {
+    /// The number of the inference that asked for the call.
+    pub turn: u32,
+    /// The place of the call in that inference.
+    pub index: u32,
+    /// The label of the tool's server.
+    pub server_label: String,
+    /// The name of the tool.
+    pub tool: String,
+    /// The arguments as the model wrote them.
+    pub arguments: String,
+    /// The text that the model was given, and the code of the failure; `None`: it is unknown whether the call had its
+    /// effect.
+    pub outcome: Option<(String, Option<String>)>,
+}
+
 /// The log of runs.
 ///
 /// Every write presents the lease of its run. It is refused with [`StoreError::Superseded`] if the response has ended
@@ -63,9 +120,10 @@ pub trait RunLog: Send + Sync {
     /// owner can delete it; later writes of a deleted run are dropped without an error.
     fn register_run(&self, id: &Id, owner: &Owner) -> RunRegistration;
 
-    /// Writes the row of a running response, leased by this process. Runs do not wait for it: the write happens even
-    /// if the future is dropped, once it was polled and the queue had room.
-    async fn begin(&self, record: ResponseRecord) -> Result<(), StoreError>;
+    /// Writes the row of a running response, leased by this process, with the state of the run, which is opaque to the
+    /// store. Runs do not wait for it: the write happens even if the future is dropped, once it was polled and the
+    /// queue had room.
+    async fn begin(&self, record: ResponseRecord, state: Option<Arc<[u8]>>) -> Result<(), StoreError>;
 
     /// Writes a turn of a running response, and returns when it is committed. The turn's calls are made only then.
     async fn commit_turn(&self, turn: TurnRecord) -> Result<(), StoreError>;
@@ -76,4 +134,9 @@ pub trait RunLog: Send + Sync {
     /// Writes a response in its final state, and returns when it is committed. Extends the life of its ancestors.
     /// It need not have been begun.
     async fn finish(&self, record: ResponseRecord) -> Result<(), StoreError>;
+
+    /// Takes over at most `limit` runs that nobody makes any more: those of an earlier process of this name, those
+    /// whose lease has expired, and those whose end could not be stored. Of several processes that ask, one gets each.
+    /// An empty list means that there are none now.
+    async fn take_orphaned(&self, limit: usize) -> Result<Vec<OrphanedRun>, StoreError>;
 }

@@ -18,6 +18,7 @@ mod list;
 mod lock;
 mod maintenance;
 mod migrate;
+mod orphans;
 mod owners;
 mod queue;
 mod read;
@@ -52,9 +53,9 @@ use self::retention::RowPolicy;
 use self::write::{Write, WriteOutcome};
 use self::writer::Writer;
 use super::{
-    ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ItemWithState, Lineage, Owner, Page, PageRequest,
-    PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog, RunRegistration, RunRegistry,
-    StateKey, Store, StoreError, TurnRecord,
+    ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ItemWithState, Lineage, OrphanedRun, Owner, Page,
+    PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog, RunRegistration,
+    RunRegistry, StateKey, Store, StoreError, TurnRecord,
 };
 use crate::admission::Requester;
 use crate::protocol::id::Id;
@@ -126,6 +127,9 @@ pub struct SqliteOptions {
     pub disk: Arc<dyn Disk>,
     /// The configured tenants and keys, among which long reads are shared.
     pub requesters: Vec<Requester>,
+    /// Whether the store ends orphaned runs as failed, when it is opened and in [`Store::maintain`], in place of the
+    /// caller of [`RunLog::take_orphaned`].
+    pub end_orphans: bool,
 }
 
 impl SqliteOptions {
@@ -142,6 +146,7 @@ impl SqliteOptions {
             max_pages: None,
             disk: Arc::new(FileSystem),
             requesters: Vec::new(),
+            end_orphans: true,
         }
     }
 }
@@ -156,12 +161,13 @@ pub struct SqliteStore {
     health: Arc<StoreHealth>,
     /// When it was last checked whether responses can be stored again.
     looked_at: Mutex<Option<Instant>>,
+    end_orphans: bool,
 }
 
 impl SqliteStore {
-    /// Opens or creates the database and ends the runs that an earlier process of this name left. Blocks for some
-    /// milliseconds. On a full disk the reserve of an earlier process is released for this. A file of an earlier
-    /// version is refused: [`migrate()`] brings it up to date.
+    /// Opens or creates the database. The runs that an earlier process of this name left are orphans from then on.
+    /// Blocks for some milliseconds. On a full disk the reserve of an earlier process is released for this. A file of
+    /// an earlier version is refused: [`migrate()`] brings it up to date.
     pub fn open(options: SqliteOptions) -> Result<Self, StoreError> {
         match (Self::try_open(options.clone()), &options.location) {
             (Err(StoreError::Full(_)), Location::File(path))
@@ -177,7 +183,10 @@ impl SqliteStore {
         let mut connection = connection::writer(&options.location, options.synchronous, options.max_pages)?;
         schema::create_or_check(&mut connection, &options.location)?;
         let policy = Arc::new(RowPolicy::new(options.instance, options.lease, options.ttl));
-        maintenance::fail_orphans_at_startup(&mut connection, &policy)?;
+        orphans::release_left(&connection, &policy)?;
+        if options.end_orphans {
+            while maintenance::end_orphans(&mut connection, &policy)? {}
+        }
         let runs = RunRegistry::default();
         let health = Arc::new(StoreHealth::default());
         let (guard_options, readers) = match options.location {
@@ -193,7 +202,28 @@ impl SqliteStore {
         guard.measure(&connection);
         let writer = Writer::start(connection, Arc::clone(&policy), runs.clone(), guard)?;
         let looked_at = Mutex::new(None);
-        Ok(Self { writer, readers, policy, runs, max_bytes: options.max_bytes, health, looked_at })
+        let end_orphans = options.end_orphans;
+        Ok(Self {
+            writer,
+            readers,
+            policy,
+            runs,
+            max_bytes: options.max_bytes,
+            health,
+            looked_at,
+            end_orphans,
+        })
+    }
+
+    /// Ends the orphaned runs as failed.
+    async fn fail_orphans(&self) -> Result<(), StoreError> {
+        loop {
+            let policy = Arc::clone(&self.policy);
+            let end = move |connection: &mut Connection| maintenance::end_orphans(connection, &policy);
+            if !self.writer.maintain(end).await? {
+                return Ok(());
+            }
+        }
     }
 
     async fn read<T: Send + 'static>(
@@ -290,8 +320,8 @@ impl RunLog for SqliteStore {
         self.runs.register(id, owner)
     }
 
-    async fn begin(&self, record: ResponseRecord) -> Result<(), StoreError> {
-        match self.writer.write(Write::Begin(record)).await? {
+    async fn begin(&self, record: ResponseRecord, state: Option<Arc<[u8]>>) -> Result<(), StoreError> {
+        match self.writer.write(Write::Begin(record, state)).await? {
             WriteOutcome::Superseded => Err(StoreError::Superseded),
             _ => Ok(()),
         }
@@ -314,6 +344,11 @@ impl RunLog for SqliteStore {
             WriteOutcome::Superseded => Err(StoreError::Superseded),
             _ => Ok(()),
         }
+    }
+
+    async fn take_orphaned(&self, limit: usize) -> Result<Vec<OrphanedRun>, StoreError> {
+        let policy = Arc::clone(&self.policy);
+        self.writer.run_job(move |connection| orphans::take(connection, &policy, limit)).await
     }
 }
 
@@ -351,15 +386,8 @@ impl Store for SqliteStore {
         self.writer
             .maintain(move |connection| maintenance::renew_leases(connection, &policy).map(|()| false))
             .await?;
-        loop {
-            let policy = Arc::clone(&self.policy);
-            if !self
-                .writer
-                .maintain(move |connection| maintenance::fail_abandoned(connection, &policy))
-                .await?
-            {
-                break;
-            }
+        if self.end_orphans {
+            self.fail_orphans().await?;
         }
         while self.writer.maintain(maintenance::delete_expired).await? {}
         while self.writer.maintain(approvals::delete_expired).await? {}

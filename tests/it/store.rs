@@ -9,6 +9,7 @@ mod leases;
 mod lists;
 mod log;
 mod migrations;
+mod orphans;
 mod sqlite;
 
 use std::path::PathBuf;
@@ -28,6 +29,9 @@ use tempfile::TempDir;
 
 /// How long rows live in stores that forget soon.
 const SHORT: Duration = Duration::from_millis(1500);
+
+/// How long leases last in stores that several processes share.
+const LEASE: Duration = Duration::from_millis(1500);
 
 /// Makes the table of laws the tests of every backend: each law is the name of a test and of the function that holds a
 /// store to it. Those under `short_lived` get a store whose rows live for [`SHORT`]; those under `shared` get several
@@ -140,6 +144,19 @@ laws! {
         a_run_is_written_by_the_process_that_began_it_alone,
         a_response_that_another_process_deletes_while_it_runs_stays_deleted,
     }
+    // Runs that nobody makes any more.
+    orphans {
+        a_store_without_orphans_gives_none,
+    } + shared {
+        an_orphan_is_given_with_all_that_was_committed_of_it,
+        of_two_processes_one_gets_each_orphan,
+        the_lease_from_before_a_run_was_taken_over_is_refused,
+        an_orphan_that_is_taken_and_not_finished_is_one_again_when_its_lease_expires,
+        the_state_of_a_run_is_that_of_its_last_commit,
+        a_restarted_process_finds_its_own_runs_as_orphans,
+        a_deleted_run_is_no_orphan,
+        an_orphan_that_is_deleted_after_it_was_taken_stays_deleted,
+    }
 }
 
 /// Opens the store of one more process on the same data, by the name of its instance.
@@ -177,7 +194,12 @@ impl Folder {
 
     /// The store of the process with this instance name.
     fn instance(&self, name: &str) -> Arc<dyn Store> {
-        Arc::new(self.open(|options| options.instance = name.to_owned()))
+        let options = |options: &mut SqliteOptions| {
+            options.instance = name.to_owned();
+            options.lease = LEASE;
+            options.end_orphans = false;
+        };
+        Arc::new(self.open(options))
     }
 
     /// Makes the database as the version of antwort did that knew migrations up to this one.

@@ -67,7 +67,7 @@ fn was_deleted(
     connection
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM responses WHERE tenant = ?1 AND principal = ?2 AND id = ?3
-                AND lease_until IS NOT NULL AND expires_at IS NOT NULL)",
+                AND expires_at IS NOT NULL AND key IN (SELECT response FROM runs))",
         )?
         .query_row(params![&*owner.tenant, &*owner.principal, response.as_str()], |row| row.get(0))
 }

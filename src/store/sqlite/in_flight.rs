@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, params};
 
-use super::recovery::NOT_STORED;
+use super::orphans::END_NOT_STORED;
 use super::retention::RowPolicy;
 use super::write::Write;
 use crate::protocol::id::Id;
@@ -45,10 +45,11 @@ impl InFlightRows {
         while let Some((key, id)) = self.abandoned.last() {
             connection
                 .prepare_cached(
-                    "UPDATE responses SET instance = instance || ?4, lease_until = 0
-                     WHERE key = ?1 AND id = ?2 AND instance = ?3 AND lease_until IS NOT NULL",
+                    "UPDATE runs SET orphan = coalesce(orphan, ?4), lease_until = 0
+                     WHERE response = ?1 AND instance = ?3
+                        AND EXISTS (SELECT 1 FROM responses WHERE key = ?1 AND id = ?2)",
                 )?
-                .execute(params![key, id.as_str(), policy.instance, NOT_STORED])?;
+                .execute(params![key, id.as_str(), policy.instance, END_NOT_STORED])?;
             self.abandoned.pop();
         }
         Ok(())

@@ -30,17 +30,24 @@ pub(super) fn commit_turn(
         return Ok(WriteOutcome::Absent);
     }
     if let Some(record) = &turn.begin {
-        let begun = write::begin(connection, policy, rows, record)?;
+        let begun = write::begin(connection, policy, rows, record, turn.state.as_deref())?;
         if begun != WriteOutcome::Changed {
             return Ok(begun);
         }
     }
-    let Some(key) = rows.key(lease) else { return Ok(WriteOutcome::Superseded) };
+    let Some(key) = running::key(connection, policy, rows, lease)? else {
+        return Ok(WriteOutcome::Superseded);
+    };
     match running::find(connection, policy, lease, key)? {
         RunningRow::Held => {}
         // There is nothing to recover.
         RunningRow::Deleted => return Ok(WriteOutcome::Absent),
         RunningRow::Superseded | RunningRow::Absent => return Ok(WriteOutcome::Superseded),
+    }
+    if let Some(state) = &turn.state
+        && turn.begin.is_none()
+    {
+        running::set_state(connection, key, state)?;
     }
     let Some(owner) = owners::key_of_response(connection, key)? else { return Ok(WriteOutcome::Absent) };
     write::insert_items(
@@ -78,7 +85,7 @@ pub(super) fn record_tool_result(
 ) -> rusqlite::Result<WriteOutcome> {
     let lease = &outcome.lease;
     // The item of a response that has ended holds the outcome.
-    let Some(key) = rows.key(lease) else { return Ok(WriteOutcome::Absent) };
+    let Some(key) = running::key(connection, policy, rows, lease)? else { return Ok(WriteOutcome::Absent) };
     if running::find(connection, policy, lease, key)? != RunningRow::Held {
         return Ok(WriteOutcome::Absent);
     }

@@ -6,6 +6,7 @@
 use rusqlite::{Connection, Params, Transaction, TransactionBehavior, params};
 
 use super::error::database;
+use super::orphans::orphans_sql;
 use super::recovery::{self, OrphanedRow};
 use super::retention::{RowPolicy, now};
 use super::write::remove_row;
@@ -17,67 +18,50 @@ const BATCH_ROWS: i64 = 200;
 /// Bytes that a transaction deletes, at least one row: deleted pages are overwritten, and so written to the log.
 const BATCH_BYTES: u64 = 4 << 20;
 
+/// Renews the leases of the runs that this process makes. Those of orphans that it has taken over end unless they are
+/// finished.
 pub(super) fn renew_leases(connection: &mut Connection, policy: &RowPolicy) -> Result<(), StoreError> {
-    lease(connection, policy, now().saturating_add(policy.lease))
-}
-
-/// Releases this process's leases, so that another process may end its runs.
-pub(super) fn release_leases(connection: &mut Connection, policy: &RowPolicy) -> Result<(), StoreError> {
-    lease(connection, policy, 0)
-}
-
-fn lease(connection: &Connection, policy: &RowPolicy, until: i64) -> Result<(), StoreError> {
     connection
-        .prepare_cached(
-            "UPDATE responses SET lease_until = ?1 WHERE instance = ?2 AND lease_until IS NOT NULL",
-        )
+        .prepare_cached("UPDATE runs SET lease_until = ?1 WHERE instance = ?2 AND orphan IS NULL")
         .map_err(database)?
-        .execute(params![until, policy.instance])
+        .execute(params![now().saturating_add(policy.lease), policy.instance])
         .map_err(database)?;
     Ok(())
 }
 
-/// Ends runs that an earlier process of this name left, and those whose lease has expired.
-pub(super) fn fail_orphans_at_startup(
-    connection: &mut Connection,
-    policy: &RowPolicy,
-) -> Result<(), StoreError> {
-    while fail_rows_where(
-        connection,
-        policy,
-        "lease_until IS NOT NULL AND (instance = ?1 OR lease_until < ?2)",
-    )? {}
+/// Releases this process's leases, so that another process may end its runs.
+pub(super) fn release_leases(connection: &mut Connection, policy: &RowPolicy) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("UPDATE runs SET lease_until = 0 WHERE instance = ?1")
+        .map_err(database)?
+        .execute([&policy.instance])
+        .map_err(database)?;
     Ok(())
 }
 
-/// Ends runs of other processes whose lease has expired. Returns whether there may be more.
-pub(super) fn fail_abandoned(connection: &mut Connection, policy: &RowPolicy) -> Result<bool, StoreError> {
-    fail_rows_where(connection, policy, "lease_until IS NOT NULL AND instance <> ?1 AND lease_until < ?2")
-}
-
-fn fail_rows_where(
-    connection: &mut Connection,
-    policy: &RowPolicy,
-    condition: &str,
-) -> Result<bool, StoreError> {
+/// Ends the orphaned runs. Returns whether there may be more.
+pub(super) fn end_orphans(connection: &mut Connection, policy: &RowPolicy) -> Result<bool, StoreError> {
     let now = now();
     // Usually there is nothing to do; then no lock is taken.
-    let any = format!("SELECT EXISTS (SELECT 1 FROM responses WHERE {condition})");
+    let any = concat!("SELECT EXISTS (SELECT 1 FROM runs r WHERE ", orphans_sql!(), ")");
     let any: bool =
-        connection.query_row(&any, params![policy.instance, now], |row| row.get(0)).map_err(database)?;
+        connection.query_row(any, params![policy.instance, now], |row| row.get(0)).map_err(database)?;
     if !any {
         return Ok(false);
     }
     let transaction = begin(connection)?;
     let rows: Vec<OrphanedRow> = {
-        let sql = format!(
-            "SELECT key, instance, body, expires_at IS NOT NULL FROM responses WHERE {condition} LIMIT {BATCH_ROWS}"
+        let sql = concat!(
+            "SELECT s.key, r.orphan, s.body, s.expires_at IS NOT NULL
+             FROM runs r CROSS JOIN responses s ON s.key = r.response WHERE ",
+            orphans_sql!(),
+            " LIMIT ?3"
         );
-        let mut statement = transaction.prepare(&sql).map_err(database)?;
+        let mut statement = transaction.prepare(sql).map_err(database)?;
         let rows = statement
-            .query_map(params![policy.instance, now], |row| {
-                let (instance, body) = (row.get(1)?, row.get(2)?);
-                Ok(OrphanedRow { key: row.get(0)?, instance, body, is_deleted: row.get(3)? })
+            .query_map(params![policy.instance, now, BATCH_ROWS], |row| {
+                let (orphan, body) = (row.get(1)?, row.get(2)?);
+                Ok(OrphanedRow { key: row.get(0)?, orphan, body, is_deleted: row.get(3)? })
             })
             .map_err(database)?;
         rows.collect::<Result<_, _>>().map_err(database)?
@@ -100,12 +84,12 @@ fn fail_rows_where(
 /// Deletes expired rows. Returns whether there may be more.
 pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreError> {
     let now = now();
-    let any = "SELECT EXISTS (SELECT 1 FROM responses WHERE expires_at <= ?1 AND lease_until IS NULL)";
+    let any = "SELECT EXISTS (SELECT 1 FROM responses WHERE expires_at <= ?1 AND key NOT IN (SELECT response FROM runs))";
     if !connection.query_row(any, [now], |row| row.get(0)).map_err(database)? {
         return Ok(false);
     }
     let transaction = begin(connection)?;
-    let sql = "SELECT key FROM responses WHERE expires_at <= ?1 AND lease_until IS NULL ORDER BY expires_at LIMIT ?2";
+    let sql = "SELECT key FROM responses WHERE expires_at <= ?1 AND key NOT IN (SELECT response FROM runs) ORDER BY expires_at LIMIT ?2";
     let target = used_bytes(&transaction)?.saturating_sub(BATCH_BYTES);
     for key in keys(&transaction, sql, params![now, BATCH_ROWS])? {
         remove_row(&transaction, key).map_err(database)?;
@@ -125,7 +109,7 @@ pub(super) fn trim(connection: &mut Connection, max_bytes: u64) -> Result<bool, 
     }
     let target = max_bytes.max(used.saturating_sub(BATCH_BYTES));
     let transaction = begin(connection)?;
-    let sql = "SELECT key FROM responses WHERE lease_until IS NULL ORDER BY key LIMIT ?1";
+    let sql = "SELECT key FROM responses WHERE key NOT IN (SELECT response FROM runs) ORDER BY key LIMIT ?1";
     let oldest = keys(&transaction, sql, params![BATCH_ROWS])?;
     for key in &oldest {
         remove_row(&transaction, *key).map_err(database)?;

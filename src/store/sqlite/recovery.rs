@@ -3,13 +3,11 @@
 use rusqlite::{Connection, params};
 use serde_json::{Map, Value};
 
-use super::{OUTPUT, journal};
+use super::orphans::END_NOT_STORED;
+use super::{OUTPUT, journal, running};
 use crate::protocol::error::ErrorBody;
 use crate::protocol::request::ServiceTier;
 use crate::protocol::response::ResponseStatus;
-
-/// Suffix of the instance in rows whose end could not be stored.
-pub(super) const NOT_STORED: &str = "/abandoned";
 
 /// Why a row is not ended by its own run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +21,8 @@ enum Cause {
 /// A row that its run will not end.
 pub(super) struct OrphanedRow {
     pub key: i64,
-    pub instance: String,
+    /// The column `orphan`.
+    pub orphan: Option<i64>,
     pub body: String,
     /// Whether its owner deleted it while it ran.
     pub is_deleted: bool,
@@ -35,8 +34,8 @@ pub(super) fn end(
     now: i64,
     expires_at: Option<i64>,
 ) -> rusqlite::Result<()> {
-    let OrphanedRow { key, instance, body, .. } = row;
-    let (key, cause) = (*key, Cause::of(instance));
+    let OrphanedRow { key, orphan, body, .. } = row;
+    let (key, cause) = (*key, Cause::of(*orphan));
     end_items(connection, key)?;
     journal::recover_calls(connection, key, now)?;
     let output = journal::output(connection, key)?;
@@ -44,11 +43,10 @@ pub(super) fn end(
     let ended = edit(body, |response| end_response(response, cause, output)).unwrap_or_else(|| body.clone());
     connection
         .prepare_cached(
-            "UPDATE responses SET status = ?1, finished_at = ?2, expires_at = ?3, lease_until = NULL, body = ?4
-             WHERE key = ?5",
+            "UPDATE responses SET status = ?1, finished_at = ?2, expires_at = ?3, body = ?4 WHERE key = ?5",
         )?
         .execute(params![ResponseStatus::Failed.as_str(), now, expires_at, ended, key])?;
-    Ok(())
+    running::remove(connection, key)
 }
 
 /// Marks open items: `incomplete` for clients, hidden from the model.
@@ -76,8 +74,8 @@ fn edit(json: &str, change: impl FnOnce(&mut Map<String, Value>) -> bool) -> Opt
 }
 
 impl Cause {
-    fn of(instance: &str) -> Self {
-        if instance.ends_with(NOT_STORED) { Self::NotStored } else { Self::Restarted }
+    fn of(orphan: Option<i64>) -> Self {
+        if orphan == Some(END_NOT_STORED) { Self::NotStored } else { Self::Restarted }
     }
 
     fn error(self) -> ErrorBody {

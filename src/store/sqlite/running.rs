@@ -6,7 +6,8 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::approvals;
-use super::retention::RowPolicy;
+use super::in_flight::InFlightRows;
+use super::retention::{self, RowPolicy};
 use crate::store::Lease;
 
 /// The row of a running response, as the holder of a lease finds it.
@@ -31,8 +32,8 @@ pub(super) fn find(
 ) -> rusqlite::Result<RunningRow> {
     let found: Option<(bool, bool)> = connection
         .prepare_cached(
-            "SELECT lease_until IS NOT NULL AND instance = ?3 AND epoch = ?4, expires_at IS NOT NULL
-             FROM responses WHERE key = ?1 AND id = ?2",
+            "SELECT r.instance IS ?3 AND r.epoch IS ?4, s.expires_at IS NOT NULL
+             FROM responses s LEFT JOIN runs r ON r.response = s.key WHERE s.key = ?1 AND s.id = ?2",
         )?
         .query_row(params![key, lease.id.as_str(), policy.instance, lease.epoch], |row| {
             Ok((row.get(0)?, row.get(1)?))
@@ -46,6 +47,56 @@ pub(super) fn find(
     })
 }
 
+/// The key of a run's row, by its lease: a run that was taken over is known to its row only.
+pub(super) fn key(
+    connection: &Connection,
+    policy: &RowPolicy,
+    rows: &InFlightRows,
+    lease: &Lease,
+) -> rusqlite::Result<Option<i64>> {
+    if let Some(key) = rows.key(lease) {
+        return Ok(Some(key));
+    }
+    connection
+        .prepare_cached(
+            "SELECT s.key FROM runs r CROSS JOIN responses s ON s.key = r.response
+             WHERE r.instance = ?1 AND r.epoch = ?2 AND s.id = ?3",
+        )?
+        .query_row(params![policy.instance, lease.epoch, lease.id.as_str()], |row| row.get(0))
+        .optional()
+}
+
+/// Writes that this process makes a run.
+pub(super) fn insert(
+    connection: &Connection,
+    policy: &RowPolicy,
+    key: i64,
+    lease: &Lease,
+    state: Option<&[u8]>,
+) -> rusqlite::Result<()> {
+    let until = retention::now().saturating_add(policy.lease);
+    connection
+        .prepare_cached(
+            "INSERT INTO runs (response, instance, epoch, lease_until, state) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![key, policy.instance, lease.epoch, until, state])?;
+    Ok(())
+}
+
+/// Replaces the state of a run.
+pub(super) fn set_state(connection: &Connection, key: i64, state: &[u8]) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE runs SET state = ?2 WHERE response = ?1")?
+        .execute(params![key, state])?;
+    Ok(())
+}
+
+/// The run of this key goes on no more.
+pub(super) fn remove(connection: &Connection, key: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM runs WHERE response = ?1")?.execute([key])?;
+    Ok(())
+}
+
 /// Empties the row of a running response that its owner deletes.
 pub(super) fn delete(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM items WHERE response = ?1")?.execute([key])?;
@@ -56,5 +107,6 @@ pub(super) fn delete(connection: &Connection, key: i64) -> rusqlite::Result<()> 
             "UPDATE responses SET expires_at = 0, previous_id = NULL, model = '', body = '' WHERE key = ?1",
         )?
         .execute([key])?;
+    connection.prepare_cached("UPDATE runs SET state = NULL WHERE response = ?1")?.execute([key])?;
     Ok(())
 }

@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0003_approvals.sql"),
     include_str!("../../../migrations/sqlite/0004_item_state.sql"),
     include_str!("../../../migrations/sqlite/0005_item_owners.sql"),
+    include_str!("../../../migrations/sqlite/0006_runs.sql"),
 ];
 
 /// The schema version that this build writes.

@@ -2,6 +2,8 @@
 //!
 //! Runs inside the writer's transaction; committing and replying is the writer's business.
 
+use std::sync::Arc;
+
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::approvals::{self, ClaimRequest};
@@ -21,7 +23,7 @@ const APPROVAL_BYTES: usize = 256;
 
 /// A write.
 pub(super) enum Write {
-    Begin(ResponseRecord),
+    Begin(ResponseRecord, Option<Arc<[u8]>>),
     Turn(Box<TurnRecord>),
     ToolResult(CallOutcome),
     Finish(ResponseRecord),
@@ -34,7 +36,7 @@ impl Write {
     /// Whether the write adds data.
     pub(super) fn adds(&self) -> bool {
         match self {
-            Self::Begin(_)
+            Self::Begin(..)
             | Self::Turn(_)
             | Self::ToolResult(_)
             | Self::Finish(_)
@@ -45,24 +47,28 @@ impl Write {
 
     /// The approximate number of bytes that it adds to the log.
     pub(super) fn size(&self) -> usize {
-        let of_item = |item: &StoredItem| {
-            let state = item.state.as_ref().map_or(0, |state| state.blob.len());
-            item.wire.len() + history(item).map_or(0, str::len) + state
-        };
         let of_record =
-            |record: &ResponseRecord| record.body.len() + record.items.iter().map(of_item).sum::<usize>();
+            |record: &ResponseRecord| record.body.len() + record.items.iter().map(item_size).sum::<usize>();
+        let of_state = |state: &Option<Arc<[u8]>>| state.as_ref().map_or(0, |state| state.len());
         match self {
-            Self::Begin(record) | Self::Finish(record) => of_record(record),
+            Self::Begin(record, state) => of_record(record) + of_state(state),
+            Self::Finish(record) => of_record(record),
             Self::Turn(turn) => {
                 let calls = turn.calls.iter().map(|call| call.arguments.len());
                 let begun = turn.begin.as_ref().map_or(0, of_record);
-                turn.items.iter().map(of_item).chain(calls).sum::<usize>() + begun
+                turn.items.iter().map(item_size).chain(calls).sum::<usize>() + begun + of_state(&turn.state)
             }
             Self::ToolResult(outcome) => outcome.output.len(),
             Self::AddApprovals(pending) => pending.len().saturating_mul(APPROVAL_BYTES),
             Self::Delete(..) | Self::ClaimApprovals(..) => 0,
         }
     }
+}
+
+/// The approximate number of bytes of an item's row.
+pub(super) fn item_size(item: &StoredItem) -> usize {
+    let state = item.state.as_ref().map_or(0, |state| state.blob.len());
+    item.wire.len() + history(item).map_or(0, str::len) + state
 }
 
 /// The outcome of a write.
@@ -86,7 +92,7 @@ pub(super) fn apply(
     write: &Write,
 ) -> rusqlite::Result<WriteOutcome> {
     match write {
-        Write::Begin(record) => begin(connection, policy, rows, record),
+        Write::Begin(record, state) => begin(connection, policy, rows, record, state.as_deref()),
         Write::Turn(turn) => journal::commit_turn(connection, policy, rows, turn),
         Write::ToolResult(outcome) => journal::record_tool_result(connection, policy, rows, outcome),
         Write::Finish(record) => finish(connection, policy, rows, record),
@@ -98,8 +104,8 @@ pub(super) fn apply(
 
 const INSERT: &str =
     "INSERT INTO responses (tenant, principal, id, previous_id, status, created_at, finished_at,
-        expires_at, lineage_until, instance, lease_until, epoch, model, body)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+        expires_at, lineage_until, instance, model, body)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, '', ?10, ?11)
     ON CONFLICT (tenant, principal, id) DO NOTHING";
 
 pub(super) fn begin(
@@ -107,16 +113,16 @@ pub(super) fn begin(
     policy: &RowPolicy,
     rows: &mut InFlightRows,
     record: &ResponseRecord,
+    state: Option<&[u8]>,
 ) -> rusqlite::Result<WriteOutcome> {
     let lease = &record.lease;
     if rows.is_deleted(&lease.id) {
         return Ok(WriteOutcome::Absent);
     }
     if lease.is_first() {
-        let lease_until = retention::now().saturating_add(policy.lease);
         // A running row does not expire: its time starts at its end.
-        let row = Row { lease_until: Some(lease_until), ..Row::default() };
-        if let Some(key) = insert(connection, policy, record, &row)? {
+        if let Some(key) = insert(connection, record, &Row::default())? {
+            running::insert(connection, policy, key, lease, state)?;
             rows.add(lease, key);
             insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
             return Ok(WriteOutcome::Changed);
@@ -146,7 +152,7 @@ fn finish(
     if known.is_none()
         && lease.is_first()
         && !rows.is_deleted(&lease.id)
-        && let Some(key) = insert(connection, policy, record, &row)?
+        && let Some(key) = insert(connection, record, &row)?
     {
         insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
         return Ok(WriteOutcome::Changed);
@@ -173,9 +179,9 @@ fn end(
     let changed = connection
         .prepare_cached(
             "UPDATE responses SET previous_id = ?1, status = ?2, finished_at = ?3, expires_at = ?4,
-                lineage_until = ?5, lease_until = NULL, model = ?6, body = ?7
-             WHERE key = ?8 AND id = ?9 AND instance = ?10 AND epoch = ?11 AND lease_until IS NOT NULL
-                AND expires_at IS NULL",
+                lineage_until = ?5, model = ?6, body = ?7
+             WHERE key = ?8 AND id = ?9 AND expires_at IS NULL
+                AND EXISTS (SELECT 1 FROM runs WHERE response = ?8 AND instance = ?10 AND epoch = ?11)",
         )?
         .execute(params![
             record.previous.as_ref().map(Id::as_str),
@@ -200,6 +206,7 @@ fn end(
             }
         });
     }
+    running::remove(connection, key)?;
     connection.prepare_cached("DELETE FROM items WHERE response = ?1")?.execute([key])?;
     insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
     Ok(WriteOutcome::Changed)
@@ -235,6 +242,7 @@ pub(super) fn remove_row(connection: &Connection, key: i64) -> rusqlite::Result<
     connection.prepare_cached("DELETE FROM items WHERE response = ?1")?.execute([key])?;
     connection.prepare_cached("DELETE FROM tool_calls WHERE response = ?1")?.execute([key])?;
     approvals::delete_by_row(connection, key)?;
+    running::remove(connection, key)?;
     connection.prepare_cached("DELETE FROM responses WHERE key = ?1")?.execute([key])?;
     Ok(())
 }
@@ -245,23 +253,17 @@ struct Row {
     finished_at: Option<i64>,
     expires_at: Option<i64>,
     lineage_until: Option<i64>,
-    lease_until: Option<i64>,
 }
 
 fn ended_row(connection: &Connection, policy: &RowPolicy, record: &ResponseRecord) -> rusqlite::Result<Row> {
     let now = retention::now();
     let expires_at = policy.retention.expiry(now);
     let lineage_until = retention::extend_lineage(connection, policy, record, now)?;
-    Ok(Row { finished_at: Some(now), expires_at, lineage_until, lease_until: None })
+    Ok(Row { finished_at: Some(now), expires_at, lineage_until })
 }
 
 /// The key of the new row; `None` if a row of this id exists.
-fn insert(
-    connection: &Connection,
-    policy: &RowPolicy,
-    record: &ResponseRecord,
-    row: &Row,
-) -> rusqlite::Result<Option<i64>> {
+fn insert(connection: &Connection, record: &ResponseRecord, row: &Row) -> rusqlite::Result<Option<i64>> {
     let inserted = connection.prepare_cached(INSERT)?.execute(params![
         &*record.owner.tenant,
         &*record.owner.principal,
@@ -272,9 +274,6 @@ fn insert(
         row.finished_at,
         row.expires_at,
         row.lineage_until,
-        policy.instance,
-        row.lease_until,
-        record.lease.epoch,
         record.model,
         &*record.body,
     ])?;
@@ -343,7 +342,7 @@ struct Found {
 fn find(connection: &Connection, owner: &Owner, id: &str) -> rusqlite::Result<Option<Found>> {
     connection
         .prepare_cached(
-            "SELECT key, expires_at, lease_until IS NOT NULL FROM responses
+            "SELECT key, expires_at, EXISTS (SELECT 1 FROM runs WHERE response = key) FROM responses
              WHERE tenant = ?1 AND principal = ?2 AND id = ?3",
         )?
         .query_row(params![&*owner.tenant, &*owner.principal, id], |row| {
@@ -381,9 +380,17 @@ mod tests {
             items: vec![item.clone()],
         };
         let (lease, items) = (begin.lease.clone(), vec![item]);
-        assert_eq!(Write::Begin(begin.clone()).size(), 111_000);
-        let turn =
-            TurnRecord { lease, begin: Some(begin), items, first_position: 1, turn: 0, calls: Vec::new() };
-        assert_eq!(Write::Turn(Box::new(turn)).size(), 122_000);
+        let state: Arc<[u8]> = vec![0; 1_000_000].into();
+        assert_eq!(Write::Begin(begin.clone(), Some(Arc::clone(&state))).size(), 1_111_000);
+        let turn = TurnRecord {
+            lease,
+            begin: Some(begin),
+            items,
+            first_position: 1,
+            turn: 0,
+            calls: Vec::new(),
+            state: Some(state),
+        };
+        assert_eq!(Write::Turn(Box::new(turn)).size(), 1_122_000);
     }
 }

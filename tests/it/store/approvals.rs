@@ -120,7 +120,7 @@ pub(super) async fn deleting_a_response_deletes_its_approvals_alone(store: &dyn 
 
 pub(super) async fn a_response_deleted_while_it_runs_asks_for_nothing(store: &dyn Store) {
     let run = running();
-    store.begin(run.clone()).await.unwrap();
+    store.begin(run.clone(), None).await.unwrap();
     let of_it = || PendingApproval { response: run.lease.id.clone(), ..pending() };
     let before = of_it();
     store.add_approvals(vec![before.clone()]).await.unwrap();

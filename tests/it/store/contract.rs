@@ -75,7 +75,7 @@ pub(super) async fn two_owners_may_have_the_same_id(store: &dyn Store) {
 pub(super) async fn a_running_response_is_seen_and_then_replaced(store: &dyn Store) {
     let mut begun = running();
     begun.items = vec![message(Direction::Input, "question")];
-    store.begin(begun.clone()).await.unwrap();
+    store.begin(begun.clone(), None).await.unwrap();
     assert_eq!(read(store, &begun).await.as_deref(), Some(&*begun.body));
     let lineage =
         store.lineage(&owner(), begun.lease.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().unwrap();
@@ -94,8 +94,8 @@ pub(super) async fn a_running_response_is_seen_and_then_replaced(store: &dyn Sto
 
 pub(super) async fn beginning_a_run_twice_changes_nothing(store: &dyn Store) {
     let begun = running();
-    store.begin(begun.clone()).await.unwrap();
-    store.begin(ResponseRecord { body: "{}".into(), ..begun.clone() }).await.unwrap();
+    store.begin(begun.clone(), None).await.unwrap();
+    store.begin(ResponseRecord { body: "{}".into(), ..begun.clone() }, None).await.unwrap();
     assert_eq!(read(store, &begun).await.as_deref(), Some(&*begun.body));
 }
 
@@ -104,10 +104,10 @@ pub(super) async fn what_has_ended_never_changes(store: &dyn Store) {
     store.finish(ended.clone()).await.unwrap();
     let again = ResponseRecord { body: "{}".into(), items: Vec::new(), ..ended.clone() };
     assert!(matches!(store.finish(again.clone()).await, Err(StoreError::Superseded)));
-    assert!(matches!(store.begin(again).await, Err(StoreError::Superseded)));
+    assert!(matches!(store.begin(again, None).await, Err(StoreError::Superseded)));
 
     let begun = running();
-    store.begin(begun.clone()).await.unwrap();
+    store.begin(begun.clone(), None).await.unwrap();
     store.finish(ResponseRecord { status: ResponseStatus::Completed, ..begun.clone() }).await.unwrap();
     let again = ResponseRecord { status: ResponseStatus::Failed, body: "{}".into(), ..begun.clone() };
     assert!(matches!(store.finish(again).await, Err(StoreError::Superseded)));
@@ -134,7 +134,7 @@ pub(super) async fn a_deleted_response_is_gone_with_its_items(store: &dyn Store)
 
 pub(super) async fn a_response_deleted_while_it_runs_stays_deleted(store: &dyn Store) {
     let begun = running();
-    store.begin(begun.clone()).await.unwrap();
+    store.begin(begun.clone(), None).await.unwrap();
     assert!(store.delete(&owner(), begun.lease.id.as_str()).await.unwrap());
     // Takes the place of the deleted row, where a store reuses places.
     let next = turn(None, "next", "a");
@@ -275,7 +275,7 @@ pub(super) async fn writers_side_by_side_lose_nothing(store: &dyn Store) {
             let record = turn(None, &format!("{number}/{round}"), "a");
             if round % 2 == 0 {
                 store
-                    .begin(ResponseRecord { status: ResponseStatus::InProgress, ..record.clone() })
+                    .begin(ResponseRecord { status: ResponseStatus::InProgress, ..record.clone() }, None)
                     .await
                     .unwrap();
             }

@@ -13,7 +13,7 @@ use antwort::store::Direction;
 
 /// Everything that a run writes while it goes on.
 async fn write_all(store: &dyn Store, run: &ResponseRecord) {
-    store.begin(run.clone()).await.unwrap();
+    store.begin(run.clone(), None).await.unwrap();
     for turn in 0..2 {
         let call = JournaledCall {
             server_label: "antwort".to_owned(),
@@ -27,6 +27,7 @@ async fn write_all(store: &dyn Store, run: &ResponseRecord) {
             first_position: turn as usize + 1,
             turn,
             calls: vec![call],
+            state: None,
         };
         store.commit_turn(record).await.unwrap();
         let output = "done".to_owned();
@@ -88,7 +89,7 @@ pub(super) async fn a_registered_run_is_deleted_by_its_owner_alone_and_once(stor
         assert!(!store.delete(&stranger, run.lease.id.as_str()).await.unwrap());
     }
     assert!(!store.delete(&owner(), "resp_other").await.unwrap());
-    store.begin(run.clone()).await.unwrap();
+    store.begin(run.clone(), None).await.unwrap();
     assert!(exists(store, &run).await, "another's deletion changes nothing");
     assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
     assert!(!exists(store, &run).await);
@@ -136,7 +137,7 @@ async fn a_deletion_that_could_not_be_committed_is_none() {
     let store = folder.open(|_| ());
     let run = running();
     let _registration = store.register_run(&run.lease.id, &run.owner);
-    store.begin(run.clone()).await.unwrap();
+    store.begin(run.clone(), None).await.unwrap();
     let sql = folder.sql();
     sql.execute_batch(
         "CREATE TRIGGER bad BEFORE UPDATE ON responses BEGIN SELECT raise(ABORT, 'not now'); END",
@@ -173,7 +174,7 @@ async fn deleted_text_is_in_no_file_after_a_clean_stop() {
     }
     let mut replaced = running();
     replaced.items = vec![message(Direction::Output, MARK)];
-    store.begin(replaced.clone()).await.unwrap();
+    store.begin(replaced.clone(), None).await.unwrap();
     store.finish(ResponseRecord { status: ResponseStatus::Completed, ..turn(None, "q", "a") }).await.unwrap();
     store
         .finish(ResponseRecord { items: Vec::new(), status: ResponseStatus::Completed, ..replaced })

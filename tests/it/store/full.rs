@@ -86,7 +86,7 @@ async fn a_full_database_takes_deletions_and_is_ready_again_when_they_made_room(
     assert!(is_full(store.ready().await));
     assert!(is_full(store.check_writable().await));
     assert!(is_full(store.finish(record()).await), "even a small one: the room is for deletions");
-    assert!(is_full(store.begin(running()).await));
+    assert!(is_full(store.begin(running(), None).await));
     for record in &written {
         assert!(
             store.response(&owner(), record.lease.id.as_str(), u64::MAX).await.unwrap().is_some(),
@@ -145,7 +145,7 @@ async fn a_run_that_finds_no_room_for_its_end_can_still_be_deleted() {
     let folder = Folder::new();
     let store = open(&folder, &Told::small(), |_| ());
     let run = running();
-    store.begin(run.clone()).await.unwrap();
+    store.begin(run.clone(), None).await.unwrap();
     fill(&store).await;
     assert!(is_full(store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await));
     assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
@@ -157,7 +157,7 @@ async fn a_run_that_found_no_room_for_its_end_does_not_stay_in_progress() {
     let folder = Folder::new();
     let store = open(&folder, &Told::small(), |_| ());
     let run = running();
-    store.begin(run.clone()).await.unwrap();
+    store.begin(run.clone(), None).await.unwrap();
     let written = fill(&store).await;
     assert!(is_full(store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await));
     for record in written {

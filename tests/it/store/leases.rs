@@ -31,6 +31,7 @@ fn calling(lease: &Lease, number: u32) -> TurnRecord {
         first_position: number as usize,
         turn: number,
         calls: vec![call],
+        state: None,
     }
 }
 
@@ -40,10 +41,10 @@ async fn exists(store: &dyn Store, run: &ResponseRecord) -> bool {
 
 pub(super) async fn a_write_with_the_epoch_of_another_lease_is_refused(store: &dyn Store) {
     let run = running();
-    store.begin(run.clone()).await.unwrap();
+    store.begin(run.clone(), None).await.unwrap();
     let other = taken_over(&run.lease);
     let refused = [
-        store.begin(ResponseRecord { lease: other.clone(), ..run.clone() }).await,
+        store.begin(ResponseRecord { lease: other.clone(), ..run.clone() }, None).await,
         store.commit_turn(calling(&other, 0)).await,
         store.finish(ResponseRecord { lease: other.clone(), ..ended(&run) }).await,
     ];
@@ -65,7 +66,7 @@ pub(super) async fn a_write_with_the_epoch_of_another_lease_is_refused(store: &d
 pub(super) async fn a_lease_that_was_taken_over_begins_nothing(store: &dyn Store) {
     let run = running();
     let later = taken_over(&run.lease);
-    let begun = store.begin(ResponseRecord { lease: later.clone(), ..run.clone() }).await;
+    let begun = store.begin(ResponseRecord { lease: later.clone(), ..run.clone() }, None).await;
     assert!(matches!(begun, Err(StoreError::Superseded)), "{begun:?}");
     assert!(matches!(store.commit_turn(calling(&later, 0)).await, Err(StoreError::Superseded)));
     // Its row was deleted: what remains of the run is dropped.
@@ -75,11 +76,11 @@ pub(super) async fn a_lease_that_was_taken_over_begins_nothing(store: &dyn Store
 
 pub(super) async fn a_turn_of_a_deleted_run_is_dropped_without_an_error(store: &dyn Store) {
     let run = running();
-    store.begin(run.clone()).await.unwrap();
+    store.begin(run.clone(), None).await.unwrap();
     store.commit_turn(calling(&run.lease, 0)).await.unwrap();
     assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
     store.commit_turn(calling(&run.lease, 1)).await.unwrap();
-    store.begin(run.clone()).await.unwrap();
+    store.begin(run.clone(), None).await.unwrap();
     assert!(!exists(store, &run).await);
     assert!(store.lineage(&owner(), run.lease.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().is_none());
     assert!(!store.delete(&owner(), run.lease.id.as_str()).await.unwrap(), "it is deleted once");
@@ -90,8 +91,8 @@ pub(super) async fn a_turn_of_a_deleted_run_is_dropped_without_an_error(store: &
 pub(super) async fn a_run_is_written_by_the_process_that_began_it_alone(open: Open<'_>) {
     let (mine, other) = (open("mine"), open("other"));
     let run = running();
-    mine.begin(run.clone()).await.unwrap();
-    assert!(matches!(other.begin(run.clone()).await, Err(StoreError::Superseded)));
+    mine.begin(run.clone(), None).await.unwrap();
+    assert!(matches!(other.begin(run.clone(), None).await, Err(StoreError::Superseded)));
     assert!(matches!(other.commit_turn(calling(&run.lease, 0)).await, Err(StoreError::Superseded)));
     assert!(matches!(other.finish(ended(&run)).await, Err(StoreError::Superseded)));
     mine.commit_turn(calling(&run.lease, 0)).await.unwrap();
@@ -103,7 +104,7 @@ pub(super) async fn a_response_that_another_process_deletes_while_it_runs_stays_
     let (mine, other) = (open("mine"), open("other"));
     for turns in 0..2 {
         let run = running();
-        mine.begin(run.clone()).await.unwrap();
+        mine.begin(run.clone(), None).await.unwrap();
         assert!(other.delete(&owner(), run.lease.id.as_str()).await.unwrap());
         other.maintain().await.unwrap();
         for number in 0..turns {

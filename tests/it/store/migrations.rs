@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use antwort::protocol::id::Id;
-use antwort::store::{PageRequest, ReadLimit, ResponseStore, RunLog, Store};
+use antwort::store::{OrphanCause, PageRequest, ReadLimit, ResponseStore, RunLog, Store};
 
 use super::{Folder, owned_by, owner, text, turn};
 
@@ -93,16 +93,42 @@ async fn a_migration_that_fails_halfway_changes_nothing() {
         folder.create_with_schema(version);
         insert(&folder, "acme", "resp_old", &["msg_0"]);
         let schema = "SELECT group_concat(sql, ';') FROM (SELECT sql FROM sqlite_schema ORDER BY name)";
-        // The last of the migration's statements fails.
-        folder.sql().execute_batch("CREATE TABLE items_by_owner (x)").unwrap();
+        // The last migration fails, with half of its statements executed.
+        folder.sql().execute_batch("CREATE TABLE runs (x)").unwrap();
         let read = || folder.sql().query_row(schema, [], |row| row.get::<_, String>(0)).unwrap();
         let before = read();
         assert!(folder.migrate(|_| ()).is_err());
         assert_eq!(folder.names(), ["responses.db"], "the backup of a file that was not changed is not kept");
         assert_eq!((read(), folder.number("PRAGMA user_version")), (before, version as i64));
-        folder.sql().execute_batch("DROP TABLE items_by_owner").unwrap();
+        folder.sql().execute_batch("DROP TABLE runs").unwrap();
         folder.migrate(|_| ()).unwrap();
         let store = folder.open(|_| ());
         assert_eq!(found(&store, "msg_0").await.unwrap(), "acme 0");
+    }
+}
+
+#[tokio::test]
+async fn runs_that_an_earlier_version_left_are_orphans_after_the_migration() {
+    for version in 1..latest() {
+        let folder = Folder::new();
+        folder.create_with_schema(version);
+        insert(&folder, "acme", "resp_ended", &["msg_0"]);
+        for (id, instance) in [("resp_gone", "other"), ("resp_not_stored", "other/abandoned")] {
+            insert(&folder, "acme", id, &["msg_1", "msg_2"]);
+            let left = "UPDATE responses SET status = 'in_progress', finished_at = NULL, lease_until = 1,
+                instance = ?2 WHERE id = ?1";
+            folder.sql().execute(left, [id, instance]).unwrap();
+        }
+        folder.migrate(|_| ()).unwrap();
+        let found = folder.instance("finder").take_orphaned(10).await.unwrap();
+        let found: Vec<_> = found
+            .iter()
+            .map(|orphan| (orphan.lease.id.as_str(), orphan.lease.epoch, orphan.cause, orphan.items.len()))
+            .collect();
+        let expected = [
+            ("resp_gone", 2, OrphanCause::ProcessGone, 2),
+            ("resp_not_stored", 2, OrphanCause::EndNotStored, 2),
+        ];
+        assert_eq!(found, expected, "version {version}");
     }
 }

@@ -79,7 +79,7 @@ async fn a_restarted_process_ends_what_it_had_left() {
     let mut left = running();
     left.items = vec![message(Direction::Input, "q"), message(Direction::Output, "cut")];
     left.items[1].wire = left.items[1].wire.replace("completed", "in_progress").into();
-    store.begin(left.clone()).await.unwrap();
+    store.begin(left.clone(), None).await.unwrap();
     let kept = turn(None, "q", "a");
     store.finish(kept.clone()).await.unwrap();
     drop(store);
@@ -103,7 +103,7 @@ async fn runs_of_a_living_process_are_left_alone() {
     let folder = Folder::new();
     let other = folder.open(|options| options.instance = "other".into());
     let run = running();
-    other.begin(run.clone()).await.unwrap();
+    other.begin(run.clone(), None).await.unwrap();
     let store = folder.open(|_| ());
     store.maintain().await.unwrap();
     assert_eq!(body(&store, &run).await["status"], "in_progress");
@@ -127,8 +127,8 @@ async fn leases_are_renewed_and_those_that_ran_out_end_the_run() {
     };
     let (living, dead, watcher) = (open("living"), open("dead"), open("watcher"));
     let (lives, dies) = (running(), running());
-    living.begin(lives.clone()).await.unwrap();
-    dead.begin(dies.clone()).await.unwrap();
+    living.begin(lives.clone(), None).await.unwrap();
+    dead.begin(dies.clone(), None).await.unwrap();
     for _ in 0..4 {
         tokio::time::sleep(short / 3).await;
         living.maintain().await.unwrap();
@@ -145,7 +145,7 @@ async fn closing_gives_leases_up() {
     let folder = Folder::new();
     let store = folder.open(|options| options.instance = "leaving".into());
     let run = running();
-    store.begin(run.clone()).await.unwrap();
+    store.begin(run.clone(), None).await.unwrap();
     store.close().await;
     let next = folder.open(|_| ());
     assert_eq!(body(&next, &run).await["status"], "failed");
@@ -192,7 +192,7 @@ async fn a_begin_that_failed_does_not_swallow_the_end() {
     .unwrap();
     let run = running();
     let ended = ResponseRecord { status: ResponseStatus::Completed, ..run.clone() };
-    let (begun, finished) = tokio::join!(store.begin(run.clone()), store.finish(ended));
+    let (begun, finished) = tokio::join!(store.begin(run.clone(), None), store.finish(ended));
     assert!(matches!(begun, Err(StoreError::Database(_))));
     finished.unwrap();
     assert!(store.response(&owner(), run.lease.id.as_str(), u64::MAX).await.unwrap().is_some());
@@ -236,7 +236,7 @@ async fn what_expired_is_deleted_with_its_items() {
     let store = folder.open(|options| options.ttl = Some(Duration::from_millis(50)));
     let writes = (0..450).map(|_| store.finish(turn(None, "q", "a")));
     futures_util::future::join_all(writes).await.into_iter().for_each(|result| result.unwrap());
-    store.begin(running()).await.unwrap();
+    store.begin(running(), None).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     store.maintain().await.unwrap();
     assert_eq!(folder.number("SELECT count(*) FROM responses"), 1, "what runs does not expire");
@@ -248,7 +248,7 @@ async fn the_oldest_make_room_when_the_database_is_too_large() {
     let folder = Folder::new();
     let store = folder.open(|options| options.max_bytes = Some(1 << 20));
     let run = running();
-    store.begin(run.clone()).await.unwrap();
+    store.begin(run.clone(), None).await.unwrap();
     let mut records = Vec::new();
     for number in 0..600 {
         let mut record = turn(None, &number.to_string(), "a");
@@ -356,6 +356,7 @@ async fn an_outcome_does_not_reach_the_response_that_took_over_a_deleted_rows_ke
             first_position: 0,
             turn: 0,
             calls: vec![call],
+            state: None,
         };
         store.commit_turn(turn).await.unwrap();
         if run.lease.id == deleted.lease.id {
@@ -381,7 +382,7 @@ async fn a_response_that_was_deleted_while_it_ran_leaves_no_row() {
     let store = folder.open(|options| options.ttl = Some(Duration::from_secs(60)));
     let (ends, dies) = (running(), running());
     for run in [&ends, &dies] {
-        store.begin(run.clone()).await.unwrap();
+        store.begin(run.clone(), None).await.unwrap();
         assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
     }
     store.maintain().await.unwrap();

@@ -1,0 +1,198 @@
+//! Runs that nobody makes any more: their process is gone, or their end could not be stored.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+
+use super::error::database;
+use super::read::text;
+use super::retention::{RowPolicy, now};
+use super::write::{self, remove_row};
+use super::{INPUT, OUTPUT};
+use crate::protocol::id::Id;
+use crate::store::{
+    Direction, Lease, ModelView, OrphanCause, OrphanedCall, OrphanedRun, Owner, StateKey, StoreError,
+    StoredItem, StoredState,
+};
+
+/// The column `orphan` of a run whose process is gone.
+pub(super) const PROCESS_GONE: i64 = 0;
+/// The column `orphan` of a run whose end could not be stored.
+pub(super) const END_NOT_STORED: i64 = 1;
+
+/// Which `runs r` are orphans for the instance ?1 at the time ?2. Of its own runs only those that were orphans before.
+macro_rules! orphans_sql {
+    () => {
+        "r.lease_until < ?2 AND (r.instance <> ?1 OR r.orphan IS NOT NULL)"
+    };
+}
+pub(super) use orphans_sql;
+
+const ANY: &str = concat!("SELECT EXISTS (SELECT 1 FROM runs r WHERE ", orphans_sql!(), ")");
+
+const NEXT: &str = concat!(
+    "SELECT s.key, s.id, s.tenant, s.principal, s.created_at, s.model, s.previous_id, s.body, r.epoch, r.orphan,
+        r.state, s.expires_at IS NOT NULL
+    FROM runs r CROSS JOIN responses s ON s.key = r.response WHERE ",
+    orphans_sql!(),
+    " ORDER BY r.response LIMIT 1"
+);
+
+/// A batch ends after this many bytes: all of it is in memory.
+const MAX_BATCH_BYTES: usize = 16 << 20;
+
+/// Gives up the leases that an earlier process of this name left.
+pub(super) fn release_left(connection: &Connection, policy: &RowPolicy) -> Result<(), StoreError> {
+    let any = "SELECT EXISTS (SELECT 1 FROM runs WHERE instance = ?1)";
+    // Usually there are none; then no lock is taken.
+    if !connection.query_row(any, [&policy.instance], |row| row.get(0)).map_err(database)? {
+        return Ok(());
+    }
+    connection
+        .prepare_cached("UPDATE runs SET orphan = coalesce(orphan, ?2), lease_until = 0 WHERE instance = ?1")
+        .map_err(database)?
+        .execute(params![policy.instance, PROCESS_GONE])
+        .map_err(database)?;
+    Ok(())
+}
+
+/// Takes orphans over for this instance. A deleted one is removed.
+pub(super) fn take(
+    connection: &mut Connection,
+    policy: &RowPolicy,
+    limit: usize,
+) -> Result<Vec<OrphanedRun>, StoreError> {
+    let now = now();
+    // Usually there is nothing to do; then no lock is taken.
+    let any: bool =
+        connection.query_row(ANY, params![policy.instance, now], |row| row.get(0)).map_err(database)?;
+    let (mut taken, mut bytes) = (Vec::new(), 0_usize);
+    if !any {
+        return Ok(taken);
+    }
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
+    while taken.len() < limit && bytes < MAX_BATCH_BYTES {
+        let next = transaction
+            .prepare_cached(NEXT)
+            .map_err(database)?
+            .query_row(params![policy.instance, now], Orphan::read)
+            .optional()
+            .map_err(database)?;
+        let Some(orphan) = next else { break };
+        if orphan.is_deleted {
+            remove_row(&transaction, orphan.key).map_err(database)?;
+            continue;
+        }
+        let run = orphan.take(&transaction, policy, now).map_err(database)?;
+        bytes = bytes.saturating_add(size(&run));
+        taken.push(run);
+    }
+    transaction.commit().map_err(database)?;
+    Ok(taken)
+}
+
+/// The approximate number of bytes that a run takes in memory.
+fn size(run: &OrphanedRun) -> usize {
+    let state = run.state.as_ref().map_or(0, |state| state.len());
+    let of_call = |call: &OrphanedCall| {
+        call.arguments.len() + call.outcome.as_ref().map_or(0, |(output, _)| output.len())
+    };
+    let items = run.items.iter().map(write::item_size).sum::<usize>();
+    run.body.len() + state + items + run.calls.iter().map(of_call).sum::<usize>()
+}
+
+/// An orphan before it is taken over.
+struct Orphan {
+    key: i64,
+    is_deleted: bool,
+    run: OrphanedRun,
+}
+
+impl Orphan {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let owner = Owner { tenant: text(row, 2)?.into(), principal: text(row, 3)?.into() };
+        let run = OrphanedRun {
+            lease: Lease { id: Id::from(text(row, 1)?), epoch: row.get::<_, u32>(8)?.saturating_add(1) },
+            owner,
+            cause: match row.get(9)? {
+                Some(END_NOT_STORED) => OrphanCause::EndNotStored,
+                _ => OrphanCause::ProcessGone,
+            },
+            created_at: row.get(4)?,
+            model: row.get(5)?,
+            previous: row.get::<_, Option<String>>(6)?.map(Id::from),
+            body: text(row, 7)?.into(),
+            items: Vec::new(),
+            calls: Vec::new(),
+            state: row.get::<_, Option<Vec<u8>>>(10)?.map(Arc::from),
+        };
+        Ok(Self { key: row.get(0)?, is_deleted: row.get(11)?, run })
+    }
+
+    fn take(self, connection: &Connection, policy: &RowPolicy, now: i64) -> rusqlite::Result<OrphanedRun> {
+        let Self { key, mut run, .. } = self;
+        connection
+            .prepare_cached(
+                "UPDATE runs SET instance = ?2, epoch = ?3, lease_until = ?4, orphan = coalesce(orphan, ?5)
+                 WHERE response = ?1",
+            )?
+            .execute(params![
+                key,
+                policy.instance,
+                run.lease.epoch,
+                now.saturating_add(policy.lease),
+                PROCESS_GONE
+            ])?;
+        run.items = items(connection, key)?;
+        run.calls = calls(connection, key)?;
+        Ok(run)
+    }
+}
+
+fn items(connection: &Connection, key: i64) -> rusqlite::Result<Vec<StoredItem>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT item_id, side, history, wire, state_key, state FROM items WHERE response = ?1 ORDER BY position",
+    )?;
+    let item = |row: &Row<'_>| {
+        let key: Option<String> = row.get(4)?;
+        let blob: Option<String> = row.get(5)?;
+        Ok(StoredItem {
+            id: Id::from(text(row, 0)?),
+            direction: match row.get(1)? {
+                INPUT => Direction::Input,
+                OUTPUT => Direction::Output,
+                other => return Err(rusqlite::Error::IntegralValueOutOfRange(1, other)),
+            },
+            wire: text(row, 3)?.into(),
+            model_view: match row.get::<_, Option<String>>(2)? {
+                None => ModelView::Same,
+                Some(nothing) if nothing.is_empty() => ModelView::Hidden,
+                Some(other) => ModelView::Override(other.into()),
+            },
+            state: key
+                .zip(blob)
+                .map(|(key, blob)| StoredState { key: StateKey::stored(key), blob: blob.into() }),
+        })
+    };
+    statement.query_map([key], item)?.collect()
+}
+
+fn calls(connection: &Connection, key: i64) -> rusqlite::Result<Vec<OrphanedCall>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT turn, position, server_label, tool, arguments, output, error, completed_at IS NOT NULL
+         FROM tool_calls WHERE response = ?1 ORDER BY turn, position",
+    )?;
+    let call = |row: &Row<'_>| {
+        let (output, error) = (row.get::<_, Option<String>>(5)?.unwrap_or_default(), row.get(6)?);
+        Ok(OrphanedCall {
+            turn: row.get(0)?,
+            index: row.get(1)?,
+            server_label: row.get(2)?,
+            tool: row.get(3)?,
+            arguments: row.get(4)?,
+            outcome: row.get::<_, bool>(7)?.then_some((output, error)),
+        })
+    };
+    statement.query_map([key], call)?.collect()
+}
