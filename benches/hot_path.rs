@@ -108,7 +108,9 @@ fn machine_and_encode(events: &[ModelEvent]) -> Vec<u8> {
         machine.push(event.clone(), &mut out).expect("legal");
     }
     machine.end_turn(false, &mut out).expect("legal");
-    machine.end(Termination::Completed, RunOutcome::default(), 1, &mut out);
+    machine
+        .close_response(Termination::Completed, RunOutcome::default(), 1, &mut out)
+        .emit_terminal_event(&mut out);
     for event in &out {
         EventEncoder::default().write_sse(event, &mut bytes);
     }

@@ -8,20 +8,20 @@ use super::states::{self, StoredInput};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::response::{OutputItems, Response, ResponseSnapshot, to_raw};
-use crate::response::machine::{FinishedResponse, ResponseMachine};
+use crate::response::machine::{ClosedResponse, ResponseMachine};
 use crate::store::{Direction, Lease, ModelView, ResponseRecord, StoredItem, StoredState};
 
 /// The row of a response that has ended.
-pub(super) fn ended(prepared: &PreparedRun, finished: &FinishedResponse) -> ResponseRecord {
-    let snapshot = &finished.snapshot;
+pub(super) fn ended(prepared: &PreparedRun, closed: &ClosedResponse) -> ResponseRecord {
+    let snapshot = &closed.snapshot;
     let mut items = input_items(prepared);
     let output = &snapshot.response.output;
     items.extend((0_u32..).zip(output.iter()).map(|(index, item)| StoredItem {
         id: item.id().clone(),
         direction: Direction::Output,
         wire: wire(item, output.dialect()),
-        model_view: history(item, finished.sealed.get(&index), finished.history.get(&index)),
-        state: state(prepared, item, finished.sealed.get(&index)),
+        model_view: history(item, closed.sealed.get(&index), closed.history.get(&index)),
+        state: state(prepared, item, closed.sealed.get(&index)),
     }));
     record(prepared, &snapshot.response, snapshot.json(), items)
 }

@@ -8,8 +8,8 @@
 
 mod call;
 mod call_result;
+mod closed;
 mod compaction;
-mod finished;
 mod items;
 mod mcp;
 mod message;
@@ -25,13 +25,11 @@ use std::sync::Arc;
 use super::accumulator::ResponseAccumulator;
 use super::size;
 use super::turn::{CallKind, FinishReason, ModelEvent, Presentation, ProviderFields, ToolCallRequest};
-use crate::protocol::event::{ResponseEvent, StreamEvent};
+use crate::protocol::event::ResponseEvent;
 use crate::protocol::id::IdGenerator;
 use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::request::ServiceTier;
-use crate::protocol::response::{
-    IncompleteDetails, Response, ResponseSnapshot, ResponseStatus, RunOutcome, RunReport, Usage,
-};
+use crate::protocol::response::{Response, ResponseSnapshot, RunOutcome, RunReport, Usage};
 use call::OpenCall;
 use compaction::Summary;
 use items::FlushMode;
@@ -43,8 +41,8 @@ use server::{HiddenCall, OpenServerCall};
 use state::AnswerState;
 
 pub use call_result::{CallResult, RemoteError, Search};
+pub use closed::ClosedResponse;
 pub use compaction::{MAX_SUMMARY_BYTES, SealSummary};
-pub use finished::FinishedResponse;
 pub use mcp::ApprovalRequest;
 pub use message::MAX_ANNOTATIONS;
 pub use types::{
@@ -342,14 +340,15 @@ impl ResponseMachine {
         self.response().output.get(self.turn.first..).unwrap_or_default()
     }
 
-    /// Ends the response; open items are closed as incomplete.
-    pub fn end(
+    /// Closes the response: open items end incomplete, and its state is final. The terminal event is emitted by the
+    /// result, once the response is committed.
+    pub fn close_response(
         mut self,
         ending: Termination,
         outcome: RunOutcome,
         now: i64,
         out: &mut Events,
-    ) -> FinishedResponse {
+    ) -> ClosedResponse {
         self.turn.truncated = true;
         // A violation here cannot change the ending any more; as much as possible is written.
         let _closed = self.drain_pending(FlushMode::Force, out);
@@ -359,45 +358,14 @@ impl ResponseMachine {
         if let Some(usage) = self.turn.usage.take() {
             self.usage.get_or_insert_default().add(&usage);
         }
-        let Self {
-            accumulator, sealed, history, approval_requests, usage, service_tier, mut sequence, ..
-        } = self;
-        let mut number = |event, out: &mut Events| {
-            out.push(StreamEvent { sequence_number: sequence, event });
-            sequence += 1;
-        };
+        let Self { accumulator, sealed, history, approval_requests, usage, service_tier, sequence, .. } =
+            self;
         let mut response = accumulator.into_response();
         response.usage = usage;
         service_tier.unwrap_or(ServiceTier::Default).as_str().clone_into(&mut response.service_tier);
         response.antwort = Some(RunReport::with_outcome(response.antwort, outcome));
-        let event = match ending {
-            Termination::Completed | Termination::RequiresAction => {
-                let done = matches!(ending, Termination::Completed);
-                response.status =
-                    if done { ResponseStatus::Completed } else { ResponseStatus::RequiresAction };
-                response.completed_at = Some(now);
-                response.usage.get_or_insert_default();
-                |response| ResponseEvent::Completed { response }
-            }
-            Termination::Incomplete(reason) => {
-                response.status = ResponseStatus::Incomplete;
-                response.incomplete_details = Some(IncompleteDetails { reason });
-                response.usage.get_or_insert_default();
-                |response| ResponseEvent::Incomplete { response }
-            }
-            Termination::Failed(error) => {
-                number(ResponseEvent::Error { error: error.clone() }, out);
-                response.status = ResponseStatus::Failed;
-                response.error = Some(error);
-                |response| ResponseEvent::Failed { response }
-            }
-            Termination::Cancelled => {
-                response.status = ResponseStatus::Cancelled;
-                |response| ResponseEvent::Incomplete { response }
-            }
-        };
+        ending.apply(&mut response, now);
         let snapshot = Arc::new(ResponseSnapshot::new(response));
-        number(event(Arc::clone(&snapshot)), out);
-        FinishedResponse { snapshot, sealed, history, approval_requests }
+        ClosedResponse { snapshot, sealed, history, approval_requests, sequence }
     }
 }

@@ -13,8 +13,8 @@ use antwort::internal::response::{
     CallKind, FinishReason, ModelEvent, Presentation, ProviderFields, ProviderState,
 };
 use antwort::internal::response::{
-    CallResult, Events, FinishedResponse, MAX_SUMMARY_BYTES, MachineOptions, ReasoningDisplay,
-    ResponseMachine, Seal, SealSummary, Search, ServerCall, ShowSealed, Termination, Violation,
+    CallResult, ClosedResponse, Events, MAX_SUMMARY_BYTES, MachineOptions, ReasoningDisplay, ResponseMachine,
+    Seal, SealSummary, Search, ServerCall, ShowSealed, Termination, Violation,
 };
 use antwort::protocol::content::{Annotation, LogProb};
 use antwort::protocol::id::IdGenerator;
@@ -30,7 +30,7 @@ fn run(
     events: Vec<ModelEvent>,
     ending: Termination,
     options: MachineOptions,
-) -> (Vec<Value>, FinishedResponse) {
+) -> (Vec<Value>, ClosedResponse) {
     run_in(Dialect::OpenAi, events, ending, options)
 }
 
@@ -39,7 +39,7 @@ fn run_in(
     events: Vec<ModelEvent>,
     ending: Termination,
     options: MachineOptions,
-) -> (Vec<Value>, FinishedResponse) {
+) -> (Vec<Value>, ClosedResponse) {
     let ids = IdGenerator::from_seed("0000");
     let mut response = blank_response(&ids);
     response.output = OutputItems::new(dialect);
@@ -58,8 +58,15 @@ fn run_in(
     {
         ending = failed(violation);
     }
-    let finished = machine.end(ending, RunOutcome::default(), 1_700_000_009, &mut out);
+    let finished = end(machine, ending, &mut out);
     (json_in(dialect, &out), finished)
+}
+
+/// Closes the response and emits its terminal event.
+fn end(machine: ResponseMachine, ending: Termination, out: &mut Events) -> ClosedResponse {
+    let closed = machine.close_response(ending, RunOutcome::default(), 1_700_000_009, out);
+    closed.emit_terminal_event(out);
+    closed
 }
 
 fn end_turn(machine: &mut ResponseMachine, ending: &Termination, out: &mut Events) -> Result<(), Violation> {
@@ -471,7 +478,7 @@ fn pieces_of_three_interleaved_calls_find_their_calls() {
             machine.finish_call(call.slot, CallResult::default(), &mut out).unwrap();
         }
         machine.close_turn(&mut out).unwrap();
-        let finished = machine.end(Termination::Completed, RunOutcome::default(), 0, &mut out);
+        let finished = end(machine, Termination::Completed, &mut out);
         assert_valid_stream(&json(&out));
         let output = serde_json::to_value(&finished.snapshot.response.output).unwrap();
         for slot in 0..3 {

@@ -6,11 +6,11 @@ use super::{Run, RunError};
 use crate::engine::context::unix_now;
 use crate::engine::prepare::PreparedRun;
 use crate::engine::run_summary::RunSummary;
-use crate::engine::{approvals, record};
+use crate::engine::{EngineParts, approvals, record};
 use crate::protocol::error::ApiError;
 use crate::protocol::response::{ResponseStatus, RunOutcome};
 use crate::provider::CallContext;
-use crate::response::machine::Termination;
+use crate::response::machine::{ClosedResponse, Termination};
 use crate::telemetry::fields::{CODE, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
 
 pub(super) enum RunEnd {
@@ -29,7 +29,7 @@ impl Run {
         }
     }
 
-    /// Ends the response: commits its row, then sends the terminal event.
+    /// Ends the run. A response is closed, its row committed, and only then its terminal event is sent.
     pub(super) async fn end(self: Box<Self>, outcome: RunEnd) {
         let Self { parts, prepared, machine, executor, call, mut sink, started, first_event, turns, .. } =
             *self;
@@ -40,6 +40,7 @@ impl Run {
         executor.cancel();
         let metrics = &parts.metrics;
         let took = started.elapsed();
+        let run_outcome = RunOutcome { turns, structured: prepared.structured.verdict() };
         let ending = match outcome {
             RunEnd::Ended(ending) => ending,
             RunEnd::Rejected(error) => {
@@ -51,6 +52,12 @@ impl Run {
                     took,
                 );
                 summary.refusal(&prepared, error.body.code.clone());
+                if self.recorded {
+                    // The client is not told the id, but the row is listed, and must not stay in progress.
+                    let failed = Termination::Failed(error.body.clone());
+                    let closed = machine.close_response(failed, run_outcome, unix_now(), sink.events());
+                    commit(&parts, &prepared, closed).await;
+                }
                 return sink.reject(error).await;
             }
         };
@@ -58,25 +65,9 @@ impl Run {
             Termination::Failed(error) => error.param.clone(),
             _ => None,
         };
-        let outcome = RunOutcome { turns, structured: prepared.structured.verdict() };
-        let mut finished = machine.end(ending, outcome, unix_now(), sink.events());
-        // However the response ended, an approval request that its client sees can be answered.
-        if let Err(error) =
-            approvals::persist_requests(&parts, &prepared.approval_scope(), &finished.approval_requests).await
-        {
-            finished = finished.into_failed(error.body, sink.events());
-        }
-        if prepared.store {
-            let record = record::ended(&prepared, &finished);
-            let committing = Instant::now();
-            let committed = parts.store.finish(record).await;
-            metrics.store_commit(committing.elapsed());
-            if let Err(error) = committed {
-                let error = ApiError::from(error);
-                finished = finished.into_failed(error.body, sink.events());
-            }
-        }
-        let response = &finished.snapshot.response;
+        let closed = machine.close_response(ending, run_outcome, unix_now(), sink.events());
+        let committed = commit(&parts, &prepared, closed).await;
+        let response = &committed.snapshot.response;
         metrics.run_ended(&crate::telemetry::metrics::RunReport {
             provider: prepared.provider.name(),
             model: &prepared.model_request.model,
@@ -92,8 +83,29 @@ impl Run {
             log_failure(&prepared, &call, code, param.as_deref());
         }
         summary.response(&prepared, response);
+        committed.emit_terminal_event(sink.events());
         // A client that has disconnected finds the response in the store.
         let _gone = sink.flush().await;
+    }
+}
+
+/// Commits a closed response: its approval requests, then its row. One that cannot be committed becomes a failed one.
+async fn commit(parts: &EngineParts, prepared: &PreparedRun, mut closed: ClosedResponse) -> ClosedResponse {
+    // However the response ended, an approval request that its client sees can be answered.
+    if let Err(error) = approvals::persist_requests(parts, &prepared.approval_scope(), &closed.approval_requests).await
+    {
+        closed = closed.into_failed(error.body);
+    }
+    if !prepared.store {
+        return closed;
+    }
+    let record = record::ended(prepared, &closed);
+    let committing = Instant::now();
+    let committed = parts.store.finish(record).await;
+    parts.metrics.store_commit(committing.elapsed());
+    match committed {
+        Ok(()) => closed,
+        Err(error) => closed.into_failed(ApiError::from(error).body),
     }
 }
 

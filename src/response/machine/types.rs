@@ -9,7 +9,7 @@ use super::compaction::{MAX_SUMMARY_BYTES, SealSummary};
 use crate::protocol::error::ErrorBody;
 use crate::protocol::event::StreamEvent;
 use crate::protocol::item::hosted::McpCall;
-use crate::protocol::response::Usage;
+use crate::protocol::response::{IncompleteDetails, Response, ResponseStatus, Usage};
 
 /// Events in the order in which they happened.
 pub type Events = Vec<StreamEvent>;
@@ -99,6 +99,33 @@ pub enum Termination {
     Failed(ErrorBody),
     /// The response was cancelled.
     Cancelled,
+}
+
+impl Termination {
+    /// Sets the final status of a response, and what belongs to it.
+    pub(super) fn apply(self, response: &mut Response, now: i64) {
+        response.status = match self {
+            Self::Completed | Self::RequiresAction => {
+                response.completed_at = Some(now);
+                response.usage.get_or_insert_default();
+                if matches!(self, Self::Completed) {
+                    ResponseStatus::Completed
+                } else {
+                    ResponseStatus::RequiresAction
+                }
+            }
+            Self::Incomplete(reason) => {
+                response.incomplete_details = Some(IncompleteDetails { reason });
+                response.usage.get_or_insert_default();
+                ResponseStatus::Incomplete
+            }
+            Self::Failed(error) => {
+                response.error = Some(error);
+                ResponseStatus::Failed
+            }
+            Self::Cancelled => ResponseStatus::Cancelled,
+        };
+    }
 }
 
 /// One turn of the model; its server-side calls are still to be made.

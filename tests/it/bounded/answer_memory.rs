@@ -61,7 +61,10 @@ fn held_and_counted(pieces: &Pieces) -> (u64, u64) {
             machine.finish_call(call.slot, result, &mut out).unwrap();
         }
         counted = machine.bytes() as u64;
-        drop(machine.end(Termination::Completed, RunOutcome::default(), 1_700_000_009, &mut out));
+        let closed =
+            machine.close_response(Termination::Completed, RunOutcome::default(), 1_700_000_009, &mut out);
+        closed.emit_terminal_event(&mut out);
+        drop(closed);
     });
     (held.bytes_max, counted)
 }

@@ -149,12 +149,12 @@ fn kept_and_counted(
     }
     // What closes the response adds items for what was counted: the last look is before it.
     let counted = machine.bytes();
-    let finished = machine.end(Termination::Completed, RunOutcome::default(), 1_700_000_009, &mut out);
-    let sealed: usize = finished.sealed.values().map(String::len).sum();
-    let history: usize =
-        finished.history.values().map(|item| serde_json::to_string(item).unwrap().len()).sum();
-    let asked: usize = finished.approval_requests.iter().map(|asked| asked.call.arguments.len()).sum();
-    (finished.snapshot.json().len() + sealed + history + asked, counted)
+    let closed =
+        machine.close_response(Termination::Completed, RunOutcome::default(), 1_700_000_009, &mut out);
+    let sealed: usize = closed.sealed.values().map(String::len).sum();
+    let history: usize = closed.history.values().map(|item| serde_json::to_string(item).unwrap().len()).sum();
+    let asked: usize = closed.approval_requests.iter().map(|asked| asked.call.arguments.len()).sum();
+    (closed.snapshot.json().len() + sealed + history + asked, counted)
 }
 
 proptest! {
@@ -200,8 +200,9 @@ fn a_text_has_no_more_sources_than_anybody_reads() {
         machine.push(cited("u"), &mut out).unwrap();
     }
     machine.end_turn(false, &mut out).unwrap();
-    let finished = machine.end(Termination::Completed, RunOutcome::default(), 1_700_000_009, &mut out);
-    let response: Value = serde_json::from_str(finished.snapshot.json()).unwrap();
+    let closed =
+        machine.close_response(Termination::Completed, RunOutcome::default(), 1_700_000_009, &mut out);
+    let response: Value = serde_json::from_str(closed.snapshot.json()).unwrap();
     let annotations = response["output"][0]["content"][0]["annotations"].as_array().unwrap();
     assert_eq!(annotations.len(), MAX_ANNOTATIONS);
 }

@@ -67,7 +67,7 @@ proptest! {
             _ => failed(Violation::UnknownCall),
         };
         let Play { machine, mut out, .. } = play;
-        let finished = machine.end(ending, RunOutcome::default(), 1_700_000_009, &mut out);
+        let finished = end(machine, ending, &mut out);
         let verdict = assert_valid_stream(&json(&out));
         let stored: Value = serde_json::from_str(finished.snapshot.json()).unwrap();
         prop_assert_eq!(verdict.response, stored);

@@ -69,7 +69,7 @@ fn what_a_search_found_is_carried_behind_it() {
     let result = CallResult { output: "é".repeat(40_000), ..CallResult::default() };
     machine.finish_call(turn.server_calls[0].slot, result, &mut out).unwrap();
     machine.close_turn(&mut out).unwrap();
-    machine.end(Termination::Completed, RunOutcome::default(), 1_700_000_009, &mut out);
+    end(machine, Termination::Completed, &mut out);
     let json = json(&out);
     assert_valid_stream(&json);
     insta::assert_snapshot!("search_results", transcript(&json));

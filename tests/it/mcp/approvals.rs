@@ -1,6 +1,6 @@
 //! Calls that a person has to allow.
 
-use antwort::config::{McpRule, McpServerSettings, McpTrust};
+use antwort::config::{McpRule, McpServerSettings, McpTrust, OnError};
 use serde_json::{Value, json};
 
 use super::{ask, before, call, item, keys, kinds};
@@ -456,4 +456,32 @@ async fn a_call_that_a_person_allows_keeps_its_signature() {
             signed(&upstream.last());
         }
     }
+}
+
+/// A run that was rejected after the turn of its approved call was committed once kept its row in progress, and its
+/// lease, until the process ended.
+#[tokio::test]
+async fn a_run_that_is_rejected_after_its_calls_were_committed_leaves_no_row_in_progress() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).set(|settings| settings.tools.on_error = OnError::Fail).spawn().await;
+    // Arguments that do not match the schema fail at once, before anything was sent to the client.
+    upstream.reply(call("echo", json!({"text": 5})));
+    let response = gateway.create(ask(json!([careful(&server)]))).await;
+    let mut approved = answer(&response, &server, true);
+    for stream in [false, true] {
+        approved["stream"] = json!(stream);
+        if stream {
+            upstream.reply(call("echo", json!({"text": 5})));
+            let again = gateway.create(ask(json!([careful(&server)]))).await;
+            approved = answer(&again, &server, true);
+        }
+        gateway.refuse(approved.clone(), 500, "tool_execution_failed").await;
+    }
+    assert_eq!(server.count_calls("echo"), 0);
+    let listed = gateway.get("/v1/responses?limit=100").await.body;
+    let statuses: Vec<_> = listed["data"].as_array().unwrap().iter().map(|row| &row["status"]).collect();
+    assert_eq!(statuses, ["failed", "completed", "failed", "completed"], "{listed:#}");
+    let failed = &listed["data"][0];
+    assert_eq!(failed["error"]["code"], "tool_execution_failed", "{failed:#}");
+    assert_eq!(kinds(failed), ["mcp_call"], "{failed:#}");
 }
