@@ -11,6 +11,7 @@ use antwort::config::ThinkTags;
 use antwort::internal::net::Decoder;
 use antwort::internal::protocol::CreateResponse;
 use antwort::internal::protocol::EventEncoder;
+use antwort::internal::protocol::Truncation;
 use antwort::internal::provider::Translator;
 use antwort::internal::response::{FinishReason, ModelEvent};
 use antwort::internal::response::{MachineOptions, ResponseMachine, Termination};
@@ -49,7 +50,7 @@ fn blank(ids: &IdGenerator) -> Response {
         tools: raw("[]"),
         top_logprobs: 0,
         top_p: 1.0,
-        truncation: "disabled",
+        truncation: Truncation::Disabled,
         user: None,
         prompt: None,
         agent: None,

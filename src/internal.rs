@@ -13,7 +13,7 @@ pub mod protocol {
     pub use crate::protocol::event::EventEncoder;
     pub use crate::protocol::item::hosted::McpCall;
     pub use crate::protocol::request::{
-        COMPACTION_FIELDS, CreateResponse, FIELDS, NO_OPS, RequestSizeLimits,
+        COMPACTION_FIELDS, CreateResponse, FIELDS, NO_OPS, RequestSizeLimits, Truncation,
     };
 }
 

@@ -56,7 +56,7 @@ fn echo(request: &CreateResponse, model: &str, dialect: Dialect) -> RequestEcho 
         tools: to_raw(&request.tools),
         top_logprobs: request.top_logprobs.unwrap_or(0),
         top_p: request.top_p.unwrap_or(1.0),
-        truncation: request.truncation.as_str(),
+        truncation: request.truncation,
         user: request.user.clone(),
         prompt: request.prompt.clone(),
         agent: request.agent.clone(),

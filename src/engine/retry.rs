@@ -40,7 +40,7 @@ impl Run {
     ///
     /// Not if tools are not executed: such a request is a single inference.
     pub(super) fn retries_missing_call(&self) -> bool {
-        self.prepared.executes_tools && !self.asked_for_call
+        self.prepared.executes_tools && !self.state.asked_for_call
     }
 
     /// Decides what follows a turn without the required call.
@@ -62,7 +62,7 @@ impl Run {
     /// Asks for the required call. For other calls it made, the model finds errors in their results.
     fn ask_for_call(&mut self, turn: &Turn, denied: Vec<RejectedCall>) -> Result<(), RunError> {
         tracing::debug!("the model did not make the call that tool_choice requires; asking once more");
-        self.asked_for_call = true;
+        self.state.asked_for_call = true;
         let is_reported = !denied.is_empty();
         let output = self.machine.close_turn(self.sink.events())?;
         self.check_size()?;

@@ -8,6 +8,7 @@
 
 mod end;
 mod inference;
+mod state;
 
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
@@ -18,6 +19,7 @@ use futures_util::FutureExt;
 use tokio::time::Sleep;
 
 use self::end::RunEnd;
+pub(super) use self::state::RunState;
 use super::call_filter::{CallFilter, RejectedCall};
 use super::choice::CallPolicy;
 use super::context::{EngineParts, RunContext};
@@ -37,7 +39,7 @@ use crate::store::RunRegistration;
 use crate::telemetry::request_log::RequestLog;
 
 /// After this many turns in a row with only forbidden calls the run fails.
-const MAX_DENIED_TURNS: usize = 3;
+const MAX_DENIED_TURNS: u32 = 3;
 /// A stream that runs for longer gets a row in progress. Most end earlier, and are written once.
 const RECORD_AFTER: Duration = Duration::from_millis(500);
 
@@ -89,27 +91,15 @@ pub(super) struct Run {
     pub(super) sink: EventSink,
     call: CallContext,
     requester: Requester,
-    started: Instant,
+    pub(super) started: Instant,
     deadline: Instant,
     timer: RunTimer,
     sleep: Pin<Box<Sleep>>,
-    first_event: Option<Duration>,
     log: Option<Arc<RequestLog>>,
     /// Whether the provider has sent anything in this turn.
     received: bool,
-    /// Whether the response has a row.
-    pub(super) recorded: bool,
-    /// Inferences that were started.
-    turns: u32,
-    /// Server-side tool calls that were made.
-    pub(super) tool_calls: u32,
-    /// Turns that made calls; the number of the next one in the journal.
-    pub(super) journaled_turns: u32,
-    denied_turns: usize,
-    /// The model was asked once more for the required call.
-    pub(super) asked_for_call: bool,
-    /// Turns in a row in which every call failed.
-    pub(super) failed_turns: u32,
+    /// What the run has done so far.
+    pub(super) state: RunState,
     /// The limit that sets the deadline.
     deadline_name: &'static str,
     /// Of a stored stream: its client knows the id, and may delete the response before it has a row.
@@ -159,16 +149,9 @@ impl Run {
             sleep: Box::pin(tokio::time::sleep_until(
                 if prepared.model_request.stream { commit_at } else { deadline }.into(),
             )),
-            first_event: None,
             log: caller.log,
             received: false,
-            recorded: false,
-            turns: 0,
-            tool_calls: 0,
-            journaled_turns: 0,
-            denied_turns: 0,
-            asked_for_call: false,
-            failed_turns: 0,
+            state: RunState::default(),
             deadline_name,
             parts,
             prepared,
@@ -197,9 +180,9 @@ impl Run {
         if let Some(ending) = self.run_approved().await? {
             return Ok(ending);
         }
-        while self.turns < self.prepared.limits.run.max_turns {
+        while self.state.turns() < self.prepared.limits.run.max_turns {
             self.check_deadline()?;
-            self.turns += 1;
+            self.state.begin_inference(self.started);
             self.prepared.structured.begin_answer();
             self.call_filter.begin_turn(self.executor.left());
             let turn = self.infer_with_retry().await?;
@@ -247,7 +230,7 @@ impl Run {
             }));
         }
         if made {
-            self.denied_turns = 0;
+            self.state.denied_turns = 0;
         } else if denied.iter().any(RejectedCall::is_mistake) {
             self.count_denied_turn()?;
         }
@@ -285,8 +268,8 @@ impl Run {
     }
 
     fn count_denied_turn(&mut self) -> Result<(), RunError> {
-        self.denied_turns += 1;
-        if self.prepared.executes_tools && self.denied_turns <= MAX_DENIED_TURNS {
+        self.state.denied_turns += 1;
+        if self.prepared.executes_tools && self.state.denied_turns <= MAX_DENIED_TURNS {
             return Ok(());
         }
         Err(RunError::Failed(
@@ -411,12 +394,12 @@ impl Run {
     /// A failure is only logged: the row that counts is the one at the end.
     async fn record_running(&mut self) {
         self.set_deadline_timer();
-        if self.recorded {
+        if self.state.is_recorded {
             return;
         }
         let record = record::running(&self.prepared, self.machine.response());
         match self.parts.store.begin(record, None).await {
-            Ok(()) => self.recorded = true,
+            Ok(()) => self.state.is_recorded = true,
             Err(error) => tracing::warn!(%error, "writing the row of a response in progress failed"),
         }
     }

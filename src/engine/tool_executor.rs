@@ -1,6 +1,5 @@
 //! Executes the server-side calls of a turn: journalled first, in parallel, with results in the order of the calls.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -12,6 +11,7 @@ use super::context::{EngineParts, RunContext};
 use super::journal::RunJournal;
 use super::offered_tools::ToolBinding;
 use super::prepare::PreparedRun;
+use super::run::RunState;
 use super::{record, search};
 use crate::config::UserMessages;
 use crate::protocol::error::{ApiError, ErrorKind};
@@ -19,23 +19,16 @@ use crate::protocol::id::Id;
 use crate::protocol::item::hosted::McpAuthChallenge;
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::machine::{CallResult, RemoteError, ResponseMachine, Search, ServerCall};
-use crate::response::turn::ToolCallRequest;
 use crate::store::{JournaledCall, Lease, TurnRecord};
 use crate::tools::{
     AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, Progress, RemoteFailure, ToolCall,
-    ToolContext, ToolError, ToolErrorCode, ToolOutput, canonical_arguments,
+    ToolContext, ToolError, ToolErrorCode, ToolOutput,
 };
 
-/// Executes calls, and keeps what is counted over all turns of the run.
+/// Executes the calls of a run.
 pub(super) struct ToolCallExecutor {
     context: Arc<ToolContext>,
     journal: Option<Arc<RunJournal>>,
-    /// How often each call was made, by server, tool and arguments.
-    call_counts: HashMap<(Option<String>, String, Vec<u8>), u32>,
-    /// How many output items the journal holds.
-    journaled_items: usize,
-    /// Sources found by searches, to be cited.
-    pub sources: Vec<Citation>,
     user_messages: UserMessages,
     parallel: usize,
 }
@@ -79,9 +72,6 @@ impl ToolCallExecutor {
         Self {
             context: Arc::new(context),
             journal,
-            call_counts: HashMap::new(),
-            journaled_items: 0,
-            sources: Vec::new(),
             user_messages: tools.user_messages,
             parallel: if prepared.model_request.parallel_tool_calls { tools.max_parallel.max(1) } else { 1 },
         }
@@ -97,42 +87,32 @@ impl ToolCallExecutor {
         self.context.cancel.cancel();
     }
 
-    /// Counts the calls, and returns whether one was made more than `max` times with the same arguments.
-    pub(super) fn exceeds_repeat_limit(&mut self, calls: &[ServerCall], max: u32) -> bool {
-        calls.iter().any(|made| {
-            let ToolCallRequest { namespace, name, arguments } = &made.call;
-            let key = (namespace.clone(), name.clone(), canonical_arguments(arguments));
-            let times = self.call_counts.entry(key).or_insert(0);
-            *times += 1;
-            *times > max
-        })
-    }
-
-    /// Commits the turn with its calls before any of them is made. Returns whether the response has a row now.
+    /// Commits the turn with its calls before any of them is made. The response has a row after that.
     pub(super) async fn commit(
-        &mut self,
+        &self,
         prepared: &PreparedRun,
         machine: &ResponseMachine,
-        recorded: bool,
-        turn: u32,
+        state: &mut RunState,
         calls: &[ServerCall],
-    ) -> Result<bool, ApiError> {
-        let Some(journal) = &self.journal else { return Ok(recorded) };
+    ) -> Result<(), ApiError> {
+        let turn = state.journaled_turns;
+        state.journaled_turns += 1;
+        let Some(journal) = &self.journal else { return Ok(()) };
         let response = machine.response();
         let whole = machine.first_unfinished();
-        let items = record::output_items(prepared, machine, self.journaled_items..whole);
+        let before = std::mem::replace(&mut state.journaled_items, whole);
         let record = TurnRecord {
             lease: Lease::first(response.id.clone()),
-            begin: (!recorded).then(|| record::running(prepared, response)),
-            first_position: prepared.input.len() + self.journaled_items,
-            items,
+            begin: (!state.is_recorded).then(|| record::running(prepared, response)),
+            first_position: prepared.input.len() + before,
+            items: record::output_items(prepared, machine, before..whole),
             turn,
             calls: calls.iter().map(journalled).collect(),
             state: None,
         };
-        self.journaled_items = whole;
         journal.commit(record).await?;
-        Ok(true)
+        state.is_recorded = true;
+        Ok(())
     }
 
     /// Makes the calls concurrently; results come in the order of the calls. `listener` receives progress, by slot.
@@ -169,9 +149,10 @@ impl ToolCallExecutor {
 
     /// What a call's item shows of its result; an error if the run must end.
     pub(super) fn result(
-        &mut self,
+        &self,
         call: &ServerCall,
         outcome: Result<ToolOutput, ToolError>,
+        state: &mut RunState,
     ) -> CallResultOrError {
         let output = match outcome {
             Ok(output) => output,
@@ -187,11 +168,7 @@ impl ToolCallExecutor {
             }
         };
         let search = searched(call, &output.citations);
-        for citation in output.citations {
-            if !self.sources.contains(&citation) {
-                self.sources.push(citation);
-            }
-        }
+        state.add_sources(output.citations);
         let speaks = self.user_messages == UserMessages::Item || output.forces_user_output;
         let speaks = speaks && !output.silent;
         let skipped = output.meta.skipped;

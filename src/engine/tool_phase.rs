@@ -26,7 +26,7 @@ impl Run {
         if let Some(limit) = limits.reached_by(&self.machine.usage()) {
             return Err(RunError::LimitReached(limit));
         }
-        if self.executor.exceeds_repeat_limit(calls, limits.run.max_identical_calls) {
+        if self.state.exceeds_repeat_limit(calls, limits.run.max_identical_calls) {
             return Err(RunError::LimitReached("max_identical_calls"));
         }
         Ok(())
@@ -34,14 +34,10 @@ impl Run {
 
     /// Executes calls and emits their results.
     pub(super) async fn dispatch(&mut self, calls: &[ServerCall]) -> Result<(), RunError> {
-        self.recorded = self
-            .executor
-            .commit(&self.prepared, &self.machine, self.recorded, self.journaled_turns, calls)
-            .await?;
-        let turn = self.journaled_turns;
-        self.journaled_turns += 1;
+        let turn = self.state.journaled_turns;
+        self.executor.commit(&self.prepared, &self.machine, &mut self.state, calls).await?;
         self.machine.dispatch_calls();
-        self.tool_calls += u32::try_from(calls.len()).unwrap_or(u32::MAX);
+        self.state.tool_calls += u32::try_from(calls.len()).unwrap_or(u32::MAX);
         let offer = &self.prepared.offer;
         let runner =
             |made: &ServerCall| offer.binding(made.call.namespace.as_deref(), &made.call.name).cloned();
@@ -65,7 +61,11 @@ impl Run {
             // Tools have the run's deadline, too: if it has passed, that is what ends the run, not the tool's
             // timeout.
             self.check_deadline()?;
-            let result = self.executor.result(made, outcome)?;
+            let result = self.executor.result(made, outcome, &mut self.state)?;
+            let ended = self.started.elapsed();
+            if let Some(times) = self.state.inference() {
+                times.results.push(ended);
+            }
             all_failed &= result.error.is_some();
             self.machine.finish_call(made.slot, result, self.sink.events())?;
         }
@@ -100,14 +100,14 @@ impl Run {
     }
 
     fn count_failed_turn(&mut self, failed: bool) -> Result<(), RunError> {
-        self.failed_turns = if failed { self.failed_turns + 1 } else { 0 };
-        if self.failed_turns < self.prepared.limits.run.max_consecutive_failures {
+        self.state.failed_turns = if failed { self.state.failed_turns + 1 } else { 0 };
+        if self.state.failed_turns < self.prepared.limits.run.max_consecutive_failures {
             return Ok(());
         }
         Err(RunError::Failed(
             ApiError::new(
                 ErrorKind::Internal,
-                format!("Every tool call of {} turns in a row failed.", self.failed_turns),
+                format!("Every tool call of {} turns in a row failed.", self.state.failed_turns),
             )
             .with_code("tool_failures_exceeded"),
         ))

@@ -78,6 +78,17 @@ impl IdGenerator {
         Self { seed: seed.into(), next: 0 }
     }
 
+    /// Further identifiers of a response that was begun by another process, from this number on.
+    pub fn resume(response: &Id, next: u32) -> Self {
+        let seed = response.as_str().strip_prefix("resp_").unwrap_or(response.as_str());
+        Self { next, ..Self::from_seed(seed) }
+    }
+
+    /// The number of the next identifier.
+    pub fn position(&self) -> u32 {
+        self.next
+    }
+
     /// The response's own identifier.
     pub fn response(&self) -> Id {
         format!("resp_{}", self.seed).into()

@@ -35,9 +35,9 @@ pub use fields::{FIELDS, NO_OPS};
 pub(crate) use include::Include;
 pub use limits::RequestSizeLimits;
 pub(crate) use metadata::Metadata;
+pub use options::Truncation;
 pub(crate) use options::{
     PromptCacheRetention, ReasoningEffort, ReasoningRequest, ServiceTier, StreamOptions, SummaryMode,
-    Truncation,
 };
 pub use run_options::{ClientActionStatus, OnMismatch, ToolVisibility};
 pub(crate) use run_options::{PromptRef, RequestedLimits, RunOptions, StructuredOptions, ToolCacheMode};

@@ -3,6 +3,7 @@
 //! The echo of the request is serialized once per run ([`RequestEcho`]) and shared by all snapshots.
 
 mod report;
+mod stored;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::dialect::Dialect;
 use super::error::ErrorBody;
 use super::id::Id;
 use super::item::Item;
-use super::request::PromptRef;
+use super::request::{PromptRef, Truncation};
 
 pub use report::{RunOutcome, RunReport, StructuredValidation};
 
@@ -170,7 +171,7 @@ impl Usage {
 }
 
 /// The parts of a response that echo the request; the larger ones are serialized already.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "each field is the request field of the same name; see request.rs")]
 pub struct RequestEcho {
     pub background: bool,
@@ -195,7 +196,7 @@ pub struct RequestEcho {
     pub tools: Box<RawValue>,
     pub top_logprobs: u8,
     pub top_p: f64,
-    pub truncation: &'static str,
+    pub truncation: Truncation,
     pub user: Option<String>,
     /// Only if the request named an agent profile by it.
     #[serde(skip_serializing_if = "Option::is_none")]

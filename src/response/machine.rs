@@ -15,12 +15,15 @@ mod mcp;
 mod message;
 mod pending;
 mod reasoning;
+mod saved;
 mod server;
 mod state;
 mod types;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::accumulator::ResponseAccumulator;
 use super::size;
@@ -45,6 +48,7 @@ pub use closed::ClosedResponse;
 pub use compaction::{MAX_SUMMARY_BYTES, SealSummary};
 pub use mcp::ApprovalRequest;
 pub use message::MAX_ANNOTATIONS;
+pub use saved::MachineState;
 pub use types::{
     Events, MachineOptions, ReasoningDisplay, Seal, ServerCall, ShowSealed, Termination, Turn, TurnOutput,
     Violation,
@@ -72,7 +76,7 @@ enum OpenItem {
 }
 
 /// The current turn.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct TurnState {
     /// The place of its first item in the output.
     first: usize,

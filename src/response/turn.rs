@@ -198,7 +198,8 @@ pub enum ToolInput {
 }
 
 /// The type of item that a call becomes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CallKind {
     /// `function_call`
     Function,
@@ -209,7 +210,8 @@ pub enum CallKind {
 }
 
 /// How a server-side call is shown to clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Presentation {
     /// `mcp_call`: every SDK shows it and none tries to run it.
     Mcp,
@@ -224,7 +226,7 @@ pub enum Presentation {
 }
 
 /// A server-side call, as the model asked for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCallRequest {
     /// The tool's own name.
     pub name: String,
@@ -262,7 +264,8 @@ pub struct ProviderHints {
 }
 
 /// An event of a model's answer, in the order of arrival.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ModelEvent {
     /// Visible text; never empty.
     Text {
@@ -319,7 +322,8 @@ pub enum ModelEvent {
 }
 
 /// Why a model stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     /// The model was done, with or without calls.
     Stop,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The outcome of an executed call. Non-exhaustive, so that pauses (approval, input, jobs) can be added.
@@ -37,7 +37,7 @@ pub struct ToolOutput {
 }
 
 /// A web page used as a source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Citation {
     /// URL of the page.
     pub url: String,

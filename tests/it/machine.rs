@@ -13,13 +13,13 @@ use antwort::internal::response::{
     CallKind, FinishReason, ModelEvent, Presentation, ProviderFields, ProviderState,
 };
 use antwort::internal::response::{
-    CallResult, ClosedResponse, Events, MAX_SUMMARY_BYTES, MachineOptions, ReasoningDisplay, ResponseMachine,
-    Seal, SealSummary, Search, ServerCall, ShowSealed, Termination, Violation,
+    CallResult, ClosedResponse, Events, MAX_SUMMARY_BYTES, MachineOptions, MachineState, ReasoningDisplay,
+    ResponseMachine, Seal, SealSummary, Search, ServerCall, ShowSealed, Termination, Violation,
 };
 use antwort::protocol::content::{Annotation, LogProb};
 use antwort::protocol::id::IdGenerator;
 use antwort::protocol::item::Item;
-use antwort::protocol::response::{OutputItems, RunOutcome, Usage};
+use antwort::protocol::response::{OutputItems, Response, ResponseSnapshot, RunOutcome, Usage};
 use serde_json::Value;
 
 use crate::support::response::blank_response;

@@ -31,12 +31,12 @@ impl Run {
 
     /// Ends the run. A response is closed, its row committed, and only then its terminal event is sent.
     pub(super) async fn end(self: Box<Self>, outcome: RunEnd) {
-        let Self { parts, prepared, machine, executor, call, mut sink, started, first_event, turns, .. } =
-            *self;
+        let Self { parts, prepared, machine, executor, call, mut sink, started, state, .. } = *self;
+        let (turns, first_event) = (state.turns(), state.first_event());
         // Held until the row is committed.
         let _registration = self.registration;
         let first = first_event.map(|after| started + after);
-        let summary = RunSummary { log: self.log, turns, tool_calls: self.tool_calls, first_event: first };
+        let summary = RunSummary { log: self.log, turns, tool_calls: state.tool_calls, first_event: first };
         executor.cancel();
         let metrics = &parts.metrics;
         let took = started.elapsed();
@@ -52,7 +52,7 @@ impl Run {
                     took,
                 );
                 summary.refusal(&prepared, error.body.code.clone());
-                if self.recorded {
+                if state.is_recorded {
                     // The client is not told the id, but the row is listed, and must not stay in progress.
                     let failed = Termination::Failed(error.body.clone());
                     let closed = machine.close_response(failed, run_outcome, unix_now(), sink.events());
@@ -92,7 +92,8 @@ impl Run {
 /// Commits a closed response: its approval requests, then its row. One that cannot be committed becomes a failed one.
 async fn commit(parts: &EngineParts, prepared: &PreparedRun, mut closed: ClosedResponse) -> ClosedResponse {
     // However the response ended, an approval request that its client sees can be answered.
-    if let Err(error) = approvals::persist_requests(parts, &prepared.approval_scope(), &closed.approval_requests).await
+    if let Err(error) =
+        approvals::persist_requests(parts, &prepared.approval_scope(), &closed.approval_requests).await
     {
         closed = closed.into_failed(error.body);
     }

@@ -56,6 +56,10 @@ impl Run {
             span.record("server.port", *port);
         }
         let turn = self.stream_turn().await;
+        let ended = self.started.elapsed();
+        if let Some(times) = self.state.inference() {
+            times.ended = Some(ended);
+        }
         match &turn {
             Ok(Turn { usage: Some(usage), .. }) => {
                 span.record("gen_ai.usage.input_tokens", usage.input_tokens);
@@ -72,7 +76,7 @@ impl Run {
 
     async fn stream_turn(&mut self) -> Result<Turn, RunError> {
         let mut stream = self.open_stream().await?;
-        if self.turns > 1 {
+        if self.state.turns() > 1 {
             // Results of the turn before are sent without waiting for the model's next event.
             self.flush().await?;
         }
@@ -89,7 +93,10 @@ impl Run {
             self.check_size()?;
             if happened {
                 self.received = true;
-                self.first_event.get_or_insert_with(|| self.started.elapsed());
+                let started = self.started;
+                if let Some(times) = self.state.inference() {
+                    times.first_event.get_or_insert_with(|| started.elapsed());
+                }
                 self.flush().await?;
             }
             if !more.map_err(|error| self.provider_failed(error))? {
@@ -156,11 +163,11 @@ impl Run {
 
     /// Adds citations of the searched sources to the last text of the turn.
     fn add_citations(&mut self) -> Result<(), RunError> {
-        if self.executor.sources.is_empty() {
+        if self.state.sources.is_empty() {
             return Ok(());
         }
         let text = self.machine.open_text_so_far().unwrap_or_default();
-        for annotation in search::annotations(text, &self.executor.sources) {
+        for annotation in search::annotations(text, &self.state.sources) {
             self.machine.push(ModelEvent::Annotation(annotation), self.sink.events())?;
         }
         Ok(())

@@ -116,7 +116,7 @@ pub enum ToolCacheMode {
 }
 
 /// The request field `prompt`: an agent profile with the variables of its instructions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptRef {
     /// The name of the profile.
     pub id: String,

@@ -1,5 +1,7 @@
 //! Writes items of MCP servers other than calls: lists of tools, and approval requests.
 
+use serde::{Deserialize, Serialize};
+
 use super::{CallStart, Events, OpenItem, ResponseMachine, Violation, size};
 use crate::protocol::event::{HostedProgress, HostedStage, ResponseEvent};
 use crate::protocol::id::Id;
@@ -9,7 +11,7 @@ use crate::response::json_scanner::JsonCompleteness;
 use crate::response::turn::{Presentation, ProviderFields, ToolCallRequest};
 
 /// An approval request, with the call that it is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalRequest {
     /// The id of its `mcp_approval_request` item.
     pub id: Id,

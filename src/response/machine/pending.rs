@@ -5,9 +5,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use serde::{Deserialize, Serialize};
+
 use crate::response::turn::{ModelEvent, ProviderFields};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct PendingQueue {
     queue: VecDeque<PendingEvent>,
     /// How many events were taken out; places are counted from the first event ever.
@@ -16,7 +18,7 @@ pub(super) struct PendingQueue {
     calls: BTreeMap<u32, usize>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct PendingEvent {
     event: ModelEvent,
     /// The arguments so far of the call that begins with this event.

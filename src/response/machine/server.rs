@@ -4,6 +4,8 @@
 //! whose results clients do not see ([`Presentation::Hidden`]) are closed at once; their results go into the history
 //! only.
 
+use serde::{Deserialize, Serialize};
+
 use super::call_result::{CallResult, Search, action, extension, set_result};
 use super::{CallStart, Events, OpenItem, ResponseMachine, Violation};
 use crate::protocol::event::{HostedProgress, HostedStage, ResponseEvent};
@@ -15,7 +17,7 @@ use crate::response::json_scanner::JsonCompleteness;
 use crate::response::turn::{Presentation, ToolCallRequest};
 
 /// The call that is being written, or waits for its result.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct OpenServerCall {
     id: Id,
     output_index: u32,
@@ -24,11 +26,12 @@ pub(super) struct OpenServerCall {
     call: ToolCallRequest,
     /// The arguments are complete.
     arguments_done: bool,
+    #[serde(skip)]
     completeness: JsonCompleteness,
 }
 
 /// A call whose item is closed while its result is still to come.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct HiddenCall {
     slot: u32,
     pub(super) output_index: u32,

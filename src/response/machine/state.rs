@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Events, OpenItem, ReasoningDisplay, ResponseMachine, ShowSealed, Violation};
 use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, ItemStatus};
@@ -17,7 +19,7 @@ use crate::response::turn::{ProviderFields, ProviderState, StatePosition};
 const MAX_CARRIED_RESULT: usize = 64 * 1024;
 
 /// The state of one answer of the model.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct AnswerState {
     /// State that has come and has no place yet.
     pending: ProviderState,
@@ -26,7 +28,7 @@ pub(super) struct AnswerState {
     calls: Vec<PlacedCall>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct PlacedCall {
     slot: u32,
     /// The id under which the call is sent back to the provider.

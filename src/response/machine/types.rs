@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::super::accumulator::InvalidEvent;
 use super::super::turn::{FinishReason, ProviderState, ToolCallRequest};
 use super::compaction::{MAX_SUMMARY_BYTES, SealSummary};
@@ -144,7 +146,7 @@ pub struct Turn {
 }
 
 /// A call that the gateway makes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServerCall {
     /// Its number in the turn.
     pub slot: u32,

@@ -50,13 +50,9 @@ proptest! {
     ) {
         let ids = IdGenerator::from_seed("0000");
         let options = MachineOptions { server_steps: steps, ..sealing(ReasoningDisplay::Text, sealed) };
-        let mut play = Play { machine: ResponseMachine::new(blank_response(&ids), ids, options), out: Vec::new(), finished: 0, stop_after };
-        play.machine.start(&mut play.out);
-        let mut result = Ok(Stopped::AtEnd);
-        for (events, results) in turns {
-            result = play.turn(of_surfaces(events, &surfaces), &results);
-            if !matches!(result, Ok(Stopped::AtEnd)) { break }
-        }
+        let machine = ResponseMachine::new(blank_response(&ids), ids, options);
+        let mut play = Play { machine, out: Vec::new(), finished: 0, stop_after, resumes: None };
+        let result = play.turns(&turns, &surfaces);
         let ending = match (result, ending) {
             (Err(violation), _) => failed(violation),
             (Ok(Stopped::Cut), 0 | 1) => Termination::Incomplete("max_output_tokens".into()),
@@ -76,6 +72,33 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// The machine that another process makes of what was committed with a turn goes on as the first one would have.
+    #[test]
+    fn a_machine_that_is_resumed_at_each_committed_turn_writes_the_same_stream(
+        surfaces in any_surfaces(),
+        turns in prop::collection::vec((prop::collection::vec(any_event(), 0..20), any_results()), 1..4),
+        stop_after in prop::option::of(0..8_usize),
+        steps in any::<bool>(),
+        sealed in any_sealed(),
+    ) {
+        let options = MachineOptions { server_steps: steps, ..sealing(ReasoningDisplay::Text, sealed) };
+        let play = |resumes: Option<MachineOptions>| {
+            let ids = IdGenerator::from_seed("0000");
+            let machine = ResponseMachine::new(blank_response(&ids), ids, options.clone());
+            let mut play = Play { machine, out: Vec::new(), finished: 0, stop_after, resumes };
+            let result = play.turns(&turns, &surfaces);
+            let ending = result.map_or_else(failed, |_| Termination::Cancelled);
+            let Play { machine, mut out, .. } = play;
+            let closed = end(machine, ending, &mut out);
+            (json(&out), closed.snapshot.json().to_owned())
+        };
+        prop_assert_eq!(play(None), play(Some(options.clone())));
+    }
+}
+
 enum Stopped {
     AtEnd,
     Cut,
@@ -88,9 +111,44 @@ struct Play {
     out: Events,
     finished: usize,
     stop_after: Option<usize>,
+    /// Where the machine is to be resumed from what is committed with each turn: its options.
+    resumes: Option<MachineOptions>,
 }
 
 impl Play {
+    fn turns(
+        &mut self,
+        turns: &[(Vec<ModelEvent>, Vec<CallResult>)],
+        surfaces: &[CallKind; 3],
+    ) -> Result<Stopped, Violation> {
+        self.machine.start(&mut self.out);
+        let mut result = Ok(Stopped::AtEnd);
+        for (events, results) in turns {
+            result = self.turn(of_surfaces(events.clone(), surfaces), results);
+            if !matches!(result, Ok(Stopped::AtEnd)) {
+                break;
+            }
+        }
+        result
+    }
+
+    /// Replaces the machine by one made of what is committed before calls are dispatched, where that is to be done.
+    fn resume(&mut self, calls: &[ServerCall]) -> bool {
+        let Some(options) = self.resumes.clone() else { return false };
+        let state = serde_json::to_vec(&self.machine.save(calls)).unwrap();
+        let state: MachineState = serde_json::from_slice(&state).unwrap();
+        assert_eq!(state.calls().len(), calls.len());
+        let before = self.machine.response();
+        let body = ResponseSnapshot::new(before.clone());
+        let mut response = Response::from_stored(body.json(), before.output.dialect()).unwrap();
+        for item in &before.output[..state.unfinished()] {
+            let wire = serde_json::to_string(&item.in_dialect(before.output.dialect(), false)).unwrap();
+            response.output.push(serde_json::from_str(&wire).unwrap());
+        }
+        self.machine = ResponseMachine::resume(response, state, options);
+        true
+    }
+
     fn turn(&mut self, events: Vec<ModelEvent>, results: &[CallResult]) -> Result<Stopped, Violation> {
         let asked = self.machine.approval_requests().len();
         for event in events {
@@ -99,6 +157,9 @@ impl Play {
         let turn = self.machine.end_turn(false, &mut self.out)?;
         if matches!(turn.finish, Some(FinishReason::Length | FinishReason::ContentFilter)) {
             return Ok(Stopped::Cut);
+        }
+        if !self.resume(&turn.server_calls) {
+            self.machine.dispatch_calls();
         }
         let mut made = Vec::new();
         for (call, result) in turn.server_calls.iter().zip(results.iter().cycle()) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use antwort::internal::protocol::Truncation;
 use antwort::protocol::id::IdGenerator;
 use antwort::protocol::response::{OutputItems, RequestEcho, Response, ResponseStatus};
 use serde_json::value::RawValue;
@@ -43,7 +44,7 @@ pub fn blank_response(ids: &IdGenerator) -> Response {
             tools: raw("[]"),
             top_logprobs: 0,
             top_p: 1.0,
-            truncation: "disabled",
+            truncation: Truncation::Disabled,
             user: None,
             prompt: None,
             agent: None,

@@ -1,0 +1,124 @@
+//! The state of a machine between the commit of a turn and the results of its calls, so that another process can end
+//! the response as this one would have: with the next sequence number, the next id, and its open items.
+//!
+//! The items before the first unfinished one are stored as rows of their own, and not repeated here.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::server::OpenServerCall;
+use super::{ApprovalRequest, MachineOptions, OpenItem, ResponseMachine, TurnState};
+use crate::protocol::id::IdGenerator;
+use crate::protocol::item::Item;
+use crate::protocol::request::ServiceTier;
+use crate::protocol::response::{Response, Usage};
+use crate::response::accumulator::ResponseAccumulator;
+use crate::response::machine::{ServerCall, Summary};
+
+/// The state of a machine right before [`ResponseMachine::dispatch_calls`].
+#[derive(Debug, Deserialize)]
+pub struct MachineState {
+    sequence: u64,
+    next_id: u32,
+    /// The place of the first item that is not finished.
+    unfinished: usize,
+    /// The items from there on.
+    items: Vec<Item>,
+    open: Option<OpenServerCall>,
+    turn: TurnState,
+    /// The server-side calls of the turn, in order.
+    calls: Vec<ServerCall>,
+    usage: Option<Usage>,
+    service_tier: Option<ServiceTier>,
+    sealed: BTreeMap<u32, String>,
+    history: BTreeMap<u32, Item>,
+    approval_requests: Vec<ApprovalRequest>,
+    bytes: usize,
+    item_bytes: usize,
+    largest_item: usize,
+}
+
+/// [`MachineState`], borrowed from a machine.
+#[derive(Serialize)]
+struct SavedState<'a> {
+    sequence: u64,
+    next_id: u32,
+    unfinished: usize,
+    items: &'a [Item],
+    open: Option<&'a OpenServerCall>,
+    turn: &'a TurnState,
+    calls: &'a [ServerCall],
+    usage: Option<Usage>,
+    service_tier: Option<ServiceTier>,
+    sealed: BTreeMap<&'a u32, &'a String>,
+    history: BTreeMap<&'a u32, &'a Item>,
+    approval_requests: &'a [ApprovalRequest],
+    bytes: usize,
+    item_bytes: usize,
+    largest_item: usize,
+}
+
+impl MachineState {
+    /// The place of the first item that the state holds; the items before it have rows of their own.
+    pub fn unfinished(&self) -> usize {
+        self.unfinished
+    }
+
+    /// The calls whose results are missing, in order.
+    pub fn calls(&self) -> &[ServerCall] {
+        &self.calls
+    }
+}
+
+impl ResponseMachine {
+    /// The state to be committed with a turn whose calls, these, are about to be made.
+    pub fn save<'a>(&'a self, calls: &'a [ServerCall]) -> impl Serialize + 'a {
+        let unfinished = self.first_unfinished();
+        let place = u32::try_from(unfinished).unwrap_or(u32::MAX);
+        SavedState {
+            sequence: self.sequence,
+            next_id: self.ids.position(),
+            unfinished,
+            items: self.response().output.get(unfinished..).unwrap_or_default(),
+            open: match &self.open {
+                OpenItem::Server(open) => Some(open),
+                _ => None,
+            },
+            turn: &self.turn,
+            calls,
+            usage: self.usage,
+            service_tier: self.service_tier,
+            sealed: self.sealed.range(place..).collect(),
+            history: self.history.range(place..).collect(),
+            approval_requests: &self.approval_requests,
+            bytes: self.bytes,
+            item_bytes: self.item_bytes,
+            largest_item: self.largest_item,
+        }
+    }
+
+    /// A machine in a saved state. `response` has the items before [`MachineState::unfinished`].
+    pub fn resume(mut response: Response, state: MachineState, options: MachineOptions) -> Self {
+        response.output.truncate(state.unfinished);
+        response.output.extend(state.items);
+        Self {
+            ids: IdGenerator::resume(&response.id, state.next_id),
+            accumulator: ResponseAccumulator::new(response),
+            options,
+            sequence: state.sequence,
+            open: state.open.map_or(OpenItem::Nothing, OpenItem::Server),
+            // The turn was committed, so that its calls may have been made.
+            turn: TurnState { dispatched: true, ..state.turn },
+            usage: state.usage,
+            service_tier: state.service_tier,
+            sealed: state.sealed,
+            history: state.history,
+            approval_requests: state.approval_requests,
+            summary: Summary::default(),
+            bytes: state.bytes,
+            item_bytes: state.item_bytes,
+            largest_item: state.largest_item,
+        }
+    }
+}
