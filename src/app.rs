@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{RunningConfig, ServerSettings, Settings};
+use crate::engine::Recovery;
 use crate::store::Store;
 use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
@@ -162,7 +163,7 @@ impl App {
         let (store, metrics) = (Arc::clone(assembly.engine.store()), Arc::clone(&assembly.metrics));
         let (admission, in_flight) =
             (Arc::clone(assembly.engine.admission()), Arc::clone(&assembly.in_flight));
-        tasks.spawn(maintain(Arc::clone(&store), maintenance, closing.clone()));
+        tasks.spawn(maintain(Arc::clone(&store), assembly.recovery(), maintenance, closing.clone()));
         generation::spawn_tool_cleanup(&assembly.tools, &tasks, closing.clone());
         let (sessions, until) = (Arc::clone(assembly.tools.mcp.sessions()), closing.clone());
         tasks.spawn(async move { sessions.run_eviction(until).await });
@@ -216,7 +217,7 @@ fn shutdown_delay(server: &ServerSettings, listener: &TcpListener) -> Duration {
     })
 }
 
-async fn maintain(store: Arc<dyn Store>, every: Duration, closing: CancellationToken) {
+async fn maintain(store: Arc<dyn Store>, recovery: Recovery, every: Duration, closing: CancellationToken) {
     let mut interval = tokio::time::interval(every);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -226,6 +227,9 @@ async fn maintain(store: Arc<dyn Store>, every: Duration, closing: CancellationT
         }
         if let Err(error) = store.maintain().await {
             tracing::warn!(%error, "store: maintenance failed");
+        }
+        if let Err(error) = recovery.run().await {
+            tracing::warn!(%error, "store: ending orphaned responses failed");
         }
     }
 }

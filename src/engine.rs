@@ -2,7 +2,8 @@
 //!
 //! `prepare` validates a request and collects what its run needs (history, tools, echo), `run` drives the model
 //! and ends the response, `call_filter` enforces what the client allowed, `event_sink` sends the events, `record`
-//! builds the stored rows, `states` returns sealed state to the provider that it came from.
+//! builds the stored rows, `states` returns sealed state to the provider that it came from, `recover` ends
+//! the runs of processes that are gone.
 
 mod approvals;
 mod call_filter;
@@ -25,6 +26,7 @@ mod own_tools;
 mod prepare;
 mod profile;
 mod record;
+mod recover;
 mod redaction;
 mod retry;
 mod run;
@@ -64,6 +66,7 @@ use crate::tools::mcp::McpServers;
 pub(crate) use context::{EngineOptions, EngineParts, OnUnservedTool, RunContext};
 pub(crate) use event_sink::RunOutput;
 pub(crate) use in_flight::{AdmittedRequest, InFlight};
+pub use recover::{RecoveredRun, Recovery};
 pub(crate) use sampling::EngineSampler;
 
 /// Starts responses.

@@ -1,6 +1,10 @@
 //! What the tests and benchmarks of this repository reach inside. It is promised to nobody else and may change with any
 //! commit.
 
+pub mod engine {
+    pub use crate::engine::{RecoveredRun, Recovery};
+}
+
 pub mod net {
     pub use crate::net::client::{HttpClientOptions, Proxies, ProxyError, ProxyUrl};
     pub use crate::net::egress::{Egress, EgressError, EgressOptions, Resolver};

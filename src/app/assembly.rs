@@ -8,7 +8,7 @@ use super::tools::{self, GatewayTools, PreviousTools};
 use super::{migration, seal_key};
 use crate::admission::Admission;
 use crate::config::{ConfigChange, Settings, StoreUrl, Synchronous};
-use crate::engine::{Engine, EngineOptions, EngineParts, InFlight};
+use crate::engine::{Engine, EngineOptions, EngineParts, InFlight, Recovery};
 use crate::identity::Requester;
 use crate::provider::models::ModelCatalog;
 use crate::provider::routing::ProviderRouter;
@@ -65,6 +65,11 @@ impl Assembly {
         let metrics = Metrics::new();
         let admission = Admission::new(settings, &metrics);
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
+        let recovery = Recovery::new(Arc::clone(&store), Arc::clone(&seal));
+        // A gateway that cannot write serves what it has.
+        if let Err(error) = recovery.run().await {
+            tracing::warn!(%error, "store: ending orphaned responses failed");
+        }
         let router = ProviderRouter::new(&settings.providers, &metrics)?;
         let tools = tools::open(settings, &admission, &metrics, extra).await?;
         let shared = ProcessWide { store, seal, metrics, admission, in_flight: InFlight::new() };
@@ -122,6 +127,11 @@ impl Assembly {
             sampler.set_engine(&engine);
         }
         Self { engine, toolbox: Arc::clone(&tools.toolbox), models, metrics, in_flight, tools, shared }
+    }
+
+    /// Ends the runs of processes that are gone.
+    pub(super) fn recovery(&self) -> Recovery {
+        Recovery::new(Arc::clone(&self.shared.store), Arc::clone(&self.shared.seal))
     }
 
     /// Tells the store which keys its readers are shared among.

@@ -93,7 +93,7 @@ impl Run {
                     "the tool or its credentials have changed since the approval was requested; approval is \
                          requested again"
                         .to_owned(),
-                error: Some(ToolErrorCode::AccessDenied.as_str()),
+                error: Some(ToolErrorCode::AccessDenied.as_str().into()),
                 ..CallResult::default()
             };
             self.machine.finish_call(call.slot, result, self.sink.events())?;

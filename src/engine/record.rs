@@ -7,23 +7,78 @@ use super::prepare::PreparedRun;
 use super::states::{self, StoredInput};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::{Item, ItemStatus};
-use crate::protocol::response::{OutputItems, Response, ResponseSnapshot, to_raw};
+use crate::protocol::response::{OutputItems, Response, ResponseSnapshot, ResponseStatus, to_raw};
 use crate::response::machine::{ClosedResponse, ResponseMachine};
-use crate::store::{Direction, Lease, ModelView, ResponseRecord, StoredItem, StoredState};
+use crate::store::{
+    Direction, Lease, ModelView, OrphanedRun, Owner, ResponseRecord, StoredItem, StoredState,
+};
 
 /// The row of a response that has ended.
 pub(super) fn ended(prepared: &PreparedRun, closed: &ClosedResponse) -> ResponseRecord {
-    let snapshot = &closed.snapshot;
     let mut items = input_items(prepared);
-    let output = &snapshot.response.output;
-    items.extend((0_u32..).zip(output.iter()).map(|(index, item)| StoredItem {
+    items.extend(closed_items(&prepared.owner, closed, 0));
+    record(prepared, &closed.snapshot.response, closed.snapshot.json(), items)
+}
+
+/// The row of a response that another process ends; the first `stored` items of its output are stored as they are.
+pub(super) fn recovered(orphan: &OrphanedRun, closed: &ClosedResponse, stored: usize) -> ResponseRecord {
+    let mut items = orphan.items.clone();
+    items.extend(closed_items(&orphan.owner, closed, stored));
+    ResponseRecord {
+        lease: orphan.lease.clone(),
+        owner: orphan.owner.clone(),
+        status: closed.snapshot.response.status,
+        model: orphan.model.clone(),
+        created_at: orphan.created_at,
+        previous: orphan.previous.clone(),
+        body: closed.snapshot.json().into(),
+        items,
+    }
+}
+
+/// The row of a response whose body or items cannot be read: at least its status is right.
+pub(super) fn unreadable(orphan: &OrphanedRun) -> ResponseRecord {
+    ResponseRecord {
+        lease: orphan.lease.clone(),
+        owner: orphan.owner.clone(),
+        status: ResponseStatus::Failed,
+        model: orphan.model.clone(),
+        created_at: orphan.created_at,
+        previous: orphan.previous.clone(),
+        body: Arc::clone(&orphan.body),
+        items: orphan.items.clone(),
+    }
+}
+
+/// The output items of a closed response from this place on.
+fn closed_items<'a>(
+    owner: &'a Owner,
+    closed: &'a ClosedResponse,
+    from: usize,
+) -> impl Iterator<Item = StoredItem> + 'a {
+    let output = &closed.snapshot.response.output;
+    (0_u32..).zip(output.iter()).skip(from).map(move |(index, item)| {
+        let sealed = closed.sealed.get(&index);
+        stored_output(owner, item, output.dialect(), sealed, closed.history.get(&index))
+    })
+}
+
+fn stored_output(
+    owner: &Owner,
+    item: &Item,
+    dialect: Dialect,
+    sealed: Option<&String>,
+    seen: Option<&Item>,
+) -> StoredItem {
+    // A reasoning item holds its own state.
+    let state = sealed.filter(|_| !matches!(item, Item::Reasoning(_)));
+    StoredItem {
         id: item.id().clone(),
         direction: Direction::Output,
-        wire: wire(item, output.dialect()),
-        model_view: history(item, closed.sealed.get(&index), closed.history.get(&index)),
-        state: state(prepared, item, closed.sealed.get(&index)),
-    }));
-    record(prepared, &snapshot.response, snapshot.json(), items)
+        wire: wire(item, dialect),
+        model_view: history(item, sealed, seen),
+        state: state.map(|blob| stored_state(owner, item, blob)),
+    }
 }
 
 /// The row of a response in progress.
@@ -44,13 +99,8 @@ pub(super) fn output_items(
         .filter_map(|index| {
             let item = output.get(index)?;
             let place = u32::try_from(index).ok()?;
-            Some(StoredItem {
-                id: item.id().clone(),
-                direction: Direction::Output,
-                wire: wire(item, output.dialect()),
-                model_view: history(item, machine.sealed_state(place), machine.history_of(place)),
-                state: state(prepared, item, machine.sealed_state(place)),
-            })
+            let (sealed, seen) = (machine.sealed_state(place), machine.history_of(place));
+            Some(stored_output(&prepared.owner, item, output.dialect(), sealed, seen))
         })
         .collect()
 }
@@ -80,19 +130,13 @@ fn input_items(prepared: &PreparedRun) -> Vec<StoredItem> {
                 Some(call) => ModelView::Override(to_raw(&Item::McpCall(call.clone())).get().into()),
                 None => ModelView::Same,
             },
-            state: states.get(&place).map(|blob| stored_state(prepared, item, blob)),
+            state: states.get(&place).map(|blob| stored_state(&prepared.owner, item, blob)),
         })
         .collect()
 }
 
-/// Provider state that is stored beside an item; a reasoning item holds its own.
-fn state(prepared: &PreparedRun, item: &Item, sealed: Option<&String>) -> Option<StoredState> {
-    let sealed = sealed.filter(|_| !matches!(item, Item::Reasoning(_)))?;
-    Some(stored_state(prepared, item, sealed))
-}
-
-fn stored_state(prepared: &PreparedRun, item: &Item, blob: &str) -> StoredState {
-    StoredState { key: states::key(&prepared.owner, item), blob: blob.into() }
+fn stored_state(owner: &Owner, item: &Item, blob: &str) -> StoredState {
+    StoredState { key: states::key(owner, item), blob: blob.into() }
 }
 
 fn history(item: &Item, sealed: Option<&String>, other: Option<&Item>) -> ModelView {

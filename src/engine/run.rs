@@ -8,6 +8,7 @@
 
 mod end;
 mod inference;
+mod saved;
 mod state;
 
 use std::panic::AssertUnwindSafe;
@@ -19,6 +20,7 @@ use futures_util::FutureExt;
 use tokio::time::Sleep;
 
 use self::end::RunEnd;
+pub(super) use self::saved::{SavedRun, save};
 pub(super) use self::state::RunState;
 use super::call_filter::{CallFilter, RejectedCall};
 use super::choice::CallPolicy;
@@ -398,9 +400,11 @@ impl Run {
             return;
         }
         let record = record::running(&self.prepared, self.machine.response());
-        match self.parts.store.begin(record, None).await {
-            Ok(()) => self.state.is_recorded = true,
-            Err(error) => tracing::warn!(%error, "writing the row of a response in progress failed"),
+        self.state.is_recorded = true;
+        let state = save(&self.parts.seal, &self.prepared, &self.state, &self.machine, None);
+        if let Err(error) = self.parts.store.begin(record, state).await {
+            self.state.is_recorded = false;
+            tracing::warn!(%error, "writing the row of a response in progress failed");
         }
     }
 }

@@ -11,7 +11,7 @@ use super::context::{EngineParts, RunContext};
 use super::journal::RunJournal;
 use super::offered_tools::ToolBinding;
 use super::prepare::PreparedRun;
-use super::run::RunState;
+use super::run::{self, RunState};
 use super::{record, search};
 use crate::config::UserMessages;
 use crate::protocol::error::{ApiError, ErrorKind};
@@ -19,6 +19,7 @@ use crate::protocol::id::Id;
 use crate::protocol::item::hosted::McpAuthChallenge;
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::machine::{CallResult, RemoteError, ResponseMachine, Search, ServerCall};
+use crate::response::seal::SealKeys;
 use crate::store::{JournaledCall, Lease, TurnRecord};
 use crate::tools::{
     AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, Progress, RemoteFailure, ToolCall,
@@ -94,6 +95,7 @@ impl ToolCallExecutor {
         machine: &ResponseMachine,
         state: &mut RunState,
         calls: &[ServerCall],
+        keys: &SealKeys,
     ) -> Result<(), ApiError> {
         let turn = state.journaled_turns;
         state.journaled_turns += 1;
@@ -101,17 +103,20 @@ impl ToolCallExecutor {
         let response = machine.response();
         let whole = machine.first_unfinished();
         let before = std::mem::replace(&mut state.journaled_items, whole);
+        let was_recorded = std::mem::replace(&mut state.is_recorded, true);
         let record = TurnRecord {
             lease: Lease::first(response.id.clone()),
-            begin: (!state.is_recorded).then(|| record::running(prepared, response)),
+            begin: (!was_recorded).then(|| record::running(prepared, response)),
             first_position: prepared.input.len() + before,
             items: record::output_items(prepared, machine, before..whole),
             turn,
             calls: calls.iter().map(journalled).collect(),
-            state: None,
+            state: run::save(keys, prepared, state, machine, Some(calls)),
         };
-        journal.commit(record).await?;
-        state.is_recorded = true;
+        if let Err(error) = journal.commit(record).await {
+            state.is_recorded = was_recorded;
+            return Err(error.into());
+        }
         Ok(())
     }
 
@@ -160,7 +165,7 @@ impl ToolCallExecutor {
             Err(error) => {
                 return Ok(CallResult {
                     output: error.message,
-                    error: Some(error.code.as_str()),
+                    error: Some(error.code.as_str().into()),
                     remote: error.remote.map(remote),
                     search: searched(call, &[]),
                     ..CallResult::default()
@@ -175,7 +180,8 @@ impl ToolCallExecutor {
         Ok(CallResult {
             output: output.for_model,
             shown: output.for_client,
-            error: (output.is_error && !skipped).then_some(ToolErrorCode::ToolExecutionFailed.as_str()),
+            error: (output.is_error && !skipped)
+                .then_some(ToolErrorCode::ToolExecutionFailed.as_str().into()),
             remote: None,
             skipped,
             search,

@@ -35,7 +35,7 @@ impl Run {
     /// Executes calls and emits their results.
     pub(super) async fn dispatch(&mut self, calls: &[ServerCall]) -> Result<(), RunError> {
         let turn = self.state.journaled_turns;
-        self.executor.commit(&self.prepared, &self.machine, &mut self.state, calls).await?;
+        self.executor.commit(&self.prepared, &self.machine, &mut self.state, calls, &self.parts.seal).await?;
         self.machine.dispatch_calls();
         self.state.tool_calls += u32::try_from(calls.len()).unwrap_or(u32::MAX);
         let offer = &self.prepared.offer;

@@ -24,6 +24,8 @@ const VERSION: &str = "aw1.";
 const KEY_ID_LEN: usize = 4;
 /// Begins the associated data of summaries. Not UTF-8, unlike tenants and providers, so that no other data begins so.
 const SUMMARY: &[u8] = b"\xffcompaction\0";
+/// Begins the associated data of runs' states. Not UTF-8 either.
+const RUN: &[u8] = b"\xferun\0";
 /// Derives the key of fingerprints from a seal key.
 const FINGERPRINTS: &[u8] = b"antwort fingerprints\0";
 /// Length of a seal key, in bytes.
@@ -100,6 +102,16 @@ impl SealKeys {
     /// The seal for summaries of one tenant's conversations, whichever provider wrote them.
     pub fn summaries_of(self: &Arc<Self>, tenant: &str) -> Arc<SummarySeal> {
         Arc::new(SummarySeal { keys: Arc::clone(self), context: [SUMMARY, tenant.as_bytes()].concat() })
+    }
+
+    /// Seals the state of a tenant's run, which is stored with it.
+    pub fn seal_run(&self, tenant: &str, plain: &[u8]) -> Option<String> {
+        self.seal(&[RUN, tenant.as_bytes()].concat(), plain)
+    }
+
+    /// Opens the state of a tenant's run.
+    pub fn open_run(&self, tenant: &str, blob: &str) -> Option<Vec<u8>> {
+        self.open(&[RUN, tenant.as_bytes()].concat(), blob)
     }
 
     fn seal(&self, context: &[u8], plain: &[u8]) -> Option<String> {

@@ -23,7 +23,6 @@ mod owners;
 mod queue;
 mod read;
 mod reader;
-mod recovery;
 mod retention;
 mod running;
 mod schema;
@@ -127,9 +126,6 @@ pub struct SqliteOptions {
     pub disk: Arc<dyn Disk>,
     /// The configured tenants and keys, among which long reads are shared.
     pub requesters: Vec<Requester>,
-    /// Whether the store ends orphaned runs as failed, when it is opened and in [`Store::maintain`], in place of the
-    /// caller of [`RunLog::take_orphaned`].
-    pub end_orphans: bool,
 }
 
 impl SqliteOptions {
@@ -146,7 +142,6 @@ impl SqliteOptions {
             max_pages: None,
             disk: Arc::new(FileSystem),
             requesters: Vec::new(),
-            end_orphans: true,
         }
     }
 }
@@ -161,7 +156,6 @@ pub struct SqliteStore {
     health: Arc<StoreHealth>,
     /// When it was last checked whether responses can be stored again.
     looked_at: Mutex<Option<Instant>>,
-    end_orphans: bool,
 }
 
 impl SqliteStore {
@@ -184,9 +178,6 @@ impl SqliteStore {
         schema::create_or_check(&mut connection, &options.location)?;
         let policy = Arc::new(RowPolicy::new(options.instance, options.lease, options.ttl));
         orphans::release_left(&connection, &policy)?;
-        if options.end_orphans {
-            while maintenance::end_orphans(&mut connection, &policy)? {}
-        }
         let runs = RunRegistry::default();
         let health = Arc::new(StoreHealth::default());
         let (guard_options, readers) = match options.location {
@@ -202,28 +193,7 @@ impl SqliteStore {
         guard.measure(&connection);
         let writer = Writer::start(connection, Arc::clone(&policy), runs.clone(), guard)?;
         let looked_at = Mutex::new(None);
-        let end_orphans = options.end_orphans;
-        Ok(Self {
-            writer,
-            readers,
-            policy,
-            runs,
-            max_bytes: options.max_bytes,
-            health,
-            looked_at,
-            end_orphans,
-        })
-    }
-
-    /// Ends the orphaned runs as failed.
-    async fn fail_orphans(&self) -> Result<(), StoreError> {
-        loop {
-            let policy = Arc::clone(&self.policy);
-            let end = move |connection: &mut Connection| maintenance::end_orphans(connection, &policy);
-            if !self.writer.maintain(end).await? {
-                return Ok(());
-            }
-        }
+        Ok(Self { writer, readers, policy, runs, max_bytes: options.max_bytes, health, looked_at })
     }
 
     async fn read<T: Send + 'static>(
@@ -386,9 +356,6 @@ impl Store for SqliteStore {
         self.writer
             .maintain(move |connection| maintenance::renew_leases(connection, &policy).map(|()| false))
             .await?;
-        if self.end_orphans {
-            self.fail_orphans().await?;
-        }
         while self.writer.maintain(maintenance::delete_expired).await? {}
         while self.writer.maintain(approvals::delete_expired).await? {}
         if let Some(most) = self.max_bytes {

@@ -31,6 +31,7 @@ mod operation;
 mod papers;
 mod prompt;
 mod provider_state;
+mod recovery;
 mod responses;
 mod state;
 mod store;

@@ -197,7 +197,6 @@ impl Folder {
         let options = |options: &mut SqliteOptions| {
             options.instance = name.to_owned();
             options.lease = LEASE;
-            options.end_orphans = false;
         };
         Arc::new(self.open(options))
     }

@@ -1,6 +1,7 @@
 //! What the tests share: a gateway on a real port, a scripted provider, clients, and judges.
 
 pub mod gateway;
+pub mod halting_store;
 pub mod mcp_client;
 pub mod mcp_server;
 pub mod network;

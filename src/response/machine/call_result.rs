@@ -1,5 +1,7 @@
 //! Results of server-side calls, and the items that show them.
 
+use std::borrow::Cow;
+
 use crate::protocol::item::hosted::{McpAuthChallenge, McpCall, McpCallError, WebSearchAction, WebSource};
 use crate::protocol::item::{ItemStatus, ServerToolCall, ServerToolError};
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
@@ -12,7 +14,7 @@ pub struct CallResult {
     /// The text for clients in place of `output`, if parts of that are for the model only.
     pub shown: Option<String>,
     /// The stable code of the failure; `output` describes it.
-    pub error: Option<&'static str>,
+    pub error: Option<Cow<'static, str>>,
     /// The error that the server returned, in the terms of its protocol.
     pub remote: Option<RemoteError>,
     /// The call was skipped: neither made nor failed.
@@ -48,7 +50,7 @@ pub struct Search {
 
 /// Sets the result of a call, with this text.
 pub(super) fn set_result(call: &mut McpCall, result: &CallResult, words: &str) {
-    match result.error {
+    match &result.error {
         Some(code) => {
             call.status = ItemStatus::Failed;
             let message = || words.to_owned();
@@ -73,7 +75,8 @@ pub(super) fn set_result(call: &mut McpCall, result: &CallResult, words: &str) {
 
 pub(super) fn extension(call: McpCall, result: &CallResult) -> ServerToolCall {
     let words = result.shown.as_ref().unwrap_or(&result.output);
-    let error = result.error.map(|code| ServerToolError { code: code.to_owned(), message: words.clone() });
+    let error = result.error.as_deref();
+    let error = error.map(|code| ServerToolError { code: code.to_owned(), message: words.clone() });
     let McpCall { id, server_label, name, arguments, output, status, approval_request_id, .. } = call;
     let server_label = Some(server_label).filter(|label| label != BUILTIN_SERVER_LABEL);
     ServerToolCall { id, status, server_label, name, arguments, output, error, approval_request_id }

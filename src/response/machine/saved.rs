@@ -16,6 +16,9 @@ use crate::protocol::response::{Response, Usage};
 use crate::response::accumulator::ResponseAccumulator;
 use crate::response::machine::{ServerCall, Summary};
 
+/// Above the numbers of ids that a run uses, of which it is not known how many it used.
+const FIRST_FREE_ID: u32 = 1 << 24;
+
 /// The state of a machine right before [`ResponseMachine::dispatch_calls`].
 #[derive(Debug, Deserialize)]
 pub struct MachineState {
@@ -26,7 +29,8 @@ pub struct MachineState {
     /// The items from there on.
     items: Vec<Item>,
     open: Option<OpenServerCall>,
-    turn: TurnState,
+    /// `None` if no turn was committed.
+    turn: Option<TurnState>,
     /// The server-side calls of the turn, in order.
     calls: Vec<ServerCall>,
     usage: Option<Usage>,
@@ -47,7 +51,7 @@ struct SavedState<'a> {
     unfinished: usize,
     items: &'a [Item],
     open: Option<&'a OpenServerCall>,
-    turn: &'a TurnState,
+    turn: Option<&'a TurnState>,
     calls: &'a [ServerCall],
     usage: Option<Usage>,
     service_tier: Option<ServiceTier>,
@@ -63,6 +67,27 @@ impl MachineState {
     /// The place of the first item that the state holds; the items before it have rows of their own.
     pub fn unfinished(&self) -> usize {
         self.unfinished
+    }
+
+    /// The state after a number of items of which nothing else is known.
+    pub fn after_items(items: usize) -> Self {
+        Self {
+            sequence: 0,
+            next_id: FIRST_FREE_ID,
+            unfinished: items,
+            items: Vec::new(),
+            open: None,
+            turn: None,
+            calls: Vec::new(),
+            usage: None,
+            service_tier: None,
+            sealed: BTreeMap::new(),
+            history: BTreeMap::new(),
+            approval_requests: Vec::new(),
+            bytes: 0,
+            item_bytes: 0,
+            largest_item: 0,
+        }
     }
 
     /// The calls whose results are missing, in order.
@@ -85,7 +110,7 @@ impl ResponseMachine {
                 OpenItem::Server(open) => Some(open),
                 _ => None,
             },
-            turn: &self.turn,
+            turn: Some(&self.turn),
             calls,
             usage: self.usage,
             service_tier: self.service_tier,
@@ -94,6 +119,28 @@ impl ResponseMachine {
             approval_requests: &self.approval_requests,
             bytes: self.bytes,
             item_bytes: self.item_bytes,
+            largest_item: self.largest_item,
+        }
+    }
+
+    /// The state to be stored with a response that has no items yet, whatever was sent of them: the numbers that were
+    /// used.
+    pub fn save_position(&self) -> impl Serialize + '_ {
+        SavedState {
+            sequence: self.sequence,
+            next_id: self.ids.position(),
+            unfinished: 0,
+            items: &[],
+            open: None,
+            turn: None,
+            calls: &[],
+            usage: self.usage,
+            service_tier: self.service_tier,
+            sealed: BTreeMap::new(),
+            history: BTreeMap::new(),
+            approval_requests: &[],
+            bytes: self.bytes,
+            item_bytes: 0,
             largest_item: self.largest_item,
         }
     }
@@ -109,7 +156,7 @@ impl ResponseMachine {
             sequence: state.sequence,
             open: state.open.map_or(OpenItem::Nothing, OpenItem::Server),
             // The turn was committed, so that its calls may have been made.
-            turn: TurnState { dispatched: true, ..state.turn },
+            turn: state.turn.map_or_else(TurnState::default, |turn| TurnState { dispatched: true, ..turn }),
             usage: state.usage,
             service_tier: state.service_tier,
             sealed: state.sealed,

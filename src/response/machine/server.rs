@@ -353,7 +353,8 @@ impl ResponseMachine {
         } else {
             ("cancelled", "the run ended before the call was made")
         };
-        let result = CallResult { output: message.to_owned(), error: Some(code), ..CallResult::default() };
+        let result =
+            CallResult { output: message.to_owned(), error: Some(code.into()), ..CallResult::default() };
         let mut item = mcp_call(id, call, None, ItemStatus::Completed);
         set_result(&mut item, &result, &result.output);
         self.history.insert(output_index, Item::McpCall(item));

@@ -34,7 +34,8 @@ pub struct MachineOptions {
 }
 
 /// Whether clients carry sealed state. What they do not carry is stored with the items.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ShowSealed {
     /// Never: it is stored.
     #[default]
@@ -46,7 +47,8 @@ pub enum ShowSealed {
 }
 
 /// How raw reasoning is shown to clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ReasoningDisplay {
     /// As reasoning text.
     #[default]

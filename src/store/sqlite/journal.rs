@@ -2,21 +2,12 @@
 
 use rusqlite::{Connection, params};
 
-use super::OUTPUT;
 use super::in_flight::InFlightRows;
 use super::owners;
 use super::retention::{self, RowPolicy};
 use super::running::{self, RunningRow};
 use super::write::{self, WriteOutcome};
-use crate::protocol::id::Id;
-use crate::protocol::item::hosted::{McpCall, McpCallError};
-use crate::protocol::item::{Item, ItemStatus};
-use crate::protocol::response::to_raw;
-use crate::store::{CallOutcome, Direction, ModelView, StoredItem, TurnRecord};
-
-/// What the model and clients are told of a call whose outcome is unknown.
-const UNKNOWN: &str =
-    "the gateway was stopped between this call and its result; the call may have been executed";
+use crate::store::{CallOutcome, TurnRecord};
 
 /// Writes a turn with the calls that it makes.
 pub(super) fn commit_turn(
@@ -103,79 +94,4 @@ pub(super) fn record_tool_result(
             outcome.index,
         ])?;
     Ok(WriteOutcome::Changed)
-}
-
-/// Turns the calls of the last turn of a response whose process is gone into items, as no item shows them yet. Calls
-/// without an outcome are declared unknown, and are never repeated.
-pub(super) fn recover_calls(connection: &Connection, key: i64, now: i64) -> rusqlite::Result<()> {
-    let last: Option<i64> = connection
-        .prepare_cached("SELECT max(turn) FROM tool_calls WHERE response = ?1")?
-        .query_row([key], |row| row.get(0))?;
-    let Some(last) = last else { return Ok(()) };
-    connection
-        .prepare_cached(
-            "UPDATE tool_calls SET completed_at = ?1, output = ?2, error = 'outcome_unknown'
-             WHERE response = ?3 AND completed_at IS NULL",
-        )?
-        .execute(params![now, UNKNOWN, key])?;
-    let calls: Vec<Item> = connection
-        .prepare_cached(
-            "SELECT server_label, tool, arguments, output, error FROM tool_calls
-             WHERE response = ?1 AND turn = ?2 ORDER BY position",
-        )?
-        .query_map(params![key, last], |row| {
-            Ok(item(row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    let next: i64 = connection
-        .prepare_cached("SELECT coalesce(max(position) + 1, 0) FROM items WHERE response = ?1")?
-        .query_row([key], |row| row.get(0))?;
-    let items: Vec<StoredItem> = calls
-        .iter()
-        .map(|item| StoredItem {
-            id: item.id().clone(),
-            direction: Direction::Output,
-            wire: to_raw(item).get().into(),
-            model_view: ModelView::Same,
-            state: None,
-        })
-        .collect();
-    let Some(owner) = owners::key_of_response(connection, key)? else { return Ok(()) };
-    write::insert_items(connection, key, owner, next, &items)
-}
-
-/// The output of a response as its items have it; `None` if it has no journal, and so nothing but its body.
-pub(super) fn output(connection: &Connection, key: i64) -> rusqlite::Result<Option<Vec<String>>> {
-    let journalled: bool = connection
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM tool_calls WHERE response = ?1)")?
-        .query_row([key], |row| row.get(0))?;
-    if !journalled {
-        return Ok(None);
-    }
-    let wires = connection
-        .prepare_cached("SELECT wire FROM items WHERE response = ?1 AND side = ?2 ORDER BY position")?
-        .query_map(params![key, OUTPUT], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(Some(wires))
-}
-
-fn item(
-    server_label: String,
-    name: String,
-    arguments: String,
-    output: Option<String>,
-    error: Option<String>,
-) -> Item {
-    let failed =
-        error.map(|code| McpCallError::from_tool_error(&code, output.as_deref().unwrap_or_default()));
-    Item::McpCall(McpCall {
-        id: Id::generate("mcp"),
-        server_label,
-        name,
-        arguments,
-        status: if failed.is_some() { ItemStatus::Failed } else { ItemStatus::Completed },
-        output: output.filter(|_| failed.is_none()),
-        error: failed,
-        approval_request_id: None,
-    })
 }

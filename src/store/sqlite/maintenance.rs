@@ -1,4 +1,4 @@
-//! Periodic maintenance: renews leases, ends abandoned runs, deletes expired rows.
+//! Periodic maintenance: renews leases, deletes expired rows.
 //!
 //! Each function is one bounded transaction on the writer thread; those that return whether there may be more are
 //! called again, and other writes run in between.
@@ -6,8 +6,6 @@
 use rusqlite::{Connection, Params, Transaction, TransactionBehavior, params};
 
 use super::error::database;
-use super::orphans::orphans_sql;
-use super::recovery::{self, OrphanedRow};
 use super::retention::{RowPolicy, now};
 use super::write::remove_row;
 use crate::store::StoreError;
@@ -37,48 +35,6 @@ pub(super) fn release_leases(connection: &mut Connection, policy: &RowPolicy) ->
         .execute([&policy.instance])
         .map_err(database)?;
     Ok(())
-}
-
-/// Ends the orphaned runs. Returns whether there may be more.
-pub(super) fn end_orphans(connection: &mut Connection, policy: &RowPolicy) -> Result<bool, StoreError> {
-    let now = now();
-    // Usually there is nothing to do; then no lock is taken.
-    let any = concat!("SELECT EXISTS (SELECT 1 FROM runs r WHERE ", orphans_sql!(), ")");
-    let any: bool =
-        connection.query_row(any, params![policy.instance, now], |row| row.get(0)).map_err(database)?;
-    if !any {
-        return Ok(false);
-    }
-    let transaction = begin(connection)?;
-    let rows: Vec<OrphanedRow> = {
-        let sql = concat!(
-            "SELECT s.key, r.orphan, s.body, s.expires_at IS NOT NULL
-             FROM runs r CROSS JOIN responses s ON s.key = r.response WHERE ",
-            orphans_sql!(),
-            " LIMIT ?3"
-        );
-        let mut statement = transaction.prepare(sql).map_err(database)?;
-        let rows = statement
-            .query_map(params![policy.instance, now, BATCH_ROWS], |row| {
-                let (orphan, body) = (row.get(1)?, row.get(2)?);
-                Ok(OrphanedRow { key: row.get(0)?, orphan, body, is_deleted: row.get(3)? })
-            })
-            .map_err(database)?;
-        rows.collect::<Result<_, _>>().map_err(database)?
-    };
-    for row in &rows {
-        if row.is_deleted {
-            remove_row(&transaction, row.key).map_err(database)?;
-            continue;
-        }
-        recovery::end(&transaction, row, now, policy.retention.expiry(now)).map_err(database)?;
-    }
-    transaction.commit().map_err(database)?;
-    tracing::warn!(
-        responses = rows.len(),
-        "store: marked orphaned responses as failed (their process stopped, or their final state could not be written)"
-    );
-    Ok(true)
 }
 
 /// Deletes expired rows. Returns whether there may be more.

@@ -26,7 +26,6 @@ macro_rules! orphans_sql {
         "r.lease_until < ?2 AND (r.instance <> ?1 OR r.orphan IS NOT NULL)"
     };
 }
-pub(super) use orphans_sql;
 
 const ANY: &str = concat!("SELECT EXISTS (SELECT 1 FROM runs r WHERE ", orphans_sql!(), ")");
 

@@ -220,7 +220,7 @@ fn any_surfaces() -> impl Strategy<Value = [CallKind; 3]> {
 fn any_results() -> impl Strategy<Value = Vec<CallResult>> {
     let one = (prop::option::of(Just("tool_timeout")), any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
         |(error, skipped, search, told)| CallResult {
-            error: error.filter(|_| !skipped),
+            error: error.filter(|_| !skipped).map(Into::into),
             skipped,
             search: search.then(Search::default),
             user_message: told.then(|| "Look.".to_owned()),

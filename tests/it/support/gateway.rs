@@ -256,9 +256,14 @@ impl JsonBody for reqwest::RequestBuilder {
 
 /// The events of a stream, with its framing held to the letter.
 pub fn frames(text: &str) -> Vec<Value> {
+    let events = text.strip_suffix("data: [DONE]\n\n");
+    frames_so_far(events.unwrap_or_else(|| panic!("the stream ends with its mark: {text}")))
+}
+
+/// The events of a stream that has not ended.
+pub fn frames_so_far(text: &str) -> Vec<Value> {
     let mut frames: Vec<&str> = text.split("\n\n").collect();
-    assert_eq!(frames.pop(), Some(""), "the stream ends with a blank line");
-    assert_eq!(frames.pop(), Some("data: [DONE]"), "the stream ends with its mark: {text}");
+    assert_eq!(frames.pop(), Some(""), "a frame ends with a blank line");
     let mut events = Vec::new();
     for frame in frames {
         if frame.starts_with(':') {

@@ -1,0 +1,223 @@
+//! Ends runs that no process drives any more: their process is gone, or their end could not be stored.
+//!
+//! What is left of a run is loaded into a machine, which ends the response as it would have been ended by its own
+//! process: journaled results are shown, calls without a result are declared unknown and never repeated, and the
+//! response is `failed`.
+
+use std::sync::Arc;
+
+use super::context::unix_now;
+use super::record;
+use super::run::SavedRun;
+use crate::protocol::dialect::Dialect;
+use crate::protocol::error::ErrorBody;
+use crate::protocol::id::Id;
+use crate::protocol::item::Item;
+use crate::protocol::response::{Response, RunOutcome};
+use crate::response::machine::{
+    CallResult, ClosedResponse, Events, MachineOptions, MachineState, ResponseMachine, ServerCall,
+    Termination, Violation,
+};
+use crate::response::seal::SealKeys;
+use crate::response::turn::{CallKind, ModelEvent, Presentation};
+use crate::store::{CallOutcome, Direction, OrphanCause, OrphanedCall, OrphanedRun, Store, StoreError};
+use crate::telemetry::fields::RESPONSE_ID;
+
+/// Runs that are taken over at a time.
+const BATCH: usize = 50;
+
+/// What a client is shown of a call whose result is not known.
+const UNKNOWN: &str =
+    "the gateway was stopped between this call and its result; the call may have been executed";
+/// Its code.
+const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+
+/// Ends orphaned runs of a store.
+pub struct Recovery {
+    store: Arc<dyn Store>,
+    keys: Arc<SealKeys>,
+}
+
+/// An orphaned run that was ended.
+#[derive(Debug)]
+pub struct RecoveredRun {
+    /// The response's id.
+    pub id: Id,
+    /// The events that end it; the last one is the terminal event.
+    pub events: Events,
+}
+
+impl Recovery {
+    /// Recovery in this store; the keys open the state of runs.
+    pub fn new(store: Arc<dyn Store>, keys: Arc<SealKeys>) -> Self {
+        Self { store, keys }
+    }
+
+    /// Ends all orphaned runs. An error is one of the store; what is left is taken over when its lease has expired.
+    pub async fn run(&self) -> Result<Vec<RecoveredRun>, StoreError> {
+        let mut recovered = Vec::new();
+        loop {
+            let orphans = self.store.take_orphaned(BATCH).await?;
+            if orphans.is_empty() {
+                break;
+            }
+            for orphan in orphans {
+                match self.end(&orphan).await {
+                    Ok(run) => recovered.push(run),
+                    // Another process has taken it over meanwhile.
+                    Err(StoreError::Superseded) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        if !recovered.is_empty() {
+            tracing::warn!(
+                responses = recovered.len(),
+                "marked orphaned responses as failed (their process stopped, or their final state could not be written)"
+            );
+        }
+        Ok(recovered)
+    }
+
+    async fn end(&self, orphan: &OrphanedRun) -> Result<RecoveredRun, StoreError> {
+        self.declare_unknown(orphan);
+        let mut events = Events::new();
+        let id = orphan.lease.id.clone();
+        match self.close(orphan, &mut events) {
+            Ok((closed, stored)) => {
+                self.store.finish(record::recovered(orphan, &closed, stored)).await?;
+                closed.emit_terminal_event(&mut events);
+            }
+            Err(error) => {
+                tracing::error!({ RESPONSE_ID } = id.as_str(), %error, "the row of an orphaned response cannot be read");
+                self.store.finish(record::unreadable(orphan)).await?;
+            }
+        }
+        Ok(RecoveredRun { id, events })
+    }
+
+    /// Writes to the journal that the outcome of calls without a result is unknown.
+    fn declare_unknown(&self, orphan: &OrphanedRun) {
+        for call in orphan.calls.iter().filter(|call| call.outcome.is_none()) {
+            self.store.record_tool_result(CallOutcome {
+                lease: orphan.lease.clone(),
+                turn: call.turn,
+                index: call.index,
+                output: UNKNOWN.to_owned(),
+                error: Some(OUTCOME_UNKNOWN),
+            });
+        }
+    }
+
+    /// Closes the response through its machine. Returns how many of its output items are stored as they are.
+    fn close(
+        &self,
+        orphan: &OrphanedRun,
+        events: &mut Events,
+    ) -> Result<(ClosedResponse, usize), serde_json::Error> {
+        let tenant = &orphan.owner.tenant;
+        let saved = orphan.state.as_deref().and_then(|sealed| SavedRun::open(&self.keys, tenant, sealed));
+        let output = output(orphan)?;
+        let (spec, turns, state) = match saved {
+            // Of a state and items that do not fit together, the items count.
+            Some(saved) if saved.machine.unfinished() <= output.len() => {
+                (Some(saved.spec), saved.state.turns(), saved.machine)
+            }
+            _ => (None, inferences(orphan), MachineState::after_items(output.len())),
+        };
+        let dialect = spec.as_ref().map_or_else(|| dialect_of(&output), |spec| spec.dialect);
+        let options =
+            spec.map_or_else(MachineOptions::default, |spec| spec.machine_options(tenant, &self.keys));
+        let mut response = Response::from_stored(&orphan.body, dialect)?;
+        response.output.extend(output);
+        let (stored, calls) = (state.unfinished(), state.calls().to_vec());
+        let mut machine = ResponseMachine::resume(response, state, options);
+        // A violation cannot change the ending any more; as much as possible is shown.
+        let _shown = finish_calls(&mut machine, orphan, calls, events);
+        let outcome = RunOutcome { turns, structured: None };
+        let ending = Termination::Failed(error(orphan.cause));
+        Ok((machine.close_response(ending, outcome, unix_now(), events), stored))
+    }
+}
+
+/// The output items that were committed.
+fn output(orphan: &OrphanedRun) -> Result<Vec<Item>, serde_json::Error> {
+    let output = orphan.items.iter().filter(|item| item.direction == Direction::Output);
+    output.map(|item| serde_json::from_str(&item.wire)).collect()
+}
+
+/// Shows the calls of the last turn with their results.
+fn finish_calls(
+    machine: &mut ResponseMachine,
+    orphan: &OrphanedRun,
+    mut calls: Vec<ServerCall>,
+    events: &mut Events,
+) -> Result<(), Violation> {
+    let last = orphan.calls.iter().map(|call| call.turn).max();
+    let journaled: Vec<_> = orphan.calls.iter().filter(|call| Some(call.turn) == last).collect();
+    if calls.is_empty() {
+        // Nothing is known of the run but its journal.
+        calls = begin_calls(machine, &journaled, events)?;
+    }
+    for (call, journaled) in calls.iter().zip(journaled) {
+        machine.finish_call(call.slot, result(journaled), events)?;
+    }
+    machine.close_turn(events)?;
+    Ok(())
+}
+
+fn begin_calls(
+    machine: &mut ResponseMachine,
+    journaled: &[&OrphanedCall],
+    events: &mut Events,
+) -> Result<Vec<ServerCall>, Violation> {
+    let kind = CallKind::Server(Presentation::Mcp);
+    for (slot, call) in (0_u32..).zip(journaled) {
+        let (name, namespace) = (call.tool.clone(), Some(call.server_label.clone()));
+        machine.push(
+            ModelEvent::CallStarted { slot, kind, call_id: None, name, namespace, fields: None },
+            events,
+        )?;
+        machine.push(ModelEvent::CallDelta { slot, delta: call.arguments.clone() }, events)?;
+    }
+    let calls = machine.end_turn(true, events)?.server_calls;
+    machine.dispatch_calls();
+    Ok(calls)
+}
+
+fn result(call: &OrphanedCall) -> CallResult {
+    let (output, error) = match &call.outcome {
+        Some((output, error)) => (output.clone(), error.clone().map(Into::into)),
+        None => (UNKNOWN.to_owned(), Some(OUTCOME_UNKNOWN.into())),
+    };
+    CallResult { output, error, ..CallResult::default() }
+}
+
+/// How many inferences were started at least.
+fn inferences(orphan: &OrphanedRun) -> u32 {
+    orphan.calls.iter().map(|call| call.turn + 1).max().unwrap_or(1)
+}
+
+/// The dialect of a run of which only items are known.
+fn dialect_of(output: &[Item]) -> Dialect {
+    let extended = output.iter().any(|item| matches!(item, Item::ServerToolCall(_)));
+    if extended { Dialect::OpenResponses } else { Dialect::OpenAi }
+}
+
+fn error(cause: OrphanCause) -> ErrorBody {
+    let (code, message) = match cause {
+        OrphanCause::ProcessGone => (
+            "server_restarted",
+            "The gateway was stopped while it made this response. Send the request again.",
+        ),
+        OrphanCause::EndNotStored => {
+            ("storage_error", "How this response ended could not be stored. Send the request again.")
+        }
+    };
+    ErrorBody {
+        message: message.to_owned(),
+        kind: "server_error".into(),
+        param: None,
+        code: Some(code.into()),
+    }
+}

@@ -1,0 +1,195 @@
+//! A store that halts its run at one point, as a crash of the process would: what came before is in the file, nothing
+//! comes after.
+
+use std::future::pending;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore};
+use antwort::protocol::id::Id;
+use antwort::protocol::item::Item;
+use antwort::store::{
+    ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ItemWithState, Lineage, OrphanedRun, Owner, Page,
+    PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog, RunRegistration,
+    StateKey, Store, StoreError, TurnRecord,
+};
+use async_trait::async_trait;
+use tokio::sync::Notify;
+
+/// Where a run halts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halt {
+    /// The row was written.
+    AfterCreation,
+    /// A turn with its calls was committed; none of them is made.
+    AfterTurn,
+    /// The response is closed, and not committed.
+    BeforeFinish,
+    /// The response is committed; its terminal event is not sent.
+    AfterFinish,
+}
+
+/// The store. Halts each run at one point.
+pub struct HaltingStore {
+    inner: SqliteStore,
+    halt: Halt,
+    reached: Notify,
+}
+
+impl HaltingStore {
+    /// A store in this file.
+    pub fn open(file: &Path, halt: Halt) -> Arc<Self> {
+        // So short a lease that the next process need not wait for its end.
+        let lease = Duration::from_millis(1);
+        let options =
+            SqliteOptions { lease, ..SqliteOptions::new(Location::File(file.to_owned()), "halting") };
+        let inner = SqliteStore::open(options).unwrap();
+        Arc::new(Self { inner, halt, reached: Notify::new() })
+    }
+
+    /// Resolves when a run has reached the point.
+    pub async fn reached(&self) {
+        self.reached.notified().await;
+    }
+
+    async fn halt_at(&self, point: Halt) {
+        if self.halt == point {
+            self.reached.notify_one();
+            pending::<()>().await;
+        }
+    }
+}
+
+#[async_trait]
+impl RunLog for HaltingStore {
+    fn register_run(&self, id: &Id, owner: &Owner) -> RunRegistration {
+        self.inner.register_run(id, owner)
+    }
+
+    async fn begin(&self, record: ResponseRecord, state: Option<Arc<[u8]>>) -> Result<(), StoreError> {
+        self.inner.begin(record, state).await?;
+        self.halt_at(Halt::AfterCreation).await;
+        Ok(())
+    }
+
+    async fn commit_turn(&self, turn: TurnRecord) -> Result<(), StoreError> {
+        self.inner.commit_turn(turn).await?;
+        self.halt_at(Halt::AfterTurn).await;
+        Ok(())
+    }
+
+    fn record_tool_result(&self, outcome: CallOutcome) {
+        self.inner.record_tool_result(outcome);
+    }
+
+    async fn finish(&self, record: ResponseRecord) -> Result<(), StoreError> {
+        self.halt_at(Halt::BeforeFinish).await;
+        self.inner.finish(record).await?;
+        self.halt_at(Halt::AfterFinish).await;
+        Ok(())
+    }
+
+    async fn take_orphaned(&self, limit: usize) -> Result<Vec<OrphanedRun>, StoreError> {
+        self.inner.take_orphaned(limit).await
+    }
+}
+
+#[async_trait]
+impl ResponseStore for HaltingStore {
+    async fn response(
+        &self,
+        owner: &Owner,
+        id: &str,
+        max_bytes: u64,
+    ) -> Result<Option<Arc<str>>, StoreError> {
+        self.inner.response(owner, id, max_bytes).await
+    }
+
+    async fn delete(&self, owner: &Owner, id: &str) -> Result<bool, StoreError> {
+        self.inner.delete(owner, id).await
+    }
+
+    async fn lineage(
+        &self,
+        owner: &Owner,
+        id: &str,
+        limit: ReadLimit,
+    ) -> Result<Option<Lineage>, StoreError> {
+        self.inner.lineage(owner, id, limit).await
+    }
+
+    async fn items(
+        &self,
+        owner: &Owner,
+        ids: &[Id],
+        limit: ReadLimit,
+    ) -> Result<Vec<Option<Item>>, StoreError> {
+        self.inner.items(owner, ids, limit).await
+    }
+
+    async fn provider_states(
+        &self,
+        owner: &Owner,
+        keys: &[StateKey],
+        limit: ReadLimit,
+    ) -> Result<Vec<Vec<ItemWithState>>, StoreError> {
+        self.inner.provider_states(owner, keys, limit).await
+    }
+
+    async fn input_items(
+        &self,
+        owner: &Owner,
+        id: &str,
+        page: &PageRequest,
+    ) -> Result<Option<Page>, StoreError> {
+        self.inner.input_items(owner, id, page).await
+    }
+
+    async fn responses(&self, owner: &Owner, page: &PageRequest) -> Result<Page, StoreError> {
+        self.inner.responses(owner, page).await
+    }
+}
+
+#[async_trait]
+impl Approvals for HaltingStore {
+    async fn add_approvals(&self, pending: Vec<PendingApproval>) -> Result<(), StoreError> {
+        self.inner.add_approvals(pending).await
+    }
+
+    async fn approvals(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<PendingApproval>>, StoreError> {
+        self.inner.approvals(owner, ids).await
+    }
+
+    async fn claim_approvals(
+        &self,
+        owner: &Owner,
+        claims: Vec<ApprovalClaim>,
+        now: i64,
+    ) -> Result<ClaimOutcome, StoreError> {
+        self.inner.claim_approvals(owner, claims, now).await
+    }
+}
+
+#[async_trait]
+impl Store for HaltingStore {
+    async fn maintain(&self) -> Result<(), StoreError> {
+        self.inner.maintain().await
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        self.inner.ready().await
+    }
+
+    fn is_impaired(&self) -> bool {
+        self.inner.is_impaired()
+    }
+
+    async fn check_writable(&self) -> Result<(), StoreError> {
+        self.inner.check_writable().await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
