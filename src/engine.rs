@@ -52,6 +52,7 @@ use tracing::Instrument;
 use crate::admission::Admission;
 use crate::config::settings::AgentSettings;
 use crate::identity::Requester;
+use crate::mcp::McpServers;
 use crate::protocol::error::ApiError;
 use crate::protocol::event::EventEncoder;
 use crate::protocol::id::Id;
@@ -61,7 +62,6 @@ use crate::provider::routing::ProviderRouter;
 use crate::response::machine::Events;
 use crate::store::Store;
 use crate::tools::ToolRegistry;
-use crate::tools::mcp::McpServers;
 
 pub(crate) use context::{EngineOptions, EngineParts, OnUnservedTool, RunContext};
 pub(crate) use event_sink::RunOutput;

@@ -5,6 +5,12 @@ pub mod engine {
     pub use crate::engine::{RecoveredRun, Recovery};
 }
 
+pub mod mcp {
+    pub use crate::mcp::connection::*;
+    pub use crate::mcp::credentials::StaticHeaders;
+    pub use crate::mcp::{Client, ClientOptions};
+}
+
 pub mod net {
     pub use crate::net::client::{HttpClientOptions, Proxies, ProxyError, ProxyUrl};
     pub use crate::net::egress::{Egress, EgressError, EgressOptions, Resolver};
@@ -39,12 +45,6 @@ pub mod sqlite {
 
 pub mod telemetry {
     pub use crate::telemetry::fields::ALL as LOG_FIELDS;
-}
-
-pub mod tools {
-    pub use crate::tools::mcp::connection::*;
-    pub use crate::tools::mcp::credentials::StaticHeaders;
-    pub use crate::tools::mcp::{Client, ClientOptions};
 }
 
 pub mod transport {

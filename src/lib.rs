@@ -18,6 +18,7 @@ mod admission;
 mod response;
 // 3: the outside world behind traits
 mod auth;
+mod mcp;
 mod provider;
 pub mod store;
 pub mod tools;

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 /// What `main` of the binary is.
 pub fn main() -> ExitCode {
     // The gateway starts MCP servers through its own binary.
-    if let Some(code) = crate::tools::mcp::client::exec_program(std::env::args_os()) {
+    if let Some(code) = crate::mcp::client::exec_program(std::env::args_os()) {
         return code;
     }
     let cli = Cli::parse_from(crate::cli::normalize_arguments(std::env::args_os()));

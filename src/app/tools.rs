@@ -9,10 +9,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::admission::Admission;
 use crate::config::{ConfigChange, EgressSettings, MockTool, Settings};
 use crate::engine::EngineSampler;
+use crate::mcp::client::{Client, ClientOptions};
+use crate::mcp::{Connector, McpDependencies, McpServers, PreviousServers};
 use crate::net::egress::{Egress, EgressOptions};
 use crate::telemetry::metrics::Metrics;
-use crate::tools::mcp::client::{Client, ClientOptions};
-use crate::tools::mcp::{Connector, McpDependencies, McpServers, PreviousServers};
 use crate::tools::{MockExecutor, ToolExecutor, ToolRegistry, builtin};
 
 /// Tools in addition to those of the settings.

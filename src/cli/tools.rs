@@ -11,8 +11,8 @@ use crate::admission::Admission;
 use crate::app;
 use crate::app::tools::GatewayTools;
 use crate::config::{LoadOptions, Settings};
+use crate::mcp::{CallerCatalog, McpCaller, OnBehalfOf};
 use crate::telemetry::metrics::Metrics;
-use crate::tools::mcp::{CallerCatalog, McpCaller, OnBehalfOf};
 use crate::tools::{PolicySubject, Progress, ToolCall, ToolContext, ToolDefinition};
 use crate::transport::tool_result;
 

@@ -16,13 +16,13 @@ use super::offered_tools::{self, ServerTools};
 use super::truncate::{self, ContextBudget};
 use super::{history, states};
 use crate::config::ToolsSettings;
+use crate::mcp::CallerCatalog;
 use crate::protocol::item::{InputItem, Item};
 use crate::protocol::request::{CreateResponse, RequestSizeLimits};
 use crate::protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
 use crate::response::turn::tool_name::comparisons;
 use crate::response::turn::{HistoryItem, ProviderState, StatePosition, ToolName};
 use crate::telemetry::metrics::Metrics;
-use crate::tools::mcp::CallerCatalog;
 use crate::tools::{PolicySubject, ToolRegistry};
 
 thread_local! {

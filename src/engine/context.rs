@@ -12,6 +12,7 @@ use crate::admission::Admission;
 use crate::config::settings::{AgentSettings, EngineSettings, ToolsSettings, UnknownFields, UnservedTools};
 use crate::identity::Owner;
 use crate::identity::Requester;
+use crate::mcp::McpServers;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::ClientActionStatus;
 use crate::provider::routing::ProviderRouter;
@@ -20,7 +21,6 @@ use crate::store::Store;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::request_log::RequestLog;
 use crate::tools::ToolRegistry;
-use crate::tools::mcp::McpServers;
 
 /// What an engine is made of.
 pub struct EngineParts {

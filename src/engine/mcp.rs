@@ -8,16 +8,16 @@ use futures_util::future::join_all;
 use super::context::{EngineParts, RunContext};
 use super::own_tools::{self, RequestedOwnTools, is_own};
 use super::profile::AgentProfile;
+use crate::mcp::{
+    BindError, CallDecision, Freshness, McpCaller, OnBehalfOf, RequestRules, ResolvedServer, ServedTool,
+    ServerHandle, ServerToolSet, is_same_listing,
+};
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::item::Item;
 use crate::protocol::item::hosted::{McpListTools, McpListedTool};
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::tool::{BUILTIN_SERVER_LABEL, McpTool, NamespaceTool, Tool};
-use crate::tools::mcp::{
-    BindError, CallDecision, Freshness, McpCaller, OnBehalfOf, RequestRules, ResolvedServer, ServedTool,
-    ServerHandle, ServerToolSet, is_same_listing,
-};
 use crate::tools::{PolicySubject, ToolRegistry};
 
 /// A server that a request, its input or its agent profile asks for.

@@ -16,6 +16,7 @@ use super::context::OnUnservedTool;
 use super::mcp::ListedServer;
 use super::search;
 use super::wire_names::{PlainNames, WireNames};
+use crate::mcp::{CallDecision, CallerCatalog};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
@@ -23,7 +24,6 @@ use crate::protocol::tool::{
     BUILTIN_SERVER_LABEL, McpAllowedTools, McpTool, McpToolFilter, NamespaceTool, Tool,
 };
 use crate::response::turn::{CallKind, ModelTool, Presentation, ToolInput, ToolName};
-use crate::tools::mcp::{CallDecision, CallerCatalog};
 use crate::tools::{PolicySubject, RegisteredTool, ToolRegistry, wire_name};
 
 pub(super) use self::model_tool::not_served;

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use super::context::EngineParts;
 use super::profile::AgentProfile;
 use super::search;
+use crate::mcp::{CallerCatalog, McpCaller, ResolvedServer, ServerHandle};
 use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::tool::{BUILTIN_SERVER_LABEL, McpAllowedTools, McpTool, McpToolFilter, Tool};
-use crate::tools::mcp::{CallerCatalog, McpCaller, ResolvedServer, ServerHandle};
 
 /// The names of the own tools that a request asks for.
 #[derive(Default)]

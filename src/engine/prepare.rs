@@ -20,6 +20,7 @@ use crate::admission::Permit;
 use crate::config::ResultFormat;
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use crate::identity::Owner;
+use crate::mcp::CallerCatalog;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::event::EventEncoder;
@@ -34,7 +35,6 @@ use crate::provider::routing::ModelRoute;
 use crate::response::machine::{MachineOptions, ReasoningDisplay, Seal, ShowSealed, Termination};
 use crate::response::seal::{BoundSeal, SummarySeal};
 use crate::response::turn::{HistoryItem, ModelRequest, Presentation, ProviderHints, SamplingParams};
-use crate::tools::mcp::CallerCatalog;
 
 /// A request that is validated and ready to run.
 pub(super) struct PreparedRun {

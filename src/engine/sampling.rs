@@ -13,12 +13,12 @@ use super::Engine;
 use super::context::{OnUnservedTool, RunContext};
 use crate::config::SamplingSettings;
 use crate::identity::Owner;
+use crate::mcp::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
 use crate::protocol::content::ContentPart;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::response::{Response, ResponseStatus};
-use crate::tools::mcp::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
 
 /// The window of the rate limit.
 const RATE_WINDOW: Duration = Duration::from_mins(1);

@@ -5,6 +5,7 @@ use super::context::{EngineParts, OnUnservedTool};
 use super::mcp::ListedServer;
 use super::offered_tools::{self, OfferedTools, ServerTools};
 use super::profile::AgentProfile;
+use crate::mcp::CallerCatalog;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
@@ -12,7 +13,6 @@ use crate::protocol::request::{CreateResponse, ToolVisibility};
 use crate::protocol::tool_choice::ToolChoice;
 use crate::response::turn::Presentation;
 use crate::tools::PolicySubject;
-use crate::tools::mcp::CallerCatalog;
 
 /// Whether the gateway executes tools: the configuration, the request and the agent profile must all allow it.
 pub(super) fn executes_tools(

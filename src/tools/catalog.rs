@@ -25,12 +25,12 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    pub(super) fn new(version: u64, tools: BTreeMap<String, Arc<RegisteredTool>>) -> Self {
+    pub(crate) fn new(version: u64, tools: BTreeMap<String, Arc<RegisteredTool>>) -> Self {
         Self { version, tools }
     }
 
     /// A copy with these tools added; they replace tools of the same names.
-    pub(super) fn with_tools(&self, more: Vec<(String, Arc<RegisteredTool>)>) -> Self {
+    pub(crate) fn with_tools(&self, more: Vec<(String, Arc<RegisteredTool>)>) -> Self {
         let mut tools = self.tools.clone();
         tools.extend(more);
         Self { version: self.version, tools }
@@ -74,15 +74,15 @@ pub struct RegisteredTool {
 
 /// The tool as sent to models, one entry per cacheable [`CallKind`]. Built once: many requests offer many tools.
 #[derive(Default)]
-pub(super) struct ModelToolCache([OnceLock<Arc<ModelTool>>; 5]);
+pub(crate) struct ModelToolCache([OnceLock<Arc<ModelTool>>; 5]);
 
 impl RegisteredTool {
-    pub(super) fn new(plan: CallPlan, route: Route, stack: &StackBuilder, label: Arc<str>) -> Self {
+    pub(crate) fn new(plan: CallPlan, route: Route, stack: &StackBuilder, label: Arc<str>) -> Self {
         Self::with_model_tools(plan, route, stack, label, Arc::default())
     }
 
     /// Shares the cached model tools of another tool with the same definition and label.
-    pub(super) fn with_model_tools(
+    pub(crate) fn with_model_tools(
         plan: CallPlan,
         route: Route,
         stack: &StackBuilder,
@@ -99,12 +99,12 @@ impl RegisteredTool {
     }
 
     /// The executor of this id, if it is one of the tool's.
-    pub(super) fn executor(&self, executor: &str) -> Option<&RouteExecutor> {
+    pub(crate) fn executor(&self, executor: &str) -> Option<&RouteExecutor> {
         self.route.executor(executor)
     }
 
     /// Hash of the caller context that its server receives.
-    pub(super) fn context(&self) -> Option<[u8; 32]> {
+    pub(crate) fn context(&self) -> Option<[u8; 32]> {
         self.plan.context
     }
 

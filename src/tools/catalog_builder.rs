@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::catalog::{Catalog, RegisteredTool};
 use super::definition::{Annotations, ToolDefinition};
 use super::executor::ToolExecutor;
-use super::executor_stack::executor_stack;
 use super::executor_state::ExecutorStates;
 use super::plan::{CallPlan, compile};
 use super::registry_error::ToolRegistryError;
@@ -21,7 +20,7 @@ const MAX_NAME_BYTES: usize = 64;
 
 /// An executor and its last listing.
 #[derive(Clone)]
-pub(super) struct ExecutorListing {
+pub(crate) struct ExecutorListing {
     pub executor: Arc<dyn ToolExecutor>,
     pub id: Arc<str>,
     pub tools: Vec<ToolDefinition>,
@@ -40,7 +39,7 @@ struct Candidate<'a> {
 ///
 /// # Errors
 /// If two executors have a tool of the same name and `tools.collision` is `error`.
-pub(super) fn build_catalog(
+pub(crate) fn build_catalog(
     settings: &ToolsSettings,
     listings: &[ExecutorListing],
     states: &ExecutorStates,
@@ -223,12 +222,11 @@ fn build_executor(
     let state = states.state(name, id, settings);
     let own_name = (candidate.tool.name != name).then(|| candidate.tool.name.as_str().into());
     let weight = route.and_then(|route| route.weights.get(&**id)).copied().unwrap_or(1);
-    let stack = executor_stack(Arc::clone(executor), Arc::clone(id), own_name, &state);
-    RouteExecutor { id: Arc::clone(id), weight, state, stack }
+    RouteExecutor::new(Arc::clone(executor), id, own_name, weight, state)
 }
 
 /// Merges another executor's definition of the same tool; of the hints the unsafe values win.
-pub(super) fn merge_definition(definition: &mut ToolDefinition, other: &ToolDefinition, executor: &str) {
+pub(crate) fn merge_definition(definition: &mut ToolDefinition, other: &ToolDefinition, executor: &str) {
     let (ours, theirs) = (definition.annotations, other.annotations);
     definition.annotations = Annotations {
         read_only: ours.read_only && theirs.read_only,
@@ -250,7 +248,7 @@ pub(super) fn merge_definition(definition: &mut ToolDefinition, other: &ToolDefi
     }
 }
 
-pub(super) fn add_tags(tags: &mut Vec<String>, more: &[String]) {
+pub(crate) fn add_tags(tags: &mut Vec<String>, more: &[String]) {
     for tag in more {
         if !tags.contains(tag) {
             tags.push(tag.clone());

@@ -12,14 +12,14 @@ use super::circuit::Circuit;
 use crate::config::{ToolOverride, ToolsSettings};
 
 /// Runtime state of one executor of a tool.
-pub(super) struct ExecutorState {
-    pub circuit: Circuit,
+pub(crate) struct ExecutorState {
+    pub(super) circuit: Circuit,
     /// Shared by all executors of the tool; `None`: unlimited.
-    pub tool_semaphore: Option<Arc<Semaphore>>,
+    pub(super) tool_semaphore: Option<Arc<Semaphore>>,
     /// Shared by all tools of the executor; `None`: unlimited.
-    pub executor_semaphore: Option<Arc<Semaphore>>,
+    pub(super) executor_semaphore: Option<Arc<Semaphore>>,
     /// Timeout of one attempt at this executor.
-    pub attempt_timeout: Option<Duration>,
+    pub(super) attempt_timeout: Option<Duration>,
     inflight: AtomicUsize,
 }
 
@@ -35,19 +35,19 @@ impl ExecutorState {
     }
 
     /// Number of calls in flight.
-    pub(super) fn inflight(&self) -> usize {
+    pub(crate) fn inflight(&self) -> usize {
         self.inflight.load(Ordering::Relaxed)
     }
 
     /// Counts a call as in flight until the guard is dropped.
-    pub(super) fn enter(self: &Arc<Self>) -> Inflight {
+    pub(crate) fn enter(self: &Arc<Self>) -> Inflight {
         self.inflight.fetch_add(1, Ordering::Relaxed);
         Inflight(Arc::clone(self))
     }
 }
 
 /// Guard of an in-flight call.
-pub(super) struct Inflight(Arc<ExecutorState>);
+pub(crate) struct Inflight(Arc<ExecutorState>);
 
 impl Drop for Inflight {
     fn drop(&mut self) {
@@ -57,7 +57,7 @@ impl Drop for Inflight {
 
 /// Runtime state by tool and executor, kept across catalogues: a refresh must not close circuits or free permits.
 #[derive(Default)]
-pub(super) struct ExecutorStates {
+pub(crate) struct ExecutorStates {
     tools: Mutex<BTreeMap<String, ToolState>>,
     /// Semaphores of executors with a configured limit.
     executors: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
@@ -71,7 +71,7 @@ struct ToolState {
 
 impl ExecutorStates {
     /// The state of one executor of a tool, created on first use.
-    pub(super) fn state(
+    pub(crate) fn state(
         &self,
         tool: &str,
         executor: &Arc<str>,
@@ -107,12 +107,12 @@ impl ExecutorStates {
     }
 
     /// Drops the state of tools that no longer exist: servers may invent new names without end.
-    pub(super) fn retain(&self, is_there: impl Fn(&str) -> bool) {
+    pub(crate) fn retain(&self, is_there: impl Fn(&str) -> bool) {
         self.retain_beyond(0, is_there);
     }
 
     /// As [`Self::retain`], but only if more than `max` tools are known.
-    pub(super) fn retain_beyond(&self, max: usize, is_there: impl Fn(&str) -> bool) {
+    pub(crate) fn retain_beyond(&self, max: usize, is_there: impl Fn(&str) -> bool) {
         let mut tools = self.tools.lock();
         if tools.len() > max {
             tools.retain(|tool, _| is_there(tool));

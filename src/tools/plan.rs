@@ -13,7 +13,7 @@ use crate::protocol::json::RawJson;
 use crate::protocol::schema::CompiledSchema;
 
 /// The resolved settings for calls of one tool.
-pub(super) struct CallPlan {
+pub(crate) struct CallPlan {
     pub definition: Arc<ToolDefinition>,
     /// [`ToolDefinition::qualified_name`], cached.
     qualified_name: String,
@@ -35,14 +35,14 @@ pub(super) struct CallPlan {
 
 /// For how long and for whom results are cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CachePolicy {
+pub(crate) struct CachePolicy {
     pub ttl: Duration,
     pub per_user: bool,
 }
 
 /// The compiled schemas of a tool, compiled on first use or up front.
 #[derive(Default)]
-pub(super) struct ToolSchemas {
+pub(crate) struct ToolSchemas {
     arguments: OnceLock<Compiled>,
     returns: OnceLock<Compiled>,
     meter: Option<Arc<dyn MemoryMeter>>,
@@ -52,7 +52,7 @@ pub(super) struct ToolSchemas {
 type Compiled = (Arc<CompiledSchema>, Option<Box<dyn Any + Send + Sync>>);
 
 /// Accounts for the memory of schemas that are compiled on demand.
-pub(super) trait MemoryMeter: Send + Sync {
+pub(crate) trait MemoryMeter: Send + Sync {
     /// Reserves bytes until the returned guard is dropped; `None` if the limit is reached.
     fn try_reserve(&self, bytes: usize) -> Option<Box<dyn Any + Send + Sync>>;
 }
@@ -62,7 +62,7 @@ const COMPILED_SIZE_FACTOR: usize = 32;
 
 impl ToolSchemas {
     /// Compiles at the first call and keeps the result if the meter permits.
-    pub(super) fn lazy(meter: Option<Arc<dyn MemoryMeter>>) -> Self {
+    pub(crate) fn lazy(meter: Option<Arc<dyn MemoryMeter>>) -> Self {
         Self { meter, ..Self::default() }
     }
 
@@ -93,13 +93,13 @@ impl ToolSchemas {
 impl CallPlan {
     /// # Errors
     /// If a schema cannot be compiled.
-    pub(super) fn new(definition: ToolDefinition, settings: &ToolsSettings) -> Result<Self, String> {
+    pub(crate) fn new(definition: ToolDefinition, settings: &ToolsSettings) -> Result<Self, String> {
         let schemas = ToolSchemas::compiled(&definition, checks_results(settings))?;
         Ok(Self::with_schemas(Arc::new(definition), Arc::new(schemas), settings))
     }
 
     /// A plan with a shared definition and shared schemas, which may be compiled later.
-    pub(super) fn with_schemas(
+    pub(crate) fn with_schemas(
         definition: Arc<ToolDefinition>,
         schemas: Arc<ToolSchemas>,
         settings: &ToolsSettings,
@@ -130,35 +130,35 @@ impl CallPlan {
     ///
     /// # Errors
     /// If it cannot be compiled.
-    pub(super) fn arguments(&self) -> Result<Arc<CompiledSchema>, String> {
+    pub(crate) fn arguments(&self) -> Result<Arc<CompiledSchema>, String> {
         self.schemas.get(&self.schemas.arguments, &self.definition.parameters)
     }
 
     /// Whether results are validated.
-    pub(super) fn checks_results(&self) -> bool {
+    pub(crate) fn checks_results(&self) -> bool {
         self.returns.is_some()
     }
 
     /// The schema of results and how violations are handled. `None` also if the schema cannot be compiled: that is no
     /// reason to reject results.
-    pub(super) fn returns(&self) -> Option<(Arc<CompiledSchema>, ReturnSchema)> {
+    pub(crate) fn returns(&self) -> Option<(Arc<CompiledSchema>, ReturnSchema)> {
         let (severity, text) = self.returns.zip(self.definition.returns.as_ref())?;
         Some((self.schemas.get(&self.schemas.returns, text).ok()?, severity))
     }
 
     /// Binds the plan to a caller context.
-    pub(super) fn for_context(mut self, context: Option<[u8; 32]>) -> Self {
+    pub(crate) fn for_context(mut self, context: Option<[u8; 32]>) -> Self {
         self.context = context;
         self
     }
 
     /// Name of the tool.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.definition.name
     }
 
     /// Name for metrics and audit records.
-    pub(super) fn qualified_name(&self) -> &str {
+    pub(crate) fn qualified_name(&self) -> &str {
         &self.qualified_name
     }
 }
@@ -208,7 +208,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 ///
 /// # Errors
 /// If the text is not a schema that can be compiled.
-pub(super) fn compile(schema: &RawJson) -> Result<CompiledSchema, String> {
+pub(crate) fn compile(schema: &RawJson) -> Result<CompiledSchema, String> {
     let value: Value = serde_json::from_str(schema.get()).map_err(|error| error.to_string())?;
     if !value.is_object() {
         return Err("the schema is not a JSON object".into());

@@ -153,12 +153,12 @@ impl ToolRegistry {
     }
 
     /// Whether a blocklist matches a tool, regardless of allowlists.
-    pub(super) fn is_blocked(&self, subject: PolicySubject<'_>, tool: &ToolDefinition) -> bool {
+    pub(crate) fn is_blocked(&self, subject: PolicySubject<'_>, tool: &ToolDefinition) -> bool {
         self.policy.blocks(subject, tool.server.as_deref(), &tool.name)
     }
 
     /// The layers around every call.
-    pub(super) fn stack(&self) -> StackBuilder {
+    pub(crate) fn stack(&self) -> StackBuilder {
         self.stack.clone()
     }
 

@@ -9,7 +9,8 @@ use tower::Service;
 
 use super::context::ToolContext;
 use super::error::{FailureStage, ToolError, ToolErrorCode};
-use super::executor_stack::ExecutorStack;
+use super::executor::ToolExecutor;
+use super::executor_stack::{ExecutorStack, executor_stack};
 use super::executor_state::ExecutorState;
 use super::layers::breaker::is_circuit_open;
 use super::layers::{ToolFuture, ToolRequest, always_ready, is_unreachable, ready};
@@ -18,7 +19,7 @@ use crate::config::RouteStrategy;
 use crate::util::random;
 
 /// The executors of one tool and how one is chosen.
-pub(super) struct Route {
+pub(crate) struct Route {
     strategy: RouteStrategy,
     /// In order of preference; at least one.
     executors: Vec<RouteExecutor>,
@@ -27,11 +28,30 @@ pub(super) struct Route {
 
 /// One executor of a tool.
 #[derive(Clone)]
-pub(super) struct RouteExecutor {
+pub(crate) struct RouteExecutor {
     pub id: Arc<str>,
     pub weight: u32,
     pub state: Arc<ExecutorState>,
-    pub stack: ExecutorStack,
+    pub(super) stack: ExecutorStack,
+}
+
+impl RouteExecutor {
+    /// An executor with its layers. `name`: the tool's name at this executor, if it differs.
+    pub(crate) fn new(
+        executor: Arc<dyn ToolExecutor>,
+        id: &Arc<str>,
+        name: Option<Arc<str>>,
+        weight: u32,
+        state: Arc<ExecutorState>,
+    ) -> Self {
+        let stack = executor_stack(executor, Arc::clone(id), name, &state);
+        Self { id: Arc::clone(id), weight, state, stack }
+    }
+
+    /// The same executor with the weight that it has in another route.
+    pub(crate) fn with_weight(self, weight: u32) -> Self {
+        Self { weight, ..self }
+    }
 }
 
 /// Tries the executors in the order of the route's strategy until one of them answers.
@@ -83,12 +103,12 @@ fn no_executor() -> ToolError {
 }
 
 impl Route {
-    pub(super) fn new(strategy: RouteStrategy, executors: Vec<RouteExecutor>) -> Self {
+    pub(crate) fn new(strategy: RouteStrategy, executors: Vec<RouteExecutor>) -> Self {
         Self::with_shared_counter(strategy, executors, Arc::default())
     }
 
     /// A route whose round-robin counter is shared with other routes.
-    pub(super) fn with_shared_counter(
+    pub(crate) fn with_shared_counter(
         strategy: RouteStrategy,
         executors: Vec<RouteExecutor>,
         round_robin: Arc<AtomicUsize>,
@@ -97,7 +117,7 @@ impl Route {
     }
 
     /// The executor of this id.
-    pub(super) fn executor(&self, id: &str) -> Option<&RouteExecutor> {
+    pub(crate) fn executor(&self, id: &str) -> Option<&RouteExecutor> {
         self.executors.iter().find(|executor| *executor.id == *id)
     }
 

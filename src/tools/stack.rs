@@ -33,12 +33,12 @@ pub(super) type Stack = Observe<
 
 /// Builds the stack of each tool from what the layers of all tools share.
 #[derive(Clone)]
-pub(super) struct StackBuilder {
-    pub metrics: Arc<Metrics>,
-    pub policy: Arc<AccessPolicy>,
-    pub cache: Arc<ResultCache>,
-    pub results: Arc<ResultStore>,
-    pub find_fallback: FindFallback,
+pub(crate) struct StackBuilder {
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) policy: Arc<AccessPolicy>,
+    pub(super) cache: Arc<ResultCache>,
+    pub(super) results: Arc<ResultStore>,
+    pub(super) find_fallback: FindFallback,
 }
 
 impl StackBuilder {

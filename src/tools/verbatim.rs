@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 128;
 
 /// A JSON value.
 #[derive(Debug)]
-pub(super) enum Verbatim<'t> {
+pub(crate) enum Verbatim<'t> {
     /// A number as written.
     Number(&'t str),
     /// A string with its quotes and escapes, `true`, `false` or `null`, as written.
@@ -29,7 +29,7 @@ pub(super) enum Verbatim<'t> {
 
 /// A member of an object.
 #[derive(Debug)]
-pub(super) struct Member<'t> {
+pub(crate) struct Member<'t> {
     /// Key, unescaped.
     key: Cow<'t, str>,
     /// Value of the key.
@@ -38,14 +38,14 @@ pub(super) struct Member<'t> {
 
 impl<'t> Verbatim<'t> {
     /// Parses a text; `None` if it is not JSON or nests too deeply.
-    pub(super) fn parse(text: &'t str) -> Option<Self> {
+    pub(crate) fn parse(text: &'t str) -> Option<Self> {
         // The text is valid JSON from here on: the reader only has to split it.
         serde_json::from_str::<IgnoredAny>(text).ok()?;
         Reader { text, at: 0 }.value(MAX_DEPTH)
     }
 
     /// Whether [`Value`] would change any of the numbers.
-    pub(super) fn is_rounded_by_value(&self) -> bool {
+    pub(crate) fn is_rounded_by_value(&self) -> bool {
         match self {
             Self::Number(digits) => exact_number(digits).is_none(),
             Self::Plain(_) => false,
@@ -55,7 +55,7 @@ impl<'t> Verbatim<'t> {
     }
 
     /// As a [`Value`], with each number that it would round replaced by a string of its digits.
-    pub(super) fn to_value_with_digits(&self) -> Value {
+    pub(crate) fn to_value_with_digits(&self) -> Value {
         match self {
             Self::Number(digits) => exact_number(digits).map_or_else(|| Value::from(*digits), Value::Number),
             Self::Plain(text) => serde_json::from_str(text).unwrap_or_else(|_| Value::from(*text)),
@@ -70,7 +70,7 @@ impl<'t> Verbatim<'t> {
     }
 
     /// As compact JSON, keys in their original order.
-    pub(super) fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let mut out = Vec::new();
         self.write(false, &mut out);
         // Concatenated from `str`s, hence always UTF-8.
@@ -78,7 +78,7 @@ impl<'t> Verbatim<'t> {
     }
 
     /// As compact JSON with sorted keys and normalized strings: equal values give equal bytes.
-    pub(super) fn to_canonical(&self) -> Vec<u8> {
+    pub(crate) fn to_canonical(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(true, &mut out);
         out
@@ -126,7 +126,7 @@ fn exact_number(digits: &str) -> Option<Number> {
 }
 
 /// The compact text, if it has numbers that a [`Value`] would round.
-pub(super) fn exact_text(text: &str) -> Option<Box<RawValue>> {
+pub(crate) fn exact_text(text: &str) -> Option<Box<RawValue>> {
     if !may_be_rounded(text) {
         return None;
     }
@@ -263,7 +263,7 @@ impl<'t> Reader<'t> {
 
 /// Any JSON value; object keys match the pattern `keys`.
 #[cfg(test)]
-pub(super) fn any_json(
+pub(crate) fn any_json(
     keys: &'static str,
 ) -> impl proptest::strategy::Strategy<Value = serde_json::Value> + Clone {
     use proptest::prelude::*;

@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use super::AppState;
 use super::access::Authenticated;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::parse::truncate_for_display;
-use crate::tools::mcp::{
+use crate::mcp::{
     BindError, CallDecision, CallerCatalog, Freshness, McpCaller, McpError, OnBehalfOf, ServedTool,
     ServerHandle, ServerStatus, ServerToolSet,
 };
+use crate::protocol::error::{ApiError, ErrorKind};
+use crate::protocol::parse::truncate_for_display;
 use crate::tools::{PolicySubject, RegisteredTool, ToolDefinition};
 
 /// `GET /v1/mcp/servers`

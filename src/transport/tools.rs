@@ -18,11 +18,11 @@ use super::mcp::{McpServerTools, own_tools};
 use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::tool_result::{ResultView, render};
+use crate::mcp::CallerCatalog;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::{self, ParseError, truncate_for_display};
 use crate::protocol::request::ToolCacheMode;
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
-use crate::tools::mcp::CallerCatalog;
 use crate::tools::{
     CacheMode, Catalog, PolicySubject, Progress, RegisteredTool, ToolCall, ToolContext, ToolDefinition,
     ToolErrorCode,

@@ -21,6 +21,7 @@ const FLOORS: &[(&str, u8, &[&str])] = &[
     ("provider", 3, &[]),
     ("store", 3, &[]),
     ("tools", 3, &[]),
+    ("mcp", 3, &["tools"]),
     ("auth", 3, &[]),
     ("engine", 4, &[]),
     ("transport", 5, &[]),

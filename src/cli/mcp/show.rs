@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::mcp::{CallDecision, ServedTool, ServerStatus};
 use crate::tools::ToolDefinition;
-use crate::tools::mcp::{CallDecision, ServedTool, ServerStatus};
 
 /// The report about a server.
 #[derive(Serialize)]

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use antwort::internal::mcp::StaticHeaders;
+use antwort::internal::mcp::{Client, ClientOptions, Connector, Endpoint, HttpKind, ServerAddress};
 use antwort::internal::net::HttpClientOptions;
 use antwort::internal::net::{Egress, EgressOptions, Resolver};
-use antwort::internal::tools::StaticHeaders;
-use antwort::internal::tools::{Client, ClientOptions, Connector, Endpoint, HttpKind, ServerAddress};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 

@@ -1,0 +1,180 @@
+//! Parses results of `tools/call`, leniently: an unknown part does not invalidate the rest.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::notices::sanitize_for_error;
+use crate::mcp::connection::{ContentAudience, RemoteContent, RemotePart, RemoteResult};
+use crate::mcp::error::McpError;
+use crate::tools::verbatim::exact_text;
+
+/// The result of `tools/call`.
+#[derive(Debug, PartialEq)]
+pub(super) enum CallAnswer {
+    /// The call is complete.
+    Done(RemoteResult),
+    /// The server requests input first.
+    InputRequired(InputRequests),
+}
+
+/// Input that a server requests before it continues.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct InputRequests {
+    /// Methods of the requests, by the key of their response.
+    pub methods: BTreeMap<String, String>,
+    /// Opaque state, to be returned unchanged.
+    pub state: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawResult<'a> {
+    #[serde(default, borrow)]
+    content: Option<Vec<&'a RawValue>>,
+    #[serde(default, borrow)]
+    structured_content: Option<&'a RawValue>,
+    #[serde(default)]
+    is_error: Option<bool>,
+    #[serde(default)]
+    result_type: Option<Cow<'a, str>>,
+    #[serde(default)]
+    input_requests: Option<BTreeMap<String, RawQuestion>>,
+    #[serde(default)]
+    request_state: Option<String>,
+    #[serde(default, borrow)]
+    task: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct RawQuestion {
+    method: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawPart<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    text: Option<String>,
+    data: Option<String>,
+    mime_type: Option<String>,
+    uri: Option<String>,
+    name: Option<String>,
+    description: Option<String>,
+    resource: Option<RawResource>,
+    /// Parsed separately, so that invalid annotations do not invalidate the content.
+    #[serde(borrow)]
+    annotations: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct RawAnnotations {
+    audience: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawResource {
+    uri: String,
+    mime_type: Option<String>,
+    text: Option<String>,
+    blob: Option<String>,
+}
+
+/// Parses the result of a call.
+pub(super) fn read(raw: &RawValue) -> Result<CallAnswer, McpError> {
+    let result: RawResult<'_> = serde_json::from_str(raw.get())
+        .map_err(|error| McpError::Malformed(sanitize_for_error(&format!("tools/call: {error}"))))?;
+    match result.result_type.as_deref() {
+        Some("input_required") => {
+            let questions = result.input_requests.unwrap_or_default();
+            let methods = questions.into_iter().map(|(name, question)| (name, question.method)).collect();
+            return Ok(CallAnswer::InputRequired(InputRequests { methods, state: result.request_state }));
+        }
+        Some("task") => {
+            return Err(unsupported("turned the call into a task, which the gateway does not support"));
+        }
+        _ => {}
+    }
+    if result.task.is_some() && result.content.is_none() {
+        return Err(unsupported("turned the call into a task, which the gateway does not support"));
+    }
+    Ok(CallAnswer::Done(RemoteResult {
+        content: result.content.unwrap_or_default().into_iter().map(part).collect(),
+        structured: result.structured_content.and_then(|raw| serde_json::from_str(raw.get()).ok()),
+        exact_structured: result
+            .structured_content
+            .and_then(|raw| exact_text(raw.get()))
+            .map(|text| text.get().to_owned()),
+        is_error: result.is_error.unwrap_or(false),
+    }))
+}
+
+/// The error for valid use of the protocol that the gateway does not support.
+pub(super) fn unsupported(what: &str) -> McpError {
+    McpError::Protocol { code: -32601, message: sanitize_for_error(&format!("the server {what}")) }
+}
+
+fn part(raw: &RawValue) -> RemotePart {
+    match serde_json::from_str::<RawPart<'_>>(raw.get()) {
+        Ok(part) => {
+            let audience = part.annotations.map(audience).unwrap_or_default();
+            RemotePart { content: known(part).unwrap_or_else(RemoteContent::Unknown), audience }
+        }
+        Err(_) => RemoteContent::Unknown(kind_of(raw).unwrap_or_else(|| "?".to_owned())).into(),
+    }
+}
+
+/// User or model only; both if the annotation names both or neither.
+fn audience(annotations: &RawValue) -> ContentAudience {
+    let Ok(RawAnnotations { audience }) = serde_json::from_str::<RawAnnotations>(annotations.get()) else {
+        return ContentAudience::Everybody;
+    };
+    let names = |role: &str| audience.iter().any(|named| named == role);
+    match (names("user"), names("assistant")) {
+        (true, false) => ContentAudience::User,
+        (false, true) => ContentAudience::Model,
+        _ => ContentAudience::Everybody,
+    }
+}
+
+/// Parses a part by its type; the error is the type, if it is unknown or fields are missing.
+fn known(part: RawPart<'_>) -> Result<RemoteContent, String> {
+    let content = match (part.kind.as_ref(), part.text, part.data, part.uri, part.resource) {
+        ("text", Some(text), ..) => RemoteContent::Text(text),
+        ("image", _, Some(data), ..) => {
+            RemoteContent::Image { mime_type: part.mime_type.unwrap_or_default(), data }
+        }
+        ("audio", _, Some(data), ..) => {
+            RemoteContent::Audio { mime_type: part.mime_type.unwrap_or_default(), data }
+        }
+        ("resource_link", _, _, Some(uri), _) => RemoteContent::ResourceLink {
+            name: part.name.unwrap_or_else(|| uri.clone()),
+            uri,
+            description: part.description,
+        },
+        ("resource", _, _, _, Some(resource)) => {
+            return embedded(resource).ok_or_else(|| part.kind.into_owned());
+        }
+        _ => return Err(part.kind.into_owned()),
+    };
+    Ok(content)
+}
+
+fn embedded(resource: RawResource) -> Option<RemoteContent> {
+    let RawResource { uri, mime_type, text, blob } = resource;
+    match (text, blob) {
+        (Some(text), _) => Some(RemoteContent::TextResource { uri, mime_type, text }),
+        (None, Some(data)) => Some(RemoteContent::BlobResource { uri, mime_type, data }),
+        (None, None) => None,
+    }
+}
+
+fn kind_of(raw: &RawValue) -> Option<String> {
+    let part: Value = serde_json::from_str(raw.get()).ok()?;
+    part.get("type")?.as_str().map(str::to_owned)
+}

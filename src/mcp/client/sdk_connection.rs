@@ -1,0 +1,281 @@
+//! A connection maintained by the SDK, and calls over it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use rmcp::RoleClient;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
+    ClientNotification, ClientRequest, GetExtensions, JsonObject, ListToolsRequest, NumberOrString,
+    PaginatedRequestParams, RequestId, RequestMetaObject, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RunningService, ServiceError};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, oneshot};
+
+use super::failure;
+use super::handler::{self, Handler};
+use super::listing;
+use super::message_router::MessageRouter;
+use super::pending::{PendingRequest, RequestKind, RequestTag, ServerAnswer, token_number};
+use super::results::{CallAnswer, InputRequests, unsupported};
+use crate::config::Elicitation;
+use crate::mcp::connection::{CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
+use crate::mcp::context::{self, CallerContext};
+use crate::mcp::error::{McpError, TimeoutKind};
+use crate::tools::Progress;
+use crate::tools::verbatim::Verbatim;
+
+/// Maximum number of times that a server may request input during one call.
+const MAX_INPUT_ROUNDS: usize = 4;
+/// Time for deleting the session or for the exit of the program.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
+/// For requests whose caller applies its own timeout.
+const NO_IDLE_TIMEOUT: Duration = Duration::from_hours(24);
+
+/// The SDK's side of a connection.
+pub(super) type SdkService = RunningService<RoleClient, Handler>;
+
+/// A connection maintained by the SDK.
+pub(super) struct SdkConnection {
+    peer: Peer<RoleClient>,
+    /// Closes the connection on drop.
+    service: Mutex<Option<SdkService>>,
+    router: Arc<MessageRouter>,
+    info: ServerInfo,
+    elicitation: Elicitation,
+}
+
+/// Responses to a server's input requests, and its opaque state.
+type Replies = (std::collections::BTreeMap<String, Value>, Option<String>);
+
+impl SdkConnection {
+    /// Wraps an initialized connection.
+    pub(super) fn new(service: SdkService, router: Arc<MessageRouter>, transport: &'static str) -> Arc<Self> {
+        let known = service.peer().peer_info();
+        let program = known.as_ref().and_then(|info| info.server_info.clone());
+        let (name, version) = program.map(|program| (program.name, program.version)).unwrap_or_default();
+        let protocol = known.map(|info| info.protocol_version.to_string()).unwrap_or_default();
+        Arc::new(Self {
+            peer: service.peer().clone(),
+            elicitation: service.service().elicitation,
+            service: Mutex::new(Some(service)),
+            router,
+            info: ServerInfo { name, version, protocol, transport },
+        })
+    }
+
+    async fn request(
+        &self,
+        mut request: ClientRequest,
+        meta: JsonObject,
+        pending: &Arc<PendingRequest>,
+        idle: Duration,
+    ) -> Result<ServerAnswer, McpError> {
+        request.extensions_mut().insert(RequestTag(Arc::clone(pending)));
+        let options = PeerRequestOptions::no_options().with_meta(RequestMetaObject::from(meta));
+        let handle = self.peer.send_cancellable_request(request, options).await;
+        let Ok(handle) = handle else { return Err(self.connection_error(pending)) };
+        let token = token_number(&handle.progress_token);
+        let mut in_flight = InFlightRequest { session: self, id: handle.id, token, pending, finished: false };
+        in_flight.wait(handle.rx, idle).await
+    }
+
+    async fn page(
+        &self,
+        cursor: Option<String>,
+        context: Option<&CallerContext>,
+    ) -> Result<listing::Page, McpError> {
+        let pending = PendingRequest::new(RequestKind::Page, Progress::none());
+        let request = match cursor {
+            Some(_) => ListToolsRequest::with_param(PaginatedRequestParams::default().with_cursor(cursor)),
+            None => ListToolsRequest::default(),
+        };
+        let meta = meta(CallMeta { context, ..CallMeta::default() });
+        match self.request(ClientRequest::ListToolsRequest(request), meta, &pending, NO_IDLE_TIMEOUT).await? {
+            ServerAnswer::Page(page) => Ok(page),
+            ServerAnswer::Call(_) => Err(McpError::Malformed("the response is not a tool list".to_owned())),
+        }
+    }
+
+    /// Answers a server's input requests, of which only elicitation is supported.
+    fn reply(&self, questions: InputRequests) -> Result<Replies, McpError> {
+        let Some(action) = handler::elicitation_action(self.elicitation) else {
+            return Err(unsupported("requests input during the call, but elicitation is off"));
+        };
+        let mut replies = std::collections::BTreeMap::new();
+        for (name, method) in questions.methods {
+            if method != "elicitation/create" {
+                return Err(unsupported(&format!(
+                    "requests {method} during the call, which is not supported"
+                )));
+            }
+            replies.insert(name, json!({ "action": action }));
+        }
+        Ok((replies, questions.state))
+    }
+
+    /// The error of a request after the connection was closed.
+    fn connection_error(&self, pending: &PendingRequest) -> McpError {
+        let why = self.router.why_closed();
+        if pending.was_sent() { McpError::Broken(why) } else { McpError::Connect(why) }
+    }
+}
+
+#[async_trait]
+impl Connection for SdkConnection {
+    fn server(&self) -> &ServerInfo {
+        &self.info
+    }
+
+    async fn list_tools(&self, max: usize, context: Option<&CallerContext>) -> Result<RemoteTools, McpError> {
+        let (limit, server) = (self.router.limit, &*self.router.server);
+        listing::fetch_all(max, limit, server, |cursor| self.page(cursor, context)).await
+    }
+
+    async fn call_tool(&self, call: RemoteCall<'_>, progress: &Progress) -> Result<RemoteResult, McpError> {
+        let mut replies = None;
+        for _ in 0..MAX_INPUT_ROUNDS {
+            let pending =
+                PendingRequest::with_arguments(RequestKind::Call, progress.clone(), call.exact_arguments);
+            let request = CallToolRequest::new(parameters(&call, replies));
+            let request = ClientRequest::CallToolRequest(request);
+            match self.request(request, meta(call.meta), &pending, call.idle).await? {
+                ServerAnswer::Call(CallAnswer::Done(result)) => return Ok(result),
+                ServerAnswer::Call(CallAnswer::InputRequired(questions)) => {
+                    replies = Some(self.reply(questions)?);
+                }
+                ServerAnswer::Page(_) => {
+                    return Err(McpError::Malformed("the response is not a tool result".to_owned()));
+                }
+            }
+        }
+        Err(unsupported("requests input too often during the call"))
+    }
+
+    fn tools_version(&self) -> u64 {
+        self.router.tools_version()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.router.closed.is_cancelled() || self.peer.is_transport_closed()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.router.is_lost()
+    }
+
+    fn why_given_up(&self) -> Option<String> {
+        self.router.why_given_up()
+    }
+
+    async fn close(&self) {
+        let Some(mut service) = self.service.lock().await.take() else { return };
+        // Fail pending requests now rather than after the graceful close.
+        self.router.close("the session was closed");
+        let _reason = service.close_with_timeout(CLOSE_TIMEOUT).await;
+    }
+}
+
+impl Drop for SdkConnection {
+    fn drop(&mut self) {
+        self.router.close("the session was closed");
+    }
+}
+
+/// A sent request. Dropped before its response, it sends a cancellation.
+struct InFlightRequest<'a> {
+    session: &'a SdkConnection,
+    id: RequestId,
+    token: Option<i64>,
+    pending: &'a Arc<PendingRequest>,
+    finished: bool,
+}
+
+type SdkReply = Result<Result<ServerResult, ServiceError>, oneshot::error::RecvError>;
+
+impl InFlightRequest<'_> {
+    async fn wait(
+        &mut self,
+        mut reply: oneshot::Receiver<Result<ServerResult, ServiceError>>,
+        idle: Duration,
+    ) -> Result<ServerAnswer, McpError> {
+        let idle_timer = tokio::time::sleep(idle);
+        tokio::pin!(idle_timer);
+        loop {
+            tokio::select! {
+                biased;
+                reply = &mut reply => {
+                    self.finished = true;
+                    return self.outcome(reply);
+                }
+                () = self.session.router.closed.cancelled() => {
+                    self.finished = true;
+                    return self.pending.take().unwrap_or_else(|| Err(self.session.connection_error(self.pending)));
+                }
+                () = self.pending.activity.notified() => {
+                    idle_timer.as_mut().reset(tokio::time::Instant::now() + idle);
+                }
+                // Dropping `self` sends the cancellation.
+                () = &mut idle_timer => return Err(McpError::Timeout { after: idle, limit: TimeoutKind::Idle }),
+            }
+        }
+    }
+
+    fn outcome(&self, reply: SdkReply) -> Result<ServerAnswer, McpError> {
+        if let Some(answer) = self.pending.take() {
+            return answer;
+        }
+        let gone = || self.session.connection_error(self.pending);
+        Err(match reply {
+            Ok(Err(error)) => match failure::from_request_error(error, gone) {
+                McpError::Broken(_) if !self.pending.was_sent() => gone(),
+                error => error,
+            },
+            Ok(Ok(_)) => McpError::Malformed("the response does not match the request".to_owned()),
+            Err(_) => gone(),
+        })
+    }
+
+    fn cancel(&self) {
+        let reason = Some("the caller stopped waiting".to_owned());
+        let cancelled = CancelledNotificationParam::new(Some(self.id.clone()), reason);
+        let notice = ClientNotification::CancelledNotification(CancelledNotification::new(cancelled));
+        // Polled once, which queues the notification; sending it is not awaited.
+        let _queued = tokio::task::unconstrained(self.session.peer.send_notification(notice)).now_or_never();
+    }
+}
+
+impl Drop for InFlightRequest<'_> {
+    fn drop(&mut self) {
+        if let NumberOrString::Number(id) = self.id {
+            self.session.router.pending.abandon(id, self.token, self.pending);
+        }
+        if !self.finished {
+            self.cancel();
+        }
+    }
+}
+
+fn parameters(call: &RemoteCall<'_>, replies: Option<Replies>) -> CallToolRequestParams {
+    // The SDK's arguments are replaced on sending if it would round numbers, but it also derives headers from them.
+    let exact = call.exact_arguments.and_then(|raw| Verbatim::parse(raw.get()));
+    let arguments = match exact.map(|exact| exact.to_value_with_digits()) {
+        Some(Value::Object(exact)) => exact,
+        _ => call.arguments.clone(),
+    };
+    let parameters = CallToolRequestParams::new(call.name.to_owned()).with_arguments(arguments);
+    let Some((replies, state)) = replies else { return parameters };
+    let mut parameters = parameters.with_input_responses(replies);
+    parameters.request_state = state;
+    parameters
+}
+
+fn meta(call: CallMeta<'_>) -> JsonObject {
+    let named = [("antwort/idempotency-key", call.idempotency_key), ("traceparent", call.traceparent)];
+    let context = call.context.map(|caller| (context::META_KEY.to_owned(), caller.members().clone().into()));
+    let named = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Value::from(value?))));
+    named.chain(context).collect()
+}
