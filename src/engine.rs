@@ -8,6 +8,7 @@
 mod approvals;
 mod call_filter;
 mod choice;
+mod citations;
 mod compaction;
 #[cfg(test)]
 mod complexity_tests;
@@ -32,12 +33,12 @@ mod retry;
 mod run;
 mod run_summary;
 mod sampling;
-mod search;
 mod states;
 mod structured;
 mod tool_executor;
 mod tool_phase;
 mod tool_scope;
+mod tools;
 mod truncate;
 mod wire_names;
 
@@ -68,6 +69,7 @@ pub(crate) use event_sink::RunOutput;
 pub(crate) use in_flight::{AdmittedRequest, InFlight};
 pub use recover::{RecoveredRun, Recovery};
 pub(crate) use sampling::EngineSampler;
+pub(crate) use tools::hosted;
 
 /// Starts responses.
 pub struct Engine {

@@ -33,10 +33,10 @@ pub mod provider {
 
 pub mod response {
     pub use crate::response::machine::*;
+    pub use crate::response::presentation::Presentation;
+    pub use crate::response::presentation::web_search_call::PRESENTER as WEB_SEARCH;
     pub use crate::response::seal::SealKeys;
-    pub use crate::response::turn::{
-        CallKind, FinishReason, ModelEvent, Presentation, ProviderFields, ProviderState,
-    };
+    pub use crate::response::turn::{CallKind, FinishReason, ModelEvent, ProviderFields, ProviderState};
 }
 
 pub mod sqlite {

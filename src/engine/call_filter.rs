@@ -13,7 +13,8 @@ use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus, ToolOutput};
 use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput};
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
-use crate::response::turn::{CallKind, HistoryItem, ModelEvent, ModelTool, Presentation, ProviderFields};
+use crate::response::presentation::Presentation;
+use crate::response::turn::{CallKind, HistoryItem, ModelEvent, ModelTool, ProviderFields};
 
 /// A call that was rejected.
 #[derive(Debug, Clone)]

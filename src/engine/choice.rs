@@ -5,11 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::offered_tools::not_served;
+use super::tools::hosted;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::tool::{BUILTIN_SERVER_LABEL, ServerTool};
 use crate::protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
-use crate::response::turn::{CallChoice, CallKind, ModelTool, Presentation};
+use crate::response::presentation::Presentation;
+use crate::response::turn::{CallChoice, CallKind, ModelTool};
 
 /// The tools that may be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -282,16 +284,15 @@ fn named_by(named: &ToolRef, names: &ToolIndex<'_>, path: &str) -> Result<Vec<us
                 };
                 (names.among(names.called(name), own), name)
             }
-            None if kind.starts_with("web_search") => {
-                let hosted = |tool: &ModelTool| {
-                    tool.kind == CallKind::Server(Presentation::WebSearch)
-                        || tool.name == super::search::TOOL_NAME && tool.kind != CallKind::Custom
+            None => {
+                let Some(hosted) = hosted::find(kind) else { return Err(not_served(kind, path)) };
+                let is_it = |tool: &ModelTool| {
+                    tool.kind == CallKind::Server(Presentation::Hosted(hosted.presenter))
+                        || tool.name == hosted.executor && tool.kind != CallKind::Custom
                 };
-                // `web_search_preview` and the dated names all mean the one hosted search tool.
                 let all: Vec<usize> = (0..names.tools.len()).collect();
-                (names.among(&all, hosted), kind.as_str())
+                (names.among(&all, is_it), kind.as_str())
             }
-            None => return Err(not_served(kind, path)),
         },
     };
     if places.is_empty() { Err(not_among_tools(path, name)) } else { Ok(places) }

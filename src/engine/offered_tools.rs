@@ -8,22 +8,22 @@ mod model_tool;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-
 use self::model_tool::{check_options, from_custom, from_function, no_such_tool, unavailable};
 use super::choice::CallPolicy;
 use super::context::OnUnservedTool;
 use super::mcp::ListedServer;
-use super::search;
+use super::tools::hosted::{self, HostedBinding, HostedTool};
 use super::wire_names::{PlainNames, WireNames};
 use crate::mcp::{CallDecision, CallerCatalog};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
+use crate::protocol::response::to_raw;
 use crate::protocol::tool::{
     BUILTIN_SERVER_LABEL, McpAllowedTools, McpTool, McpToolFilter, NamespaceTool, Tool,
 };
-use crate::response::turn::{CallKind, ModelTool, Presentation, ToolInput, ToolName};
+use crate::response::presentation::Presentation;
+use crate::response::turn::{CallKind, ModelTool, ToolInput, ToolName};
 use crate::tools::{PolicySubject, RegisteredTool, ToolRegistry, wire_name};
 
 pub(super) use self::model_tool::not_served;
@@ -44,8 +44,8 @@ pub(super) struct OfferedTools {
 pub(super) struct ToolBinding {
     /// The tool with its layers.
     pub tool: Arc<RegisteredTool>,
-    /// Arguments fixed by the request, which replace the model's.
-    pub fixed_arguments: Map<String, Value>,
+    /// The hosted tool as which the request has it.
+    pub hosted: Option<HostedBinding>,
 }
 
 /// The server-side tools that a request may use.
@@ -127,7 +127,7 @@ pub(super) fn collect_tools(
     }
     for name in agent {
         match server.find(name) {
-            Some(tool) => tools.add_server_tool(tool, server.presentation, Map::new()),
+            Some(tool) => tools.add_server_tool(tool, server.presentation, None),
             None => {
                 tracing::warn!(tool = %name, "skipping an unknown or forbidden tool of the agent profile");
             }
@@ -201,7 +201,7 @@ impl OfferBuilder<'_> {
             Tool::Function(_) | Tool::Custom(_) | Tool::Namespace(_) => Ok(()),
             Tool::Server(named) => match self.server.find(named.name()).cloned() {
                 Some(tool) => {
-                    self.add_server_tool(&tool, self.server.presentation, Map::new());
+                    self.add_server_tool(&tool, self.server.presentation, None);
                     Ok(())
                 }
                 None => Err(self.server.no_such_tool(&format!("{path}.type"), named.name())),
@@ -211,25 +211,32 @@ impl OfferBuilder<'_> {
             }
             // Added last, when all other names are known.
             Tool::Mcp(_) => Ok(()),
-            Tool::WebSearch(_) | Tool::WebSearchPreview(_) => {
-                let Some(found) = self.server.find(search::TOOL_NAME).cloned() else {
-                    let why = "Web search is not configured on this gateway.";
-                    return self.leave_out(tool.kind(), ApiError::unsupported(format!("{path}.type"), why));
-                };
-                let fixed = match search::fixed_arguments(tool, path) {
-                    Ok(fixed) => fixed,
-                    Err(error) => return self.leave_out(tool.kind(), error),
-                };
-                self.check_same_options(&found, &fixed, path)?;
-                let presentation = self.server.presentation.map(|presentation| match presentation {
-                    Presentation::Hidden => Presentation::Hidden,
-                    _ => Presentation::WebSearch,
-                });
-                self.add_server_tool(&found, presentation, fixed);
-                Ok(())
-            }
-            other => self.leave_out(other.kind(), not_served(other.kind(), path)),
+            other => match hosted::requested(other) {
+                Some(hosted) => self.add_hosted_tool(hosted, other, path),
+                None => self.leave_out(other.kind(), not_served(other.kind(), path)),
+            },
         }
+    }
+
+    fn add_hosted_tool(
+        &mut self,
+        hosted: &'static HostedTool,
+        tool: &Tool,
+        path: &str,
+    ) -> Result<(), ApiError> {
+        let Some(found) = self.server.find(hosted.executor).cloned() else {
+            let error = ApiError::unsupported(format!("{path}.type"), hosted.not_configured);
+            return self.leave_out(tool.kind(), error);
+        };
+        let fixed_arguments = match (hosted.fixed_arguments)(tool, path) {
+            Ok(fixed) => fixed,
+            Err(error) => return self.leave_out(tool.kind(), error),
+        };
+        let binding = HostedBinding { tool: hosted, fixed_arguments };
+        self.check_same_options(&found, &binding, path)?;
+        let presentation = self.server.presentation.map(|of_others| hosted.presentation(of_others));
+        self.add_server_tool(&found, presentation, Some(binding));
+        Ok(())
     }
 
     /// Leaves out a tool that is not supported, or refuses the request.
@@ -243,22 +250,18 @@ impl OfferBuilder<'_> {
         Ok(())
     }
 
-    /// There is one search tool: of two searches with different options one would be ignored.
+    /// A hosted tool is offered once: of two entries with different options one would be ignored.
     fn check_same_options(
         &self,
         tool: &Arc<RegisteredTool>,
-        fixed: &Map<String, Value>,
+        hosted: &HostedBinding,
         path: &str,
     ) -> Result<(), ApiError> {
         let place = self.offered.get(&address(tool));
-        let earlier = place.and_then(|place| self.bindings.get(*place)?.as_ref());
+        let earlier = place.and_then(|place| self.bindings.get(*place)?.as_ref()?.hosted.as_ref());
         match earlier {
-            Some(earlier) if !earlier.fixed_arguments.is_empty() && earlier.fixed_arguments != *fixed => {
-                Err(ApiError::invalid(
-                    "invalid_value",
-                    path,
-                    "The web search is given twice, with different options. Give it once.",
-                ))
+            Some(earlier) if earlier.fixed_arguments != hosted.fixed_arguments => {
+                Err(ApiError::invalid("invalid_value", path, hosted.tool.given_twice))
             }
             _ => Ok(()),
         }
@@ -289,7 +292,7 @@ impl OfferBuilder<'_> {
         }
         for tool in chosen {
             if read_only.is_none_or(|wanted| tool.definition().annotations.read_only == wanted) {
-                self.add_server_tool(&tool, self.server.presentation, Map::new());
+                self.add_server_tool(&tool, self.server.presentation, None);
             }
         }
         Ok(())
@@ -301,12 +304,11 @@ impl OfferBuilder<'_> {
         &mut self,
         tool: &Arc<RegisteredTool>,
         presentation: Option<Presentation>,
-        fixed: Map<String, Value>,
+        hosted: Option<HostedBinding>,
     ) {
         let definition = tool.definition();
-        let hosted = definition.name == search::TOOL_NAME && !fixed.is_empty();
         let place = self.offered.get(&address(tool)).copied();
-        if place.is_some() && !hosted {
+        if place.is_some() && hosted.is_none() {
             return;
         }
         let seen = tool.model_tool(presentation.map_or(CallKind::Function, CallKind::Server));
@@ -314,17 +316,18 @@ impl OfferBuilder<'_> {
             Some(earlier) => Some(earlier.wire_name.clone()),
             None => self.own_wire_name(&definition.name),
         };
-        let offered = if hosted || name.is_some() {
+        let offered = if hosted.is_some() || name.is_some() {
             let mut seen = ModelTool::clone(&seen);
-            if hosted {
-                seen.input = ToolInput::Json { schema: Some(search::schema()), strict: None };
+            if let Some(hosted) = &hosted {
+                let schema = Some(to_raw(&(hosted.tool.parameters)()));
+                seen.input = ToolInput::Json { schema, strict: None };
             }
             seen.wire_name = name.unwrap_or(seen.wire_name);
             Arc::new(seen)
         } else {
             seen
         };
-        let binding = presentation.map(|_| ToolBinding { tool: Arc::clone(tool), fixed_arguments: fixed });
+        let binding = presentation.map(|_| ToolBinding { tool: Arc::clone(tool), hosted });
         match place {
             Some(place) => {
                 self.tools.splice(place..=place, [offered]);
@@ -370,9 +373,7 @@ impl OfferBuilder<'_> {
                 offered = Arc::new(named);
             }
             self.tools.push(offered);
-            let binding = server
-                .presentation
-                .map(|_| ToolBinding { tool: Arc::clone(tool), fixed_arguments: Map::new() });
+            let binding = server.presentation.map(|_| ToolBinding { tool: Arc::clone(tool), hosted: None });
             self.bindings.push(binding);
         }
         self.label_own(own, &plain);

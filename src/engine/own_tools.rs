@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::context::EngineParts;
 use super::profile::AgentProfile;
-use super::search;
+use super::tools::hosted;
 use crate::mcp::{CallerCatalog, McpCaller, ResolvedServer, ServerHandle};
 use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
@@ -58,7 +58,6 @@ impl<'a> RequestedOwnTools<'a> {
     fn add(&mut self, tool: &'a Tool) {
         match tool {
             Tool::Server(named) => _ = self.names.insert(named.name()),
-            Tool::WebSearch(_) | Tool::WebSearchPreview(_) => _ = self.names.insert(search::TOOL_NAME),
             Tool::Mcp(own) if is_own(own) => match &own.allowed_tools {
                 Some(
                     McpAllowedTools::Names(names)
@@ -66,7 +65,7 @@ impl<'a> RequestedOwnTools<'a> {
                 ) => self.names.extend(names.iter().map(String::as_str)),
                 _ => self.all = true,
             },
-            _ => {}
+            tool => self.names.extend(hosted::requested(tool).map(|hosted| hosted.executor)),
         }
     }
 }

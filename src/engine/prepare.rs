@@ -33,8 +33,9 @@ use crate::protocol::response::Response;
 use crate::provider::Provider;
 use crate::provider::routing::ModelRoute;
 use crate::response::machine::{MachineOptions, ReasoningDisplay, Seal, ShowSealed, Termination};
+use crate::response::presentation::Presentation;
 use crate::response::seal::{BoundSeal, SummarySeal};
-use crate::response::turn::{HistoryItem, ModelRequest, Presentation, ProviderHints, SamplingParams};
+use crate::response::turn::{HistoryItem, ModelRequest, ProviderHints, SamplingParams};
 
 /// A request that is validated and ready to run.
 pub(super) struct PreparedRun {

@@ -18,8 +18,9 @@ use crate::response::machine::{
     CallResult, ClosedResponse, Events, MachineOptions, MachineState, ResponseMachine, ServerCall,
     Termination, Violation,
 };
+use crate::response::presentation::Presentation;
 use crate::response::seal::SealKeys;
-use crate::response::turn::{CallKind, ModelEvent, Presentation};
+use crate::response::turn::{CallKind, ModelEvent};
 use crate::store::{CallOutcome, Direction, OrphanCause, OrphanedCall, OrphanedRun, Store, StoreError};
 use crate::telemetry::fields::RESPONSE_ID;
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::context::EngineParts;
 use super::conversation::ConversationBudget;
 use super::history::HistoryEntry;
+use super::tools::hosted;
 use super::{compaction, history};
 use crate::identity::Owner;
 use crate::protocol::error::ApiError;
@@ -33,7 +34,7 @@ pub(super) fn with_stored_state(
 pub(super) struct StoredInput {
     /// Sealed provider state.
     pub states: HashMap<usize, Arc<str>>,
-    /// Web searches with their results.
+    /// Calls of hosted tools with their results.
     pub results: HashMap<usize, McpCall>,
 }
 
@@ -58,7 +59,7 @@ pub(super) async fn find(
     let (places, ids): (Vec<usize>, Vec<Id>) = input
         .iter()
         .enumerate()
-        .filter(|(_, item)| matches!(item, Item::WebSearchCall(_)))
+        .filter(|(_, item)| hosted::lacks_result(item))
         .map(|(place, item)| (place, item.id().clone()))
         .unzip();
     if !ids.is_empty() {
@@ -119,9 +120,8 @@ fn replayed_key(owner: &Owner, item: &Item) -> Option<StateKey> {
         | Item::CustomToolCall(_)
         | Item::McpCall(_)
         | Item::ServerToolCall(_)
-        | Item::McpApprovalRequest(_)
-        | Item::WebSearchCall(_) => true,
-        _ => false,
+        | Item::McpApprovalRequest(_) => true,
+        item => hosted::is_call(item),
     };
     made.then(|| key(owner, item))
 }
@@ -195,7 +195,7 @@ impl Hosted {
         for (place, context) in contexts.iter().enumerate().skip(self.seen) {
             match &*context.item {
                 Item::McpCall(call) => _ = self.known.insert(call.id.clone()),
-                Item::WebSearchCall(_) => self.shown.push(place),
+                item if hosted::lacks_result(item) => self.shown.push(place),
                 _ => {}
             }
         }

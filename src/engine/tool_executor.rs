@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
-use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::context::{EngineParts, RunContext};
 use super::journal::RunJournal;
 use super::offered_tools::ToolBinding;
 use super::prepare::PreparedRun;
+use super::record;
 use super::run::{self, RunState};
-use super::{record, search};
+use super::tools::hosted;
 use crate::config::UserMessages;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::McpAuthChallenge;
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
-use crate::response::machine::{CallResult, RemoteError, ResponseMachine, Search, ServerCall};
+use crate::response::machine::{CallResult, RemoteError, ResponseMachine, ServerCall};
 use crate::response::seal::SealKeys;
 use crate::store::{JournaledCall, Lease, TurnRecord};
 use crate::tools::{
@@ -139,11 +139,14 @@ impl ToolCallExecutor {
                     .map(|listener| Progress::with_sender(made.slot, listener.clone()))
                     .unwrap_or_default();
                 async move {
-                    let Some(ToolBinding { tool, fixed_arguments: fixed }) = runner else {
+                    let Some(ToolBinding { tool, hosted }) = runner else {
                         let message = format!("tool {name} not found");
                         return Err(ToolError::refused(ToolErrorCode::ToolNotFound, message));
                     };
-                    let raw = if fixed.is_empty() { raw } else { search::arguments(&raw, &fixed) };
+                    let raw = match hosted {
+                        Some(hosted) => hosted.arguments(&raw),
+                        None => raw,
+                    };
                     let call = ToolCall { name, raw, arguments: serde_json::Map::new(), key };
                     tool.call(call, context, progress).await
                 }
@@ -167,12 +170,12 @@ impl ToolCallExecutor {
                     output: error.message,
                     error: Some(error.code.as_str().into()),
                     remote: error.remote.map(remote),
-                    search: searched(call, &[]),
+                    sources: sources(call, &[]),
                     ..CallResult::default()
                 });
             }
         };
-        let search = searched(call, &output.citations);
+        let sources = sources(call, &output.citations);
         state.add_sources(output.citations);
         let speaks = self.user_messages == UserMessages::Item || output.forces_user_output;
         let speaks = speaks && !output.silent;
@@ -184,7 +187,7 @@ impl ToolCallExecutor {
                 .then_some(ToolErrorCode::ToolExecutionFailed.as_str().into()),
             remote: None,
             skipped,
-            search,
+            sources,
             user_message: output.for_user.filter(|text| speaks && !text.is_empty()),
         })
     }
@@ -209,14 +212,9 @@ fn journalled(made: &ServerCall) -> JournaledCall {
     }
 }
 
-/// The query and sources of a search.
-fn searched(call: &ServerCall, found: &[Citation]) -> Option<Search> {
-    if call.call.name != search::TOOL_NAME {
-        return None;
-    }
-    let arguments: Value = serde_json::from_str(&call.call.arguments).unwrap_or_default();
-    let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Some(Search { query, sources: Some(found.iter().map(|citation| citation.url.clone()).collect()) })
+/// Addresses of what a hosted tool found.
+fn sources(call: &ServerCall, found: &[Citation]) -> Option<Vec<String>> {
+    hosted::is_executor(&call.call.name).then(|| found.iter().map(|citation| citation.url.clone()).collect())
 }
 
 fn fatal(error: &ToolError) -> ApiError {

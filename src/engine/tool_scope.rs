@@ -11,7 +11,7 @@ use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
 use crate::protocol::request::{CreateResponse, ToolVisibility};
 use crate::protocol::tool_choice::ToolChoice;
-use crate::response::turn::Presentation;
+use crate::response::presentation::Presentation;
 use crate::tools::PolicySubject;
 
 /// Whether the gateway executes tools: the configuration, the request and the agent profile must all allow it.

@@ -26,8 +26,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::accumulator::ResponseAccumulator;
+use super::presentation::Presentation;
 use super::size;
-use super::turn::{CallKind, FinishReason, ModelEvent, Presentation, ProviderFields, ToolCallRequest};
+use super::turn::{CallKind, FinishReason, ModelEvent, ProviderFields, ToolCallRequest};
 use crate::protocol::event::ResponseEvent;
 use crate::protocol::id::IdGenerator;
 use crate::protocol::item::{Item, ItemStatus};
@@ -43,7 +44,7 @@ use reasoning::OpenReasoning;
 use server::{HiddenCall, OpenServerCall};
 use state::AnswerState;
 
-pub use call_result::{CallResult, RemoteError, Search};
+pub use call_result::{CallResult, RemoteError};
 pub use closed::ClosedResponse;
 pub use compaction::{MAX_SUMMARY_BYTES, SealSummary};
 pub use mcp::ApprovalRequest;

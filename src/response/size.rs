@@ -44,11 +44,8 @@ impl ModelEvent {
 impl CallResult {
     /// How much the result adds to the size of the response; a message to the user is an item of its own.
     pub(super) fn size(&self) -> usize {
-        let search = self.search.as_ref().map_or(0, |search| {
-            let sources = search.sources.iter().flatten().map(|url| PART_OVERHEAD + url.len()).sum::<usize>();
-            search.query.len() + sources
-        });
-        self.output.len() + self.shown.as_ref().map_or(0, String::len) + search
+        let sources = self.sources.iter().flatten().map(|url| PART_OVERHEAD + url.len()).sum::<usize>();
+        self.output.len() + self.shown.as_ref().map_or(0, String::len) + sources
     }
 }
 

@@ -1,6 +1,7 @@
 //! One inference in terms that no provider defines: its request ([`ModelRequest`]) and what the model answers
 //! ([`ModelEvent`]).
 
+pub(crate) mod tool_call;
 pub(crate) mod tool_name;
 
 use std::collections::BTreeMap;
@@ -10,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+pub(crate) use self::tool_call::ToolCallRequest;
 pub(crate) use self::tool_name::ToolName;
+use super::presentation::Presentation;
 use crate::config::ResultFormat;
 use crate::protocol::content::{Annotation, LogProb};
 use crate::protocol::item::Item;
@@ -207,33 +210,6 @@ pub enum CallKind {
     Custom,
     /// A call that the gateway makes.
     Server(Presentation),
-}
-
-/// How a server-side call is shown to clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Presentation {
-    /// `mcp_call`: every SDK shows it and none tries to run it.
-    Mcp,
-    /// `antwort:tool_call`, for the dialect without `mcp_call`.
-    Extension,
-    /// `web_search_call`
-    WebSearch,
-    /// `function_call`, without a result.
-    Hidden,
-    /// `mcp_approval_request`: the call needs approval.
-    Approval,
-}
-
-/// A server-side call, as the model asked for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolCallRequest {
-    /// The tool's own name.
-    pub name: String,
-    /// The label of its server.
-    pub namespace: Option<String>,
-    /// The arguments as the model wrote them; not checked to be JSON.
-    pub arguments: String,
 }
 
 /// Sampling parameters as the client set them.

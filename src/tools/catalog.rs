@@ -16,7 +16,8 @@ use super::output::ToolOutput;
 use super::plan::CallPlan;
 use super::router::{Route, RouteExecutor};
 use super::stack::{Stack, StackBuilder};
-use crate::response::turn::{CallKind, ModelTool, Presentation, ToolInput};
+use crate::response::presentation::Presentation;
+use crate::response::turn::{CallKind, ModelTool, ToolInput};
 
 /// A snapshot of the tools. Immutable: a refresh publishes a new one.
 pub struct Catalog {
@@ -117,7 +118,7 @@ impl RegisteredTool {
             CallKind::Server(Presentation::Hidden) => 3,
             CallKind::Server(Presentation::Approval) => 4,
             // Hosted tools are sent with another schema and description, so they are not cached here.
-            CallKind::Custom | CallKind::Server(Presentation::WebSearch) => {
+            CallKind::Custom | CallKind::Server(Presentation::Hosted(_)) => {
                 return Arc::new(self.build_model_tool(kind));
             }
         };

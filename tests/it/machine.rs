@@ -10,11 +10,11 @@ use antwort::internal::protocol::ErrorBody;
 use antwort::internal::protocol::EventEncoder;
 use antwort::internal::protocol::McpCall;
 use antwort::internal::response::{
-    CallKind, FinishReason, ModelEvent, Presentation, ProviderFields, ProviderState,
+    CallKind, FinishReason, ModelEvent, Presentation, ProviderFields, ProviderState, WEB_SEARCH,
 };
 use antwort::internal::response::{
     CallResult, ClosedResponse, Events, MAX_SUMMARY_BYTES, MachineOptions, MachineState, ReasoningDisplay,
-    ResponseMachine, Seal, SealSummary, Search, ServerCall, ShowSealed, Termination, Violation,
+    ResponseMachine, Seal, SealSummary, ServerCall, ShowSealed, Termination, Violation,
 };
 use antwort::protocol::content::{Annotation, LogProb};
 use antwort::protocol::id::IdGenerator;
@@ -281,7 +281,7 @@ fn text_with_annotation_and_logprobs_order() {
 fn calls_that_one_specification_does_not_know_have_marked_names_there() {
     let server = |slot, surface, name| call_of(slot, CallKind::Server(surface), None, name);
     let events = vec![
-        server(0, Presentation::WebSearch, "web_search"),
+        server(0, Presentation::Hosted(&WEB_SEARCH), "web_search"),
         arguments(0, "{\"query\":"),
         arguments(0, "\"rust\"}"),
         server(1, Presentation::Approval, "delete"),
@@ -298,7 +298,7 @@ fn calls_that_one_specification_does_not_know_have_marked_names_there() {
 fn a_search_that_was_cut_off_is_shown_once_it_is_known_what_it_looks_for() {
     let search = |text| {
         vec![
-            call_of(0, CallKind::Server(Presentation::WebSearch), None, "web_search"),
+            call_of(0, CallKind::Server(Presentation::Hosted(&WEB_SEARCH)), None, "web_search"),
             arguments(0, text),
             finish(FinishReason::Length),
         ]

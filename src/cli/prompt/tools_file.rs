@@ -4,6 +4,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use crate::engine::hosted;
+
 /// Parses the tools, each in the format of responses.
 pub(super) fn read(path: &Path) -> Result<Vec<Value>, String> {
     parse(&super::arguments::read(path)?).map_err(|error| format!("Error: {}: {error}", path.display()))
@@ -69,10 +71,8 @@ fn function_name(tool: &Value) -> Option<&str> {
 
 /// The tool that an entry of another type names.
 fn server_tool_name(tool: &Value) -> Option<&str> {
-    match tool.get("type")?.as_str()? {
-        "web_search" | "web_search_preview" => Some("web_search"),
-        kind => kind.strip_prefix("antwort:"),
-    }
+    let kind = tool.get("type")?.as_str()?;
+    hosted::executor(kind).or_else(|| kind.strip_prefix("antwort:"))
 }
 
 /// A function with arbitrary arguments.

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use std::time::Instant;
 
 use super::arguments::{PromptArgs, Protocol};
+use crate::engine::hosted;
 use crate::protocol::event::ResponseEvent;
 use crate::protocol::item::{Item, ItemStatus};
 
@@ -80,7 +81,7 @@ pub(super) fn banner(args: &PromptArgs) -> Option<&'static str> {
 
 /// Whether the gateway runs this item's tool.
 fn is_server_side(item: &Item) -> bool {
-    matches!(item, Item::McpCall(_) | Item::WebSearchCall(_) | Item::FileSearchCall(_))
+    matches!(item, Item::McpCall(_)) || hosted::caller_of(item).is_some()
 }
 
 /// `✓ calculate {"expression":"2+2"}`
@@ -91,9 +92,7 @@ fn line(item: &Item) -> Option<String> {
             let mark = if failed { '✗' } else { '✓' };
             Some(format!("{mark} {} {}", call.name, shortened(&call.arguments)))
         }
-        Item::WebSearchCall(_) => Some("✓ web_search".into()),
-        Item::FileSearchCall(_) => Some("✓ file_search".into()),
-        _ => None,
+        item => hosted::caller_of(item).map(|tool| format!("✓ {tool}")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Functions of the client as tools of the model, and the errors about tools that cannot be offered.
 
+use crate::engine::tools::hosted;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::tool::{ApprovalPolicy, CustomFormat, CustomTool, FunctionTool, GrammarSyntax, McpTool};
@@ -86,11 +87,13 @@ pub(super) fn no_such_tool(path: &str, name: &str) -> ApiError {
 }
 
 pub(in crate::engine) fn not_served(kind: &str, path: &str) -> ApiError {
+    let served: String =
+        hosted::served_types().map(|kind| format!("'{kind}'")).collect::<Vec<_>>().join(", ");
     ApiError::unsupported(
         format!("{path}.type"),
         format!(
             "Tools of type '{kind}' are not supported; 'function', 'custom', 'namespace', 'antwort:<name>', \
-             'web_search' and 'mcp' are."
+             {served} and 'mcp' are."
         ),
     )
 }

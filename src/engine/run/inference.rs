@@ -6,7 +6,7 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::{Run, RunError};
-use crate::engine::search;
+use crate::engine::citations;
 use crate::provider::{ModelStream, ProviderError, ProviderErrorKind};
 use crate::response::machine::{Turn, Violation};
 use crate::response::turn::ModelEvent;
@@ -167,7 +167,7 @@ impl Run {
             return Ok(());
         }
         let text = self.machine.open_text_so_far().unwrap_or_default();
-        for annotation in search::annotations(text, &self.state.sources) {
+        for annotation in citations::annotations(text, &self.state.sources) {
             self.machine.push(ModelEvent::Annotation(annotation), self.sink.events())?;
         }
         Ok(())

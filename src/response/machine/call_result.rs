@@ -1,10 +1,9 @@
-//! Results of server-side calls, and the items that show them.
+//! Results of server-side calls.
 
 use std::borrow::Cow;
 
-use crate::protocol::item::hosted::{McpAuthChallenge, McpCall, McpCallError, WebSearchAction, WebSource};
-use crate::protocol::item::{ItemStatus, ServerToolCall, ServerToolError};
-use crate::protocol::tool::BUILTIN_SERVER_LABEL;
+use crate::protocol::item::ItemStatus;
+use crate::protocol::item::hosted::{McpAuthChallenge, McpCall, McpCallError};
 
 /// The result of a call.
 #[derive(Debug, Clone, Default)]
@@ -19,8 +18,8 @@ pub struct CallResult {
     pub remote: Option<RemoteError>,
     /// The call was skipped: neither made nor failed.
     pub skipped: bool,
-    /// The query and results of a search.
-    pub search: Option<Search>,
+    /// Addresses of what a hosted tool found; `None`: not known.
+    pub sources: Option<Vec<String>>,
     /// A message to the user, shown as an item of its own.
     pub user_message: Option<String>,
 }
@@ -37,15 +36,6 @@ pub enum RemoteError {
         /// The authentication challenge.
         login: Option<Box<McpAuthChallenge>>,
     },
-}
-
-/// The query and results of a search.
-#[derive(Debug, Clone, Default)]
-pub struct Search {
-    /// The query.
-    pub query: String,
-    /// Addresses of the results, once they are known.
-    pub sources: Option<Vec<String>>,
 }
 
 /// Sets the result of a call, with this text.
@@ -70,23 +60,5 @@ pub(super) fn set_result(call: &mut McpCall, result: &CallResult, words: &str) {
     }
     if result.skipped {
         call.status = ItemStatus::Incomplete;
-    }
-}
-
-pub(super) fn extension(call: McpCall, result: &CallResult) -> ServerToolCall {
-    let words = result.shown.as_ref().unwrap_or(&result.output);
-    let error = result.error.as_deref();
-    let error = error.map(|code| ServerToolError { code: code.to_owned(), message: words.clone() });
-    let McpCall { id, server_label, name, arguments, output, status, approval_request_id, .. } = call;
-    let server_label = Some(server_label).filter(|label| label != BUILTIN_SERVER_LABEL);
-    ServerToolCall { id, status, server_label, name, arguments, output, error, approval_request_id }
-}
-
-pub(super) fn action(search: Search) -> WebSearchAction {
-    let source = |url| WebSource { kind: "url".to_owned(), url: Some(url), name: None };
-    WebSearchAction::Search {
-        queries: Some(vec![search.query.clone()]),
-        query: Some(search.query),
-        sources: search.sources.map(|sources| sources.into_iter().map(source).collect()),
     }
 }

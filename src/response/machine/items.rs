@@ -2,7 +2,6 @@
 
 use super::super::size;
 use super::super::turn::{CallKind, ModelEvent, ToolCallRequest};
-use super::mcp::BufferedCall;
 use super::{CallStart, Events, OpenItem, ResponseMachine, Violation};
 use crate::protocol::event::{ResponseEvent, StreamEvent};
 use crate::protocol::item::{Item, ItemStatus};
@@ -82,7 +81,7 @@ impl ResponseMachine {
                 let call = ToolCallRequest { name, namespace, arguments: String::new() };
                 let start = CallStart { slot, call_id, call, fields };
                 match kind {
-                    CallKind::Server(presentation) if BufferedCall::applies_to(presentation) => {
+                    CallKind::Server(presentation) if presentation.is_buffered() => {
                         self.open_buffered_call(start, presentation, out)
                     }
                     CallKind::Server(presentation) => self.open_server_call(start, presentation, out),

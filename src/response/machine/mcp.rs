@@ -8,7 +8,8 @@ use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpApprovalRequest, McpListTools, McpListedTool};
 use crate::protocol::item::{Item, ItemStatus};
 use crate::response::json_scanner::JsonCompleteness;
-use crate::response::turn::{Presentation, ProviderFields, ToolCallRequest};
+use crate::response::presentation::Presentation;
+use crate::response::turn::{ProviderFields, ToolCallRequest};
 
 /// An approval request, with the call that it is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,11 +31,6 @@ pub(super) struct BufferedCall {
 }
 
 impl BufferedCall {
-    /// Whether calls of this kind are buffered.
-    pub(super) fn applies_to(surface: Presentation) -> bool {
-        matches!(surface, Presentation::Approval | Presentation::WebSearch)
-    }
-
     /// Whether the arguments are complete JSON.
     pub(super) fn is_complete(&mut self) -> bool {
         self.completeness.is_complete(&self.call.arguments)
@@ -123,14 +119,14 @@ impl ResponseMachine {
     pub(super) fn open_buffered_call(
         &mut self,
         CallStart { slot, call, fields, .. }: CallStart,
-        surface: Presentation,
+        presentation: Presentation,
         out: &mut Events,
     ) -> Result<(), Violation> {
         self.close(ItemStatus::Completed, out)?;
         self.item_bytes = 0;
         self.open = OpenItem::Buffered(BufferedCall {
             slot,
-            presentation: surface,
+            presentation,
             call,
             fields,
             completeness: JsonCompleteness::default(),

@@ -6,15 +6,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::call_result::{CallResult, Search, action, extension, set_result};
+use super::call_result::{CallResult, set_result};
 use super::{CallStart, Events, OpenItem, ResponseMachine, Violation};
 use crate::protocol::event::{HostedProgress, HostedStage, ResponseEvent};
 use crate::protocol::id::Id;
-use crate::protocol::item::hosted::{McpCall, WebSearchCall};
-use crate::protocol::item::{FunctionCall, Item, ItemStatus, ServerToolCall, UserMessage};
-use crate::protocol::tool::BUILTIN_SERVER_LABEL;
+use crate::protocol::item::{Item, ItemStatus, UserMessage};
 use crate::response::json_scanner::JsonCompleteness;
-use crate::response::turn::{Presentation, ToolCallRequest};
+use crate::response::presentation::mcp_call::mcp_call;
+use crate::response::presentation::{ArgumentEvents, CallPresenter, ClosedCall, OpenedCall, Presentation};
+use crate::response::turn::ToolCallRequest;
 
 /// The call that is being written, or waits for its result.
 #[derive(Debug, Serialize, Deserialize)]
@@ -22,7 +22,8 @@ pub(super) struct OpenServerCall {
     id: Id,
     output_index: u32,
     slot: u32,
-    presentation: Presentation,
+    #[serde(rename = "presentation")]
+    presenter: &'static CallPresenter,
     call: ToolCallRequest,
     /// The arguments are complete.
     arguments_done: bool,
@@ -41,7 +42,7 @@ pub(super) struct HiddenCall {
 
 impl OpenServerCall {
     pub(super) fn is_hidden(&self) -> bool {
-        self.presentation == Presentation::Hidden
+        self.presenter.close.is_none()
     }
 
     /// Whether the arguments are complete JSON.
@@ -54,62 +55,23 @@ impl ResponseMachine {
     pub(super) fn open_server_call(
         &mut self,
         begun: CallStart,
-        surface: Presentation,
+        presentation: Presentation,
         out: &mut Events,
     ) -> Result<(), Violation> {
         let CallStart { slot, call_id, call, fields } = begun;
-        let (prefix, stage) = match surface {
-            Presentation::Mcp => ("mcp", Some(HostedStage::McpCallInProgress)),
-            Presentation::Extension => ("tc", None),
-            Presentation::WebSearch => ("ws", Some(HostedStage::WebSearchInProgress)),
-            Presentation::Hidden => ("fc", None),
-            // It becomes a buffered call, and is opened after its approval.
-            Presentation::Approval => return Err(Violation::Misplaced),
-        };
-        let id = self.ids.next(prefix);
+        // One that needs approval becomes a buffered call, and is opened after its approval.
+        let Some(presenter) = presentation.presenter() else { return Err(Violation::Misplaced) };
+        let id = self.ids.next(presenter.id_prefix);
         self.flush_state_before_call(slot, id.as_str(), fields, out)?;
-        let item = match surface {
-            Presentation::Hidden => Item::FunctionCall(FunctionCall {
-                id: id.clone(),
-                status: ItemStatus::InProgress,
-                call_id: self.unique_call_id(call_id),
-                name: call.name.clone(),
-                namespace: None,
-                arguments: String::new(),
-            }),
-            Presentation::WebSearch => Item::WebSearchCall(WebSearchCall {
-                id: id.clone(),
-                status: ItemStatus::InProgress,
-                action: Some(action(Search { query: query_of(&call), sources: None })),
-            }),
-            Presentation::Mcp | Presentation::Approval => {
-                let approval = self.approval_of(slot);
-                Item::McpCall(mcp_call(&id, &call, approval, ItemStatus::InProgress))
-            }
-            Presentation::Extension => Item::ServerToolCall(ServerToolCall {
-                id: id.clone(),
-                status: ItemStatus::InProgress,
-                server_label: call.namespace.clone().filter(|label| label != BUILTIN_SERVER_LABEL),
-                name: call.name.clone(),
-                arguments: String::new(),
-                output: None,
-                error: None,
-                approval_request_id: self.approval_of(slot),
-            }),
-        };
+        let call_id = (presenter.arguments == ArgumentEvents::Function).then(|| self.unique_call_id(call_id));
+        let approval_request_id = self.approval_of(slot);
+        let item = (presenter.open)(OpenedCall { id: id.clone(), call: &call, call_id, approval_request_id });
         let output_index = self.add_item(item, out)?;
         self.place_call(slot, output_index);
         let completeness = JsonCompleteness::default();
-        let open = OpenServerCall {
-            id,
-            output_index,
-            slot,
-            presentation: surface,
-            call,
-            arguments_done: false,
-            completeness,
-        };
-        self.emit_stage(&open, stage, out)?;
+        let open =
+            OpenServerCall { id, output_index, slot, presenter, call, arguments_done: false, completeness };
+        self.emit_stage(&open, presenter.stages.added, out)?;
         self.open = OpenItem::Server(open);
         Ok(())
     }
@@ -139,30 +101,27 @@ impl ResponseMachine {
         }
         let OpenItem::Server(open) = &mut self.open else { return Err(Violation::Misplaced) };
         open.call.arguments.push_str(&delta);
-        let (surface, item_id, output_index) = (open.presentation, open.id.clone(), open.output_index);
-        self.emit_arguments_delta(surface, item_id, output_index, delta, out)
+        let (events, item_id, output_index) = (open.presenter.arguments, open.id.clone(), open.output_index);
+        self.emit_arguments_delta(events, item_id, output_index, delta, out)
     }
 
     /// Emits a piece of the arguments, where clients see them.
     fn emit_arguments_delta(
         &mut self,
-        surface: Presentation,
+        events: ArgumentEvents,
         item_id: Id,
         output_index: u32,
         delta: String,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        match surface {
-            Presentation::Mcp if self.options.server_steps => {
+        match events {
+            ArgumentEvents::Mcp if self.options.server_steps => {
                 self.emit(ResponseEvent::McpArgumentsDelta { item_id, output_index, delta }, out)
             }
-            Presentation::Hidden => {
+            ArgumentEvents::Function => {
                 self.emit(ResponseEvent::FunctionArgumentsDelta { item_id, output_index, delta }, out)
             }
-            Presentation::Mcp
-            | Presentation::Extension
-            | Presentation::WebSearch
-            | Presentation::Approval => Ok(()),
+            ArgumentEvents::Mcp | ArgumentEvents::None => Ok(()),
         }
     }
 
@@ -181,7 +140,7 @@ impl ResponseMachine {
             self.write_empty_object(&mut open, out)?;
         }
         self.emit_arguments_done(&open, out)?;
-        if open.presentation != Presentation::Hidden {
+        if !open.is_hidden() {
             self.open = OpenItem::Server(open);
             return Ok(());
         }
@@ -200,7 +159,7 @@ impl ResponseMachine {
         const EMPTY: &str = "{}";
         open.call.arguments.push_str(EMPTY);
         self.emit_arguments_delta(
-            open.presentation,
+            open.presenter.arguments,
             open.id.clone(),
             open.output_index,
             EMPTY.to_owned(),
@@ -211,24 +170,23 @@ impl ResponseMachine {
     fn emit_arguments_done(&mut self, open: &OpenServerCall, out: &mut Events) -> Result<(), Violation> {
         let (item_id, output_index) = (open.id.clone(), open.output_index);
         let arguments = open.call.arguments.clone();
-        match open.presentation {
-            Presentation::Mcp if self.options.server_steps => {
+        match open.presenter.arguments {
+            ArgumentEvents::Mcp if self.options.server_steps => {
                 self.emit_infallible(
                     ResponseEvent::McpArgumentsDone { item_id, output_index, arguments },
                     out,
                 );
             }
-            Presentation::Hidden => {
+            ArgumentEvents::Function => {
                 let name = open.call.name.clone();
                 self.emit_infallible(
                     ResponseEvent::FunctionArgumentsDone { item_id, output_index, name, arguments },
                     out,
                 );
             }
-            Presentation::WebSearch => self.emit_stage(open, Some(HostedStage::WebSearchSearching), out)?,
-            Presentation::Mcp | Presentation::Extension | Presentation::Approval => {}
+            ArgumentEvents::Mcp | ArgumentEvents::None => {}
         }
-        Ok(())
+        self.emit_stage(open, open.presenter.stages.started, out)
     }
 
     /// Emits a progress message of a call, if its item is the open one.
@@ -282,33 +240,18 @@ impl ResponseMachine {
             self.history.insert(open.output_index, Item::McpCall(concluded.clone()));
             set_result(&mut concluded, result, shown);
         }
-        let stage = match open.presentation {
-            Presentation::Mcp if concluded.error.is_some() => Some(HostedStage::McpCallFailed),
-            Presentation::Mcp => Some(HostedStage::McpCallCompleted),
-            Presentation::WebSearch => Some(HostedStage::WebSearchCompleted),
-            Presentation::Extension | Presentation::Hidden | Presentation::Approval => None,
-        };
+        let Some(close) = open.presenter.close else { return Err(Violation::Misplaced) };
+        let stages = &open.presenter.stages;
+        let stage = if concluded.error.is_some() { stages.failed } else { stages.completed };
         self.emit_stage(open, stage, out)?;
-        let item = match open.presentation {
-            Presentation::Mcp | Presentation::Hidden | Presentation::Approval => Item::McpCall(concluded),
-            Presentation::Extension => Item::ServerToolCall(extension(concluded, result)),
-            Presentation::WebSearch => {
-                // A `web_search_call` cannot be `incomplete`.
-                let done = concluded.status == ItemStatus::Completed;
-                let status = if done { ItemStatus::Completed } else { ItemStatus::Failed };
-                let seen = self.history.entry(open.output_index).or_insert(Item::McpCall(concluded)).clone();
-                let results = self.seal_results(&seen);
-                let unknown = || Search { query: query_of(&open.call), sources: None };
-                let item = Item::WebSearchCall(WebSearchCall {
-                    id: open.id.clone(),
-                    status,
-                    action: Some(action(result.search.clone().unwrap_or_else(unknown))),
-                });
-                self.finish_item(open.output_index, out, |open| *open = item)?;
-                return self.write_sealed_reasoning(results, out);
-            }
-        };
-        self.finish_item(open.output_index, out, |open| *open = item)
+        let sealed = open.presenter.seals_result.then(|| {
+            let seen = self.history.entry(open.output_index);
+            seen.or_insert_with(|| Item::McpCall(concluded.clone()));
+            self.seal_results(self.history.get(&open.output_index)?)
+        });
+        let item = close(ClosedCall { call: concluded, result });
+        self.finish_item(open.output_index, out, |open| *open = item)?;
+        self.write_sealed_reasoning(sealed.flatten(), out)
     }
 
     /// Closes a call that was not made, or not to its end. The model is told that the latter may have been executed,
@@ -326,13 +269,7 @@ impl ResponseMachine {
             self.record_unknown_outcome(open.output_index, &open.id, &open.call);
         }
         let arguments = open.call.arguments.clone();
-        self.finish_item(open.output_index, out, |item| match item {
-            Item::McpCall(call) => (call.status, call.arguments) = (ItemStatus::Incomplete, arguments),
-            Item::ServerToolCall(call) => (call.status, call.arguments) = (ItemStatus::Incomplete, arguments),
-            Item::FunctionCall(call) => (call.status, call.arguments) = (ItemStatus::Incomplete, arguments),
-            Item::WebSearchCall(call) => call.status = ItemStatus::Failed,
-            _ => {}
-        })
+        self.finish_item(open.output_index, out, |item| (open.presenter.abort)(item, arguments))
     }
 
     /// Gives hidden calls without a result an error for the model.
@@ -389,33 +326,4 @@ impl ResponseMachine {
         let progress = HostedProgress { stage, item_id: open.id.clone(), output_index: open.output_index };
         self.emit(ResponseEvent::Hosted(progress), out)
     }
-}
-
-/// The call as the model's history has it, whatever clients see of it.
-fn mcp_call(
-    id: &Id,
-    call: &ToolCallRequest,
-    approval_request_id: Option<String>,
-    status: ItemStatus,
-) -> McpCall {
-    let arguments = if status == ItemStatus::InProgress { String::new() } else { call.arguments.clone() };
-    McpCall {
-        id: id.clone(),
-        server_label: call.namespace.clone().unwrap_or_else(|| BUILTIN_SERVER_LABEL.to_owned()),
-        name: call.name.clone(),
-        arguments,
-        output: None,
-        error: None,
-        status,
-        approval_request_id,
-    }
-}
-
-/// The query in the arguments, if it can be read.
-fn query_of(call: &ToolCallRequest) -> String {
-    #[derive(serde::Deserialize)]
-    struct Arguments {
-        query: String,
-    }
-    serde_json::from_str::<Arguments>(&call.arguments).map_or_else(|_| String::new(), |said| said.query)
 }

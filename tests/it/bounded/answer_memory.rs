@@ -4,7 +4,7 @@
 //! leave as soon as they are made, but for those of the end, which leave together.
 
 use antwort::internal::response::SealKeys;
-use antwort::internal::response::{CallKind, ModelEvent, Presentation, ProviderFields};
+use antwort::internal::response::{CallKind, ModelEvent, Presentation, ProviderFields, WEB_SEARCH};
 use antwort::internal::response::{
     CallResult, Events, MachineOptions, ReasoningDisplay, ResponseMachine, ShowSealed, Termination,
 };
@@ -131,7 +131,7 @@ fn what_an_answer_takes_in_memory_is_a_small_factor_of_what_was_counted() {
         ("approvals", Box::new(of(CallKind::Server(Presentation::Approval)))),
         ("hidden calls", Box::new(of(CallKind::Server(Presentation::Hidden)))),
         ("calls of servers", Box::new(of(CallKind::Server(Presentation::Mcp)))),
-        ("searches", Box::new(of(CallKind::Server(Presentation::WebSearch)))),
+        ("searches", Box::new(of(CallKind::Server(Presentation::Hosted(&WEB_SEARCH))))),
     ];
     for (what, pieces) in pieces {
         let (held, counted) = held_and_counted(&pieces);

@@ -1,10 +1,10 @@
 //! Providers: what they add to their text is counted, what they send for nobody is not kept.
 
 use antwort::internal::response::SealKeys;
-use antwort::internal::response::{CallKind, ModelEvent, Presentation, ProviderFields};
+use antwort::internal::response::{CallKind, ModelEvent, Presentation, ProviderFields, WEB_SEARCH};
 use antwort::internal::response::{
-    CallResult, Events, MAX_ANNOTATIONS, MachineOptions, ReasoningDisplay, ResponseMachine, Search,
-    ShowSealed, Termination,
+    CallResult, Events, MAX_ANNOTATIONS, MachineOptions, ReasoningDisplay, ResponseMachine, ShowSealed,
+    Termination,
 };
 use antwort::protocol::content::{Annotation, LogProb, TopLogProb};
 use antwort::protocol::id::IdGenerator;
@@ -71,7 +71,7 @@ fn any_event() -> impl Strategy<Value = ModelEvent> {
         CallKind::Function,
         CallKind::Custom,
         CallKind::Server(Presentation::Mcp),
-        CallKind::Server(Presentation::WebSearch),
+        CallKind::Server(Presentation::Hosted(&WEB_SEARCH)),
         CallKind::Server(Presentation::Approval),
         CallKind::Server(Presentation::Hidden),
     ];
@@ -102,7 +102,7 @@ fn any_result() -> impl Strategy<Value = CallResult> {
     (".{0,20}", prop::collection::vec("[a-z]{0,3}", 0..9), prop::option::of(".{0,9}")).prop_map(
         |(output, sources, user_message)| CallResult {
             output,
-            search: Some(Search { query: "q".into(), sources: Some(sources) }),
+            sources: Some(sources),
             user_message,
             ..CallResult::default()
         },

@@ -207,8 +207,8 @@ impl Play {
 /// Kinds of calls that may stand side by side in a run.
 fn any_surfaces() -> impl Strategy<Value = [CallKind; 3]> {
     let all = [
-        (Presentation::Mcp, Presentation::WebSearch),
-        (Presentation::Extension, Presentation::WebSearch),
+        (Presentation::Mcp, Presentation::Hosted(&WEB_SEARCH)),
+        (Presentation::Extension, Presentation::Hosted(&WEB_SEARCH)),
         (Presentation::Hidden, Presentation::Hidden),
         (Presentation::Mcp, Presentation::Approval),
         (Presentation::Hidden, Presentation::Approval),
@@ -222,7 +222,7 @@ fn any_results() -> impl Strategy<Value = Vec<CallResult>> {
         |(error, skipped, search, told)| CallResult {
             error: error.filter(|_| !skipped).map(Into::into),
             skipped,
-            search: search.then(Search::default),
+            sources: search.then(Vec::new),
             user_message: told.then(|| "Look.".to_owned()),
             ..CallResult::default()
         },
@@ -291,7 +291,7 @@ fn any_kind() -> impl Strategy<Value = CallKind> {
     let server = [
         Presentation::Mcp,
         Presentation::Extension,
-        Presentation::WebSearch,
+        Presentation::Hosted(&WEB_SEARCH),
         Presentation::Hidden,
         Presentation::Approval,
     ]

@@ -60,7 +60,7 @@ fn what_a_search_found_is_carried_behind_it() {
     let mut machine = ResponseMachine::new(blank_response(&ids), ids, carried(ReasoningDisplay::Text));
     let mut out = Vec::new();
     machine.start(&mut out);
-    let search = || CallKind::Server(Presentation::WebSearch);
+    let search = || CallKind::Server(Presentation::Hosted(&WEB_SEARCH));
     for event in [signed(0, search(), None, "web_search", Some("a")), arguments(0, "{\"query\":\"x\"}")] {
         machine.push(event, &mut out).unwrap();
     }

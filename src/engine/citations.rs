@@ -1,90 +1,9 @@
-//! The hosted web search: turns its options into arguments of the tool behind it, and finds citations in an answer.
+//! Citations: where a text of the model names the addresses of what hosted tools found.
 
-use std::collections::{HashMap, HashSet};
-
-use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 
 use crate::protocol::content::Annotation;
-use crate::protocol::error::ApiError;
-use crate::protocol::response::to_raw;
-use crate::protocol::tool::{ContentKind, SearchContextSize, Tool, UserLocation};
 use crate::tools::Citation;
-
-pub(super) const TOOL_NAME: &str = "web_search";
-
-/// The parameters that the model sees: only the query, as options are set by the request.
-pub(super) fn schema() -> Box<RawValue> {
-    to_raw(&json!({
-        "type": "object",
-        "properties": { "query": { "type": "string", "description": "What to search for." } },
-        "required": ["query"],
-        "additionalProperties": false
-    }))
-}
-
-/// The request's options as arguments of the tool, which replace the model's.
-pub(super) fn fixed_arguments(tool: &Tool, path: &str) -> Result<Map<String, Value>, ApiError> {
-    let (size, location, kinds) = match tool {
-        Tool::WebSearch(tool) => {
-            if tool.external_web_access == Some(false) {
-                return Err(ApiError::unsupported(
-                    format!("{path}.external_web_access"),
-                    "The search needs access to the web: omit 'external_web_access' or set it to true.",
-                ));
-            }
-            (tool.search_context_size, &tool.user_location, &tool.search_content_types)
-        }
-        Tool::WebSearchPreview(tool) => {
-            (tool.search_context_size, &tool.user_location, &tool.search_content_types)
-        }
-        _ => return Ok(Map::new()),
-    };
-    if kinds.as_ref().is_some_and(|kinds| !kinds.contains(&ContentKind::Text)) {
-        return Err(ApiError::unsupported(
-            format!("{path}.search_content_types"),
-            "Only 'text' is supported.",
-        ));
-    }
-    let mut fixed = Map::new();
-    let size = match size.unwrap_or(SearchContextSize::Medium) {
-        SearchContextSize::Low => "low",
-        SearchContextSize::Medium => "medium",
-        SearchContextSize::High => "high",
-    };
-    fixed.insert("search_context_size".to_owned(), size.into());
-    if let Tool::WebSearch(tool) = tool
-        && let Some(domains) = tool.filters.as_ref().and_then(|filters| filters.allowed_domains.as_ref())
-    {
-        fixed.insert("allowed_domains".to_owned(), domains.clone().into());
-    }
-    if let Some(UserLocation { country, region, city, timezone, .. }) = location {
-        let parts = [("country", country), ("region", region), ("city", city), ("timezone", timezone)];
-        for (name, value) in parts {
-            if let Some(value) = value {
-                fixed.insert(name.to_owned(), value.clone().into());
-            }
-        }
-    }
-    Ok(fixed)
-}
-
-/// The model's query with the request's options. Other arguments of the model are dropped, as it was shown none. Text
-/// that is not an object is left to the tool's validation, which says what is wrong with it.
-pub(super) fn arguments(raw: &str, fixed: &Map<String, Value>) -> String {
-    #[derive(serde::Serialize)]
-    struct Arguments<'a> {
-        /// The query as the model wrote it.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        query: Option<&'a RawValue>,
-        #[serde(flatten)]
-        fixed: &'a Map<String, Value>,
-    }
-    let Ok(said) = serde_json::from_str::<HashMap<String, &RawValue>>(raw) else { return raw.to_owned() };
-    let query = said.get("query").copied();
-    // Both parts were parsed from JSON, so that this cannot fail.
-    serde_json::to_string(&Arguments { query, fixed }).unwrap_or_default()
-}
 
 /// The citations in a text: each address of a source, or the Markdown link around it, in the order of the text.
 pub(super) fn annotations(text: &str, sources: &[Citation]) -> Vec<Annotation> {
@@ -145,14 +64,6 @@ fn link_around(text: &str, start: usize, end: usize) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_request_s_options_are_not_the_model_s_to_change() {
-        let fixed = serde_json::from_str(r#"{"search_context_size":"low"}"#).unwrap();
-        let said = r#"{"query":"x","search_context_size":"high","allowed_domains":["a"]}"#;
-        assert_eq!(arguments(said, &fixed), r#"{"query":"x","search_context_size":"low"}"#);
-        assert_eq!(arguments("{", &fixed), "{");
-    }
 
     #[test]
     fn links_and_addresses_are_found_and_longer_addresses_are_not() {

@@ -1,0 +1,52 @@
+//! `mcp_call`: what any server-side call is in OpenAI's dialect, and what the model's history has of every call.
+
+use super::presenter::{ArgumentEvents, CallPresenter, CallStages};
+use crate::protocol::event::HostedStage;
+use crate::protocol::id::Id;
+use crate::protocol::item::hosted::McpCall;
+use crate::protocol::item::{Item, ItemStatus};
+use crate::protocol::tool::BUILTIN_SERVER_LABEL;
+use crate::response::turn::ToolCallRequest;
+
+pub(super) static PRESENTER: CallPresenter = CallPresenter {
+    name: "mcp",
+    id_prefix: "mcp",
+    is_buffered: false,
+    arguments: ArgumentEvents::Mcp,
+    stages: CallStages {
+        added: Some(HostedStage::McpCallInProgress),
+        started: None,
+        completed: Some(HostedStage::McpCallCompleted),
+        failed: Some(HostedStage::McpCallFailed),
+    },
+    open: |opened| {
+        Item::McpCall(mcp_call(&opened.id, opened.call, opened.approval_request_id, ItemStatus::InProgress))
+    },
+    close: Some(|closed| Item::McpCall(closed.call)),
+    abort: |item, arguments| {
+        if let Item::McpCall(call) = item {
+            (call.status, call.arguments) = (ItemStatus::Incomplete, arguments);
+        }
+    },
+    seals_result: false,
+};
+
+/// The call as the model's history has it, whatever clients see of it.
+pub(in crate::response) fn mcp_call(
+    id: &Id,
+    call: &ToolCallRequest,
+    approval_request_id: Option<String>,
+    status: ItemStatus,
+) -> McpCall {
+    let arguments = if status == ItemStatus::InProgress { String::new() } else { call.arguments.clone() };
+    McpCall {
+        id: id.clone(),
+        server_label: call.namespace.clone().unwrap_or_else(|| BUILTIN_SERVER_LABEL.to_owned()),
+        name: call.name.clone(),
+        arguments,
+        output: None,
+        error: None,
+        status,
+        approval_request_id,
+    }
+}
