@@ -31,6 +31,7 @@ mod recover;
 mod redaction;
 mod retry;
 mod run;
+mod run_handle;
 mod run_summary;
 mod sampling;
 mod states;
@@ -47,7 +48,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use crate::admission::Admission;
@@ -55,59 +55,22 @@ use crate::config::settings::AgentSettings;
 use crate::identity::Requester;
 use crate::mcp::McpServers;
 use crate::protocol::error::ApiError;
-use crate::protocol::event::EventEncoder;
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
 use crate::provider::routing::ProviderRouter;
-use crate::response::machine::Events;
 use crate::store::Store;
 use crate::tools::ToolRegistry;
 
-pub(crate) use context::{EngineOptions, EngineParts, OnUnservedTool, RunContext};
-pub(crate) use event_sink::RunOutput;
+pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
+pub(crate) use event_sink::{BatchEvents, EventBatch, EventFormat};
 pub(crate) use in_flight::{AdmittedRequest, InFlight};
 pub use recover::{RecoveredRun, Recovery};
+pub(crate) use run_handle::RunHandle;
 pub(crate) use sampling::EngineSampler;
 pub(crate) use tools::hosted;
 
 /// Starts responses.
 pub struct Engine {
     parts: Arc<EngineParts>,
-}
-
-/// A run that was started. Dropping the handle cancels the run.
-pub struct RunHandle {
-    /// The response's id.
-    pub id: Id,
-    /// How its events are encoded.
-    pub encoding: EventEncoder,
-    /// Request fields that were ignored, where the configuration says so.
-    pub ignored: Vec<String>,
-    /// Types of tools that are not supported and were left out.
-    pub omitted_tools: Vec<&'static str>,
-    /// Of a compaction: the messages that are kept beside its summary.
-    pub retained: Vec<Item>,
-    events: mpsc::Receiver<RunOutput>,
-}
-
-impl RunHandle {
-    /// The first events, or the error with which the request is answered.
-    pub async fn first(&mut self) -> Result<Events, ApiError> {
-        match self.events.recv().await {
-            Some(RunOutput::Events(events)) => Ok(events),
-            Some(RunOutput::Rejected(error)) => Err(*error),
-            None => Err(ApiError::internal()),
-        }
-    }
-
-    /// The next events; `None` after the terminal event.
-    pub async fn next(&mut self) -> Option<Events> {
-        match self.events.recv().await {
-            Some(RunOutput::Events(events)) => Some(events),
-            Some(RunOutput::Rejected(_)) | None => None,
-        }
-    }
 }
 
 impl Engine {
@@ -127,7 +90,12 @@ impl Engine {
         let admitted = self.admit(&caller.requester()).await?;
         let mut prepared =
             admitted.run_until_aborted(pin!(prepare::prepare(&self.parts, request, &caller))).await??;
-        let (sink, events) = event_sink::EventSink::new(self.parts.options.write_timeout);
+        let format = match caller.events {
+            _ if !prepared.stream => EventFormat::ResponseOnly,
+            EventReader::Client => EventFormat::Sse(prepared.encoding),
+            EventReader::Process => EventFormat::Typed,
+        };
+        let (sink, events) = event_sink::EventSink::new(format, self.parts.options.write_timeout);
         let handle = RunHandle {
             id: prepared.response.id.clone(),
             encoding: prepared.encoding,

@@ -83,6 +83,8 @@ pub struct RunContext {
     pub traceparent: Option<String>,
     /// What happens to tools of the API that the gateway does not serve.
     pub unserved_tools: OnUnservedTool,
+    /// Who reads the events.
+    pub events: EventReader,
     /// The caller's own credentials, for MCP servers that are configured to be given them.
     pub authorization: Option<SecretString>,
 }
@@ -92,6 +94,15 @@ impl RunContext {
     pub(super) fn requester(&self) -> Requester {
         Requester::new(&self.owner.tenant, &self.key)
     }
+}
+
+/// Who reads the events of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventReader {
+    /// A client of the API, as server-sent events.
+    Client,
+    /// A part of this process.
+    Process,
 }
 
 /// What happens to a tool of the API that the gateway does not serve.

@@ -1,34 +1,86 @@
-//! Sends a run's events to its client over a bounded channel.
+//! Sends a run's events to its reader over a bounded channel.
 //!
-//! Holds events back until the run is committed to an answer with status 200, and treats a client that reads
-//! nothing for `server.write_timeout` as disconnected.
+//! Events that happened together are one batch. For a client that streams they are encoded here, once, whoever reads
+//! the bytes. Nothing is sent until the run is committed to an answer with status 200, and a reader that takes
+//! nothing for `server.write_timeout` counts as disconnected.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 
 use crate::protocol::error::ApiError;
+use crate::protocol::event::EventEncoder;
+use crate::protocol::response::ResponseSnapshot;
 use crate::response::machine::Events;
 
-/// Batches between a run and its client. A batch holds the events of one upstream read, so this bounds memory.
+/// Batches between a run and its reader. A batch holds the events of one upstream read, so this bounds memory.
 const CHANNEL_CAPACITY: usize = 16;
+/// Bytes of a delta with its frame, about.
+const TYPICAL_EVENT_BYTES: usize = 256;
+
+/// In which form the reader of a run takes its events.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum EventFormat {
+    /// As server-sent events.
+    Sse(EventEncoder),
+    /// As values: the reader is in this process.
+    Typed,
+    /// Not at all: only the response is wanted.
+    ResponseOnly,
+}
+
+/// Events that happened together, in order.
+#[derive(Debug)]
+pub(crate) struct EventBatch {
+    /// The sequence number of the first event.
+    pub first: u64,
+    /// The sequence number of the last event.
+    pub last: u64,
+    /// The events.
+    pub events: BatchEvents,
+    /// The response in its final state, if the last event is the terminal event.
+    pub terminal: Option<Arc<ResponseSnapshot>>,
+}
+
+/// The events of a batch in the format of its reader.
+#[derive(Debug)]
+pub(crate) enum BatchEvents {
+    /// [`EventFormat::Sse`]
+    Sse(Vec<u8>),
+    /// [`EventFormat::Typed`]
+    Typed(Events),
+    /// [`EventFormat::ResponseOnly`]
+    None,
+}
+
+impl BatchEvents {
+    /// The events as values; none in another format.
+    pub(crate) fn typed(self) -> Events {
+        match self {
+            Self::Typed(events) => events,
+            Self::Sse(_) | Self::None => Events::new(),
+        }
+    }
+}
 
 /// What a run sends.
 #[derive(Debug)]
-pub(crate) enum RunOutput {
-    /// Events that happened together, in order; the last batch ends with the terminal event.
-    Events(Events),
+pub(super) enum RunOutput {
+    /// Events; the last batch ends with the terminal event.
+    Batch(EventBatch),
     /// The request failed before any event was sent. Only ever the first and last message.
     Rejected(Box<ApiError>),
 }
 
-/// The client has disconnected, or has read nothing for `server.write_timeout`.
+/// The reader has disconnected, or has taken nothing for `server.write_timeout`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Disconnected;
 
 /// The sending end of a run's channel.
 pub(super) struct EventSink {
     to: mpsc::Sender<RunOutput>,
+    format: EventFormat,
     buffer: Events,
     committed: bool,
     write_timeout: Duration,
@@ -37,10 +89,10 @@ pub(super) struct EventSink {
 }
 
 impl EventSink {
-    /// A sink, and the receiver for the transport.
-    pub(super) fn new(write_timeout: Duration) -> (Self, mpsc::Receiver<RunOutput>) {
+    /// A sink, and the receiver for the reader.
+    pub(super) fn new(format: EventFormat, write_timeout: Duration) -> (Self, mpsc::Receiver<RunOutput>) {
         let (to, from) = mpsc::channel(CHANNEL_CAPACITY);
-        (Self { to, buffer: Events::new(), committed: false, write_timeout, broken: false }, from)
+        (Self { to, format, buffer: Events::new(), committed: false, write_timeout, broken: false }, from)
     }
 
     /// The buffer that the machine appends to.
@@ -53,24 +105,14 @@ impl EventSink {
         self.committed
     }
 
-    /// Decides on status 200 without sending anything, for requests that do not stream. Events so far are dropped:
-    /// the terminal event holds their result.
-    pub(super) fn commit(&mut self) {
-        self.committed = true;
-        self.buffer.clear();
-    }
-
-    /// Sends what is in the buffer.
+    /// Sends what is in the buffer, as far as the reader wants it.
     pub(super) async fn flush(&mut self) -> Result<(), Disconnected> {
         self.committed = true;
         if self.broken {
             return Err(Disconnected);
         }
-        if self.buffer.is_empty() {
-            return Ok(());
-        }
-        let batch = RunOutput::Events(std::mem::take(&mut self.buffer));
-        let sent = match self.to.try_send(batch) {
+        let Some(batch) = self.take_batch() else { return Ok(()) };
+        let sent = match self.to.try_send(RunOutput::Batch(batch)) {
             Ok(()) => Ok(()),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(Disconnected),
             Err(mpsc::error::TrySendError::Full(batch)) => {
@@ -81,13 +123,36 @@ impl EventSink {
         sent
     }
 
+    /// The buffered events as a batch; `None` if there is nothing to send.
+    fn take_batch(&mut self) -> Option<EventBatch> {
+        let (first, last) = (self.buffer.first()?.sequence_number, self.buffer.last()?);
+        let terminal = last.event.terminal().cloned();
+        let last = last.sequence_number;
+        let events = match self.format {
+            EventFormat::Sse(encoder) => {
+                let mut bytes = Vec::with_capacity(self.buffer.len() * TYPICAL_EVENT_BYTES);
+                for event in self.buffer.drain(..) {
+                    encoder.write_sse(&event, &mut bytes);
+                }
+                BatchEvents::Sse(bytes)
+            }
+            EventFormat::Typed => BatchEvents::Typed(std::mem::take(&mut self.buffer)),
+            EventFormat::ResponseOnly => {
+                self.buffer.clear();
+                terminal.as_ref()?;
+                BatchEvents::None
+            }
+        };
+        Some(EventBatch { first, last, events, terminal })
+    }
+
     /// Answers the request with an error instead of a response.
     pub(super) async fn reject(self, error: ApiError) {
         // A client that has disconnected needs no answer.
         let _gone = self.to.send_timeout(RunOutput::Rejected(Box::new(error)), self.write_timeout).await;
     }
 
-    /// Resolves when the client has disconnected.
+    /// Resolves when the reader has disconnected.
     pub(super) async fn closed(&self) {
         self.to.closed().await;
     }
@@ -98,15 +163,41 @@ mod tests {
     use super::*;
     use crate::protocol::event::{ResponseEvent, StreamEvent};
 
+    fn push(sink: &mut EventSink, sequence_number: u64) {
+        let error = ApiError::internal().body;
+        sink.events().push(StreamEvent { sequence_number, event: ResponseEvent::Error { error } });
+    }
+
     /// Events of a run without a stream were once kept until its end: 270 bytes for each letter of the answer.
-    #[test]
-    fn where_nobody_streams_no_events_are_kept() {
-        let (mut sink, _reader) = EventSink::new(Duration::from_secs(1));
+    #[tokio::test]
+    async fn where_nobody_streams_no_events_are_kept_or_encoded() {
+        let (mut sink, mut reader) = EventSink::new(EventFormat::ResponseOnly, Duration::from_secs(1));
         for sequence_number in 0..100 {
-            let error = ApiError::internal().body;
-            sink.events().push(StreamEvent { sequence_number, event: ResponseEvent::Error { error } });
-            sink.commit();
+            push(&mut sink, sequence_number);
+            sink.flush().await.unwrap();
         }
         assert!(sink.is_committed() && sink.buffer.is_empty());
+        assert!(reader.try_recv().is_err(), "no event is sent");
+    }
+
+    #[tokio::test]
+    async fn a_batch_is_encoded_once_and_knows_its_sequence_numbers() {
+        let encoder = EventEncoder::default();
+        let (mut sink, mut reader) = EventSink::new(EventFormat::Sse(encoder), Duration::from_secs(1));
+        for sequence_number in 3..6 {
+            push(&mut sink, sequence_number);
+        }
+        let mut expected = Vec::new();
+        for event in sink.events() {
+            encoder.write_sse(event, &mut expected);
+        }
+        sink.flush().await.unwrap();
+        let Some(RunOutput::Batch(EventBatch { first: 3, last: 5, events, terminal: None })) =
+            reader.recv().await
+        else {
+            panic!("a batch of three events")
+        };
+        let BatchEvents::Sse(bytes) = events else { panic!("{events:?}") };
+        assert_eq!(bytes, expected);
     }
 }

@@ -1,12 +1,20 @@
 //! Turns a request into a run that can start: everything that can be refused is refused here, before the model is
 //! asked.
 
+mod model_request;
+mod settings;
+
 use std::sync::Arc;
 
+use self::model_request::{model_request, request_fields};
+use self::settings::{
+    awaiting_client_status, bypasses_cache, check_extra, conversation_key, emits_tool_lists, event_encoder,
+    limits, options, reports_progress, structured, visibility,
+};
 use super::approvals::{self, ApprovalContext, ApprovalScope, ApprovedCall};
 use super::context::{EngineParts, OnUnservedTool, RunContext, unix_now};
 use super::history::PriorConversation;
-use super::limits::{self, EffectiveLimits};
+use super::limits::EffectiveLimits;
 use super::mcp::{self, ListedServer};
 use super::offered_tools::OfferedTools;
 use super::profile::{self, AgentProfile};
@@ -17,25 +25,19 @@ use super::tool_scope::{self, ToolScope};
 use super::truncate::{self, ContextBudget};
 use super::{compaction, echo, history};
 use crate::admission::Permit;
-use crate::config::ResultFormat;
-use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use crate::identity::Owner;
 use crate::mcp::CallerCatalog;
-use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::event::EventEncoder;
 use crate::protocol::id::{Id, IdGenerator};
 use crate::protocol::item::Item;
-use crate::protocol::request::{
-    ClientActionStatus, CreateResponse, OnMismatch, TextFormat, ToolCacheMode, ToolVisibility, Truncation,
-};
+use crate::protocol::request::{CreateResponse, TextFormat, ToolVisibility, Truncation};
 use crate::protocol::response::Response;
 use crate::provider::Provider;
-use crate::provider::routing::ModelRoute;
-use crate::response::machine::{MachineOptions, ReasoningDisplay, Seal, ShowSealed, Termination};
+use crate::response::machine::{MachineOptions, Termination};
 use crate::response::presentation::Presentation;
-use crate::response::seal::{BoundSeal, SummarySeal};
-use crate::response::turn::{HistoryItem, ModelRequest, ProviderHints, SamplingParams};
+use crate::response::seal::SummarySeal;
+use crate::response::turn::ModelRequest;
 
 /// A request that is validated and ready to run.
 pub(super) struct PreparedRun {
@@ -43,6 +45,8 @@ pub(super) struct PreparedRun {
     pub response: Response,
     /// Generates the ids of its items.
     pub ids: IdGenerator,
+    /// Whether the client wants a stream. How the provider is asked is apart from it.
+    pub stream: bool,
     /// How its events are encoded.
     pub encoding: EventEncoder,
     pub options: MachineOptions,
@@ -157,6 +161,7 @@ pub(super) async fn prepare(
         limits,
         response: echo::created(&request, &model, &ids, caller.dialect, unix_now()),
         ids,
+        stream: request.stream,
         encoding: event_encoder(caller, &request),
         options: options(parts, &request, seal),
         owner: caller.owner.clone(),
@@ -241,21 +246,6 @@ fn context_budget(window: u64, request: &CreateResponse, offer: &OfferedTools) -
     }
 }
 
-fn event_encoder(caller: &RunContext, request: &CreateResponse) -> EventEncoder {
-    EventEncoder { dialect: caller.dialect, obfuscate: request.stream_options.include_obfuscation }
-}
-
-/// Identifies a conversation by the first response of its chain, or by this response if it may become the first. A
-/// response that is not stored has no chain: the client's own key is used.
-fn conversation_key(request: &CreateResponse, root: Option<Id>, response: &Id) -> Option<Arc<str>> {
-    let noted = |key: &str| request.metadata.0.iter().find(|(name, _)| name == key).map(|(_, value)| value);
-    match root {
-        Some(root) => Some(root.as_str().into()),
-        None if request.store => Some(response.as_str().into()),
-        None => request.prompt_cache_key.as_ref().or_else(|| noted("chat_id")).map(|key| key.as_str().into()),
-    }
-}
-
 impl PreparedRun {
     /// Makes the run a compaction: the model is asked for a plain-text summary, which is sealed.
     fn compact(&mut self, summaries: Arc<SummarySeal>) -> Result<(), ApiError> {
@@ -321,179 +311,5 @@ fn note_omitted(offer: &OfferedTools, caller: &RunContext) {
     if !offer.omitted.is_empty() {
         let tools = offer.omitted.join(", ");
         tracing::info!(request_id = %caller.request_id, %tools, "omitted tools that are not supported");
-    }
-}
-
-/// Refuses unknown fields, or returns their names if they are to be ignored.
-fn check_extra(
-    parts: &EngineParts,
-    request: &CreateResponse,
-    provider: &dyn Provider,
-) -> Result<Vec<String>, ApiError> {
-    let passes = |name: &str| provider.info().passthrough.iter().any(|allowed| allowed == name);
-    match parts.options.unknown_fields {
-        UnknownFields::Refuse => request.check_unknown_fields(passes).map(|()| Vec::new()),
-        UnknownFields::Ignore => {
-            let unknown = request.extra.iter().filter(|(name, _)| !passes(name));
-            Ok(unknown.map(|(name, _)| name.clone()).collect())
-        }
-    }
-}
-
-fn options(parts: &EngineParts, request: &CreateResponse, seal: Arc<BoundSeal>) -> MachineOptions {
-    let reasoning = match (parts.options.engine.reasoning, request.reasoning.summary) {
-        (DisplaySetting::Off, _) => ReasoningDisplay::Hidden,
-        // A client that asks for a summary is shown nothing else.
-        (DisplaySetting::Summary, _) | (_, Some(_)) => ReasoningDisplay::Summary,
-        (DisplaySetting::ReasoningText, None) => ReasoningDisplay::Text,
-    };
-    let show_sealed = match (request.include.reasoning_encrypted_content, request.store) {
-        (true, _) => ShowSealed::Always,
-        // Without a store the state survives only at the client.
-        (false, false) => ShowSealed::Needed,
-        (false, true) => ShowSealed::Never,
-    };
-    MachineOptions {
-        reasoning,
-        logprobs: logprobs(request).is_some(),
-        seal: Some(seal as Arc<dyn Seal>),
-        show_sealed,
-        server_steps: visibility(parts, request) == ToolVisibility::Full,
-        summary: None,
-    }
-}
-
-/// The status of a response that waits for the client's functions: as the request, its key, its client or the
-/// configuration says, in this order. Where tools are not executed nothing waits, unless the request says so.
-fn awaiting_client_status(
-    parts: &EngineParts,
-    request: &CreateResponse,
-    caller: &RunContext,
-    executes_tools: bool,
-    offer: &OfferedTools,
-) -> Termination {
-    let asked = request.antwort.as_ref().and_then(|options| options.client_action_status);
-    let status = match asked {
-        Some(status) => status,
-        None if executes_tools => {
-            caller.client_action_status.unwrap_or(parts.options.engine.client_action_status)
-        }
-        None => ClientActionStatus::Completed,
-    };
-    match status {
-        ClientActionStatus::RequiresAction => Termination::RequiresAction,
-        ClientActionStatus::Auto if offer.has_server_tools() => Termination::RequiresAction,
-        ClientActionStatus::Completed | ClientActionStatus::Auto => Termination::Completed,
-    }
-}
-
-fn reports_progress(request: &CreateResponse) -> bool {
-    request.stream && request.antwort.as_ref().and_then(|options| options.tool_progress) == Some(true)
-}
-
-/// The dialect of the specification and hidden tools have no `mcp_list_tools` items.
-fn emits_tool_lists(dialect: Dialect, visibility: ToolVisibility) -> bool {
-    dialect == Dialect::OpenAi && visibility != ToolVisibility::Hidden
-}
-
-fn visibility(parts: &EngineParts, request: &CreateResponse) -> ToolVisibility {
-    let asked = request.antwort.as_ref().and_then(|options| options.stream_visibility);
-    asked.unwrap_or(parts.options.tools.stream_visibility)
-}
-
-/// What happens to an answer that does not match its format: as the request, the agent profile or the configuration
-/// says.
-fn on_mismatch(
-    parts: &EngineParts,
-    request: &CreateResponse,
-    agent: Option<&AgentProfile<'_>>,
-) -> OnMismatch {
-    let asked = request.antwort.as_ref().and_then(|options| options.structured.as_ref()?.on_mismatch);
-    let of_agent = || agent.and_then(|agent| agent.settings.structured.on_mismatch);
-    asked.or_else(of_agent).unwrap_or(parts.options.engine.structured.on_mismatch)
-}
-
-async fn structured(
-    parts: &EngineParts,
-    request: &CreateResponse,
-    caller: &RunContext,
-    agent: Option<&AgentProfile<'_>>,
-) -> Result<OutputValidator, ApiError> {
-    let on_mismatch = on_mismatch(parts, request, agent);
-    let format = request.text.format.as_ref().unwrap_or(&TextFormat::Text);
-    OutputValidator::new(format, on_mismatch, &parts.admission.blocking, &caller.requester()).await
-}
-
-/// The limits of the run, which are echoed if the request has any.
-fn limits(
-    parts: &EngineParts,
-    request: &mut CreateResponse,
-    route: &ModelRoute,
-    agent: Option<&AgentProfile<'_>>,
-) -> Result<EffectiveLimits, ApiError> {
-    let engine = &parts.options.engine;
-    let price = limits::price(&route.provider.info().prices, &route.model);
-    let agent = agent.map(|agent| &agent.settings.limits);
-    let limits = EffectiveLimits::from_request(request, &engine.limits, &engine.ceilings, agent, price)?;
-    if let Some(options) = &mut request.antwort {
-        options.limits = limits.to_request_limits();
-    }
-    Ok(limits)
-}
-
-fn bypasses_cache(request: &CreateResponse) -> bool {
-    let asked = request.antwort.as_ref().and_then(|options| options.tool_cache);
-    asked == Some(ToolCacheMode::Bypass)
-}
-
-fn logprobs(request: &CreateResponse) -> Option<u8> {
-    let asked = request.include.output_text_logprobs || request.top_logprobs.is_some_and(|n| n > 0);
-    asked.then(|| request.top_logprobs.unwrap_or(0))
-}
-
-/// Moves out of the request the fields that go into the model request.
-fn request_fields(request: &mut CreateResponse) -> CreateResponse {
-    let kept =
-        CreateResponse { truncation: request.truncation, store: request.store, ..CreateResponse::default() };
-    std::mem::replace(request, kept)
-}
-
-fn model_request(
-    request: CreateResponse,
-    model: String,
-    conversation: Vec<HistoryItem>,
-    offer: &OfferedTools,
-    instructions: Option<String>,
-) -> ModelRequest {
-    let logprobs = logprobs(&request);
-    ModelRequest {
-        model,
-        instructions: request.instructions.or(instructions),
-        conversation,
-        tools: Arc::clone(&offer.tools),
-        tool_choice: offer.choice.first_turn_choice(offer.tools.len()),
-        result_format: ResultFormat::Text,
-        parallel_tool_calls: request.parallel_tool_calls,
-        max_output_tokens: request.max_output_tokens,
-        format: request.text.format.unwrap_or_default(),
-        verbosity: request.text.verbosity,
-        reasoning: request.reasoning,
-        sampling: SamplingParams {
-            temperature: request.temperature,
-            top_p: request.top_p,
-            presence_penalty: request.presence_penalty,
-            frequency_penalty: request.frequency_penalty,
-            logprobs,
-        },
-        hints: ProviderHints {
-            user: request.user,
-            safety_identifier: request.safety_identifier,
-            prompt_cache_key: request.prompt_cache_key,
-            prompt_cache_retention: request.prompt_cache_retention.map(|kept| kept.as_str().to_owned()),
-            service_tier: request.service_tier,
-            metadata: request.metadata,
-        },
-        extra: request.extra,
-        stream: request.stream,
     }
 }

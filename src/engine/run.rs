@@ -133,7 +133,7 @@ impl Run {
             response_id: Some(prepared.response.id.clone()),
         };
         let commit_at = (started + parts.options.commit_after).min(deadline);
-        let is_stored_stream = prepared.store && prepared.model_request.stream;
+        let is_stored_stream = prepared.store && prepared.stream;
         let registration =
             is_stored_stream.then(|| parts.store.register_run(&prepared.response.id, &prepared.owner));
         Self {
@@ -147,9 +147,9 @@ impl Run {
             started,
             deadline,
             // Without a stream, the status can wait for the complete response.
-            timer: if prepared.model_request.stream { RunTimer::Commit } else { RunTimer::Deadline },
+            timer: if prepared.stream { RunTimer::Commit } else { RunTimer::Deadline },
             sleep: Box::pin(tokio::time::sleep_until(
-                if prepared.model_request.stream { commit_at } else { deadline }.into(),
+                if prepared.stream { commit_at } else { deadline }.into(),
             )),
             log: caller.log,
             received: false,
@@ -341,12 +341,8 @@ impl Run {
         Ok(())
     }
 
-    /// Sends the events so far. Without a stream, only the end of the run is awaited.
+    /// Sends the events so far.
     pub(super) async fn flush(&mut self) -> Result<(), RunError> {
-        if !self.prepared.model_request.stream {
-            self.sink.commit();
-            return Ok(());
-        }
         self.sink.flush().await?;
         if self.timer == RunTimer::Commit {
             self.set_timer_after_commit();

@@ -37,7 +37,7 @@ impl RunSummary {
             response_id: prepared.response.id.clone(),
             turns: self.turns,
             usage,
-            first_delta: self.first_event.filter(|_| prepared.model_request.stream),
+            first_delta: self.first_event.filter(|_| prepared.stream),
         };
         log.update(|facts| {
             facts.model = Some(asked);

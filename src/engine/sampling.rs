@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::Engine;
-use super::context::{OnUnservedTool, RunContext};
+use super::context::{EventReader, OnUnservedTool, RunContext};
 use crate::config::SamplingSettings;
 use crate::identity::Owner;
 use crate::mcp::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
@@ -94,18 +94,12 @@ impl Sampler for EngineSampler {
             log: None,
             traceparent: None,
             unserved_tools: OnUnservedTool::Refuse,
+            events: EventReader::Process,
             authorization: None,
         };
         let failed = |error: crate::protocol::error::ApiError| error.body.message;
         let mut run = engine.start(asked, caller).await.map_err(failed)?;
-        let mut events = run.first().await.map_err(failed)?;
-        loop {
-            if let Some(snapshot) = events.iter().find_map(|event| event.event.terminal()) {
-                return answer(&snapshot.response);
-            }
-            let Some(more) = run.next().await else { return Err("the model gave no answer".to_owned()) };
-            events = more;
-        }
+        answer(&run.response().await.map_err(failed)?.response)
     }
 }
 

@@ -12,7 +12,7 @@ use super::access::Authenticated;
 use super::body::JsonBody;
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
-use super::responses::{IGNORED_FIELDS, await_snapshot, caller, names_header};
+use super::responses::{IGNORED_FIELDS, caller, names_header};
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
 use crate::protocol::request::CreateResponse;
@@ -41,8 +41,7 @@ pub(super) async fn compact(
     let mut run = app.engine.start(request, caller).await?;
     drop(reserved);
     let ignored = names_header(&run.ignored);
-    let first = run.first().await?;
-    let snapshot = await_snapshot(first, &mut run).await?;
+    let snapshot = run.response().await?;
     let compacted = &snapshot.response;
     if compacted.status != ResponseStatus::Completed {
         return Err(ErrorResponse(not_compacted(compacted)));

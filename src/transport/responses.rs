@@ -17,12 +17,11 @@ use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::response_budget::ResponseBudget;
 use super::{AppState, mcp, response_budget, sse, stored};
-use crate::engine::{OnUnservedTool, RunContext};
+use crate::engine::{EventReader, OnUnservedTool, RunContext};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::CreateResponse;
-use crate::protocol::response::ResponseSnapshot;
 use crate::store::PageRequest;
 
 pub(super) const IGNORED_FIELDS: HeaderName = HeaderName::from_static("antwort-ignored-fields");
@@ -48,12 +47,12 @@ pub(super) async fn create(
     drop(reserved);
     let ignored = names_header(&run.ignored);
     let omitted = names_header(&run.omitted_tools);
-    let first = run.first().await?;
     let mut response = if stream {
+        let first = run.first().await?;
         let budget = ResponseBudget::new(&app, principal.requester());
-        sse::response(&first, run, app.keepalive, budget, Arc::clone(&request_context.log)).await?
+        sse::response(first, run, app.keepalive, budget, Arc::clone(&request_context.log)).await?
     } else {
-        stored::json(Body::from(await_snapshot(first, &mut run).await?.json().to_owned()))
+        stored::json(Body::from(run.response().await?.json().to_owned()))
     };
     if let Some(ignored) = ignored {
         response.headers_mut().insert(IGNORED_FIELDS, ignored);
@@ -87,6 +86,7 @@ pub(super) fn caller(
             app.unserved_tools,
             client.map(|client| client.unserved_tools),
         ),
+        events: EventReader::Client,
         authorization: mcp::caller_authorization(app, headers),
     })
 }
@@ -107,22 +107,6 @@ pub(super) fn names_header(names: &[impl AsRef<str>]) -> Option<HeaderValue> {
         list.push_str(&name);
     }
     HeaderValue::from_str(&list).ok().filter(|value| !value.is_empty())
-}
-
-/// Consumes the stream; the response is the snapshot that its terminal event carries.
-pub(super) async fn await_snapshot(
-    first: crate::response::machine::Events,
-    run: &mut crate::engine::RunHandle,
-) -> Result<Arc<ResponseSnapshot>, ApiError> {
-    let mut events = Some(first);
-    while let Some(batch) = events {
-        if let Some(snapshot) = batch.iter().find_map(|event| event.event.terminal()) {
-            return Ok(Arc::clone(snapshot));
-        }
-        events = run.next().await;
-    }
-    tracing::error!(response_id = %run.id, "run ended without a terminal event");
-    Err(ApiError::internal())
 }
 
 fn dialect(

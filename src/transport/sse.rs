@@ -20,15 +20,12 @@ use tokio::time::Sleep;
 use super::error::ErrorResponse;
 use super::response_budget::{self, ResponseBudget};
 use crate::admission::Permit;
-use crate::engine::RunHandle;
-use crate::protocol::event::EventEncoder;
-use crate::response::machine::Events;
+use crate::engine::{BatchEvents, EventBatch, RunHandle};
+use crate::protocol::error::ApiError;
 use crate::telemetry::request_log::{RequestLog, RequestOutcome};
 
 /// A comment: clients ignore it, proxies see that the connection lives.
 const KEEPALIVE: &[u8] = b": keepalive\n\n";
-/// Bytes of a delta with its frame, about; room is made for as many at once as there are.
-const TYPICAL_EVENT_BYTES: usize = 256;
 const DONE: &[u8] = b"data: [DONE]\n\n";
 /// A frame is closed at about this size, so that one slow client does not hold much.
 const TARGET_FRAME_BYTES: usize = 64 * 1024;
@@ -40,14 +37,14 @@ const MAX_UNRESERVED_BYTES: usize = 2 * TARGET_FRAME_BYTES;
 /// # Errors
 /// 503 if there is no room for its first events.
 pub(super) async fn response(
-    first: &Events,
+    first: EventBatch,
     run: RunHandle,
     keepalive: Duration,
     budget: ResponseBudget,
     log: Arc<RequestLog>,
 ) -> Result<Response, ErrorResponse> {
     let mut frames = FrameReader::new(run, keepalive, budget, log);
-    frames.buffer.push(first);
+    frames.push(Some(first)).map_err(|_| ApiError::internal())?;
     if frames.buffer.bytes.len() > MAX_UNRESERVED_BYTES {
         frames.reserved = Some(frames.budget.clone().acquire(frames.buffer.bytes.len()).await?);
     }
@@ -70,23 +67,32 @@ fn stream(mut frames: FrameReader) -> impl Stream<Item = io::Result<Bytes>> {
 }
 
 /// Encoded events that are not sent yet.
+#[derive(Default)]
 struct FrameBuffer {
-    encoding: EventEncoder,
     bytes: Vec<u8>,
+    /// The sequence number of the next event.
+    next: u64,
     /// The terminal event is among them, or was.
     ended: bool,
 }
 
 impl FrameBuffer {
-    fn push(&mut self, events: &Events) {
-        self.bytes.reserve(events.len() * TYPICAL_EVENT_BYTES);
-        for event in events {
-            self.encoding.write_sse(event, &mut self.bytes);
-            if event.event.terminal().is_some() {
-                self.bytes.extend_from_slice(DONE);
-                self.ended = true;
-            }
+    /// Adds a batch. An error if events are missing before it: a stream with a gap must not look complete.
+    fn push(&mut self, batch: EventBatch) -> io::Result<()> {
+        let (BatchEvents::Sse(bytes), true) = (batch.events, batch.first == self.next) else {
+            return Err(io::Error::other("events of the run are missing"));
+        };
+        self.next = batch.last + 1;
+        if self.bytes.is_empty() {
+            self.bytes = bytes;
+        } else {
+            self.bytes.extend_from_slice(&bytes);
         }
+        if batch.terminal.is_some() {
+            self.bytes.extend_from_slice(DONE);
+            self.ended = true;
+        }
+        Ok(())
     }
 
     fn takes_more(&self) -> bool {
@@ -107,8 +113,14 @@ struct FrameReader {
 
 impl FrameReader {
     fn new(run: RunHandle, keepalive: Duration, budget: ResponseBudget, log: Arc<RequestLog>) -> Self {
-        let buffer = FrameBuffer { encoding: run.encoding, bytes: Vec::new(), ended: false };
-        Self { run, buffer, keepalive: Keepalive::new(keepalive), reserved: None, budget, log }
+        Self {
+            run,
+            buffer: FrameBuffer::default(),
+            keepalive: Keepalive::new(keepalive),
+            reserved: None,
+            budget,
+            log,
+        }
     }
 
     /// Waits for the next frame; `None` after the one with the terminal event.
@@ -120,9 +132,9 @@ impl FrameReader {
             self.wait().await?;
         }
         while self.buffer.takes_more()
-            && let Some(events) = self.run.next().now_or_never()
+            && let Some(batch) = self.run.next().now_or_never()
         {
-            self.push(events)?;
+            self.push(batch)?;
         }
         let frame = self.take_frame().await?;
         self.keepalive.restart();
@@ -133,7 +145,7 @@ impl FrameReader {
     async fn wait(&mut self) -> io::Result<()> {
         tokio::select! {
             biased;
-            events = self.run.next() => self.push(events)?,
+            batch = self.run.next() => self.push(batch)?,
             () = self.keepalive.expired() => self.buffer.bytes.extend_from_slice(KEEPALIVE),
         }
         Ok(())
@@ -141,8 +153,8 @@ impl FrameReader {
 
     /// The run ends its events early when the client takes none. Then the connection breaks, so that what the client
     /// has does not look whole.
-    fn push(&mut self, events: Option<Events>) -> io::Result<()> {
-        let Some(events) = events else {
+    fn push(&mut self, batch: Option<EventBatch>) -> io::Result<()> {
+        let Some(batch) = batch else {
             tracing::info!(
                 response_id = %self.run.id,
                 "client stalled for longer than server.write_timeout; closing its stream"
@@ -150,8 +162,9 @@ impl FrameReader {
             self.log.set_outcome(RequestOutcome::TimedOut);
             return Err(io::ErrorKind::TimedOut.into());
         };
-        self.buffer.push(&events);
-        Ok(())
+        self.buffer.push(batch).inspect_err(|error| {
+            tracing::error!(response_id = %self.run.id, %error, "closing the stream of a response");
+        })
     }
 
     /// What is buffered, once there is room for it.

@@ -8,14 +8,13 @@ use super::arguments::{Gateway, PromptArgs, Protocol, TENANT};
 use super::unserved;
 use super::view::{self, EventPrinter};
 use crate::cli::output::{print_error, print_line, print_raw};
-use crate::engine::{OnUnservedTool, RunContext, RunHandle};
+use crate::engine::{EventBatch, EventReader, OnUnservedTool, RunContext, RunHandle};
 use crate::identity::Owner;
 use crate::protocol::content::ContentPart;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::{FunctionCall, Item};
 use crate::protocol::request::CreateResponse;
 use crate::protocol::response::{Response, ResponseSnapshot, ResponseStatus};
-use crate::response::machine::Events;
 
 /// Starts the run and prints it. Calls of client functions are answered, and the run is continued.
 pub(super) async fn run(
@@ -68,6 +67,7 @@ async fn run_response(
             gateway.settings.compat.unserved_tools,
             Some(OnUnservedTool::Omit),
         ),
+        events: EventReader::Process,
         authorization: None,
     };
     let started = gateway.assembly.engine.start(request, caller).await;
@@ -100,11 +100,10 @@ async fn follow(
     run: &mut RunHandle,
     view: &mut EventPrinter,
 ) -> Result<Arc<ResponseSnapshot>, String> {
-    let mut events: Option<Events> =
-        Some(run.first().await.map_err(|error| args.rejection_message(&error.body.message))?);
+    let mut batch = Some(run.first().await.map_err(|error| args.rejection_message(&error.body.message))?);
     let (mut last, mut line) = (None, Vec::new());
-    while let Some(batch) = events {
-        for event in batch {
+    while let Some(EventBatch { events, terminal, .. }) = batch {
+        for event in events.typed() {
             if !args.json() {
                 print_raw(&view.show(&event.event));
             } else if args.stream {
@@ -112,11 +111,9 @@ async fn follow(
                 run.encoding.write_json(&event, &mut line);
                 print_line(&String::from_utf8_lossy(&line));
             }
-            if let Some(snapshot) = event.event.terminal() {
-                last = Some(Arc::clone(snapshot));
-            }
         }
-        events = run.next().await;
+        last = terminal.or(last);
+        batch = run.next().await;
     }
     print_raw(&view.end());
     last.ok_or_else(|| args.failed("the answer was interrupted"))

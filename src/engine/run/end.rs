@@ -72,7 +72,7 @@ impl Run {
             provider: prepared.provider.name(),
             model: &prepared.model_request.model,
             status: response.status,
-            stream: prepared.model_request.stream,
+            stream: prepared.stream,
             error_code: response.error.as_ref().and_then(|error| error.code.as_deref()),
             usage: response.usage,
             duration: took,

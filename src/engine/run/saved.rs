@@ -58,7 +58,7 @@ impl RunSpec {
         Self {
             dialect: prepared.encoding.dialect,
             obfuscates: prepared.encoding.obfuscate,
-            streams: prepared.model_request.stream,
+            streams: prepared.stream,
             agent: prepared.agent.clone(),
             provider: prepared.provider.name().to_owned(),
             reasoning: options.reasoning,

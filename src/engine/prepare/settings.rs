@@ -1,0 +1,163 @@
+//! What the request decides together with its agent, its key and the configuration.
+
+use std::sync::Arc;
+
+use super::model_request::logprobs;
+use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
+use crate::engine::context::{EngineParts, RunContext};
+use crate::engine::limits::{self, EffectiveLimits};
+use crate::engine::offered_tools::OfferedTools;
+use crate::engine::profile::AgentProfile;
+use crate::engine::structured::OutputValidator;
+use crate::protocol::dialect::Dialect;
+use crate::protocol::error::ApiError;
+use crate::protocol::event::EventEncoder;
+use crate::protocol::id::Id;
+use crate::protocol::request::{
+    ClientActionStatus, CreateResponse, OnMismatch, TextFormat, ToolCacheMode, ToolVisibility,
+};
+use crate::provider::Provider;
+use crate::provider::routing::ModelRoute;
+use crate::response::machine::{MachineOptions, ReasoningDisplay, Seal, ShowSealed, Termination};
+use crate::response::seal::BoundSeal;
+
+pub(super) fn event_encoder(caller: &RunContext, request: &CreateResponse) -> EventEncoder {
+    EventEncoder { dialect: caller.dialect, obfuscate: request.stream_options.include_obfuscation }
+}
+
+/// Identifies a conversation by the first response of its chain, or by this response if it may become the first. A
+/// response that is not stored has no chain: the client's own key is used.
+pub(super) fn conversation_key(
+    request: &CreateResponse,
+    root: Option<Id>,
+    response: &Id,
+) -> Option<Arc<str>> {
+    let noted = |key: &str| request.metadata.0.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+    match root {
+        Some(root) => Some(root.as_str().into()),
+        None if request.store => Some(response.as_str().into()),
+        None => request.prompt_cache_key.as_ref().or_else(|| noted("chat_id")).map(|key| key.as_str().into()),
+    }
+}
+
+/// Refuses unknown fields, or returns their names if they are to be ignored.
+pub(super) fn check_extra(
+    parts: &EngineParts,
+    request: &CreateResponse,
+    provider: &dyn Provider,
+) -> Result<Vec<String>, ApiError> {
+    let passes = |name: &str| provider.info().passthrough.iter().any(|allowed| allowed == name);
+    match parts.options.unknown_fields {
+        UnknownFields::Refuse => request.check_unknown_fields(passes).map(|()| Vec::new()),
+        UnknownFields::Ignore => {
+            let unknown = request.extra.iter().filter(|(name, _)| !passes(name));
+            Ok(unknown.map(|(name, _)| name.clone()).collect())
+        }
+    }
+}
+
+pub(super) fn options(parts: &EngineParts, request: &CreateResponse, seal: Arc<BoundSeal>) -> MachineOptions {
+    let reasoning = match (parts.options.engine.reasoning, request.reasoning.summary) {
+        (DisplaySetting::Off, _) => ReasoningDisplay::Hidden,
+        // A client that asks for a summary is shown nothing else.
+        (DisplaySetting::Summary, _) | (_, Some(_)) => ReasoningDisplay::Summary,
+        (DisplaySetting::ReasoningText, None) => ReasoningDisplay::Text,
+    };
+    let show_sealed = match (request.include.reasoning_encrypted_content, request.store) {
+        (true, _) => ShowSealed::Always,
+        // Without a store the state survives only at the client.
+        (false, false) => ShowSealed::Needed,
+        (false, true) => ShowSealed::Never,
+    };
+    MachineOptions {
+        reasoning,
+        logprobs: logprobs(request).is_some(),
+        seal: Some(seal as Arc<dyn Seal>),
+        show_sealed,
+        server_steps: visibility(parts, request) == ToolVisibility::Full,
+        summary: None,
+    }
+}
+
+/// The status of a response that waits for the client's functions: as the request, its key, its client or the
+/// configuration says, in this order. Where tools are not executed nothing waits, unless the request says so.
+pub(super) fn awaiting_client_status(
+    parts: &EngineParts,
+    request: &CreateResponse,
+    caller: &RunContext,
+    executes_tools: bool,
+    offer: &OfferedTools,
+) -> Termination {
+    let asked = request.antwort.as_ref().and_then(|options| options.client_action_status);
+    let status = match asked {
+        Some(status) => status,
+        None if executes_tools => {
+            caller.client_action_status.unwrap_or(parts.options.engine.client_action_status)
+        }
+        None => ClientActionStatus::Completed,
+    };
+    match status {
+        ClientActionStatus::RequiresAction => Termination::RequiresAction,
+        ClientActionStatus::Auto if offer.has_server_tools() => Termination::RequiresAction,
+        ClientActionStatus::Completed | ClientActionStatus::Auto => Termination::Completed,
+    }
+}
+
+pub(super) fn reports_progress(request: &CreateResponse) -> bool {
+    request.stream && request.antwort.as_ref().and_then(|options| options.tool_progress) == Some(true)
+}
+
+/// The dialect of the specification and hidden tools have no `mcp_list_tools` items.
+pub(super) fn emits_tool_lists(dialect: Dialect, visibility: ToolVisibility) -> bool {
+    dialect == Dialect::OpenAi && visibility != ToolVisibility::Hidden
+}
+
+pub(super) fn visibility(parts: &EngineParts, request: &CreateResponse) -> ToolVisibility {
+    let asked = request.antwort.as_ref().and_then(|options| options.stream_visibility);
+    asked.unwrap_or(parts.options.tools.stream_visibility)
+}
+
+/// What happens to an answer that does not match its format: as the request, the agent profile or the configuration
+/// says.
+fn on_mismatch(
+    parts: &EngineParts,
+    request: &CreateResponse,
+    agent: Option<&AgentProfile<'_>>,
+) -> OnMismatch {
+    let asked = request.antwort.as_ref().and_then(|options| options.structured.as_ref()?.on_mismatch);
+    let of_agent = || agent.and_then(|agent| agent.settings.structured.on_mismatch);
+    asked.or_else(of_agent).unwrap_or(parts.options.engine.structured.on_mismatch)
+}
+
+pub(super) async fn structured(
+    parts: &EngineParts,
+    request: &CreateResponse,
+    caller: &RunContext,
+    agent: Option<&AgentProfile<'_>>,
+) -> Result<OutputValidator, ApiError> {
+    let on_mismatch = on_mismatch(parts, request, agent);
+    let format = request.text.format.as_ref().unwrap_or(&TextFormat::Text);
+    OutputValidator::new(format, on_mismatch, &parts.admission.blocking, &caller.requester()).await
+}
+
+/// The limits of the run, which are echoed if the request has any.
+pub(super) fn limits(
+    parts: &EngineParts,
+    request: &mut CreateResponse,
+    route: &ModelRoute,
+    agent: Option<&AgentProfile<'_>>,
+) -> Result<EffectiveLimits, ApiError> {
+    let engine = &parts.options.engine;
+    let price = limits::price(&route.provider.info().prices, &route.model);
+    let agent = agent.map(|agent| &agent.settings.limits);
+    let limits = EffectiveLimits::from_request(request, &engine.limits, &engine.ceilings, agent, price)?;
+    if let Some(options) = &mut request.antwort {
+        options.limits = limits.to_request_limits();
+    }
+    Ok(limits)
+}
+
+pub(super) fn bypasses_cache(request: &CreateResponse) -> bool {
+    let asked = request.antwort.as_ref().and_then(|options| options.tool_cache);
+    asked == Some(ToolCacheMode::Bypass)
+}

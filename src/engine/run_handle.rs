@@ -1,0 +1,59 @@
+//! The reader's end of a run.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::event_sink::{EventBatch, RunOutput};
+use crate::protocol::error::ApiError;
+use crate::protocol::event::EventEncoder;
+use crate::protocol::id::Id;
+use crate::protocol::item::Item;
+use crate::protocol::response::ResponseSnapshot;
+
+/// A run that was started. Dropping the handle cancels the run.
+pub struct RunHandle {
+    /// The response's id.
+    pub id: Id,
+    /// How its events are encoded.
+    pub encoding: EventEncoder,
+    /// Request fields that were ignored, where the configuration says so.
+    pub ignored: Vec<String>,
+    /// Types of tools that are not supported and were left out.
+    pub omitted_tools: Vec<&'static str>,
+    /// Of a compaction: the messages that are kept beside its summary.
+    pub retained: Vec<Item>,
+    pub(super) events: mpsc::Receiver<RunOutput>,
+}
+
+impl RunHandle {
+    /// The first events, or the error with which the request is answered.
+    pub(crate) async fn first(&mut self) -> Result<EventBatch, ApiError> {
+        match self.events.recv().await {
+            Some(RunOutput::Batch(batch)) => Ok(batch),
+            Some(RunOutput::Rejected(error)) => Err(*error),
+            None => Err(ApiError::internal()),
+        }
+    }
+
+    /// The next events; `None` after the terminal event.
+    pub(crate) async fn next(&mut self) -> Option<EventBatch> {
+        match self.events.recv().await {
+            Some(RunOutput::Batch(batch)) => Some(batch),
+            Some(RunOutput::Rejected(_)) | None => None,
+        }
+    }
+
+    /// The response at the end of the run, or the error with which the request is answered.
+    pub(crate) async fn response(&mut self) -> Result<Arc<ResponseSnapshot>, ApiError> {
+        let mut batch = Some(self.first().await?);
+        while let Some(EventBatch { terminal, .. }) = batch {
+            if let Some(response) = terminal {
+                return Ok(response);
+            }
+            batch = self.next().await;
+        }
+        tracing::error!(response_id = %self.id, "run ended without a terminal event");
+        Err(ApiError::internal())
+    }
+}
