@@ -13,6 +13,7 @@ pub(crate) mod routing;
 mod upstream_error;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -36,7 +37,7 @@ pub trait Provider: Send + Sync {
     /// One inference. The request is sent on the first call of [`ModelStream::next`].
     fn infer(
         &self,
-        request: &ModelRequest,
+        request: &Arc<ModelRequest>,
         call: &CallContext,
     ) -> Result<Box<dyn ModelStream>, ProviderError>;
 

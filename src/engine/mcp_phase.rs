@@ -36,7 +36,7 @@ impl Run {
         self.call_filter.replace_tools(offer.choice.allowed.clone(), offer.tools.clone());
         // The places of the tools have changed, too.
         if self.prepared.model_request.tool_choice != CallChoice::None {
-            self.prepared.model_request.tool_choice = offer.choice.later_turn_choice();
+            self.prepared.model_request_mut().tool_choice = offer.choice.later_turn_choice();
         }
         Ok(())
     }

@@ -43,8 +43,6 @@ use crate::response::turn::ModelRequest;
 pub(super) struct PreparedRun {
     /// The response as it is created.
     pub response: Response,
-    /// Generates the ids of its items.
-    pub ids: IdGenerator,
     /// Whether the client wants a stream. How the provider is asked is apart from it.
     pub stream: bool,
     /// How its events are encoded.
@@ -92,8 +90,9 @@ pub(super) struct PreparedRun {
     /// The run's permits of memory for conversations.
     pub memory_permits: Vec<Permit>,
     pub provider: Arc<dyn Provider>,
-    /// The request to the provider; its conversation grows with each turn.
-    pub model_request: ModelRequest,
+    /// The request to the provider; its conversation grows with each turn. Shared with the provider during an
+    /// inference, and not copied: by the next turn the provider has dropped it.
+    pub model_request: Arc<ModelRequest>,
     /// The context window, if the model's is known.
     pub budget: Option<ContextBudget>,
     pub truncation: Truncation,
@@ -160,7 +159,6 @@ pub(super) async fn prepare(
         approved,
         limits,
         response: echo::created(&request, &model, &ids, caller.dialect, unix_now()),
-        ids,
         stream: request.stream,
         encoding: event_encoder(caller, &request),
         options: options(parts, &request, seal),
@@ -170,10 +168,10 @@ pub(super) async fn prepare(
         found,
         structured,
         redaction: instructions.as_deref().map(Redaction::new),
-        model_request: ModelRequest {
+        model_request: Arc::new(ModelRequest {
             result_format: parts.options.tools.result_format,
             ..model_request(request_fields(&mut request), route.model, conversation, &offer, instructions)
-        },
+        }),
         offer,
         memory_permits: memory.into_permits(),
         provider: route.provider,
@@ -252,8 +250,9 @@ impl PreparedRun {
         if self.model_request.conversation.is_empty() {
             return Err(ApiError::invalid("invalid_value", "input", "There is no conversation to compact."));
         }
-        self.model_request.conversation.push(compaction::summary_prompt());
-        self.model_request.format = TextFormat::Text;
+        let request = self.model_request_mut();
+        request.conversation.push(compaction::summary_prompt());
+        request.format = TextFormat::Text;
         self.structured = OutputValidator::unconstrained();
         self.options.summary = Some(summaries);
         Ok(())
@@ -268,7 +267,8 @@ impl PreparedRun {
         if self.truncation == Truncation::Disabled {
             return Err(truncate::too_long(truncate::estimate(&self.model_request.conversation), budget));
         }
-        let dropped = truncate::drop_oldest(&mut self.model_request.conversation, budget, (1, 1));
+        let request = Arc::make_mut(&mut self.model_request);
+        let dropped = truncate::drop_oldest(&mut request.conversation, budget, (1, 1));
         tracing::debug!(dropped, "dropped the oldest items to fit the context window");
         Ok(())
     }
@@ -286,9 +286,14 @@ impl PreparedRun {
             unserved: self.unserved,
         };
         let offer = scope.collect_tools(parts, request, &self.input, true)?;
-        self.model_request.tools = Arc::clone(&offer.tools);
+        self.model_request_mut().tools = Arc::clone(&offer.tools);
         self.offer = offer;
         Ok(())
+    }
+
+    /// The request to the provider, to be changed between inferences.
+    pub(super) fn model_request_mut(&mut self) -> &mut ModelRequest {
+        Arc::make_mut(&mut self.model_request)
     }
 
     /// What the run's approval requests belong to.
@@ -303,7 +308,7 @@ impl PreparedRun {
         }
         let window = truncate::estimate(&self.model_request.conversation) as u64;
         let known = ContextBudget { window, answer: 0, fixed: 0 };
-        truncate::drop_oldest(&mut self.model_request.conversation, &known, (1, 2)) > 0
+        truncate::drop_oldest(&mut self.model_request_mut().conversation, &known, (1, 2)) > 0
     }
 }
 

@@ -31,7 +31,7 @@ impl Run {
             "Your last answer does not have the form that was asked for: {problem}. Answer again in that form, \
              and with nothing else."
         ));
-        self.prepared.model_request.tool_choice = CallChoice::None;
+        self.prepared.model_request_mut().tool_choice = CallChoice::None;
         self.call_filter.deny_all();
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Run {
             };
             self.append_user_message(format!("You have to call {what} now, before you answer."));
         }
-        self.prepared.model_request.tool_choice = choice;
+        self.prepared.model_request_mut().tool_choice = choice;
         Ok(())
     }
 
@@ -88,8 +88,8 @@ impl Run {
     /// moved to the beginning by some chat templates.
     fn append_user_message(&mut self, text: String) {
         let mut message = Message::user(text);
-        message.id = self.prepared.ids.next("msg");
-        self.prepared.model_request.conversation.push(Item::Message(message).into());
+        message.id = self.machine.ids().next("msg");
+        self.prepared.model_request_mut().conversation.push(Item::Message(message).into());
     }
 }
 

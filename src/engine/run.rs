@@ -33,6 +33,7 @@ use super::tool_executor::ToolCallExecutor;
 use super::{compaction, history, record, states};
 use crate::identity::Requester;
 use crate::protocol::error::{ApiError, ErrorKind};
+use crate::protocol::id::IdGenerator;
 use crate::protocol::item::{Item, Reasoning};
 use crate::provider::CallContext;
 use crate::response::machine::{ResponseMachine, Termination, Turn, TurnOutput, Violation};
@@ -111,14 +112,14 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn new(
         parts: Arc<EngineParts>,
-        mut prepared: PreparedRun,
+        prepared: PreparedRun,
         caller: RunContext,
         sink: EventSink,
         started: Instant,
     ) -> Self {
         let (time, deadline_name) = prepared.limits.timeout(parts.options.engine.run_timeout);
         let deadline = started + time;
-        let ids = std::mem::take(&mut prepared.ids);
+        let ids = IdGenerator::resume(&prepared.response.id, 0);
         let machine = ResponseMachine::new(prepared.response.clone(), ids, prepared.options.clone());
         let offer = &prepared.offer;
         let tools = Arc::clone(&offer.tools);
@@ -286,10 +287,10 @@ impl Run {
     /// Adds the items of a turn to the conversation, in their order.
     pub(super) fn append_history(&mut self, turn: TurnOutput, denied: Vec<RejectedCall>) {
         let TurnOutput { first, mut states, orphan_state: loose } = turn;
-        let conversation = &mut self.prepared.model_request.conversation;
+        let conversation = &mut Arc::make_mut(&mut self.prepared.model_request).conversation;
         let begin = conversation.len();
         if let Some(state) = loose {
-            conversation.push(state_item(state, &mut self.prepared.ids));
+            conversation.push(state_item(state, self.machine.ids()));
         }
         let items = self.machine.response().output.len();
         for place in first..items {
@@ -298,7 +299,7 @@ impl Run {
             conversation.extend(item.and_then(|item| history::from_run_output(item, states.remove(&place))));
         }
         for call in denied {
-            conversation.extend(call.into_history(&mut self.prepared.ids));
+            conversation.extend(call.into_history(self.machine.ids()));
         }
         if let Some(first) = conversation.get_mut(begin) {
             first.begins_turn = true;
@@ -307,7 +308,7 @@ impl Run {
     }
 
     fn prepare_next_turn(&mut self) {
-        let ask = &mut self.prepared.model_request;
+        let ask = Arc::make_mut(&mut self.prepared.model_request);
         if self.call_filter.limit_exceeded() && self.executor.left() == 0 {
             // One last inference, without tools, as no more calls would be made.
             ask.tool_choice = CallChoice::None;
@@ -320,7 +321,10 @@ impl Run {
 
     /// `max_output_tokens` is for the whole response: a turn's tokens are subtracted from those of the next.
     fn consume_token_budget(&mut self, turn: &Turn) -> Result<(), RunError> {
-        let Some(left) = &mut self.prepared.model_request.max_output_tokens else { return Ok(()) };
+        if self.prepared.model_request.max_output_tokens.is_none() {
+            return Ok(());
+        }
+        let Some(left) = &mut self.prepared.model_request_mut().max_output_tokens else { return Ok(()) };
         *left = left.saturating_sub(turn.usage.map_or(0, |usage| usage.output_tokens));
         if *left == 0 { Err(RunError::LimitReached("max_output_tokens")) } else { Ok(()) }
     }
@@ -406,7 +410,7 @@ impl Run {
 }
 
 /// Provider state without any reasoning, in an item that no client sees.
-fn state_item(state: ProviderState, ids: &mut crate::protocol::id::IdGenerator) -> HistoryItem {
+fn state_item(state: ProviderState, ids: &mut IdGenerator) -> HistoryItem {
     let item = Item::Reasoning(Reasoning {
         id: ids.next("rs"),
         summary: Vec::new(),

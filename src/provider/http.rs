@@ -140,10 +140,10 @@ impl Provider for ChatProvider {
 
     fn infer(
         &self,
-        request: &ModelRequest,
+        request: &Arc<ModelRequest>,
         call: &CallContext,
     ) -> Result<Box<dyn ModelStream>, ProviderError> {
-        Ok(Box::new(CompletionStream::new(Arc::clone(&self.0), request, call.clone())?))
+        Ok(Box::new(CompletionStream::new(Arc::clone(&self.0), Arc::clone(request), call.clone())?))
     }
 
     async fn models(&self) -> Result<Vec<ModelInfo>, ProviderError> {

@@ -149,7 +149,11 @@ mod tests {
             &self.profile
         }
 
-        fn infer(&self, _: &ModelRequest, _: &CallContext) -> Result<Box<dyn ModelStream>, ProviderError> {
+        fn infer(
+            &self,
+            _: &Arc<ModelRequest>,
+            _: &CallContext,
+        ) -> Result<Box<dyn ModelStream>, ProviderError> {
             Err(ProviderError::new(ProviderErrorKind::Connect, ""))
         }
 

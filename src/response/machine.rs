@@ -145,6 +145,11 @@ impl ResponseMachine {
         }
     }
 
+    /// Makes the ids of the response's items, and of what only the model sees.
+    pub fn ids(&mut self) -> &mut IdGenerator {
+        &mut self.ids
+    }
+
     /// The response so far.
     pub fn response(&self) -> &Response {
         self.accumulator.response()

@@ -124,7 +124,7 @@ impl Run {
             provider.infer(&self.prepared.model_request, &call)
         } else {
             let (admission, requester) = (Arc::clone(&self.parts.admission), self.requester.clone());
-            let request = self.prepared.model_request.clone();
+            let request = Arc::clone(&self.prepared.model_request);
             let work = async move {
                 admission.blocking.run(&requester, move || provider.infer(&request, &call)).await
             };

@@ -25,7 +25,7 @@ const MAX_BATCH_BYTES: usize = 64 * 1024;
 pub(super) struct CompletionStream {
     server: Arc<Server>,
     call: CallContext,
-    request: ModelRequest,
+    request: Arc<ModelRequest>,
     body: Bytes,
     tries: RetryState,
     /// When the first attempt began.
@@ -52,15 +52,15 @@ struct Streaming {
 impl CompletionStream {
     pub(super) fn new(
         server: Arc<Server>,
-        request: &ModelRequest,
+        request: Arc<ModelRequest>,
         call: CallContext,
     ) -> Result<Self, ProviderError> {
-        let body = server.encode(request)?;
+        let body = server.encode(&request)?;
         let tries = RetryState::new(server.settings.retries.clone());
         Ok(Self {
             server,
             call,
-            request: request.clone(),
+            request,
             body,
             tries,
             started: Instant::now(),

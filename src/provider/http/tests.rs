@@ -60,7 +60,7 @@ fn provider(url: &str, change: impl FnOnce(&mut ProviderSettings)) -> ChatProvid
 
 /// The whole answer: its events in batches, and how it ended.
 async fn hear(provider: &ChatProvider, stream: bool) -> (Vec<Vec<ModelEvent>>, Result<(), ProviderError>) {
-    let mut answer = provider.infer(&request(stream), &call()).unwrap();
+    let mut answer = provider.infer(&Arc::new(request(stream)), &call()).unwrap();
     let mut batches = Vec::new();
     loop {
         let mut events = Vec::new();
@@ -362,7 +362,7 @@ async fn dropping_an_answer_ends_the_call() {
     ]])
     .await;
     let provider = provider(&server.url, |_| {});
-    let mut answer = provider.infer(&request(true), &call()).unwrap();
+    let mut answer = provider.infer(&Arc::new(request(true)), &call()).unwrap();
     assert!(answer.next(&mut Vec::new()).await.unwrap());
     let dropped = Instant::now();
     drop(answer);
