@@ -5,6 +5,7 @@
 //! same tool as it was shown, with the same credentials and arguments, by the same owner. See ADR 0010.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::context::{EngineParts, unix_now};
 use super::history::HistoryEntry;
@@ -226,20 +227,23 @@ pub(super) fn project_for_model(items: Vec<HistoryEntry>) -> Vec<HistoryEntry> {
     }
     let denials: HashMap<String, Option<String>> = items
         .iter()
-        .filter_map(|(item, _)| match item {
+        .filter_map(|(item, _)| match &**item {
             Item::McpApprovalResponse(answer) if !answer.approve => {
                 Some((answer.approval_request_id.clone(), answer.reason.clone()))
             }
             _ => None,
         })
         .collect();
-    let told = items.into_iter().filter_map(|(item, state)| match item {
+    let told = items.into_iter().filter_map(|(item, state)| match &*item {
         Item::McpApprovalRequest(request) => match denials.get(request.id.as_str()) {
-            Some(reason) => Some((Item::McpCall(denied(request, reason.as_deref())), state)),
-            None => state.map(|state| (Item::McpApprovalRequest(request), Some(state))),
+            Some(reason) => {
+                let call = denied(request.clone(), reason.as_deref());
+                Some((Arc::new(Item::McpCall(call)), state))
+            }
+            None => state.map(|state| (item, Some(state))),
         },
         Item::McpApprovalResponse(_) => None,
-        item => Some((item, state)),
+        _ => Some((item, state)),
     });
     told.collect()
 }

@@ -4,6 +4,8 @@
 //! appends one to its input. The summary is sealed to the tenant, so that any of its models may read it later. As it
 //! replaces what came before, a summary that cannot be opened is refused, never left out.
 
+use std::sync::Arc;
+
 use super::history::HistoryEntry;
 use super::truncate;
 use crate::protocol::error::{ApiError, ErrorKind};
@@ -95,13 +97,13 @@ fn context_start(items: &[&Item]) -> usize {
 
 /// Replaces the items before the last compaction by the retained messages.
 pub(super) fn apply(mut items: Vec<HistoryEntry>, window: Option<u64>) -> Vec<HistoryEntry> {
-    let begin = context_start(&items.iter().map(|(item, _)| item).collect::<Vec<_>>());
+    let begin = context_start(&items.iter().map(|(item, _)| &**item).collect::<Vec<_>>());
     if begin == 0 {
         return items;
     }
     let rest = items.split_off(begin);
     let kept = retained(&items, window);
-    kept.into_iter().map(|item| (item, None)).chain(rest).collect()
+    kept.into_iter().map(|item| (Arc::new(item), None)).chain(rest).collect()
 }
 
 /// The messages that are kept beside a summary: instructions, and the latest of the user's.
@@ -111,13 +113,13 @@ pub(super) fn retained(items: &[HistoryEntry], window: Option<u64>) -> Vec<Item>
     let mut room = MAX_RETAINED_TOKENS.min(share);
     let mut kept: Vec<Item> = Vec::new();
     for (item, _) in items.iter().rev() {
-        let Item::Message(message) = item else { continue };
+        let Item::Message(message) = &**item else { continue };
         match message.role {
-            Role::System | Role::Developer => kept.push(item.clone()),
+            Role::System | Role::Developer => kept.push(Item::clone(item)),
             Role::User => match room.checked_sub(truncate::tokens(item)) {
                 Some(left) => {
                     room = left;
-                    kept.push(item.clone());
+                    kept.push(Item::clone(item));
                 }
                 // Older messages are dropped, too, even if they are small: the conversation must have no gaps.
                 None => room = 0,
@@ -148,7 +150,7 @@ mod tests {
     }
 
     fn remembered(items: &[Item]) -> Vec<HistoryEntry> {
-        items.iter().map(|item| (item.clone(), None)).collect()
+        items.iter().map(|item| (Arc::new(item.clone()), None)).collect()
     }
 
     fn said(items: &[Item]) -> Vec<String> {
@@ -175,7 +177,7 @@ mod tests {
             json!({"role": "user", "content": "next"}),
         ]);
         let fold = |items: &[Item]| -> Vec<Item> {
-            apply(remembered(items), None).into_iter().map(|(item, _)| item).collect()
+            apply(remembered(items), None).into_iter().map(|(item, _)| Item::clone(&item)).collect()
         };
         assert_eq!(said(&fold(&history)), ["rules", "first", "later", "newer", "next"]);
         // A trigger that led to nothing replaces nothing.

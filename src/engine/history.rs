@@ -16,8 +16,8 @@ use crate::protocol::response::ResponseStatus;
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::turn::{HistoryItem, ProviderState};
 
-/// An item with the sealed state that is stored beside it.
-pub(super) type HistoryEntry = (Item, Option<Arc<str>>);
+/// An item with the sealed state that is stored beside it. The item is shared by the conversation and the stored row.
+pub(super) type HistoryEntry = (Arc<Item>, Option<Arc<str>>);
 
 /// The conversation that a response continues.
 #[derive(Default)]
@@ -197,13 +197,13 @@ pub(super) fn from_run_output(item: &Item, state: Option<ProviderState>) -> Opti
             None
         }
         Item::Reasoning(_) => Some(HistoryItem { state, ..HistoryItem::from(item.clone()) }),
-        _ => into_history_item(item.clone()).map(|context| HistoryItem { state, ..context }),
+        _ => into_history_item(Arc::new(item.clone())).map(|context| HistoryItem { state, ..context }),
     }
 }
 
 /// An item other than reasoning as the model sees it.
-pub(super) fn into_history_item(item: Item) -> Option<HistoryItem> {
-    match item {
+pub(super) fn into_history_item(item: Arc<Item>) -> Option<HistoryItem> {
+    match &*item {
         // Declarations, triggers and messages to the user are no part of the conversation. A trigger is followed by
         // its compaction.
         Item::AdditionalTools(_)
@@ -214,8 +214,8 @@ pub(super) fn into_history_item(item: Item) -> Option<HistoryItem> {
         Item::CustomToolCall(call) if call.status == ItemStatus::Incomplete => None,
         Item::McpCall(call) if call.output.is_none() && call.error.is_none() => None,
         Item::ServerToolCall(call) if call.output.is_none() && call.error.is_none() => None,
-        Item::ServerToolCall(call) => Some(Item::McpCall(as_mcp_call(call)).into()),
-        item => Some(item.into()),
+        Item::ServerToolCall(call) => Some(Item::McpCall(as_mcp_call(call.clone())).into()),
+        _ => Some(item.into()),
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod model_tool;
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -87,7 +88,7 @@ impl ServerTools<'_> {
 /// `again`: a later time in the run, after servers have changed their tools.
 pub(super) fn collect_tools(
     request: &CreateResponse,
-    input: &[Item],
+    input: &[impl Borrow<Item>],
     agent: &[String],
     server: &ServerTools<'_>,
     servers: &[ListedServer],
@@ -107,7 +108,7 @@ pub(super) fn collect_tools(
         tools.add_client_tool(tool, &format!("tools[{i}]"))?;
     }
     let more = || {
-        input.iter().enumerate().filter_map(|(i, item)| match item {
+        input.iter().enumerate().filter_map(|(i, item)| match item.borrow() {
             Item::AdditionalTools(more) => Some((i, &more.tools)),
             _ => None,
         })

@@ -52,7 +52,7 @@ pub(super) struct PreparedRun {
     /// The id of the response that this one continues.
     pub previous: Option<Id>,
     /// Its own input, which is stored with it.
-    pub input: Vec<Item>,
+    pub input: Vec<Arc<Item>>,
     /// What the store knows of replayed input beyond what the client has.
     pub found: StoredInput,
     /// The tools that the model is offered.
@@ -137,6 +137,7 @@ pub(super) async fn prepare(
     let ids = IdGenerator::new();
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
+    let input: Vec<_> = input.into_iter().map(Arc::new).collect();
     let items = states::with_stored_state(past, &stored_states).chain(found.model_input(&input)).collect();
     let items = compaction::apply(approvals::project_for_model(items), window);
     let retained = if compacts { compaction::retained(&items, window) } else { Vec::new() };

@@ -15,7 +15,7 @@ use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::McpCall;
-use crate::protocol::item::{Item, Reasoning, Role};
+use crate::protocol::item::{Item, Role};
 use crate::response::seal::{BoundSeal, OpenedBlob, SummarySeal};
 use crate::response::turn::{HistoryItem, ProviderState, StatePosition};
 use crate::store::{ItemWithState, StateKey};
@@ -26,7 +26,7 @@ pub(super) fn with_stored_state(
     items: Vec<Item>,
     kept: &HashMap<usize, Arc<str>>,
 ) -> impl Iterator<Item = HistoryEntry> + '_ {
-    items.into_iter().enumerate().map(|(place, item)| (item, kept.get(&place).cloned()))
+    items.into_iter().enumerate().map(|(place, item)| (Arc::new(item), kept.get(&place).cloned()))
 }
 
 /// What the store knows of items that a client replays, by their places in the input.
@@ -40,10 +40,13 @@ pub(super) struct StoredInput {
 
 impl StoredInput {
     /// The input as the model sees it.
-    pub(super) fn model_input<'a>(&'a self, input: &'a [Item]) -> impl Iterator<Item = HistoryEntry> + 'a {
+    pub(super) fn model_input<'a>(
+        &'a self,
+        input: &'a [Arc<Item>],
+    ) -> impl Iterator<Item = HistoryEntry> + 'a {
         input.iter().enumerate().map(|(place, item)| {
-            let found = self.results.get(&place).cloned().map(Item::McpCall);
-            (found.unwrap_or_else(|| item.clone()), self.states.get(&place).cloned())
+            let found = self.results.get(&place).map(|call| Arc::new(Item::McpCall(call.clone())));
+            (found.unwrap_or_else(|| Arc::clone(item)), self.states.get(&place).cloned())
         })
     }
 }
@@ -148,10 +151,10 @@ pub(super) fn conversation(
     let mut contexts: Vec<HistoryItem> = Vec::with_capacity(items.len());
     let mut hosted = Hosted::default();
     for (item, blob) in items {
-        match item {
-            Item::Reasoning(item) => add_reasoning(&mut contexts, &mut hosted, item, seal),
-            Item::Compaction(item) => contexts.push(compaction::to_history_item(&item, summaries)?),
-            item => {
+        match &*item {
+            Item::Reasoning(_) => add_reasoning(&mut contexts, &mut hosted, item, seal),
+            Item::Compaction(item) => contexts.push(compaction::to_history_item(item, summaries)?),
+            _ => {
                 let state = blob.and_then(|blob| seal.open_state(&blob));
                 contexts
                     .extend(history::into_history_item(item).map(|context| HistoryItem { state, ..context }));
@@ -162,7 +165,8 @@ pub(super) fn conversation(
     Ok(contexts)
 }
 
-fn add_reasoning(contexts: &mut Vec<HistoryItem>, hosted: &mut Hosted, item: Reasoning, seal: &BoundSeal) {
+fn add_reasoning(contexts: &mut Vec<HistoryItem>, hosted: &mut Hosted, shared: Arc<Item>, seal: &BoundSeal) {
+    let Item::Reasoning(item) = &*shared else { return };
     let blob = item.encrypted_content.as_deref();
     let opened = blob.and_then(|blob| seal.open(blob));
     if blob.is_some() && opened.is_none() {
@@ -174,7 +178,7 @@ fn add_reasoning(contexts: &mut Vec<HistoryItem>, hosted: &mut Hosted, item: Rea
         None => None,
     };
     if state.is_some() || !(item.content.is_empty() && item.summary.is_empty()) {
-        contexts.push(HistoryItem { state, ..HistoryItem::from(Item::Reasoning(item)) });
+        contexts.push(HistoryItem { state, ..HistoryItem::from(shared) });
     }
 }
 

@@ -1,6 +1,8 @@
 //! For whom tools are collected, and how they are shown: at the start of a run, and again when servers have changed
 //! theirs.
 
+use std::borrow::Borrow;
+
 use super::context::{EngineParts, OnUnservedTool};
 use super::mcp::ListedServer;
 use super::offered_tools::{self, OfferedTools, ServerTools};
@@ -49,7 +51,7 @@ impl ToolScope<'_> {
         &self,
         parts: &EngineParts,
         request: &CreateResponse,
-        input: &[Item],
+        input: &[impl Borrow<Item>],
         again: bool,
     ) -> Result<OfferedTools, ApiError> {
         let server = ServerTools {

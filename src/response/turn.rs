@@ -92,7 +92,13 @@ pub struct HistoryItem {
 
 impl From<Item> for HistoryItem {
     fn from(item: Item) -> Self {
-        Self { item: Arc::new(item), state: None, call_fields: None, begins_turn: false }
+        Arc::new(item).into()
+    }
+}
+
+impl From<Arc<Item>> for HistoryItem {
+    fn from(item: Arc<Item>) -> Self {
+        Self { item, state: None, call_fields: None, begins_turn: false }
     }
 }
 
