@@ -36,7 +36,7 @@ pub use crate::identity::Owner;
 /// A backend. Implementations pass the suite in `tests/it/store.rs`.
 #[async_trait]
 pub trait Store: ResponseStore + RunLog + Approvals {
-    /// Renews the leases of this process's running responses, ends those of dead processes, deletes expired rows.
+    /// Renews the leases of this process's running responses, deletes expired rows.
     async fn maintain(&self) -> Result<(), StoreError>;
 
     /// Whether a write is possible now.

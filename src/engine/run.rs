@@ -1,6 +1,8 @@
 //! One run: asks the model, feeds its answer to the machine, and ends the response in exactly one way.
 //!
-//! `inference` asks the model for one turn, `end` ends the response.
+//! Its phases: `prepare` (before the run), `inference` asks the model for one turn, `tools` makes the calls of the turn,
+//! `end` ends the response. `mcp` follows the MCP servers, `reprompt` asks the model once more, `wait` is what
+//! interrupts a run that waits, `state` is what it has done so far, `saved` is what is committed of it.
 //!
 //! Owns the order of things in time: when events are sent, what is awaited before the terminal event, and what
 //! happens when the client disconnects, a deadline passes or something panics. The order of events on the wire is the
@@ -8,29 +10,32 @@
 
 mod end;
 mod inference;
+mod mcp;
+mod reprompt;
 mod saved;
 mod state;
+mod summary;
+mod tools;
+mod wait;
 
 use std::panic::AssertUnwindSafe;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::FutureExt;
-use tokio::time::Sleep;
 
 use self::end::RunEnd;
 pub(super) use self::saved::{SavedRun, save};
 pub(super) use self::state::RunState;
+use self::wait::RunTimer;
 use super::call_filter::{CallFilter, RejectedCall};
 use super::choice::CallPolicy;
 use super::context::{EngineParts, RunContext};
 use super::event_sink::{Disconnected, EventSink};
-use super::in_flight::shutting_down;
 use super::prepare::PreparedRun;
 use super::structured::OutputVerdict;
 use super::tool_executor::ToolCallExecutor;
-use super::{compaction, history, record, states};
+use super::{compaction, history, states};
 use crate::identity::Requester;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::IdGenerator;
@@ -43,12 +48,6 @@ use crate::telemetry::request_log::RequestLog;
 
 /// After this many turns in a row with only forbidden calls the run fails.
 const MAX_DENIED_TURNS: u32 = 3;
-/// A stream that runs for longer gets a row in progress. Most end earlier, and are written once.
-const RECORD_AFTER: Duration = Duration::from_millis(500);
-
-/// The message of a response that a shutdown ends.
-const SHUTDOWN_MESSAGE: &str =
-    "The gateway was stopped before the response was complete. What was received is kept; try again.";
 
 /// Why a run stops before the model is done.
 pub(super) enum RunError {
@@ -74,17 +73,6 @@ impl RunError {
     }
 }
 
-/// What the one timer of a run is set to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum RunTimer {
-    /// Sends status 200, though the provider has sent nothing yet.
-    Commit,
-    /// Writes the row in progress.
-    Record,
-    /// Ends the run.
-    Deadline,
-}
-
 pub(super) struct Run {
     pub(super) parts: Arc<EngineParts>,
     pub(super) prepared: PreparedRun,
@@ -95,16 +83,12 @@ pub(super) struct Run {
     call: CallContext,
     requester: Requester,
     pub(super) started: Instant,
-    deadline: Instant,
     timer: RunTimer,
-    sleep: Pin<Box<Sleep>>,
     log: Option<Arc<RequestLog>>,
     /// Whether the provider has sent anything in this turn.
     received: bool,
     /// What the run has done so far.
     pub(super) state: RunState,
-    /// The limit that sets the deadline.
-    deadline_name: &'static str,
     /// Of a stored stream: its client knows the id, and may delete the response before it has a row.
     registration: Option<RunRegistration>,
 }
@@ -133,7 +117,8 @@ impl Run {
             request_id: caller.request_id,
             response_id: Some(prepared.response.id.clone()),
         };
-        let commit_at = (started + parts.options.commit_after).min(deadline);
+        // Without a stream, the status can wait for the complete response.
+        let commit_at = prepared.stream.then(|| started + parts.options.commit_after);
         let is_stored_stream = prepared.store && prepared.stream;
         let registration =
             is_stored_stream.then(|| parts.store.register_run(&prepared.response.id, &prepared.owner));
@@ -146,16 +131,10 @@ impl Run {
             call,
             requester,
             started,
-            deadline,
-            // Without a stream, the status can wait for the complete response.
-            timer: if prepared.stream { RunTimer::Commit } else { RunTimer::Deadline },
-            sleep: Box::pin(tokio::time::sleep_until(
-                if prepared.stream { commit_at } else { deadline }.into(),
-            )),
+            timer: RunTimer::new(commit_at, deadline, deadline_name),
             log: caller.log,
             received: false,
             state: RunState::default(),
-            deadline_name,
             parts,
             prepared,
         }
@@ -329,10 +308,6 @@ impl Run {
         if *left == 0 { Err(RunError::LimitReached("max_output_tokens")) } else { Ok(()) }
     }
 
-    pub(super) fn check_deadline(&self) -> Result<(), RunError> {
-        if Instant::now() < self.deadline { Ok(()) } else { Err(RunError::LimitReached(self.deadline_name)) }
-    }
-
     pub(super) fn check_size(&self) -> Result<(), RunError> {
         let limits = &self.parts.options.engine;
         let output = &self.machine.response().output;
@@ -343,69 +318,6 @@ impl Run {
             return Err(RunError::LimitReached("max_response_size"));
         }
         Ok(())
-    }
-
-    /// Sends the events so far.
-    pub(super) async fn flush(&mut self) -> Result<(), RunError> {
-        self.sink.flush().await?;
-        if self.timer == RunTimer::Commit {
-            self.set_timer_after_commit();
-        }
-        Ok(())
-    }
-
-    /// Awaits a future unless the client disconnects or the run is aborted, and serves the timer meanwhile.
-    pub(super) async fn until_cancelled<T>(&mut self, work: impl Future<Output = T>) -> Result<T, RunError> {
-        let mut work = pin!(work);
-        let abort = self.parts.in_flight.abort_token().clone();
-        loop {
-            tokio::select! {
-                biased;
-                done = &mut work => return Ok(done),
-                () = self.sink.closed() => return Err(RunError::Cancelled),
-                () = abort.cancelled() => return Err(RunError::Failed(shutting_down(SHUTDOWN_MESSAGE))),
-                () = &mut self.sleep => {}
-            }
-            match self.timer {
-                RunTimer::Deadline => return Err(RunError::LimitReached(self.deadline_name)),
-                RunTimer::Commit => {
-                    self.sink.flush().await?;
-                    self.set_timer_after_commit();
-                }
-                RunTimer::Record => self.record_running().await,
-            }
-        }
-    }
-
-    /// After the commit the client knows the response's id: a stored stream gets a row if it runs for some time.
-    fn set_timer_after_commit(&mut self) {
-        let record_at = (self.started + RECORD_AFTER).max(Instant::now());
-        if self.prepared.store && record_at < self.deadline {
-            self.timer = RunTimer::Record;
-            self.sleep.as_mut().reset(record_at.into());
-        } else {
-            self.set_deadline_timer();
-        }
-    }
-
-    fn set_deadline_timer(&mut self) {
-        self.timer = RunTimer::Deadline;
-        self.sleep.as_mut().reset(self.deadline.into());
-    }
-
-    /// A failure is only logged: the row that counts is the one at the end.
-    async fn record_running(&mut self) {
-        self.set_deadline_timer();
-        if self.state.is_recorded {
-            return;
-        }
-        let record = record::running(&self.prepared, self.machine.response());
-        self.state.is_recorded = true;
-        let state = save(&self.parts.seal, &self.prepared, &self.state, &self.machine, None);
-        if let Err(error) = self.parts.store.begin(record, state).await {
-            self.state.is_recorded = false;
-            tracing::warn!(%error, "writing the row of a response in progress failed");
-        }
     }
 }
 

@@ -121,8 +121,7 @@ pub trait RunLog: Send + Sync {
     fn register_run(&self, id: &Id, owner: &Owner) -> RunRegistration;
 
     /// Writes the row of a running response, leased by this process, with the state of the run, which is opaque to the
-    /// store. Runs do not wait for it: the write happens even if the future is dropped, once it was polled and the
-    /// queue had room.
+    /// store. The write happens even if the future is dropped, once it was polled and the queue had room.
     async fn begin(&self, record: ResponseRecord, state: Option<Arc<[u8]>>) -> Result<(), StoreError>;
 
     /// Writes a turn of a running response, and returns when it is committed. The turn's calls are made only then.

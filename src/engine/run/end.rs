@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
+use super::summary::RunSummary;
 use super::{Run, RunError};
 use crate::engine::context::unix_now;
 use crate::engine::prepare::PreparedRun;
-use crate::engine::run_summary::RunSummary;
 use crate::engine::{EngineParts, approvals, record};
 use crate::protocol::error::ApiError;
 use crate::protocol::response::{ResponseStatus, RunOutcome};

@@ -1,8 +1,8 @@
 //! What a run does for MCP servers beside calling their tools: emits tool lists, follows changes of them, makes
 //! approved calls.
 
-use super::approvals::{self, ApprovedCall};
-use super::run::{Run, RunError};
+use super::{Run, RunError};
+use crate::engine::approvals::{self, ApprovedCall};
 use crate::response::machine::{CallResult, ServerCall, Termination, Violation};
 use crate::response::turn::{CallChoice, CallKind, ModelEvent};
 use crate::tools::ToolErrorCode;

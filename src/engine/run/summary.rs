@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::prepare::PreparedRun;
+use crate::engine::prepare::PreparedRun;
 use crate::protocol::response::{Response, Usage};
 use crate::telemetry::request_log::{ModelTarget, RequestLog, RunStats};
 

@@ -1,8 +1,8 @@
 //! Asks the model once more within a run: its output is kept, and a message says what is wrong with it.
 
-use super::call_filter::RejectedCall;
-use super::run::{Run, RunError};
+use super::{Run, RunError};
 use crate::config::settings::OnMissingCall;
+use crate::engine::call_filter::RejectedCall;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::item::{Item, Message};
 use crate::response::machine::{Termination, Turn};

@@ -1,9 +1,10 @@
-//! The server-side calls of one turn: checked against the limits, committed, executed, and emitted as they end.
+//! The server-side calls of one turn: checked against the limits of tokens, cost and identical calls, committed,
+//! executed, and emitted as they end.
 
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 
-use super::run::{Run, RunError};
+use super::{Run, RunError};
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::response::machine::ServerCall;
 use crate::tools::{ToolError, ToolOutput};

@@ -1,0 +1,125 @@
+//! What interrupts a run that waits: its client disconnects, a shutdown aborts it, or its one timer fires.
+
+use std::pin::{Pin, pin};
+use std::time::{Duration, Instant};
+
+use tokio::time::Sleep;
+
+use super::{Run, RunError, save};
+use crate::engine::in_flight::shutting_down;
+use crate::engine::record;
+
+/// A stream that runs for longer gets a row in progress. Most end earlier, and are written once.
+const RECORD_AFTER: Duration = Duration::from_millis(500);
+
+/// The message of a response that a shutdown ends.
+const SHUTDOWN_MESSAGE: &str =
+    "The gateway was stopped before the response was complete. What was received is kept; try again.";
+
+/// The one timer of a run.
+pub(super) struct RunTimer {
+    next: TimerEvent,
+    sleep: Pin<Box<Sleep>>,
+    deadline: Instant,
+    /// The limit that sets the deadline.
+    deadline_name: &'static str,
+}
+
+/// What a timer does when it fires.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TimerEvent {
+    /// Sends status 200, though the provider has sent nothing yet.
+    Commit,
+    /// Writes the row in progress.
+    Record,
+    /// Ends the run.
+    Deadline,
+}
+
+impl RunTimer {
+    /// A timer that fires at `commit_at`, if that is before the deadline, and at the deadline.
+    pub(super) fn new(commit_at: Option<Instant>, deadline: Instant, deadline_name: &'static str) -> Self {
+        let (next, at) = match commit_at {
+            Some(at) => (TimerEvent::Commit, at.min(deadline)),
+            None => (TimerEvent::Deadline, deadline),
+        };
+        Self { next, sleep: Box::pin(tokio::time::sleep_until(at.into())), deadline, deadline_name }
+    }
+
+    fn set(&mut self, next: TimerEvent, at: Instant) {
+        self.next = next;
+        self.sleep.as_mut().reset(at.into());
+    }
+
+    /// From now on, only the deadline is waited for.
+    fn set_deadline(&mut self) {
+        self.set(TimerEvent::Deadline, self.deadline);
+    }
+
+    fn deadline_reached(&self) -> RunError {
+        RunError::LimitReached(self.deadline_name)
+    }
+}
+
+impl Run {
+    /// Sends the events so far.
+    pub(super) async fn flush(&mut self) -> Result<(), RunError> {
+        self.sink.flush().await?;
+        if self.timer.next == TimerEvent::Commit {
+            self.set_timer_after_commit();
+        }
+        Ok(())
+    }
+
+    /// Awaits a future unless the client disconnects or the run is aborted, and serves the timer meanwhile.
+    pub(super) async fn until_cancelled<T>(&mut self, work: impl Future<Output = T>) -> Result<T, RunError> {
+        let mut work = pin!(work);
+        let abort = self.parts.in_flight.abort_token().clone();
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return Ok(done),
+                () = self.sink.closed() => return Err(RunError::Cancelled),
+                () = abort.cancelled() => return Err(RunError::Failed(shutting_down(SHUTDOWN_MESSAGE))),
+                () = &mut self.timer.sleep => {}
+            }
+            match self.timer.next {
+                TimerEvent::Deadline => return Err(self.timer.deadline_reached()),
+                TimerEvent::Commit => {
+                    self.sink.flush().await?;
+                    self.set_timer_after_commit();
+                }
+                TimerEvent::Record => self.record_running().await,
+            }
+        }
+    }
+
+    pub(super) fn check_deadline(&self) -> Result<(), RunError> {
+        if Instant::now() < self.timer.deadline { Ok(()) } else { Err(self.timer.deadline_reached()) }
+    }
+
+    /// After the commit the client knows the response's id: a stored stream gets a row if it runs for some time.
+    fn set_timer_after_commit(&mut self) {
+        let record_at = (self.started + RECORD_AFTER).max(Instant::now());
+        if self.prepared.store && record_at < self.timer.deadline {
+            self.timer.set(TimerEvent::Record, record_at);
+        } else {
+            self.timer.set_deadline();
+        }
+    }
+
+    /// A failure is only logged: the row that counts is the one at the end.
+    async fn record_running(&mut self) {
+        self.timer.set_deadline();
+        if self.state.is_recorded {
+            return;
+        }
+        let record = record::running(&self.prepared, self.machine.response());
+        self.state.is_recorded = true;
+        let state = save(&self.parts.seal, &self.prepared, &self.state, &self.machine, None);
+        if let Err(error) = self.parts.store.begin(record, state).await {
+            self.state.is_recorded = false;
+            tracing::warn!(%error, "writing the row of a response in progress failed");
+        }
+    }
+}
