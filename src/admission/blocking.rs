@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+
 use super::resource::Resource;
 use crate::identity::Requester;
 use crate::protocol::cancellation::CancelFlag;
@@ -63,10 +65,21 @@ impl BlockingPool {
     }
 }
 
+/// Runs long work on this thread, after the runtime has moved the other tasks of this worker to another thread. A
+/// runtime without worker threads just runs it.
+pub(crate) fn run_in_place<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
+
+    use tokio_util::task::TaskTracker;
 
     use super::*;
     use crate::admission::Admission;
@@ -74,6 +87,19 @@ mod tests {
 
     fn requester() -> Requester {
         Requester::new(&"default".into(), &"anonymous".into())
+    }
+
+    /// One worker: the other task ends only if that is taken over by another thread.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn other_tasks_go_on_while_work_runs_in_place() {
+        let (done, is_done) = mpsc::channel();
+        let tasks = TaskTracker::new();
+        let others = tasks.clone();
+        let work = tasks.spawn(async move {
+            others.spawn(async move { done.send(()).unwrap() });
+            run_in_place(move || is_done.recv_timeout(Duration::from_secs(30)).is_ok())
+        });
+        assert!(work.await.unwrap());
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::summary::RunSummary;
 use super::{Run, RunError};
+use crate::admission::run_in_place;
 use crate::engine::context::unix_now;
 use crate::engine::prepare::PreparedRun;
 use crate::engine::{EngineParts, approvals, record};
@@ -12,6 +13,9 @@ use crate::protocol::response::{ResponseStatus, RunOutcome};
 use crate::provider::CallContext;
 use crate::response::machine::{ClosedResponse, Termination};
 use crate::telemetry::fields::{CODE, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
+
+/// Up to this size, a response's snapshot and row are encoded on the worker thread.
+const MAX_INLINE_SNAPSHOT_BYTES: usize = 1 << 20;
 
 pub(super) enum RunEnd {
     Ended(Termination),
@@ -56,7 +60,7 @@ impl Run {
                     // The client is not told the id, but the row is listed, and must not stay in progress.
                     let failed = Termination::Failed(error.body.clone());
                     let closed = machine.close_response(failed, run_outcome, unix_now(), sink.events());
-                    commit(&parts, &prepared, closed).await;
+                    commit(&parts, &prepared, closed, false).await;
                 }
                 return sink.reject(error).await;
             }
@@ -65,8 +69,10 @@ impl Run {
             Termination::Failed(error) => error.param.clone(),
             _ => None,
         };
-        let closed = machine.close_response(ending, run_outcome, unix_now(), sink.events());
-        let committed = commit(&parts, &prepared, closed).await;
+        let large = machine.bytes() > MAX_INLINE_SNAPSHOT_BYTES;
+        let close = || machine.close_response(ending, run_outcome, unix_now(), sink.events());
+        let closed = if large { run_in_place(close) } else { close() };
+        let committed = commit(&parts, &prepared, closed, large).await;
         let response = &committed.snapshot.response;
         metrics.run_ended(&crate::telemetry::metrics::RunReport {
             provider: prepared.provider.name(),
@@ -90,7 +96,12 @@ impl Run {
 }
 
 /// Commits a closed response: its approval requests, then its row. One that cannot be committed becomes a failed one.
-async fn commit(parts: &EngineParts, prepared: &PreparedRun, mut closed: ClosedResponse) -> ClosedResponse {
+async fn commit(
+    parts: &EngineParts,
+    prepared: &PreparedRun,
+    mut closed: ClosedResponse,
+    large: bool,
+) -> ClosedResponse {
     // However the response ended, an approval request that its client sees can be answered.
     if let Err(error) =
         approvals::persist_requests(parts, &prepared.approval_scope(), &closed.approval_requests).await
@@ -100,7 +111,8 @@ async fn commit(parts: &EngineParts, prepared: &PreparedRun, mut closed: ClosedR
     if !prepared.store {
         return closed;
     }
-    let record = record::ended(prepared, &closed);
+    let build = || record::ended(prepared, &closed);
+    let record = if large { run_in_place(build) } else { build() };
     let committing = Instant::now();
     let committed = parts.store.finish(record).await;
     parts.metrics.store_commit(committing.elapsed());
