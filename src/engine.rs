@@ -1,13 +1,10 @@
 //! The agentic loop: every transport starts a run here and reads one stream of events.
 //!
 //! `prepare` validates a request and collects what its run needs (history, tools, echo), `run` drives the model
-//! and ends the response, `call_filter` enforces what the client allowed, `event_sink` sends the events, `record`
+//! and ends the response, `tools` says which tools it has and what may be called, `event_sink` sends the events, `record`
 //! builds the stored rows, `states` returns sealed state to the provider that it came from, `recover` ends
 //! the runs of processes that are gone.
 
-mod approvals;
-mod call_filter;
-mod choice;
 mod citations;
 mod compaction;
 #[cfg(test)]
@@ -20,9 +17,6 @@ mod history;
 mod in_flight;
 mod journal;
 mod limits;
-mod mcp;
-mod offered_tools;
-mod own_tools;
 mod prepare;
 mod profile;
 mod record;
@@ -34,10 +28,8 @@ mod sampling;
 mod states;
 mod structured;
 mod tool_executor;
-mod tool_scope;
 mod tools;
 mod truncate;
-mod wire_names;
 
 use std::collections::BTreeMap;
 use std::pin::pin;

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::context::OnUnservedTool;
-use super::offered_tools::{self, ServerTools};
+use super::tools::offered::{self, ServerTools};
 use super::truncate::{self, ContextBudget};
 use super::{history, states};
 use crate::config::ToolsSettings;
@@ -170,7 +170,7 @@ fn offering(request: &CreateResponse, input: &[Item]) -> Work {
         unserved: OnUnservedTool::Refuse,
     };
     work(|| {
-        let offer = offered_tools::collect_tools(request, input, &[], &server, &[], false);
+        let offer = offered::collect_tools(request, input, &[], &server, &[], false);
         assert!(offer.is_ok(), "{:?}", offer.err().map(|error| error.body.message));
     })
 }

@@ -9,19 +9,20 @@ use std::sync::Arc;
 use self::model_request::{model_request, request_fields};
 use self::settings::{
     awaiting_client_status, bypasses_cache, check_extra, conversation_key, emits_tool_lists, event_encoder,
-    limits, options, reports_progress, structured, visibility,
+    limits, options, reports_progress, structured,
 };
-use super::approvals::{self, ApprovalContext, ApprovalScope, ApprovedCall};
 use super::context::{EngineParts, OnUnservedTool, RunContext, unix_now};
 use super::history::PriorConversation;
 use super::limits::EffectiveLimits;
-use super::mcp::{self, ListedServer};
-use super::offered_tools::OfferedTools;
-use super::profile::{self, AgentProfile};
+use super::profile;
 use super::redaction::Redaction;
 use super::states::{self, StoredInput};
 use super::structured::OutputValidator;
-use super::tool_scope::{self, ToolScope};
+use super::tools::approvals::{self, ApprovalScope, ApprovedCall};
+use super::tools::mcp_servers::ListedServer;
+use super::tools::offered::OfferedTools;
+use super::tools::scope::{self, ToolScope};
+use super::tools::{self, ResolvedTools, ToolRequest};
 use super::truncate::{self, ContextBudget};
 use super::{compaction, echo, history};
 use crate::admission::Permit;
@@ -31,7 +32,7 @@ use crate::protocol::error::ApiError;
 use crate::protocol::event::EventEncoder;
 use crate::protocol::id::{Id, IdGenerator};
 use crate::protocol::item::Item;
-use crate::protocol::request::{CreateResponse, TextFormat, ToolVisibility, Truncation};
+use crate::protocol::request::{CreateResponse, TextFormat, Truncation};
 use crate::protocol::response::Response;
 use crate::provider::Provider;
 use crate::response::machine::{MachineOptions, Termination};
@@ -131,8 +132,10 @@ pub(super) async fn prepare(
     history::drop_repeated_calls(&past, &mut input);
     history::check_pairs(&past, &input)?;
     let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
+    let asked =
+        ToolRequest { request: &request, agent, past: &past, input: &input, compacts, limits: &limits };
     let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved } =
-        resolve_tools(parts, &request, caller, agent, (&past, &input), compacts, &limits).await?;
+        tools::resolve(parts, caller, asked).await?;
 
     let ids = IdGenerator::new();
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
@@ -155,7 +158,7 @@ pub(super) async fn prepare(
         emits_tool_lists: emits_tool_lists(caller.dialect, visibility),
         conversation: conversation_key(&request, root, &ids.response()),
         catalog,
-        tool_request: (!servers.is_empty()).then(|| Box::new(tool_scope::tool_request(&request))),
+        tool_request: (!servers.is_empty()).then(|| Box::new(scope::tool_request(&request))),
         servers,
         approved,
         limits,
@@ -188,53 +191,6 @@ pub(super) async fn prepare(
     }
     prepared.truncate_to_window()?;
     Ok(prepared)
-}
-
-/// The tools of a run, and the calls of them that were approved.
-struct ResolvedTools {
-    servers: Vec<ListedServer>,
-    catalog: CallerCatalog,
-    visibility: ToolVisibility,
-    executes_tools: bool,
-    presentation: Presentation,
-    offer: OfferedTools,
-    approved: Vec<ApprovedCall>,
-}
-
-async fn resolve_tools(
-    parts: &EngineParts,
-    request: &CreateResponse,
-    caller: &RunContext,
-    agent: Option<AgentProfile<'_>>,
-    (past, input): (&[Item], &[Item]),
-    compacts: bool,
-    limits: &EffectiveLimits,
-) -> Result<ResolvedTools, ApiError> {
-    // A compaction has no tools, even if the request names some for the turns around it.
-    let no_tools = compaction::without_tools();
-    let (tool_source, more_tools, tool_agent) =
-        if compacts { (&no_tools, &[][..], None) } else { (request, input, agent) };
-    let (requested_servers, own_tools) =
-        mcp::bind(parts, tool_source, more_tools, caller, tool_agent).await?;
-    let awaited = approvals::approved_servers(past, input);
-    let servers = mcp::list(requested_servers, past, input, &awaited).await?;
-    let catalog = own_tools.catalog(parts, mcp::mcp_caller(caller, tool_source), tool_agent).await;
-    let visibility = visibility(parts, request);
-    let scope = ToolScope {
-        tenant: &caller.owner.tenant,
-        agent: tool_agent.as_ref().map(|agent| agent.name),
-        executes_tools: tool_scope::executes_tools(parts, request, agent.as_ref()),
-        presentation: tool_scope::presentation(visibility, caller.dialect),
-        catalog: &catalog,
-        servers: &servers,
-        unserved: caller.unserved_tools,
-    };
-    let offer = scope.collect_tools(parts, tool_source, more_tools, false)?;
-    note_omitted(&offer, caller);
-    let ToolScope { executes_tools, presentation, .. } = scope;
-    let context = ApprovalContext { servers: &servers, executes_tools, max_calls: limits.run.max_tool_calls };
-    let approved = approvals::check(parts, &caller.owner, past, input, context).await?;
-    Ok(ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved })
 }
 
 fn context_budget(window: u64, request: &CreateResponse, offer: &OfferedTools) -> ContextBudget {
@@ -310,12 +266,5 @@ impl PreparedRun {
         let window = truncate::estimate(&self.model_request.conversation) as u64;
         let known = ContextBudget { window, answer: 0, fixed: 0 };
         truncate::drop_oldest(&mut self.model_request_mut().conversation, &known, (1, 2)) > 0
-    }
-}
-
-fn note_omitted(offer: &OfferedTools, caller: &RunContext) {
-    if !offer.omitted.is_empty() {
-        let tools = offer.omitted.join(", ");
-        tracing::info!(request_id = %caller.request_id, %tools, "omitted tools that are not supported");
     }
 }

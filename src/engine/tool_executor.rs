@@ -8,11 +8,11 @@ use tokio::sync::mpsc;
 
 use super::context::{EngineParts, RunContext};
 use super::journal::RunJournal;
-use super::offered_tools::ToolBinding;
 use super::prepare::PreparedRun;
 use super::record;
 use super::run::{self, RunState};
 use super::tools::hosted;
+use super::tools::offered::ToolBinding;
 use crate::config::UserMessages;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::ResultFormat;
-use crate::engine::offered_tools::OfferedTools;
+use crate::engine::tools::offered::OfferedTools;
 use crate::protocol::request::CreateResponse;
 use crate::response::turn::{HistoryItem, ModelRequest, ProviderHints, SamplingParams};
 

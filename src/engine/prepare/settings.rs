@@ -6,9 +6,10 @@ use super::model_request::logprobs;
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use crate::engine::context::{EngineParts, RunContext};
 use crate::engine::limits::{self, EffectiveLimits};
-use crate::engine::offered_tools::OfferedTools;
 use crate::engine::profile::AgentProfile;
 use crate::engine::structured::OutputValidator;
+use crate::engine::tools::offered::OfferedTools;
+use crate::engine::tools::scope;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::event::EventEncoder;
@@ -74,7 +75,7 @@ pub(super) fn options(parts: &EngineParts, request: &CreateResponse, seal: Arc<B
         logprobs: logprobs(request).is_some(),
         seal: Some(seal as Arc<dyn Seal>),
         show_sealed,
-        server_steps: visibility(parts, request) == ToolVisibility::Full,
+        server_steps: scope::visibility(parts, request) == ToolVisibility::Full,
         summary: None,
     }
 }
@@ -110,11 +111,6 @@ pub(super) fn reports_progress(request: &CreateResponse) -> bool {
 /// The dialect of the specification and hidden tools have no `mcp_list_tools` items.
 pub(super) fn emits_tool_lists(dialect: Dialect, visibility: ToolVisibility) -> bool {
     dialect == Dialect::OpenAi && visibility != ToolVisibility::Hidden
-}
-
-pub(super) fn visibility(parts: &EngineParts, request: &CreateResponse) -> ToolVisibility {
-    let asked = request.antwort.as_ref().and_then(|options| options.stream_visibility);
-    asked.unwrap_or(parts.options.tools.stream_visibility)
 }
 
 /// What happens to an answer that does not match its format: as the request, the agent profile or the configuration

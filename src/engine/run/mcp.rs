@@ -2,7 +2,7 @@
 //! approved calls.
 
 use super::{Run, RunError};
-use crate::engine::approvals::{self, ApprovedCall};
+use crate::engine::tools::approvals::{self, ApprovedCall};
 use crate::response::machine::{CallResult, ServerCall, Termination, Violation};
 use crate::response::turn::{CallChoice, CallKind, ModelEvent};
 use crate::tools::ToolErrorCode;

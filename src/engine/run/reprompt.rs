@@ -2,7 +2,7 @@
 
 use super::{Run, RunError};
 use crate::config::settings::OnMissingCall;
-use crate::engine::call_filter::RejectedCall;
+use crate::engine::tools::call_filter::RejectedCall;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::item::{Item, Message};
 use crate::response::machine::{Termination, Turn};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
-use super::context::{EngineParts, RunContext};
-use super::own_tools::{self, RequestedOwnTools, is_own};
-use super::profile::AgentProfile;
+use super::own::{self, RequestedOwnTools, is_own};
+use crate::engine::context::{EngineParts, RunContext};
+use crate::engine::profile::AgentProfile;
 use crate::mcp::{
     BindError, CallDecision, Freshness, McpCaller, OnBehalfOf, RequestRules, ResolvedServer, ServedTool,
     ServerHandle, ServerToolSet, is_same_listing,
@@ -21,7 +21,7 @@ use crate::protocol::tool::{BUILTIN_SERVER_LABEL, McpTool, NamespaceTool, Tool};
 use crate::tools::{PolicySubject, ToolRegistry};
 
 /// A server that a request, its input or its agent profile asks for.
-pub(super) struct RequestedServer {
+pub(in crate::engine) struct RequestedServer {
     binding: ServerHandle,
     audience: AccessScope,
     rules: RequestRules,
@@ -38,7 +38,7 @@ struct AccessScope {
 }
 
 /// A server with its tools.
-pub(super) struct ListedServer {
+pub(in crate::engine) struct ListedServer {
     requested: RequestedServer,
     tools: Result<Arc<ServerToolSet>, String>,
     /// Places of the tools that are offered, and whether calls of them need approval.
@@ -56,13 +56,13 @@ struct UnboundServer {
 
 /// Takes sessions for the requested servers and for those of the gateway's own tools, all at once: requests that take
 /// them one by one could deadlock. Does not connect.
-pub(super) async fn bind<'a>(
+pub(in crate::engine) async fn bind<'a>(
     parts: &EngineParts,
     request: &'a CreateResponse,
     input: &'a [Item],
     caller: &RunContext,
     agent: Option<AgentProfile<'a>>,
-) -> Result<(Vec<RequestedServer>, own_tools::Bound<'a>), ApiError> {
+) -> Result<(Vec<RequestedServer>, own::Bound<'a>), ApiError> {
     let audience = AccessScope {
         toolbox: Arc::clone(&parts.toolbox),
         tenant: Arc::clone(&caller.owner.tenant),
@@ -84,7 +84,7 @@ pub(super) async fn bind<'a>(
         let audience = audience.clone();
         RequestedServer { binding, audience, rules, path }
     });
-    Ok((requested.collect(), own_tools::Bound { requested: own_tools, servers: bound }))
+    Ok((requested.collect(), own::Bound { requested: own_tools, servers: bound }))
 }
 
 fn requested_servers(
@@ -164,7 +164,10 @@ fn too_many_servers(parts: &EngineParts, param: &str) -> ApiError {
 }
 
 /// The caller, as MCP servers are told of it.
-pub(super) fn mcp_caller<'a>(caller: &'a RunContext, request: &'a CreateResponse) -> McpCaller<'a> {
+pub(in crate::engine) fn mcp_caller<'a>(
+    caller: &'a RunContext,
+    request: &'a CreateResponse,
+) -> McpCaller<'a> {
     let note = |key: &str| {
         let found = request.metadata.0.iter().find(|(name, _)| name == key);
         found.map(|(_, value)| value.as_str())
@@ -185,7 +188,7 @@ pub(super) fn mcp_caller<'a>(caller: &'a RunContext, request: &'a CreateResponse
 
 /// Lists the tools of all servers concurrently; `approved` names those that have to run an approved call. One whose list
 /// fails has no tools; the others are not affected.
-pub(super) async fn list(
+pub(in crate::engine) async fn list(
     requested: Vec<RequestedServer>,
     past: &[Item],
     input: &[Item],
@@ -264,23 +267,23 @@ fn list_of(item: &Item) -> Option<&McpListTools> {
 }
 
 impl ListedServer {
-    pub(super) fn label(&self) -> &Arc<str> {
+    pub(in crate::engine) fn label(&self) -> &Arc<str> {
         self.requested.binding.label()
     }
 
     /// The tools that are offered, and whether calls of them need approval.
-    pub(super) fn offered(&self) -> impl Iterator<Item = (&ServedTool, CallDecision)> {
+    pub(in crate::engine) fn offered(&self) -> impl Iterator<Item = (&ServedTool, CallDecision)> {
         let all = self.tools.as_ref().map(|set| set.tools.as_slice()).unwrap_or_default();
         self.offered.iter().filter_map(|(place, decision)| Some((all.get(*place)?, *decision)))
     }
 
     /// Why the tools could not be listed.
-    pub(super) fn problem(&self) -> Option<&str> {
+    pub(in crate::engine) fn problem(&self) -> Option<&str> {
         self.tools.as_ref().err().map(String::as_str)
     }
 
     /// The tools as clients see them, or why they could not be listed.
-    pub(super) fn listed_tools(&self) -> Result<Vec<McpListedTool>, String> {
+    pub(in crate::engine) fn listed_tools(&self) -> Result<Vec<McpListedTool>, String> {
         match &self.tools {
             Ok(_) => Ok(self.offered_listings().cloned().collect()),
             Err(problem) => Err(problem.clone()),
@@ -292,12 +295,12 @@ impl ListedServer {
     }
 
     /// Whether the server has said that its tools have changed.
-    pub(super) fn has_changed(&self) -> bool {
+    pub(in crate::engine) fn has_changed(&self) -> bool {
         self.tools.as_ref().is_ok_and(|set| self.requested.binding.has_changed_since(set))
     }
 
     /// Lists the tools again; if that fails, the known ones stay. Returns whether what clients see has changed.
-    pub(super) async fn refresh(&mut self) -> bool {
+    pub(in crate::engine) async fn refresh(&mut self) -> bool {
         let before: Vec<McpListedTool> = self.offered_listings().cloned().collect();
         match self.requested.binding.tools(Freshness::Cached).await {
             Ok(tools) => {
@@ -312,7 +315,7 @@ impl ListedServer {
 
     /// What an approval of this tool covers, if it is offered: its definition with the credentials of its server. A
     /// secret.
-    pub(super) fn approval_subject(&self, name: &str) -> Option<[u8; 64]> {
+    pub(in crate::engine) fn approval_subject(&self, name: &str) -> Option<[u8; 64]> {
         let set = self.tools.as_ref().ok()?;
         let place = set.place(name)?;
         // `offered` is in the order of places.

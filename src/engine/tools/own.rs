@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::context::EngineParts;
-use super::profile::AgentProfile;
-use super::tools::hosted;
+use super::hosted;
+use crate::engine::context::EngineParts;
+use crate::engine::profile::AgentProfile;
 use crate::mcp::{CallerCatalog, McpCaller, ResolvedServer, ServerHandle};
 use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
@@ -12,13 +12,13 @@ use crate::protocol::tool::{BUILTIN_SERVER_LABEL, McpAllowedTools, McpTool, McpT
 
 /// The names of the own tools that a request asks for.
 #[derive(Default)]
-pub(super) struct RequestedOwnTools<'a> {
+pub(in crate::engine) struct RequestedOwnTools<'a> {
     all: bool,
     names: HashSet<&'a str>,
 }
 
 /// These names, and handles of the MCP servers that run some of them.
-pub(super) struct Bound<'a> {
+pub(in crate::engine) struct Bound<'a> {
     pub requested: RequestedOwnTools<'a>,
     pub servers: Vec<ServerHandle>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Bound<'a> {
 impl<'a> RequestedOwnTools<'a> {
     /// Those of the request, its input and its agent profile; empty if no MCP server runs any of the gateway's own
     /// tools.
-    pub(super) fn from_request(
+    pub(in crate::engine) fn from_request(
         parts: &EngineParts,
         request: &'a CreateResponse,
         input: &'a [Item],
@@ -47,7 +47,11 @@ impl<'a> RequestedOwnTools<'a> {
     }
 
     /// The MCP servers that run these tools.
-    pub(super) fn servers(&self, parts: &EngineParts, mcp_caller: McpCaller<'_>) -> Vec<ResolvedServer> {
+    pub(in crate::engine) fn servers(
+        &self,
+        parts: &EngineParts,
+        mcp_caller: McpCaller<'_>,
+    ) -> Vec<ResolvedServer> {
         parts.mcp.route_servers(mcp_caller, |name| self.contains(name))
     }
 
@@ -72,7 +76,7 @@ impl<'a> RequestedOwnTools<'a> {
 
 impl Bound<'_> {
     /// Lists the servers and returns the catalogue of own tools for this caller.
-    pub(super) async fn catalog(
+    pub(in crate::engine) async fn catalog(
         self,
         parts: &EngineParts,
         mcp_caller: McpCaller<'_>,
@@ -85,6 +89,6 @@ impl Bound<'_> {
 }
 
 /// Whether the tool names the gateway's built-in server.
-pub(super) fn is_own(tool: &McpTool) -> bool {
+pub(in crate::engine) fn is_own(tool: &McpTool) -> bool {
     tool.is_configured() && tool.server_label == BUILTIN_SERVER_LABEL
 }

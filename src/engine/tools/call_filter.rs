@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::choice::{AllowedTools, RequiredTools};
-use super::offered_tools::OfferedTools;
+use super::offered::OfferedTools;
 use crate::protocol::id::IdGenerator;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus, ToolOutput};
@@ -18,7 +18,7 @@ use crate::response::turn::{CallKind, HistoryItem, ModelEvent, ModelTool, Provid
 
 /// A call that was rejected.
 #[derive(Debug, Clone)]
-pub(super) struct RejectedCall {
+pub(in crate::engine) struct RejectedCall {
     kind: CallKind,
     name: String,
     namespace: Option<String>,
@@ -39,7 +39,7 @@ enum Rejection {
 }
 
 /// Filters the calls of one turn after the other.
-pub(super) struct CallFilter {
+pub(in crate::engine) struct CallFilter {
     allowed: AllowedTools,
     /// What must be called, until it was.
     required: RequiredTools,
@@ -58,7 +58,7 @@ pub(super) struct CallFilter {
 
 impl CallFilter {
     /// `required` holds until it is met; `parallel`: whether a turn may hold several calls.
-    pub(super) fn new(
+    pub(in crate::engine) fn new(
         allowed: AllowedTools,
         required: RequiredTools,
         tools: Arc<[Arc<ModelTool>]>,
@@ -78,7 +78,7 @@ impl CallFilter {
     }
 
     /// Replaces the tools, after a server has changed its own; `allowed` are places among the new ones.
-    pub(super) fn replace_tools(&mut self, allowed: AllowedTools, tools: Arc<[Arc<ModelTool>]>) {
+    pub(in crate::engine) fn replace_tools(&mut self, allowed: AllowedTools, tools: Arc<[Arc<ModelTool>]>) {
         if self.allowed != AllowedTools::None {
             self.allowed = allowed;
         }
@@ -86,18 +86,18 @@ impl CallFilter {
     }
 
     /// Rejects every call from now on.
-    pub(super) fn deny_all(&mut self) {
+    pub(in crate::engine) fn deny_all(&mut self) {
         self.allowed = AllowedTools::None;
     }
 
     /// Begins a turn that may make up to this many calls of server-side tools.
-    pub(super) fn begin_turn(&mut self, left: u64) {
+    pub(in crate::engine) fn begin_turn(&mut self, left: u64) {
         self.left = left;
         self.passed = 0;
     }
 
     /// Returns the event if it may pass; collects it otherwise.
-    pub(super) fn filter(&mut self, event: ModelEvent) -> Option<ModelEvent> {
+    pub(in crate::engine) fn filter(&mut self, event: ModelEvent) -> Option<ModelEvent> {
         let size = event.size();
         match event {
             ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields } => {
@@ -135,39 +135,39 @@ impl CallFilter {
     }
 
     /// Bytes of rejected calls, which count against the size limits of the run.
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::engine) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Whether a call of this turn was rejected with an error to the model.
-    pub(super) fn has_rejected(&self) -> bool {
+    pub(in crate::engine) fn has_rejected(&self) -> bool {
         self.denied.values().any(RejectedCall::is_reported_to_model)
     }
 
     /// Whether the turn has calls that are made or answered with an error.
-    pub(super) fn has_calls(&self) -> bool {
+    pub(in crate::engine) fn has_calls(&self) -> bool {
         self.passed > 0 || self.has_rejected()
     }
 
     /// Whether a call of this run was rejected as it was beyond `max_tool_calls`.
-    pub(super) fn limit_exceeded(&self) -> bool {
+    pub(in crate::engine) fn limit_exceeded(&self) -> bool {
         self.limit_exceeded
     }
 
     /// Whether the turn lacks the call that `tool_choice` requires. A call beyond the limit counts as made.
-    pub(super) fn lacks_required_call(&self) -> bool {
+    pub(in crate::engine) fn lacks_required_call(&self) -> bool {
         self.required != RequiredTools::None
             && self.passed == 0
             && self.denied.values().all(|denied| denied.rejection != Rejection::Limit)
     }
 
     /// The required call was made.
-    pub(super) fn clear_required(&mut self) {
+    pub(in crate::engine) fn clear_required(&mut self) {
         self.required = RequiredTools::None;
     }
 
     /// Ends the turn and returns its rejected calls that the model is told of, in their order.
-    pub(super) fn end_turn(&mut self) -> Vec<RejectedCall> {
+    pub(in crate::engine) fn end_turn(&mut self) -> Vec<RejectedCall> {
         std::mem::take(&mut self.denied).into_values().filter(RejectedCall::is_reported_to_model).collect()
     }
 
@@ -204,7 +204,7 @@ impl RejectedCall {
     }
 
     /// Whether the call was the model's mistake.
-    pub(super) fn is_mistake(&self) -> bool {
+    pub(in crate::engine) fn is_mistake(&self) -> bool {
         matches!(self.rejection, Rejection::Forbidden(_))
     }
 
@@ -217,7 +217,7 @@ impl RejectedCall {
     }
 
     /// The call and its error, for the conversation of the next turn.
-    pub(super) fn into_history(mut self, ids: &mut IdGenerator) -> Vec<HistoryItem> {
+    pub(in crate::engine) fn into_history(mut self, ids: &mut IdGenerator) -> Vec<HistoryItem> {
         let call_fields = self.fields.take().map(|fields| *fields);
         let call_id = ids.next("call").to_string();
         let status = ItemStatus::Completed;

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use self::model_tool::{check_options, from_custom, from_function, no_such_tool, unavailable};
 use super::choice::CallPolicy;
-use super::context::OnUnservedTool;
-use super::mcp::ListedServer;
-use super::tools::hosted::{self, HostedBinding, HostedTool};
+use super::hosted::{self, HostedBinding, HostedTool};
+use super::mcp_servers::ListedServer;
 use super::wire_names::{PlainNames, WireNames};
+use crate::engine::context::OnUnservedTool;
 use crate::mcp::{CallDecision, CallerCatalog};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
@@ -27,9 +27,9 @@ use crate::response::presentation::Presentation;
 use crate::response::turn::{CallKind, ModelTool, ToolInput, ToolName};
 use crate::tools::{PolicySubject, RegisteredTool, ToolRegistry, wire_name};
 
-pub(super) use self::model_tool::not_served;
+pub(in crate::engine) use self::model_tool::not_served;
 
-pub(super) struct OfferedTools {
+pub(in crate::engine) struct OfferedTools {
     /// As the model sees them: those of the request in its order, then the agent profile's.
     pub tools: Arc<[Arc<ModelTool>]>,
     /// Who runs each tool, by place; `None`: the client.
@@ -42,7 +42,7 @@ pub(super) struct OfferedTools {
 
 /// Binds an offered tool to the server-side tool that runs it.
 #[derive(Clone)]
-pub(super) struct ToolBinding {
+pub(in crate::engine) struct ToolBinding {
     /// The tool with its layers.
     pub tool: Arc<RegisteredTool>,
     /// The hosted tool as which the request has it.
@@ -50,7 +50,7 @@ pub(super) struct ToolBinding {
 }
 
 /// The server-side tools that a request may use.
-pub(super) struct ServerTools<'a> {
+pub(in crate::engine) struct ServerTools<'a> {
     pub toolbox: &'a ToolRegistry,
     /// The catalogue for this caller, kept by the run.
     pub catalog: &'a CallerCatalog,
@@ -86,7 +86,7 @@ impl ServerTools<'_> {
 /// Collects the tools of the request, its input and its agent profile, and resolves the tool choice.
 ///
 /// `again`: a later time in the run, after servers have changed their tools.
-pub(super) fn collect_tools(
+pub(in crate::engine) fn collect_tools(
     request: &CreateResponse,
     input: &[impl Borrow<Item>],
     agent: &[String],
@@ -142,18 +142,22 @@ pub(super) fn collect_tools(
 
 impl OfferedTools {
     /// The place of a tool in the list.
-    pub(super) fn find(tools: &[Arc<ModelTool>], namespace: Option<&str>, name: &str) -> Option<usize> {
+    pub(in crate::engine) fn find(
+        tools: &[Arc<ModelTool>],
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Option<usize> {
         tools.iter().position(|tool| tool.name == name && tool.namespace.as_deref() == namespace)
     }
 
     /// What runs the tool that a call names; `None`: the client.
-    pub(super) fn binding(&self, namespace: Option<&str>, name: &str) -> Option<&ToolBinding> {
+    pub(in crate::engine) fn binding(&self, namespace: Option<&str>, name: &str) -> Option<&ToolBinding> {
         let place = Self::find(&self.tools, namespace, name)?;
         self.bindings.get(place)?.as_ref()
     }
 
     /// Whether the gateway runs any of the tools.
-    pub(super) fn has_server_tools(&self) -> bool {
+    pub(in crate::engine) fn has_server_tools(&self) -> bool {
         self.bindings.iter().any(Option::is_some)
     }
 }

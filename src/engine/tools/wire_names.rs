@@ -18,46 +18,46 @@ enum Holder {
 }
 
 /// The names that are taken.
-pub(super) struct WireNames {
+pub(in crate::engine) struct WireNames {
     holders: HashMap<String, Holder>,
     /// Labels of servers, and namespaces of the client.
     labels: HashSet<String>,
 }
 
 impl WireNames {
-    pub(super) fn new() -> Self {
+    pub(in crate::engine) fn new() -> Self {
         Self { holders: HashMap::new(), labels: HashSet::from([BUILTIN_SERVER_LABEL.to_owned()]) }
     }
 
     /// Reserves names that begin with this label for this server or namespace.
-    pub(super) fn add_label(&mut self, label: &str) {
+    pub(in crate::engine) fn add_label(&mut self, label: &str) {
         if !self.labels.contains(label) {
             self.labels.insert(label.to_owned());
         }
     }
 
     /// Takes a name for a tool of the client. False if it is taken.
-    pub(super) fn add_client(&mut self, name: &str) -> bool {
+    pub(in crate::engine) fn add_client(&mut self, name: &str) -> bool {
         self.holders.insert(name.to_owned(), Holder::Client).is_none()
     }
 
     /// Takes a name for one of the gateway's own tools; the client's tools were named before.
-    pub(super) fn add_own(&mut self, name: &str) {
+    pub(in crate::engine) fn add_own(&mut self, name: &str) {
         self.holders.insert(name.to_owned(), Holder::Gateway);
     }
 
     /// Whether a tool of the client has the name.
-    pub(super) fn is_client(&self, name: &str) -> bool {
+    pub(in crate::engine) fn is_client(&self, name: &str) -> bool {
         self.holders.get(name) == Some(&Holder::Client)
     }
 
     /// Whether any tool has the name.
-    pub(super) fn is_taken(&self, name: &str) -> bool {
+    pub(in crate::engine) fn is_taken(&self, name: &str) -> bool {
         self.holders.contains_key(name)
     }
 
     /// Takes `label__name`, or the first of `label2__name` … that is free and begins with no other label.
-    pub(super) fn qualify(
+    pub(in crate::engine) fn qualify(
         &mut self,
         label: &str,
         name: &str,
@@ -93,13 +93,16 @@ fn flatten(label: &str) -> String {
 }
 
 /// The names of servers' tools that need no label: unambiguous, and beginning with no other label.
-pub(super) struct PlainNames {
+pub(in crate::engine) struct PlainNames {
     bearers: HashMap<String, usize>,
 }
 
 impl PlainNames {
     /// Counts the names of servers' tools, each with its server's label.
-    pub(super) fn new<'t>(names: &WireNames, wanted: impl Iterator<Item = (&'t str, String)>) -> Self {
+    pub(in crate::engine) fn new<'t>(
+        names: &WireNames,
+        wanted: impl Iterator<Item = (&'t str, String)>,
+    ) -> Self {
         let mut bearers: HashMap<String, usize> = HashMap::new();
         for (label, plain) in wanted {
             if names.label_of(&plain).is_none_or(|found| found == label) {
@@ -110,14 +113,14 @@ impl PlainNames {
     }
 
     /// Whether a server's tool is unambiguous by this name alone.
-    pub(super) fn is_kept(&self, names: &WireNames, label: &str, plain: &str) -> bool {
+    pub(in crate::engine) fn is_kept(&self, names: &WireNames, label: &str, plain: &str) -> bool {
         self.bearers.get(plain) == Some(&1)
             && !names.is_taken(plain)
             && names.label_of(plain).is_none_or(|found| found == label)
     }
 
     /// Whether any server's tool has this name.
-    pub(super) fn wants(&self, plain: &str) -> bool {
+    pub(in crate::engine) fn wants(&self, plain: &str) -> bool {
         self.bearers.contains_key(plain)
     }
 }

@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::offered_tools::not_served;
-use super::tools::hosted;
+use super::hosted;
+use super::offered::not_served;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::tool::{BUILTIN_SERVER_LABEL, ServerTool};
@@ -15,7 +15,7 @@ use crate::response::turn::{CallChoice, CallKind, ModelTool};
 
 /// The tools that may be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum AllowedTools {
+pub(in crate::engine) enum AllowedTools {
     All,
     /// Those at these places in the list of tools.
     Only(HashSet<usize>),
@@ -25,7 +25,7 @@ pub(super) enum AllowedTools {
 
 /// The calls that must be made in the first turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum RequiredTools {
+pub(in crate::engine) enum RequiredTools {
     None,
     /// At least one of the allowed tools: `required`.
     Any,
@@ -35,7 +35,7 @@ pub(super) enum RequiredTools {
 
 impl RequiredTools {
     /// Whether the tool at this place may be called.
-    pub(super) fn admits(&self, place: usize) -> bool {
+    pub(in crate::engine) fn admits(&self, place: usize) -> bool {
         match self {
             Self::None | Self::Any => true,
             Self::OneOf(places) => places.contains(&place),
@@ -45,7 +45,7 @@ impl RequiredTools {
 
 /// `tool_choice` and `allowed_tools` of a request, resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CallPolicy {
+pub(in crate::engine) struct CallPolicy {
     /// Holds in every turn.
     pub allowed: AllowedTools,
     /// Holds until it is met.
@@ -58,7 +58,7 @@ impl CallPolicy {
     /// `omitted`: types of tools that were left out of the request, as they are not supported; choosing one is an
     /// error. `tolerant`: tools may be missing because their server could not be listed; a name that is not found
     /// then allows nothing and is no error.
-    pub(super) fn new(
+    pub(in crate::engine) fn new(
         request: &CreateResponse,
         tools: &[Arc<ModelTool>],
         omitted: &[&str],
@@ -124,7 +124,7 @@ impl CallPolicy {
     }
 
     /// The choice that the provider is sent until the required call was made.
-    pub(super) fn first_turn_choice(&self, tools: usize) -> CallChoice {
+    pub(in crate::engine) fn first_turn_choice(&self, tools: usize) -> CallChoice {
         match (&self.required, &self.allowed) {
             (RequiredTools::None, _) => self.later_turn_choice(),
             (RequiredTools::Any, AllowedTools::All) => CallChoice::Required,
@@ -139,7 +139,7 @@ impl CallPolicy {
     }
 
     /// The choice for the retry after a missing call: names the tool if only one is required.
-    pub(super) fn retry_choice(&self, tools: usize) -> CallChoice {
+    pub(in crate::engine) fn retry_choice(&self, tools: usize) -> CallChoice {
         match self.required_tools(tools).as_slice() {
             [place] => CallChoice::One(*place),
             _ => self.first_turn_choice(tools),
@@ -147,7 +147,7 @@ impl CallPolicy {
     }
 
     /// The choice for later turns, without a required call.
-    pub(super) fn later_turn_choice(&self) -> CallChoice {
+    pub(in crate::engine) fn later_turn_choice(&self) -> CallChoice {
         match &self.allowed {
             AllowedTools::All => CallChoice::Auto,
             AllowedTools::None => CallChoice::None,

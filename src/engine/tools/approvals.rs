@@ -7,9 +7,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::context::{EngineParts, unix_now};
-use super::history::HistoryEntry;
-use super::mcp::ListedServer;
+use super::mcp_servers::ListedServer;
+use crate::engine::context::{EngineParts, unix_now};
+use crate::engine::history::HistoryEntry;
 use crate::identity::Owner;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
@@ -23,7 +23,7 @@ use crate::tools::canonical_arguments;
 use crate::util::digest::FieldHasher;
 
 /// An approved call.
-pub(super) struct ApprovedCall {
+pub(in crate::engine) struct ApprovedCall {
     request: Id,
     pub call: ToolCallRequest,
     /// Hashes of the call and of the tool, compared with those that were stored with the request.
@@ -34,7 +34,7 @@ pub(super) struct ApprovedCall {
 }
 
 /// What answers to approval requests are checked against.
-pub(super) struct ApprovalContext<'a> {
+pub(in crate::engine) struct ApprovalContext<'a> {
     pub servers: &'a [ListedServer],
     pub executes_tools: bool,
     /// `max_tool_calls` of the run.
@@ -42,20 +42,20 @@ pub(super) struct ApprovalContext<'a> {
 }
 
 /// What a response's approval requests belong to.
-pub(super) struct ApprovalScope<'a> {
+pub(in crate::engine) struct ApprovalScope<'a> {
     pub owner: &'a Owner,
     pub response: &'a Id,
     pub servers: &'a [ListedServer],
 }
 
 /// The labels of the servers whose calls the input approves.
-pub(super) fn approved_servers<'a>(past: &'a [Item], input: &'a [Item]) -> HashSet<&'a str> {
+pub(in crate::engine) fn approved_servers<'a>(past: &'a [Item], input: &'a [Item]) -> HashSet<&'a str> {
     let approved = answers(past, input).filter(|(_, answer, _)| answer.approve);
     approved.map(|(_, _, request)| request.server_label.as_str()).collect()
 }
 
 /// Checks the answers of the input and returns the calls that they approve.
-pub(super) async fn check(
+pub(in crate::engine) async fn check(
     parts: &EngineParts,
     owner: &Owner,
     past: &[Item],
@@ -170,7 +170,7 @@ fn verify(
 }
 
 /// Consumes all these approvals or none, right before their calls are made.
-pub(super) async fn claim(
+pub(in crate::engine) async fn claim(
     parts: &EngineParts,
     owner: &Owner,
     approved: &[ApprovedCall],
@@ -187,13 +187,13 @@ pub(super) async fn claim(
 
 impl ApprovedCall {
     /// The id of the approval request, as the call's item shows it.
-    pub(super) fn request_id(&self) -> String {
+    pub(in crate::engine) fn request_id(&self) -> String {
         self.request.to_string()
     }
 }
 
 /// Stores the approval requests of a response before its client can answer them.
-pub(super) async fn persist_requests(
+pub(in crate::engine) async fn persist_requests(
     parts: &EngineParts,
     scope: &ApprovalScope<'_>,
     approval_requests: &[ApprovalRequest],
@@ -221,7 +221,7 @@ pub(super) async fn persist_requests(
 
 /// The conversation as the model sees it: without approval requests and answers. A denied call becomes a call with an
 /// error. A request that carries provider state for its call stays.
-pub(super) fn project_for_model(items: Vec<HistoryEntry>) -> Vec<HistoryEntry> {
+pub(in crate::engine) fn project_for_model(items: Vec<HistoryEntry>) -> Vec<HistoryEntry> {
     if !items.iter().any(|(item, _)| request(item).is_some() || answer(item).is_some()) {
         return items;
     }

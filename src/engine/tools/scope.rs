@@ -3,10 +3,10 @@
 
 use std::borrow::Borrow;
 
-use super::context::{EngineParts, OnUnservedTool};
-use super::mcp::ListedServer;
-use super::offered_tools::{self, OfferedTools, ServerTools};
-use super::profile::AgentProfile;
+use super::mcp_servers::ListedServer;
+use super::offered::{self, OfferedTools, ServerTools};
+use crate::engine::context::{EngineParts, OnUnservedTool};
+use crate::engine::profile::AgentProfile;
 use crate::mcp::CallerCatalog;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
@@ -17,7 +17,7 @@ use crate::response::presentation::Presentation;
 use crate::tools::PolicySubject;
 
 /// Whether the gateway executes tools: the configuration, the request and the agent profile must all allow it.
-pub(super) fn executes_tools(
+pub(in crate::engine) fn executes_tools(
     parts: &EngineParts,
     request: &CreateResponse,
     agent: Option<&AgentProfile<'_>>,
@@ -27,7 +27,13 @@ pub(super) fn executes_tools(
     parts.options.tools.execution_enabled && allowed != Some(false) && asked != Some(false)
 }
 
-pub(super) fn presentation(visibility: ToolVisibility, dialect: Dialect) -> Presentation {
+/// How much clients see of server-side calls.
+pub(in crate::engine) fn visibility(parts: &EngineParts, request: &CreateResponse) -> ToolVisibility {
+    let asked = request.antwort.as_ref().and_then(|options| options.stream_visibility);
+    asked.unwrap_or(parts.options.tools.stream_visibility)
+}
+
+pub(in crate::engine) fn presentation(visibility: ToolVisibility, dialect: Dialect) -> Presentation {
     match (visibility, dialect) {
         (ToolVisibility::Hidden, _) => Presentation::Hidden,
         (_, Dialect::OpenAi) => Presentation::Mcp,
@@ -36,7 +42,7 @@ pub(super) fn presentation(visibility: ToolVisibility, dialect: Dialect) -> Pres
 }
 
 /// For whom tools are collected, and how they are shown.
-pub(super) struct ToolScope<'a> {
+pub(in crate::engine) struct ToolScope<'a> {
     pub tenant: &'a str,
     pub agent: Option<&'a str>,
     pub executes_tools: bool,
@@ -47,7 +53,7 @@ pub(super) struct ToolScope<'a> {
 }
 
 impl ToolScope<'_> {
-    pub(super) fn collect_tools(
+    pub(in crate::engine) fn collect_tools(
         &self,
         parts: &EngineParts,
         request: &CreateResponse,
@@ -63,12 +69,12 @@ impl ToolScope<'_> {
         };
         let agent = self.agent.and_then(|name| parts.agents.get(name));
         let names = agent.map_or(&[][..], |agent| &agent.tools);
-        offered_tools::collect_tools(request, input, names, &server, self.servers, again)
+        offered::collect_tools(request, input, names, &server, self.servers, again)
     }
 }
 
 /// The parts of a request that collect tools. A forced choice was met before they are needed again.
-pub(super) fn tool_request(request: &CreateResponse) -> CreateResponse {
+pub(in crate::engine) fn tool_request(request: &CreateResponse) -> CreateResponse {
     CreateResponse {
         tools: request.tools.clone(),
         allowed_tools: request.allowed_tools.clone(),

@@ -1,0 +1,84 @@
+//! Resolves the tools of a request: contacts its servers, collects what the model is offered, checks approvals.
+
+use super::approvals::{self, ApprovalContext, ApprovedCall};
+use super::mcp_servers::{self, ListedServer};
+use super::offered::OfferedTools;
+use super::scope::{self, ToolScope};
+use crate::engine::compaction;
+use crate::engine::context::{EngineParts, RunContext};
+use crate::engine::limits::EffectiveLimits;
+use crate::engine::profile::AgentProfile;
+use crate::mcp::CallerCatalog;
+use crate::protocol::error::ApiError;
+use crate::protocol::item::Item;
+use crate::protocol::request::{CreateResponse, ToolVisibility};
+use crate::response::presentation::Presentation;
+
+/// The tools of a run, and the calls of them that were approved.
+pub(in crate::engine) struct ResolvedTools {
+    /// The MCP servers with their tools.
+    pub servers: Vec<ListedServer>,
+    /// The gateway's own tools for the caller.
+    pub catalog: CallerCatalog,
+    pub visibility: ToolVisibility,
+    /// Whether the gateway runs tools.
+    pub executes_tools: bool,
+    /// How calls are shown to clients.
+    pub presentation: Presentation,
+    pub offer: OfferedTools,
+    pub approved: Vec<ApprovedCall>,
+}
+
+/// What tools are resolved for.
+pub(in crate::engine) struct ToolRequest<'a> {
+    pub request: &'a CreateResponse,
+    pub agent: Option<AgentProfile<'a>>,
+    /// Items of the conversation so far.
+    pub past: &'a [Item],
+    pub input: &'a [Item],
+    /// Whether the response is a compaction.
+    pub compacts: bool,
+    pub limits: &'a EffectiveLimits,
+}
+
+/// Resolves the tools of a request.
+pub(in crate::engine) async fn resolve(
+    parts: &EngineParts,
+    caller: &RunContext,
+    asked: ToolRequest<'_>,
+) -> Result<ResolvedTools, ApiError> {
+    let ToolRequest { request, agent, past, input, compacts, limits } = asked;
+    // A compaction has no tools, even if the request names some for the turns around it.
+    let no_tools = compaction::without_tools();
+    let (tool_source, more_tools, tool_agent) =
+        if compacts { (&no_tools, &[][..], None) } else { (request, input, agent) };
+    let (requested_servers, own_tools) =
+        mcp_servers::bind(parts, tool_source, more_tools, caller, tool_agent).await?;
+    let awaited = approvals::approved_servers(past, input);
+    let servers = mcp_servers::list(requested_servers, past, input, &awaited).await?;
+    let mcp_caller = mcp_servers::mcp_caller(caller, tool_source);
+    let catalog = own_tools.catalog(parts, mcp_caller, tool_agent).await;
+    let visibility = scope::visibility(parts, request);
+    let scope = ToolScope {
+        tenant: &caller.owner.tenant,
+        agent: tool_agent.as_ref().map(|agent| agent.name),
+        executes_tools: scope::executes_tools(parts, request, agent.as_ref()),
+        presentation: scope::presentation(visibility, caller.dialect),
+        catalog: &catalog,
+        servers: &servers,
+        unserved: caller.unserved_tools,
+    };
+    let offer = scope.collect_tools(parts, tool_source, more_tools, false)?;
+    note_omitted(&offer, caller);
+    let ToolScope { executes_tools, presentation, .. } = scope;
+    let context = ApprovalContext { servers: &servers, executes_tools, max_calls: limits.run.max_tool_calls };
+    let approved = approvals::check(parts, &caller.owner, past, input, context).await?;
+    Ok(ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved })
+}
+
+fn note_omitted(offer: &OfferedTools, caller: &RunContext) {
+    if !offer.omitted.is_empty() {
+        let tools = offer.omitted.join(", ");
+        tracing::info!(request_id = %caller.request_id, %tools, "omitted tools that are not supported");
+    }
+}
