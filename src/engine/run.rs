@@ -2,7 +2,7 @@
 //!
 //! Its phases: `prepare` (before the run), `inference` asks the model for one turn, `tools` makes the calls of the turn,
 //! `end` ends the response. `mcp` follows the MCP servers, `reprompt` asks the model once more, `wait` is what
-//! interrupts a run that waits, `state` is what it has done so far, `saved` is what is committed of it.
+//! interrupts a run that waits, `live` is the run with its handles, `state` is what it has done so far, `saved` is what is committed of it.
 //!
 //! Owns the order of things in time: when events are sent, what is awaited before the terminal event, and what
 //! happens when the client disconnects, a deadline passes or something panics. The order of events on the wire is the
@@ -10,136 +10,38 @@
 
 mod end;
 mod inference;
+mod live;
 mod mcp;
 mod reprompt;
 mod saved;
 mod state;
 mod summary;
+mod timer;
 mod tools;
 mod wait;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures_util::FutureExt;
 
-use self::end::RunEnd;
+pub(super) use self::live::Run;
+use self::live::{RunEnd, RunError};
 pub(super) use self::saved::{SavedRun, save};
 pub(super) use self::state::RunState;
-use self::wait::RunTimer;
-use super::context::{EngineParts, RunContext};
-use super::event_sink::{Disconnected, EventSink};
-use super::prepare::PreparedRun;
 use super::structured::OutputVerdict;
-use super::tool_executor::ToolCallExecutor;
-use super::tools::call_filter::{CallFilter, RejectedCall};
-use super::tools::choice::CallPolicy;
+use super::tools::call_filter::RejectedCall;
 use super::{compaction, history, states};
-use crate::identity::Requester;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::IdGenerator;
 use crate::protocol::item::{Item, Reasoning};
-use crate::provider::CallContext;
-use crate::response::machine::{ResponseMachine, Termination, Turn, TurnOutput, Violation};
+use crate::response::machine::{Termination, Turn, TurnOutput};
 use crate::response::turn::{CallChoice, FinishReason, HistoryItem, ProviderState};
-use crate::store::RunRegistration;
-use crate::telemetry::request_log::RequestLog;
 
 /// After this many turns in a row with only forbidden calls the run fails.
 const MAX_DENIED_TURNS: u32 = 3;
 
-/// Why a run stops before the model is done.
-pub(super) enum RunError {
-    /// An error: the HTTP answer while nothing was sent, a failed response after that.
-    Failed(ApiError),
-    /// The provider's output is malformed.
-    InvalidOutput(Violation),
-    /// The limit of this name is reached.
-    LimitReached(&'static str),
-    /// The client has disconnected, or does not read.
-    Cancelled,
-}
-
-impl RunError {
-    /// `error.type` of traces.
-    fn error_type(&self) -> &str {
-        match self {
-            Self::Failed(error) => error.code(),
-            Self::InvalidOutput(_) => "upstream_malformed",
-            Self::LimitReached(limit) => limit,
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
-
-pub(super) struct Run {
-    pub(super) parts: Arc<EngineParts>,
-    pub(super) prepared: PreparedRun,
-    pub(super) machine: ResponseMachine,
-    pub(super) call_filter: CallFilter,
-    pub(super) executor: ToolCallExecutor,
-    pub(super) sink: EventSink,
-    call: CallContext,
-    requester: Requester,
-    pub(super) started: Instant,
-    timer: RunTimer,
-    log: Option<Arc<RequestLog>>,
-    /// Whether the provider has sent anything in this turn.
-    received: bool,
-    /// What the run has done so far.
-    pub(super) state: RunState,
-    /// Of a stored stream: its client knows the id, and may delete the response before it has a row.
-    registration: Option<RunRegistration>,
-}
-
 impl Run {
-    pub(super) fn new(
-        parts: Arc<EngineParts>,
-        prepared: PreparedRun,
-        caller: RunContext,
-        sink: EventSink,
-        started: Instant,
-    ) -> Self {
-        let (time, deadline_name) = prepared.limits.timeout(parts.options.engine.run_timeout);
-        let deadline = started + time;
-        let ids = IdGenerator::resume(&prepared.response.id, 0);
-        let machine = ResponseMachine::new(prepared.response.clone(), ids, prepared.options.clone());
-        let offer = &prepared.offer;
-        let tools = Arc::clone(&offer.tools);
-        let CallPolicy { allowed, required: demand } = offer.choice.clone();
-        let call_filter = CallFilter::new(allowed, demand, tools, prepared.model_request.parallel_tool_calls);
-        let executor = ToolCallExecutor::new(&parts, &prepared, &caller, deadline);
-        let requester = caller.requester();
-        let call = CallContext {
-            deadline: Some(deadline),
-            traceparent: caller.traceparent,
-            request_id: caller.request_id,
-            response_id: Some(prepared.response.id.clone()),
-        };
-        // Without a stream, the status can wait for the complete response.
-        let commit_at = prepared.stream.then(|| started + parts.options.commit_after);
-        let is_stored_stream = prepared.store && prepared.stream;
-        let registration =
-            is_stored_stream.then(|| parts.store.register_run(&prepared.response.id, &prepared.owner));
-        Self {
-            registration,
-            machine,
-            call_filter,
-            executor,
-            sink,
-            call,
-            requester,
-            started,
-            timer: RunTimer::new(commit_at, deadline, deadline_name),
-            log: caller.log,
-            received: false,
-            state: RunState::default(),
-            parts,
-            prepared,
-        }
-    }
-
     /// Runs to the end. Never panics, and always ends in exactly one way.
     pub(super) async fn drive(mut self: Box<Self>) {
         self.parts.metrics.run_started();
@@ -223,7 +125,7 @@ impl Run {
     }
 
     /// Decides what follows a turn without calls: the end, or another turn if the answer does not match its format.
-    pub(super) fn validate_output(&mut self, turn: &Turn) -> Result<Option<Termination>, RunError> {
+    fn validate_output(&mut self, turn: &Turn) -> Result<Option<Termination>, RunError> {
         if self.prepared.is_compaction && self.machine.response().output.is_empty() {
             return Ok(Some(Termination::Failed(compaction::failed().body)));
         }
@@ -235,7 +137,7 @@ impl Run {
     }
 
     /// Adds a turn to the conversation, unless a limit is reached.
-    pub(super) fn finish_turn(
+    fn finish_turn(
         &mut self,
         turn: &Turn,
         output: TurnOutput,
@@ -264,7 +166,7 @@ impl Run {
     }
 
     /// Adds the items of a turn to the conversation, in their order.
-    pub(super) fn append_history(&mut self, turn: TurnOutput, denied: Vec<RejectedCall>) {
+    fn append_history(&mut self, turn: TurnOutput, denied: Vec<RejectedCall>) {
         let TurnOutput { first, mut states, orphan_state: loose } = turn;
         let conversation = &mut Arc::make_mut(&mut self.prepared.model_request).conversation;
         let begin = conversation.len();
@@ -308,7 +210,7 @@ impl Run {
         if *left == 0 { Err(RunError::LimitReached("max_output_tokens")) } else { Ok(()) }
     }
 
-    pub(super) fn check_size(&self) -> Result<(), RunError> {
+    fn check_size(&self) -> Result<(), RunError> {
         let limits = &self.parts.options.engine;
         let output = &self.machine.response().output;
         if self.machine.bytes() + self.call_filter.bytes() > limits.max_response_bytes
@@ -330,22 +232,4 @@ fn state_item(state: ProviderState, ids: &mut IdGenerator) -> HistoryItem {
         encrypted_content: None,
     });
     HistoryItem { state: Some(state), ..HistoryItem::from(item) }
-}
-
-impl From<Disconnected> for RunError {
-    fn from(_: Disconnected) -> Self {
-        Self::Cancelled
-    }
-}
-
-impl From<ApiError> for RunError {
-    fn from(error: ApiError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<Violation> for RunError {
-    fn from(violation: Violation) -> Self {
-        Self::InvalidOutput(violation)
-    }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use super::live::{Run, RunEnd, RunError};
 use super::summary::RunSummary;
-use super::{Run, RunError};
 use crate::admission::run_in_place;
 use crate::engine::context::unix_now;
 use crate::engine::prepare::PreparedRun;
@@ -17,11 +17,6 @@ use crate::telemetry::fields::{CODE, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONS
 
 /// Up to this size, a response's snapshot and row are encoded on the worker thread.
 const MAX_INLINE_SNAPSHOT_BYTES: usize = 1 << 20;
-
-pub(super) enum RunEnd {
-    Ended(Termination),
-    Rejected(ApiError),
-}
 
 impl Run {
     pub(super) fn run_end(&self, stop: RunError) -> RunEnd {

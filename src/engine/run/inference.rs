@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::{Run, RunError};
+use super::live::{Run, RunError};
 use crate::engine::citations;
 use crate::provider::{ModelStream, ProviderError, ProviderErrorKind};
 use crate::response::machine::{Turn, Violation};

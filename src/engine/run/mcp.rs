@@ -1,7 +1,7 @@
 //! What a run does for MCP servers beside calling their tools: emits tool lists, follows changes of them, makes
 //! approved calls.
 
-use super::{Run, RunError};
+use super::live::{Run, RunError};
 use crate::engine::tools::approvals::{self, ApprovedCall};
 use crate::response::machine::{CallResult, ServerCall, Termination, Violation};
 use crate::response::turn::{CallChoice, CallKind, ModelEvent};

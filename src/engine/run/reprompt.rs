@@ -1,6 +1,6 @@
 //! Asks the model once more within a run: its output is kept, and a message says what is wrong with it.
 
-use super::{Run, RunError};
+use super::live::{Run, RunError};
 use crate::config::settings::OnMissingCall;
 use crate::engine::tools::call_filter::RejectedCall;
 use crate::protocol::error::{ApiError, ErrorKind};

@@ -4,7 +4,7 @@
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 
-use super::{Run, RunError};
+use super::live::{Run, RunError};
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::response::machine::ServerCall;
 use crate::tools::{ToolError, ToolOutput};

@@ -1,11 +1,11 @@
 //! What interrupts a run that waits: its client disconnects, a shutdown aborts it, or its one timer fires.
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use tokio::time::Sleep;
-
-use super::{Run, RunError, save};
+use super::live::{Run, RunError};
+use super::saved::save;
+use super::timer::TimerEvent;
 use crate::engine::in_flight::shutting_down;
 use crate::engine::record;
 
@@ -15,51 +15,6 @@ const RECORD_AFTER: Duration = Duration::from_millis(500);
 /// The message of a response that a shutdown ends.
 const SHUTDOWN_MESSAGE: &str =
     "The gateway was stopped before the response was complete. What was received is kept; try again.";
-
-/// The one timer of a run.
-pub(super) struct RunTimer {
-    next: TimerEvent,
-    sleep: Pin<Box<Sleep>>,
-    deadline: Instant,
-    /// The limit that sets the deadline.
-    deadline_name: &'static str,
-}
-
-/// What a timer does when it fires.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum TimerEvent {
-    /// Sends status 200, though the provider has sent nothing yet.
-    Commit,
-    /// Writes the row in progress.
-    Record,
-    /// Ends the run.
-    Deadline,
-}
-
-impl RunTimer {
-    /// A timer that fires at `commit_at`, if that is before the deadline, and at the deadline.
-    pub(super) fn new(commit_at: Option<Instant>, deadline: Instant, deadline_name: &'static str) -> Self {
-        let (next, at) = match commit_at {
-            Some(at) => (TimerEvent::Commit, at.min(deadline)),
-            None => (TimerEvent::Deadline, deadline),
-        };
-        Self { next, sleep: Box::pin(tokio::time::sleep_until(at.into())), deadline, deadline_name }
-    }
-
-    fn set(&mut self, next: TimerEvent, at: Instant) {
-        self.next = next;
-        self.sleep.as_mut().reset(at.into());
-    }
-
-    /// From now on, only the deadline is waited for.
-    fn set_deadline(&mut self) {
-        self.set(TimerEvent::Deadline, self.deadline);
-    }
-
-    fn deadline_reached(&self) -> RunError {
-        RunError::LimitReached(self.deadline_name)
-    }
-}
 
 impl Run {
     /// Sends the events so far.
@@ -84,7 +39,7 @@ impl Run {
                 () = &mut self.timer.sleep => {}
             }
             match self.timer.next {
-                TimerEvent::Deadline => return Err(self.timer.deadline_reached()),
+                TimerEvent::Deadline => return Err(RunError::LimitReached(self.timer.deadline_name)),
                 TimerEvent::Commit => {
                     self.sink.flush().await?;
                     self.set_timer_after_commit();
@@ -95,7 +50,7 @@ impl Run {
     }
 
     pub(super) fn check_deadline(&self) -> Result<(), RunError> {
-        if Instant::now() < self.timer.deadline { Ok(()) } else { Err(self.timer.deadline_reached()) }
+        self.timer.passed_limit().map_or(Ok(()), |limit| Err(RunError::LimitReached(limit)))
     }
 
     /// After the commit the client knows the response's id: a stored stream gets a row if it runs for some time.

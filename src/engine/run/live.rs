@@ -1,0 +1,136 @@
+//! A run that is under way: its handles and its state, and the ways in which it stops.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::state::RunState;
+use super::timer::RunTimer;
+use crate::engine::tools::call_filter::CallFilter;
+use crate::engine::tools::choice::CallPolicy;
+use crate::engine::context::{EngineParts, RunContext};
+use crate::engine::event_sink::{Disconnected, EventSink};
+use crate::engine::prepare::PreparedRun;
+use crate::engine::tool_executor::ToolCallExecutor;
+use crate::identity::Requester;
+use crate::protocol::error::ApiError;
+use crate::protocol::id::IdGenerator;
+use crate::provider::CallContext;
+use crate::response::machine::{ResponseMachine, Termination, Violation};
+use crate::store::RunRegistration;
+use crate::telemetry::request_log::RequestLog;
+
+/// Why a run stops before the model is done.
+pub(super) enum RunError {
+    /// An error: the HTTP answer while nothing was sent, a failed response after that.
+    Failed(ApiError),
+    /// The provider's output is malformed.
+    InvalidOutput(Violation),
+    /// The limit of this name is reached.
+    LimitReached(&'static str),
+    /// The client has disconnected, or does not read.
+    Cancelled,
+}
+
+impl RunError {
+    /// `error.type` of traces.
+    pub(super) fn error_type(&self) -> &str {
+        match self {
+            Self::Failed(error) => error.code(),
+            Self::InvalidOutput(_) => "upstream_malformed",
+            Self::LimitReached(limit) => limit,
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+pub(in crate::engine) struct Run {
+    pub(super) parts: Arc<EngineParts>,
+    pub(super) prepared: PreparedRun,
+    pub(super) machine: ResponseMachine,
+    pub(super) call_filter: CallFilter,
+    pub(super) executor: ToolCallExecutor,
+    pub(super) sink: EventSink,
+    pub(super) call: CallContext,
+    pub(super) requester: Requester,
+    pub(super) started: Instant,
+    pub(super) timer: RunTimer,
+    pub(super) log: Option<Arc<RequestLog>>,
+    /// Whether the provider has sent anything in this turn.
+    pub(super) received: bool,
+    /// What the run has done so far.
+    pub(super) state: RunState,
+    /// Of a stored stream: its client knows the id, and may delete the response before it has a row.
+    pub(super) registration: Option<RunRegistration>,
+}
+
+impl Run {
+    pub(in crate::engine) fn new(
+        parts: Arc<EngineParts>,
+        prepared: PreparedRun,
+        caller: RunContext,
+        sink: EventSink,
+        started: Instant,
+    ) -> Self {
+        let (time, deadline_name) = prepared.limits.timeout(parts.options.engine.run_timeout);
+        let deadline = started + time;
+        let ids = IdGenerator::resume(&prepared.response.id, 0);
+        let machine = ResponseMachine::new(prepared.response.clone(), ids, prepared.options.clone());
+        let offer = &prepared.offer;
+        let tools = Arc::clone(&offer.tools);
+        let CallPolicy { allowed, required: demand } = offer.choice.clone();
+        let call_filter = CallFilter::new(allowed, demand, tools, prepared.model_request.parallel_tool_calls);
+        let executor = ToolCallExecutor::new(&parts, &prepared, &caller, deadline);
+        let requester = caller.requester();
+        let call = CallContext {
+            deadline: Some(deadline),
+            traceparent: caller.traceparent,
+            request_id: caller.request_id,
+            response_id: Some(prepared.response.id.clone()),
+        };
+        // Without a stream, the status can wait for the complete response.
+        let commit_at = prepared.stream.then(|| started + parts.options.commit_after);
+        let is_stored_stream = prepared.store && prepared.stream;
+        let registration =
+            is_stored_stream.then(|| parts.store.register_run(&prepared.response.id, &prepared.owner));
+        Self {
+            registration,
+            machine,
+            call_filter,
+            executor,
+            sink,
+            call,
+            requester,
+            started,
+            timer: RunTimer::new(commit_at, deadline, deadline_name),
+            log: caller.log,
+            received: false,
+            state: RunState::default(),
+            parts,
+            prepared,
+        }
+    }
+}
+
+/// How a run ends.
+pub(super) enum RunEnd {
+    Ended(Termination),
+    Rejected(ApiError),
+}
+
+impl From<Disconnected> for RunError {
+    fn from(_: Disconnected) -> Self {
+        Self::Cancelled
+    }
+}
+
+impl From<ApiError> for RunError {
+    fn from(error: ApiError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Violation> for RunError {
+    fn from(violation: Violation) -> Self {
+        Self::InvalidOutput(violation)
+    }
+}
