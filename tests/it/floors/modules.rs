@@ -89,19 +89,8 @@ impl Modules {
                     end + 1
                 }
                 (Some("mod"), Some(name)) if depth == 0 => {
-                    let below = folder.join(name);
                     public = false;
-                    if code[index + 2].is(';') {
-                        let path = below.with_extension("rs");
-                        let child = self.read_file(source, path.to_str().unwrap(), &below, Some(id));
-                        self.0[id].children.insert(name.to_owned(), child);
-                        3
-                    } else {
-                        let body = block(&code[index + 2..]);
-                        let child = self.read_module(source, file, &below, Some(id), body);
-                        self.0[id].children.insert(name.to_owned(), child);
-                        body.len() + 4
-                    }
+                    self.read_child(source, id, &folder.join(name), &code[index + 2..]) + 2
                 }
                 (Some(kind), Some(name)) if depth == 0 && defines(kind) && !is_keyword(name) => {
                     self.0[id].defined.insert(name.to_owned());
@@ -132,6 +121,20 @@ impl Modules {
             };
         }
         id
+    }
+
+    /// Reads a module that is declared in another one, from behind its name. Returns how many tokens that took.
+    fn read_child(&mut self, source: Source, parent: usize, folder: &Path, code: &[Token]) -> usize {
+        let (child, length) = if code[0].is(';') {
+            let path = folder.with_extension("rs");
+            (self.read_file(source, path.to_str().unwrap(), folder, Some(parent)), 1)
+        } else {
+            let (file, body) = (self.0[parent].file.clone(), block(code));
+            (self.read_module(source, &file, folder, Some(parent), body), body.len() + 2)
+        };
+        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        self.0[parent].children.insert(name, child);
+        length
     }
 
     /// What a path in a module names, in this crate.

@@ -15,7 +15,7 @@ fn types(events: &[Value]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn hidden_gives_the_events_of_seed_001() {
+async fn hidden_tools_give_the_events_of_plain_text() {
     let upstream = Upstream::spawn().await;
     let (gateway, _) = gateway(&upstream).await;
     upstream.reply(Reply::Calls(vec![("echo", json!({"a": 1}))])).text("Done.");
