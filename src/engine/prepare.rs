@@ -119,10 +119,9 @@ pub(super) async fn prepare(
     let (agent, instructions) = agent.map_or((None, None), |(agent, text)| (Some(agent), text));
     let model = request.model()?.to_owned();
     let route = parts.router.resolve(&model)?;
-    let ignored = check_extra(parts, &request, route.provider.as_ref())?;
+    let ignored = check_extra(parts, &mut request, route.provider.as_ref())?;
     let structured = structured(parts, &request, caller, agent.as_ref()).await?;
     let limits = limits(parts, &mut request, &route, agent.as_ref())?;
-    request.extra.retain(|(name, _)| !ignored.contains(name));
 
     let (past, mut input, mut memory) = history::load(parts, caller, &mut request).await?;
     let PriorConversation { items: past, states: stored_states, root } = past;

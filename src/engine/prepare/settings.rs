@@ -41,18 +41,18 @@ pub(super) fn conversation_key(
     }
 }
 
-/// Refuses unknown fields, or returns their names if they are to be ignored.
+/// Refuses unknown fields, or removes them and returns their names if they are to be ignored.
 pub(super) fn check_extra(
     parts: &EngineParts,
-    request: &CreateResponse,
+    request: &mut CreateResponse,
     provider: &dyn Provider,
 ) -> Result<Vec<String>, ApiError> {
     let passes = |name: &str| provider.info().passthrough.iter().any(|allowed| allowed == name);
     match parts.options.unknown_fields {
         UnknownFields::Refuse => request.check_unknown_fields(passes).map(|()| Vec::new()),
         UnknownFields::Ignore => {
-            let unknown = request.extra.iter().filter(|(name, _)| !passes(name));
-            Ok(unknown.map(|(name, _)| name.clone()).collect())
+            let unknown = request.extra.extract_if(.., |(name, _)| !passes(name));
+            Ok(unknown.map(|(name, _)| name).collect())
         }
     }
 }

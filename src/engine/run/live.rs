@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use super::state::RunState;
 use super::timer::RunTimer;
-use crate::engine::tools::call_filter::CallFilter;
-use crate::engine::tools::choice::CallPolicy;
 use crate::engine::context::{EngineParts, RunContext};
 use crate::engine::event_sink::{Disconnected, EventSink};
 use crate::engine::prepare::PreparedRun;
 use crate::engine::tool_executor::ToolCallExecutor;
+use crate::engine::tools::call_filter::CallFilter;
+use crate::engine::tools::choice::CallPolicy;
 use crate::identity::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::IdGenerator;
