@@ -160,9 +160,8 @@ impl App {
         let tasks = TaskTracker::new();
         let closing = CancellationToken::new();
         let Self { assembly, stopping, current, reloading, drain_timeout, server, maintenance, _lock } = self;
-        let (store, metrics) = (Arc::clone(assembly.engine.store()), Arc::clone(&assembly.metrics));
-        let (admission, in_flight) =
-            (Arc::clone(assembly.engine.admission()), Arc::clone(&assembly.in_flight));
+        let (store, metrics) = (Arc::clone(assembly.store()), Arc::clone(&assembly.metrics));
+        let (admission, in_flight) = (Arc::clone(assembly.admission()), Arc::clone(&assembly.in_flight));
         tasks.spawn(maintain(Arc::clone(&store), assembly.recovery(), maintenance, closing.clone()));
         generation::spawn_tool_cleanup(&assembly.tools, &tasks, closing.clone());
         let (sessions, until) = (Arc::clone(assembly.tools.mcp.sessions()), closing.clone());

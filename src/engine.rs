@@ -31,22 +31,15 @@ mod tool_executor;
 mod tools;
 mod truncate;
 
-use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 use tracing::Instrument;
 
-use crate::admission::Admission;
-use crate::config::settings::AgentSettings;
 use crate::identity::Requester;
-use crate::mcp::McpServers;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
-use crate::provider::routing::ProviderRouter;
-use crate::store::Store;
-use crate::tools::ToolRegistry;
 
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
 pub(crate) use event_sink::{BatchEvents, EventBatch, EventFormat};
@@ -118,35 +111,5 @@ impl Engine {
     /// returned value is dropped. Also used by routes that run tools without a response.
     pub async fn admit(&self, requester: &Requester) -> Result<AdmittedRequest, ApiError> {
         self.parts.in_flight.admit(&self.parts.admission.runs, requester).await
-    }
-
-    /// The semaphores of admission control.
-    pub fn admission(&self) -> &Arc<Admission> {
-        &self.parts.admission
-    }
-
-    /// Routes models to providers.
-    pub fn router(&self) -> &Arc<ProviderRouter> {
-        &self.parts.router
-    }
-
-    /// The registry of server-side tools.
-    pub fn toolbox(&self) -> &Arc<ToolRegistry> {
-        &self.parts.toolbox
-    }
-
-    /// The MCP servers.
-    pub fn mcp(&self) -> &Arc<McpServers> {
-        &self.parts.mcp
-    }
-
-    /// Agent profiles by name.
-    pub fn agents(&self) -> &BTreeMap<String, AgentSettings> {
-        &self.parts.agents
-    }
-
-    /// The store of responses.
-    pub fn store(&self) -> &Arc<dyn Store> {
-        &self.parts.store
     }
 }

@@ -1,5 +1,6 @@
 //! The components of a gateway without its listener, as `serve`, `demo` and `prompt` build them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -7,6 +8,7 @@ use anyhow::Context;
 use super::tools::{self, GatewayTools, PreviousTools};
 use super::{migration, seal_key};
 use crate::admission::Admission;
+use crate::config::settings::AgentSettings;
 use crate::config::{ConfigChange, Settings, StoreUrl, Synchronous};
 use crate::engine::{Engine, EngineOptions, EngineParts, InFlight, Recovery};
 use crate::identity::Requester;
@@ -17,6 +19,7 @@ use crate::store::Store;
 use crate::store::sqlite::{self, Location, SqliteOptions, SqliteStore};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::ToolRegistry;
+use crate::transport::Services;
 
 /// The components of a gateway, ready to run responses.
 pub struct Assembly {
@@ -30,6 +33,10 @@ pub struct Assembly {
     pub metrics: Arc<Metrics>,
     /// Running responses, which a shutdown drains.
     pub in_flight: Arc<InFlight>,
+    /// Routes models to providers.
+    pub router: Arc<ProviderRouter>,
+    /// Agent profiles by name.
+    agents: Arc<BTreeMap<String, AgentSettings>>,
     pub(super) tools: GatewayTools,
     shared: ProcessWide,
 }
@@ -101,18 +108,18 @@ impl Assembly {
         router: ProviderRouter,
         tools: GatewayTools,
     ) -> Self {
-        let router = Arc::new(router);
+        let (router, agents) = (Arc::new(router), Arc::new(settings.agents.clone()));
         let models = Arc::new(ModelCatalog::new(Arc::clone(&router), settings.models.cache_ttl));
         let ProcessWide { store, seal, metrics, admission, in_flight } = shared.clone();
         let engine = Engine::new(EngineParts {
-            router,
+            router: Arc::clone(&router),
             store,
             seal,
             metrics: Arc::clone(&metrics),
             toolbox: Arc::clone(&tools.toolbox),
             mcp: Arc::clone(&tools.mcp),
             tools_in_use: Arc::clone(&tools.in_use),
-            agents: Arc::new(settings.agents.clone()),
+            agents: Arc::clone(&agents),
             admission,
             in_flight: Arc::clone(&in_flight),
             options: EngineOptions {
@@ -126,7 +133,31 @@ impl Assembly {
         if let Some(sampler) = &tools.sampler {
             sampler.set_engine(&engine);
         }
-        Self { engine, toolbox: Arc::clone(&tools.toolbox), models, metrics, in_flight, tools, shared }
+        let toolbox = Arc::clone(&tools.toolbox);
+        Self { engine, toolbox, models, metrics, in_flight, router, agents, tools, shared }
+    }
+
+    /// What routes use without a run.
+    pub(super) fn services(&self) -> Services {
+        Services {
+            store: Arc::clone(&self.shared.store),
+            admission: Arc::clone(&self.shared.admission),
+            router: Arc::clone(&self.router),
+            catalog: Arc::clone(&self.models),
+            toolbox: Arc::clone(&self.toolbox),
+            mcp: Arc::clone(&self.tools.mcp),
+            agents: Arc::clone(&self.agents),
+        }
+    }
+
+    /// The semaphores of admission control.
+    pub(super) fn admission(&self) -> &Arc<Admission> {
+        &self.shared.admission
+    }
+
+    /// The store of responses.
+    pub(super) fn store(&self) -> &Arc<dyn Store> {
+        &self.shared.store
     }
 
     /// Ends the runs of processes that are gone.

@@ -12,7 +12,9 @@ use super::assembly::Assembly;
 use super::tools::GatewayTools;
 use crate::auth::Authenticator;
 use crate::config::{Settings, Switch};
-use crate::transport::{AppState, ReadinessCache, SharedState, ShutdownFlag, routes};
+use crate::transport::{
+    AccessRules, AppState, ReadinessCache, ReadinessState, RequestSettings, SharedState, ShutdownFlag, routes,
+};
 
 /// The current generation, swapped by reloads.
 pub(super) type CurrentGeneration = Arc<ArcSwap<Generation>>;
@@ -31,24 +33,31 @@ impl Generation {
 }
 
 fn state(settings: &Settings, assembly: &Assembly, stopping: &ShutdownFlag) -> AppState {
+    let server = &settings.server;
     AppState::new(SharedState {
         engine: Arc::clone(&assembly.engine),
-        auth: Authenticator::new(&settings.auth),
-        catalog: Arc::clone(&assembly.models),
+        services: assembly.services(),
+        access: AccessRules {
+            auth: Authenticator::new(&settings.auth),
+            cors_origins: server.cors.allowed_origins.clone(),
+            allowed_hosts: server.allowed_hosts.clone(),
+            trusted_proxies: server.trusted_proxies.iter().map(|proxy| proxy.0).collect(),
+        },
+        requests: RequestSettings {
+            dialect: settings.engine.dialect,
+            keepalive: settings.sse.keepalive,
+            body_limit: server.request_body_limit,
+            body_idle_timeout: server.body_idle_timeout,
+            limits: server.request_limits,
+            client_profiles: settings.compat.client_profiles == Switch::On,
+            unserved_tools: settings.compat.unserved_tools,
+        },
+        readiness: ReadinessState {
+            requires: server.ready_requires.clone(),
+            cache: ReadinessCache::default(),
+            stopping: stopping.clone(),
+        },
         metrics: Arc::clone(&assembly.metrics),
-        dialect: settings.engine.dialect,
-        keepalive: settings.sse.keepalive,
-        body_limit: settings.server.request_body_limit,
-        body_idle_timeout: settings.server.body_idle_timeout,
-        request_limits: settings.server.request_limits,
-        unserved_tools: settings.compat.unserved_tools,
-        cors_origins: settings.server.cors.allowed_origins.clone(),
-        allowed_hosts: settings.server.allowed_hosts.clone(),
-        trusted_proxies: settings.server.trusted_proxies.iter().map(|proxy| proxy.0).collect(),
-        client_profiles: settings.compat.client_profiles == Switch::On,
-        ready_requires: settings.server.ready_requires.clone(),
-        readiness: ReadinessCache::default(),
-        stopping: stopping.clone(),
     })
 }
 

@@ -124,7 +124,7 @@ impl Reloader {
         let next = self.assembly.rebuild(settings, &reloaded.changes).await.map_err(ReloadError::Parts)?;
         // Nothing fails from here on.
         telemetry::set_filter(&settings.log.filter);
-        next.engine.admission().resize(settings, &next.metrics);
+        next.admission().resize(settings, &next.metrics);
         next.set_store_requesters(settings);
         next.tools.mcp.sessions().resize(&settings.mcp.sessions);
         if !Arc::ptr_eq(&next.tools.toolbox, &self.assembly.tools.toolbox) {

@@ -185,9 +185,7 @@ pub(super) async fn prepare(
         is_compaction: compacts,
         retained,
     };
-    if compacts {
-        prepared.compact(summaries)?;
-    }
+    prepared.compact_if_asked(summaries)?;
     prepared.truncate_to_window()?;
     Ok(prepared)
 }
@@ -201,8 +199,11 @@ fn context_budget(window: u64, request: &CreateResponse, offer: &OfferedTools) -
 }
 
 impl PreparedRun {
-    /// Makes the run a compaction: the model is asked for a plain-text summary, which is sealed.
-    fn compact(&mut self, summaries: Arc<SummarySeal>) -> Result<(), ApiError> {
+    /// Of a compaction the model is asked for a plain-text summary, which is sealed.
+    fn compact_if_asked(&mut self, summaries: Arc<SummarySeal>) -> Result<(), ApiError> {
+        if !self.is_compaction {
+            return Ok(());
+        }
         if self.model_request.conversation.is_empty() {
             return Err(ApiError::invalid("invalid_value", "input", "There is no conversation to compact."));
         }

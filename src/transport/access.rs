@@ -38,7 +38,7 @@ pub(super) async fn authorize(
     if let Some(Access::Public) = access {
         return Ok(next.run(request).await);
     }
-    let principal = app.auth.authenticate(request.headers()).await?;
+    let principal = app.access.auth.authenticate(request.headers()).await?;
     if let Some(context) = request.extensions().get::<RequestContext>() {
         let tenant = Arc::clone(&principal.owner.tenant);
         context.log.update(|facts| facts.key = Some((Arc::clone(&principal.name), tenant)));

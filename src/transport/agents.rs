@@ -59,7 +59,7 @@ pub(super) async fn list(State(app): State<AppState>) -> Response {
         data: Vec<Agent<'a>>,
         has_more: bool,
     }
-    let agents = app.engine.agents().iter();
+    let agents = app.services.agents.iter();
     let data = agents.map(|(id, settings)| Agent::new(id, settings)).collect();
     Json(List { object: "list", data, has_more: false }).into_response()
 }
@@ -69,7 +69,7 @@ pub(super) async fn retrieve(
     State(app): State<AppState>,
     PathParam(id): PathParam,
 ) -> Result<Response, ErrorResponse> {
-    match app.engine.agents().get_key_value(&id) {
+    match app.services.agents.get_key_value(&id) {
         Some((id, settings)) => Ok(Json(Agent::new(id, settings)).into_response()),
         None => Err(ErrorResponse(
             ApiError::new(

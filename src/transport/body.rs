@@ -31,15 +31,15 @@ impl FromRequest<AppState> for JsonBody {
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ErrorResponse> {
         check_encoding(&request)?;
         // A request without Content-Type must have an empty body.
-        let limit = if check_type(&request)? { state.body_limit } else { 0 };
+        let limit = if check_type(&request)? { state.requests.body_limit } else { 0 };
         // Every route with a body requires a scope, so its caller is authenticated.
         let caller = request.extensions().get::<Authenticated>().ok_or_else(ApiError::internal)?;
         let requester = caller.requester();
         let incoming = BodyReader {
-            admission: state.engine.admission(),
+            admission: &state.services.admission,
             requester: &requester,
             limit,
-            idle_timeout: state.body_idle_timeout,
+            idle_timeout: state.requests.body_idle_timeout,
         };
         match incoming.read(request.into_body()).await {
             Ok((bytes, reserved)) => Ok(Self { bytes, reserved }),
@@ -63,7 +63,7 @@ impl JsonBody {
         }
         // The reservation moves into the task: the bytes are held until it has ended, even if the client disconnects.
         let work = move || (read(&bytes), reserved);
-        let (parsed, reserved) = app.engine.admission().blocking.run(&caller.requester(), work).await?;
+        let (parsed, reserved) = app.services.admission.blocking.run(&caller.requester(), work).await?;
         Ok((parsed?, reserved))
     }
 }
@@ -85,7 +85,7 @@ pub(super) async fn normalize_encoding(State(app): State<AppState>, mut request:
     if let Some(value) = value.ok().filter(|_| !names.is_empty()) {
         headers.insert(header::CONTENT_ENCODING, value);
     }
-    let limit = app.body_limit;
+    let limit = app.requests.body_limit;
     request.map(|body| Body::new(Limited::new(body, limit)))
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn compact(
         output: Vec<T>,
         usage: Usage,
     }
-    let limits = app.request_limits;
+    let limits = app.requests.limits;
     let read = move |body: &Bytes| CreateResponse::parse_compaction(body, limits);
     let (request, reserved) = body.read(&app, &principal, read).await?;
     let caller = caller(&app, &principal, &request_context, &headers)?;

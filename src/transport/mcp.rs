@@ -27,12 +27,12 @@ pub(super) async fn servers(State(app): State<AppState>) -> Response {
         data: Vec<ServerStatus>,
         has_more: bool,
     }
-    Json(List { object: "list", data: app.engine.mcp().statuses(), has_more: false }).into_response()
+    Json(List { object: "list", data: app.services.mcp.statuses(), has_more: false }).into_response()
 }
 
 /// The client's `Authorization` header, if any configured server forwards callers' credentials.
 pub(super) fn caller_authorization(app: &AppState, headers: &HeaderMap) -> Option<SecretString> {
-    if !app.engine.mcp().uses_caller_credentials() {
+    if !app.services.mcp.uses_caller_credentials() {
         return None;
     }
     headers.get(header::AUTHORIZATION)?.to_str().ok().map(SecretString::from)
@@ -48,7 +48,7 @@ pub(super) async fn own_tools(
 ) -> Result<CallerCatalog, ApiError> {
     let authorization = caller_authorization(app, headers);
     let caller_context = caller_context(caller, authorization.as_ref(), place);
-    app.engine.mcp().bind_catalog(app.engine.toolbox(), caller_context, is_wanted).await
+    app.services.mcp.bind_catalog(&app.services.toolbox, caller_context, is_wanted).await
 }
 
 fn caller_context<'a>(
@@ -79,7 +79,7 @@ impl McpServerTools {
     ) -> Result<Self, ApiError> {
         let authorization = caller_authorization(app, headers);
         let caller_context = caller_context(caller, authorization.as_ref(), place);
-        let mcp = app.engine.mcp();
+        let mcp = &app.services.mcp;
         let found = mcp.find_label(label, None, caller_context).map_err(|error| bind_error(&error))?;
         let binding = mcp.bind(vec![found], caller_context).await?.pop().ok_or_else(ApiError::internal)?;
         let set = binding.tools(Freshness::Cached).await.map_err(|error| unavailable(label, &error))?;
@@ -139,7 +139,7 @@ impl McpServerTools {
         let subject = PolicySubject { tenant: &caller.0.owner.tenant, agent: None };
         self.set.tools.iter().filter(move |tool| {
             self.binding.is_offered(tool)
-                && app.engine.toolbox().check_access(subject, tool.registered.definition()).is_ok()
+                && app.services.toolbox.check_access(subject, tool.registered.definition()).is_ok()
         })
     }
 }

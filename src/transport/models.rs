@@ -36,7 +36,7 @@ pub(super) async fn list(State(app): State<AppState>) -> Result<Response, ErrorR
         last_id: Option<&'a str>,
         has_more: bool,
     }
-    let models = app.catalog.list().await?;
+    let models = app.services.catalog.list().await?;
     app.metrics.known_models(models.iter().map(|model| model.id.as_str()));
     Ok(Json(List {
         object: "list",
@@ -53,7 +53,7 @@ pub(super) async fn retrieve(
     State(app): State<AppState>,
     PathParam(id): PathParam,
 ) -> Result<Response, ErrorResponse> {
-    let models = app.catalog.list().await?;
+    let models = app.services.catalog.list().await?;
     match models.iter().find(|model| model.id == id) {
         Some(model) => Ok(Json(Model::from(model)).into_response()),
         None => Err(ErrorResponse(

@@ -52,13 +52,13 @@ fn check_request(app: &AppState, request: &Request) -> Result<(), ApiError> {
     {
         return Err(authority::duplicate_header(name.as_str()));
     }
-    if app.auth.is_open() && !PROBE_PATHS.contains(&request.uri().path()) {
-        check_host(own, &app.allowed_hosts)?;
+    if app.access.auth.is_open() && !PROBE_PATHS.contains(&request.uri().path()) {
+        check_host(own, &app.access.allowed_hosts)?;
     }
     let request_context = request.extensions().get::<RequestContext>();
     let forwarded =
         request_context.and_then(|context| context.origin.host.as_deref()).and_then(Authority::parse);
-    check_origin(headers, forwarded.or(own), &app.cors_origins)
+    check_origin(headers, forwarded.or(own), &app.access.cors_origins)
 }
 
 /// Host check of a gateway without keys, against DNS rebinding: a page whose name resolves to this machine could otherwise

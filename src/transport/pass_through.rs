@@ -49,7 +49,7 @@ async fn forward(
         request_id: (*request_context.request_id).to_owned(),
         response_id: None,
     };
-    let router = Arc::clone(app.engine.router());
+    let router = Arc::clone(&app.services.router);
     // The bytes stay reserved until the provider answers: until then the body is held for retries.
     let (routed, _reserved) = body.read(app, caller, move |body| router.route_body(body)).await?;
     let target = ModelTarget::new(routed.provider(), routed.model());

@@ -82,7 +82,8 @@ pub(super) async fn observe_request(
     mut request: Request<Body>,
     next: Next,
 ) -> Response {
-    let context = RequestContext::from_request(&request, app.client_profiles, &app.trusted_proxies);
+    let context =
+        RequestContext::from_request(&request, app.requests.client_profiles, &app.access.trusted_proxies);
     let request_id = HeaderValue::from_str(&context.request_id);
     request.extensions_mut().insert(context.clone());
     let method = request.method().clone();

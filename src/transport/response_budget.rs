@@ -97,7 +97,7 @@ pub(super) fn bytes_with_permit(bytes: Bytes, permit: Arc<Permit>) -> Bytes {
 }
 
 async fn acquire(app: &AppState, requester: &Requester, bytes: u64) -> Result<Permit, ErrorResponse> {
-    Ok(app.engine.admission().response_bodies.acquire(requester, bytes).await?)
+    Ok(app.services.admission.response_bodies.acquire(requester, bytes).await?)
 }
 
 fn response_with_permit(mut response: Response, permit: Permit) -> Response {

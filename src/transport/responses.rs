@@ -37,7 +37,7 @@ pub(super) async fn create(
     headers: axum::http::HeaderMap,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
-    let limits = app.request_limits;
+    let limits = app.requests.limits;
     let read = move |body: &Bytes| CreateResponse::parse_with_limits(body, limits);
     let (request, reserved) = body.read(&app, &principal, read).await?;
     let stream = request.stream;
@@ -50,7 +50,7 @@ pub(super) async fn create(
     let mut response = if stream {
         let first = run.first().await?;
         let budget = ResponseBudget::new(&app, principal.requester());
-        sse::response(first, run, app.keepalive, budget, Arc::clone(&request_context.log)).await?
+        sse::response(first, run, app.requests.keepalive, budget, Arc::clone(&request_context.log)).await?
     } else {
         stored::json(Body::from(run.response().await?.json().to_owned()))
     };
@@ -72,7 +72,7 @@ pub(super) fn caller(
 ) -> Result<RunContext, ApiError> {
     let client = request_context.client_profile;
     Ok(RunContext {
-        dialect: dialect(headers, principal, app.dialect)?,
+        dialect: dialect(headers, principal, app.requests.dialect)?,
         owner: principal.0.owner.clone(),
         key: Arc::clone(&principal.0.name),
         client_action_status: principal
@@ -83,7 +83,7 @@ pub(super) fn caller(
         log: Some(Arc::clone(&request_context.log)),
         traceparent: request_context.upstream_traceparent(),
         unserved_tools: OnUnservedTool::from_setting(
-            app.unserved_tools,
+            app.requests.unserved_tools,
             client.map(|client| client.unserved_tools),
         ),
         events: EventReader::Client,
@@ -148,7 +148,7 @@ pub(super) async fn retrieve(
             "'starting_after' is only allowed together with 'stream=true': it is the event after which a stream resumes.",
         )));
     }
-    let read = |max_bytes| app.engine.store().response(&principal.0.owner, &id, max_bytes);
+    let read = |max_bytes| app.services.store.response(&principal.0.owner, &id, max_bytes);
     let found = response_budget::read_stored(&app, &principal.requester(), read, stored::object).await?;
     found.ok_or_else(|| ErrorResponse(response_not_found(&id)))
 }
@@ -165,7 +165,7 @@ pub(super) async fn delete(
         object: &'static str,
         deleted: bool,
     }
-    if !app.engine.store().delete(&principal.0.owner, &id).await? {
+    if !app.services.store.delete(&principal.0.owner, &id).await? {
         return Err(ErrorResponse(response_not_found(&id)));
     }
     Ok(Json(Deleted { id, object: "response", deleted: true }).into_response())
@@ -180,7 +180,7 @@ pub(super) async fn input_items(
 ) -> Result<Response, ErrorResponse> {
     query.reject_unknown(&["limit", "order", "after", "before", "include"])?;
     query.include()?;
-    let (store, owner, id) = (app.engine.store(), &principal.0.owner, &id);
+    let (store, owner, id) = (&app.services.store, &principal.0.owner, &id);
     let page = query.page()?;
     let read = |max_bytes| {
         let page = PageRequest { max_bytes, ..page.clone() };
@@ -197,7 +197,7 @@ pub(super) async fn list_all(
     query: Query,
 ) -> Result<Response, ErrorResponse> {
     query.reject_unknown(&["limit", "order", "after", "before"])?;
-    let (store, owner, page) = (app.engine.store(), &principal.0.owner, query.page()?);
+    let (store, owner, page) = (&app.services.store, &principal.0.owner, query.page()?);
     let read = |max_bytes| {
         let page = PageRequest { max_bytes, ..page.clone() };
         async move { store.responses(owner, &page).await.map(Some) }

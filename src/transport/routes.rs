@@ -60,9 +60,9 @@ pub(crate) fn router(app: AppState) -> Router {
         .fallback(not_found)
         // A panic in a handler is answered with 500; runs have their own guard.
         .layer(CatchPanicLayer::custom(|_| ErrorResponse(ApiError::internal()).into_response()));
-    if !app.cors_origins.is_empty() {
+    if !app.access.cors_origins.is_empty() {
         // Before authorization: a CORS preflight carries no key.
-        router = router.layer(cors(&app.cors_origins));
+        router = router.layer(cors(&app.access.cors_origins));
     }
     let outermost = ServiceBuilder::new()
         .layer(map_response(no_sniff))

@@ -158,7 +158,7 @@ pub(super) async fn execute(
 
 /// `DELETE /v1/tool_cache`
 pub(super) async fn purge_cache(State(app): State<AppState>) -> StatusCode {
-    app.engine.toolbox().purge_cache();
+    app.services.toolbox.purge_cache();
     StatusCode::NO_CONTENT
 }
 
@@ -170,7 +170,7 @@ pub(super) async fn refresh(State(app): State<AppState>) -> Result<Response, Err
         version: u64,
         count: usize,
     }
-    let toolbox = app.engine.toolbox();
+    let toolbox = &app.services.toolbox;
     toolbox.refresh().await.map_err(|error| {
         tracing::warn!(%error, "tool registry refresh failed");
         ApiError::new(ErrorKind::Internal, error.to_string()).with_code("tools_not_refreshed")
@@ -261,7 +261,7 @@ fn permitted<'a>(
     caller: &'a Authenticated,
 ) -> impl Iterator<Item = &'a Arc<RegisteredTool>> {
     let subject = PolicySubject { tenant: &caller.0.owner.tenant, agent: None };
-    catalog.iter().filter(move |tool| app.engine.toolbox().check_access(subject, tool.definition()).is_ok())
+    catalog.iter().filter(move |tool| app.services.toolbox.check_access(subject, tool.definition()).is_ok())
 }
 
 /// A tool that the caller may use; any other is answered with 404.

@@ -37,7 +37,7 @@ pub(super) async fn show(args: &PromptArgs, model: &str, assembly: &Assembly) ->
     let body = json!({"model": model, "input": args.prompt}).to_string();
     let call = CallContext { deadline: None, traceparent: None, request_id: "cli".into(), response_id: None };
     let failed = |error: ApiError| format!("Error: {}", error.body.message);
-    let directed = assembly.engine.router().route_body(&body.into()).map_err(failed)?;
+    let directed = assembly.router.route_body(&body.into()).map_err(failed)?;
     let passed = directed.pass_through("/embeddings", &call).await.map_err(failed)?;
     let text = Limited::new(passed.body, MAX_BODY_BYTES).collect().await;
     let text: Bytes = text.map_err(|error| format!("Error: the answer was interrupted: {error}"))?.to_bytes();

@@ -19,7 +19,7 @@ pub(super) async fn model(
         return Ok(model);
     }
     let hint = "set it with -model NAME";
-    for provider in assembly.engine.router().providers() {
+    for provider in assembly.router.providers() {
         let models = provider.models().await.map_err(|error| format!("Error: {error}; {hint}"))?;
         if let Some(model) = models.into_iter().next() {
             return Ok(model.id);
