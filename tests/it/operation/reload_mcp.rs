@@ -126,5 +126,6 @@ async fn a_run_goes_on_with_the_session_of_a_server_that_a_reload_took_away() {
     assert!(made.iter().all(|call| call["error"].is_null() && call["output"] == "hello"), "{made:#?}");
     assert_eq!(servers.made(), (1, 1));
     assert!(servers.have_open(1, 0).await, "with the run ends what only it had");
-    assert_eq!(gateway.metric("antwort_mcp_sessions ").await, 1);
+    // The server has seen the end of its session a little before the gateway has.
+    assert!(eventually(async || gateway.metric("antwort_mcp_sessions ").await == 1).await);
 }
