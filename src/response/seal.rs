@@ -1,7 +1,8 @@
 //! Encrypts what clients carry from one response to the next and can neither read nor forge: provider state, results
 //! of hosted calls, and summaries.
 //!
-//! Format: `aw1.` and base64url of key id (4 bytes), nonce (12 bytes) and AES-256-GCM ciphertext with tag. The
+//! Format: `aw1.` and base64url of key id (4 bytes), nonce (12 bytes) and AES-256-GCM ciphertext with tag; of the state
+//! of runs, which no client carries, the bytes themselves. The
 //! associated data binds a blob to its kind and tenant, provider state also to the provider, so that a blob of one
 //! kind never opens as another. State and results that cannot be opened are dropped by the caller, never forwarded; a
 //! summary stands for a whole history, and the caller refuses a request whose summary cannot be opened.
@@ -105,29 +106,41 @@ impl SealKeys {
     }
 
     /// Seals the state of a tenant's run, which is stored with it.
-    pub fn seal_run(&self, tenant: &str, plain: &[u8]) -> Option<String> {
-        self.seal(&[RUN, tenant.as_bytes()].concat(), plain)
+    pub fn seal_run(&self, tenant: &str, plain: &[u8]) -> Option<Vec<u8>> {
+        self.seal_bytes(&[RUN, tenant.as_bytes()].concat(), plain)
     }
 
     /// Opens the state of a tenant's run.
-    pub fn open_run(&self, tenant: &str, blob: &str) -> Option<Vec<u8>> {
-        self.open(&[RUN, tenant.as_bytes()].concat(), blob)
+    pub fn open_run(&self, tenant: &str, sealed: &[u8]) -> Option<Vec<u8>> {
+        self.open_bytes(&[RUN, tenant.as_bytes()].concat(), sealed)
     }
 
     fn seal(&self, context: &[u8], plain: &[u8]) -> Option<String> {
-        let key = self.keys.first()?;
-        let mut nonce = [0; NONCE_LEN];
-        self.random.fill(&mut nonce).ok()?;
-        let mut sealed = plain.to_vec();
-        key.key
-            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(context), &mut sealed)
-            .ok()?;
-        let envelope = [&key.id[..], &nonce[..], &sealed[..]].concat();
+        let envelope = self.seal_bytes(context, plain)?;
         Some(format!("{VERSION}{}", URL_SAFE_NO_PAD.encode(envelope)))
     }
 
     fn open(&self, context: &[u8], blob: &str) -> Option<Vec<u8>> {
-        let envelope = URL_SAFE_NO_PAD.decode(blob.strip_prefix(VERSION)?).ok()?;
+        self.open_bytes(context, &URL_SAFE_NO_PAD.decode(blob.strip_prefix(VERSION)?).ok()?)
+    }
+
+    /// Key id, nonce, ciphertext, tag.
+    fn seal_bytes(&self, context: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
+        let key = self.keys.first()?;
+        let mut nonce = [0; NONCE_LEN];
+        self.random.fill(&mut nonce).ok()?;
+        let mut envelope = Vec::with_capacity(KEY_ID_LEN + NONCE_LEN + plain.len() + AES_256_GCM.tag_len());
+        envelope.extend_from_slice(&key.id);
+        envelope.extend_from_slice(&nonce);
+        envelope.extend_from_slice(plain);
+        let (_, text) = envelope.split_at_mut_checked(KEY_ID_LEN + NONCE_LEN)?;
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let tag = key.key.seal_in_place_separate_tag(nonce, Aad::from(context), text).ok()?;
+        envelope.extend_from_slice(tag.as_ref());
+        Some(envelope)
+    }
+
+    fn open_bytes(&self, context: &[u8], envelope: &[u8]) -> Option<Vec<u8>> {
         let (id, rest) = envelope.split_at_checked(KEY_ID_LEN)?;
         let (nonce, sealed) = rest.split_at_checked(NONCE_LEN)?;
         let nonce: [u8; NONCE_LEN] = nonce.try_into().ok()?;

@@ -6,6 +6,7 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::live::{Run, RunError};
+use super::state::RunTime;
 use crate::engine::citations;
 use crate::provider::{ModelStream, ProviderError, ProviderErrorKind};
 use crate::response::machine::{Turn, Violation};
@@ -56,7 +57,7 @@ impl Run {
             span.record("server.port", *port);
         }
         let turn = self.stream_turn().await;
-        let ended = self.started.elapsed();
+        let ended = RunTime::now(self.started);
         if let Some(times) = self.state.inference() {
             times.ended = Some(ended);
         }
@@ -95,7 +96,7 @@ impl Run {
                 self.received = true;
                 let started = self.started;
                 if let Some(times) = self.state.inference() {
-                    times.first_event.get_or_insert_with(|| started.elapsed());
+                    times.first_event.get_or_insert_with(|| RunTime::now(started));
                 }
                 self.flush().await?;
             }

@@ -40,10 +40,6 @@ struct Borrowed<'a, M> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::engine) struct RunSpec {
     pub dialect: Dialect,
-    pub obfuscates: bool,
-    /// Whether the client is sent a stream.
-    pub streams: bool,
-    pub agent: Option<Arc<str>>,
     /// The provider that was chosen, whose state is sealed for it alone.
     pub provider: String,
     reasoning: ReasoningDisplay,
@@ -57,9 +53,6 @@ impl RunSpec {
         let options = &prepared.options;
         Self {
             dialect: prepared.encoding.dialect,
-            obfuscates: prepared.encoding.obfuscate,
-            streams: prepared.stream,
-            agent: prepared.agent.clone(),
             provider: prepared.provider.name().to_owned(),
             reasoning: options.reasoning,
             logprobs: options.logprobs,
@@ -99,14 +92,13 @@ pub(in crate::engine) fn save(
             serde_json::to_vec(&Borrowed { format: FORMAT, spec, state, machine: machine.save_position() })
         }
     };
-    let sealed = keys.seal_run(&prepared.owner.tenant, &plain.ok()?)?;
-    Some(sealed.into_bytes().into())
+    keys.seal_run(&prepared.owner.tenant, &plain.ok()?).map(Into::into)
 }
 
 impl SavedRun {
     /// `None` if it cannot be opened, or has another format.
     pub(in crate::engine) fn open(keys: &SealKeys, tenant: &str, sealed: &[u8]) -> Option<Self> {
-        let plain = keys.open_run(tenant, std::str::from_utf8(sealed).ok()?)?;
+        let plain = keys.open_run(tenant, sealed)?;
         serde_json::from_slice(&plain).ok().filter(|saved: &Self| saved.format == FORMAT)
     }
 }

@@ -29,21 +29,39 @@ pub(in crate::engine) struct RunState {
     /// Whether the model was asked once more for the required call.
     pub asked_for_call: bool,
     /// How often each call was made, by the hash of server, tool and arguments.
-    #[serde(with = "pairs")]
-    call_counts: BTreeMap<[u8; 32], u32>,
+    call_counts: BTreeMap<u64, u32>,
     /// Sources found by searches, to be cited.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Citation>,
 }
 
-/// When an inference and its calls began and ended, since the run was started.
+/// When an inference and its calls began and ended.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(in crate::engine) struct InferenceTimes {
-    pub started: Duration,
+    pub started: RunTime,
     /// The first event of the provider.
-    pub first_event: Option<Duration>,
-    pub ended: Option<Duration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_event: Option<RunTime>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<RunTime>,
     /// The results of its calls, in the order of the calls.
-    pub results: Vec<Duration>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<RunTime>,
+}
+
+/// A time since the run was started, in microseconds.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(in crate::engine) struct RunTime(u64);
+
+impl RunTime {
+    /// The time now.
+    pub(in crate::engine) fn now(run_started: Instant) -> Self {
+        Self(u64::try_from(run_started.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+
+    pub(in crate::engine) fn as_duration(self) -> Duration {
+        Duration::from_micros(self.0)
+    }
 }
 
 impl RunState {
@@ -54,11 +72,12 @@ impl RunState {
 
     /// The provider's first event, since the run was started.
     pub(in crate::engine) fn first_event(&self) -> Option<Duration> {
-        self.inferences.iter().find_map(|inference| inference.first_event)
+        self.inferences.iter().find_map(|inference| inference.first_event).map(RunTime::as_duration)
     }
 
     pub(in crate::engine) fn begin_inference(&mut self, run_started: Instant) {
-        self.inferences.push(InferenceTimes { started: run_started.elapsed(), ..InferenceTimes::default() });
+        self.inferences
+            .push(InferenceTimes { started: RunTime::now(run_started), ..InferenceTimes::default() });
     }
 
     /// The inference that is under way, or was the last.
@@ -85,30 +104,12 @@ impl RunState {
     }
 }
 
-fn hash(ServerCall { call, .. }: &ServerCall) -> [u8; 32] {
-    FieldHasher::new()
+/// The beginning of a SHA-256: the calls of one run are few enough that no two hash alike by chance.
+fn hash(ServerCall { call, .. }: &ServerCall) -> u64 {
+    let hash = FieldHasher::new()
         .option(call.namespace.as_deref())
         .field(&call.name)
         .field(canonical_arguments(&call.arguments))
-        .finish()
-}
-
-/// A map as a list of pairs: JSON has no keys of bytes.
-mod pairs {
-    use std::collections::BTreeMap;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        map: &BTreeMap<[u8; 32], u32>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(map)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<BTreeMap<[u8; 32], u32>, D::Error> {
-        Vec::deserialize(deserializer).map(BTreeMap::from_iter)
-    }
+        .finish();
+    hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }

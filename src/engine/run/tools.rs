@@ -5,6 +5,7 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 
 use super::live::{Run, RunError};
+use super::state::RunTime;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::response::machine::ServerCall;
 use crate::tools::{ToolError, ToolOutput};
@@ -63,7 +64,7 @@ impl Run {
             // timeout.
             self.check_deadline()?;
             let result = self.executor.result(made, outcome, &mut self.state)?;
-            let ended = self.started.elapsed();
+            let ended = RunTime::now(self.started);
             if let Some(times) = self.state.inference() {
                 times.results.push(ended);
             }

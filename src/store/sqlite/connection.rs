@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::database;
@@ -72,6 +73,8 @@ fn open(path: &Path) -> Result<Connection, StoreError> {
 fn settings(connection: &Connection) -> Result<(), StoreError> {
     connection.busy_timeout(BUSY_TIMEOUT).map_err(database)?;
     connection.set_prepared_statement_cache_capacity(32);
+    // Statements are compiled once, and not again for each new value that is bound to an indexed column in a join.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(database)?;
     connection
         .execute_batch(
             // At most 1 MiB of page cache each: the kernel caches the rest. Sorts stay in memory, since a container's
@@ -113,5 +116,28 @@ fn create(path: &Path) -> Result<(), StoreError> {
             path.display()
         ))),
         Err(error) => Err(StoreError::Database(format!("{} cannot be created: {error}", path.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+
+    /// The check of a lease was once compiled anew for each turn and each result: a fifth of the cost of a tool loop.
+    #[test]
+    fn a_statement_is_compiled_once_whatever_is_bound_to_it() {
+        let connection = writer(&Location::Memory, Synchronous::Normal, None).unwrap();
+        connection
+            .execute_batch("CREATE TABLE a (x INTEGER PRIMARY KEY); CREATE TABLE b (y INTEGER PRIMARY KEY)")
+            .unwrap();
+        let sql = "SELECT count(*) FROM a JOIN b ON x = y WHERE x = ?1";
+        for value in 0..3 {
+            assert_eq!(connection.prepare_cached(sql).unwrap().query_row([value], |row| row.get(0)), Ok(0));
+        }
+        let statement = connection.prepare_cached(sql).unwrap();
+        assert_eq!(statement.get_status(StatementStatus::Run), 3);
+        assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
     }
 }
