@@ -2,7 +2,6 @@
 //!
 //! `serve`, `demo` and `openapi` are only parsed here; `program` runs them.
 
-mod arguments;
 mod config;
 mod healthcheck;
 mod import;
@@ -20,7 +19,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::LoadOptions;
 
-pub(crate) use arguments::normalize_arguments;
 pub(crate) use import::ImportFormat;
 pub(crate) use mcp::McpServerArgs;
 pub(crate) use output::{EXIT_INVALID_CONFIG, print_error, print_line};

@@ -18,7 +18,7 @@ pub fn main() -> ExitCode {
     if let Some(code) = crate::mcp::client::exec_program(std::env::args_os()) {
         return code;
     }
-    let cli = Cli::parse_from(crate::cli::normalize_arguments(std::env::args_os()));
+    let cli = Cli::parse_from(crate::compat::arguments::normalize_arguments(std::env::args_os()));
     if let Some(code) = cli.run_offline() {
         return code;
     }

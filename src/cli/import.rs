@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 
 use super::output::{EXIT_INVALID_CONFIG, print_error, print_line};
-use crate::config::import;
+use crate::compat::import;
 
 /// Formats of other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,8 +1,7 @@
 //! `antwort prompt`: one prompt to a model from the command line, on the engine that serves requests.
 //!
 //! No listener is opened and nothing is stored. `setup` prepares the settings, `request` the request; `answer` follows
-//! the run, `view` prints it. Messages with a prefix such as `prompt-agent:` are those of the Go program of the same
-//! purpose, so that scripts that match them keep working.
+//! the run, `view` prints it. What scripts of its predecessor rely on is in `compat::prompt`.
 
 mod answer;
 mod arguments;
@@ -21,6 +20,7 @@ use std::process::ExitCode;
 use super::offline;
 use crate::app::Assembly;
 use crate::app::tools::ExtraTools;
+use crate::compat::prompt::messages;
 use crate::config::{LoadOptions, MockTool, Settings};
 use crate::tools::MockExecutor;
 pub(crate) use arguments::PromptArgs;
@@ -57,15 +57,12 @@ impl PromptArgs {
             assembly.toolbox.shutdown().await;
             done
         })
-        .map_err(with_prefix)
+        .map_err(messages::with_prefix)
     }
 
     /// Checks that the flags for the protocol are present.
     fn check(&self) -> Result<(), String> {
-        let missing = |flag: &str| {
-            let protocol = self.protocol.name();
-            Err(format!("Error: -{flag} flag is required for {protocol} protocol"))
-        };
+        let missing = |flag: &str| Err(messages::missing_flag(flag, self.protocol.name()));
         if self.prompt.is_empty() {
             return missing("prompt");
         }
@@ -85,23 +82,12 @@ impl PromptArgs {
     }
 }
 
-/// Errors of settings and setup do not have this command's prefix.
-fn with_prefix(message: String) -> String {
-    const ERROR_PREFIXES: [&str; 4] =
-        ["Error: ", "Stream error: ", "Tools execution failed: ", "Tools stream execution"];
-    if ERROR_PREFIXES.iter().any(|prefix| message.starts_with(prefix)) {
-        message
-    } else {
-        format!("Error: {message}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Args;
 
     use super::PromptArgs;
-    use crate::cli::arguments::{SWITCHES, WITH_VALUE};
+    use crate::compat::arguments::{SWITCHES, WITH_VALUE};
 
     /// A flag that is missing in the lists could not be written with one dash.
     #[test]

@@ -99,7 +99,7 @@ const MAX_OUTPUT_TOKENS: u64 = u32::MAX as u64;
 
 impl AgentSettings {
     /// Model options that would be refused in a request: their keys, and why.
-    pub(super) fn invalid_model_options(&self) -> Vec<(&'static [&'static str], String)> {
+    pub(crate) fn invalid_model_options(&self) -> Vec<(&'static [&'static str], String)> {
         let mut wrong: Vec<(&'static [&'static str], String)> = Vec::new();
         let outside = |value: Option<f64>, most| value.is_some_and(|value| !(0.0..=most).contains(&value));
         if outside(self.temperature, 2.0) {

@@ -10,7 +10,7 @@ use super::files::ConfigFiles;
 use super::load_options::LoadOptions;
 use super::raw::Raw;
 use super::tree::{Origin, OriginKind, Tree};
-use super::{NetworkSettings, ProxySource, Settings, de, interpolate, legacy_keys, resolve, sources};
+use super::{NetworkSettings, ProxySource, Settings, de, interpolate, moved_keys, resolve, sources};
 use crate::net::client::PROXY_VARIABLES;
 
 /// Read if it exists and no other file is named.
@@ -80,11 +80,11 @@ pub(super) fn load_tracking_files(
         files.track(path);
         file = sources::from_file(path, options.text.as_deref())?;
         expand(&mut file, Some(&lookup), &mut diagnostics, files);
-        legacy_keys::migrate_legacy_keys(&mut file, &mut diagnostics, &mut warnings);
+        moved_keys::migrate_legacy_keys(&mut file, &mut diagnostics, &mut warnings);
     }
     let mut process = Tree::merge([sources::from_environment(options, &file), sources::from_flags(options)])?;
     expand(&mut process, None, &mut diagnostics, files);
-    legacy_keys::migrate_legacy_keys(&mut process, &mut diagnostics, &mut warnings);
+    moved_keys::migrate_legacy_keys(&mut process, &mut diagnostics, &mut warnings);
     let overridden = overridden(&file, &process);
     let mut tree = Tree::merge([file, process])?;
     sources::add_shared_variables(options, &mut tree);

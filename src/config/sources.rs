@@ -8,6 +8,7 @@ use config::ValueKind;
 use super::error::ConfigErrors;
 use super::load_options::LoadOptions;
 use super::tree::{self, Origin, OriginKind, Tree};
+use crate::compat::foreign_files;
 
 /// Environment variables with names of their own, and the keys that they set.
 const VARIABLES: [(&str, &[&str]); 9] = [
@@ -47,12 +48,7 @@ pub(super) fn from_file(path: &Path, text: Option<&str>) -> Result<Tree, ConfigE
             let hint = if not_found { "; --config or ANTWORT_CONFIG names it" } else { "" };
             ConfigErrors::single(format!("cannot read {}: {error}{hint}", path.display()))
         })?;
-    let kind = match &text {
-        text if super::import::is_go_agents(text) => Some("an agent file of go-agents"),
-        text if super::import::is_mcp_servers(text) => Some("a list of MCP servers"),
-        _ => None,
-    };
-    if let Some(kind) = kind {
+    if let Some(kind) = foreign_files::kind(&text) {
         let path = path.display();
         let message = format!("{path} is {kind}; `antwort config import {path}` translates it");
         return Err(ConfigErrors::single(message));

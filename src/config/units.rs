@@ -252,7 +252,7 @@ fn parse_size(text: &str) -> Option<usize> {
 }
 
 /// Can be parsed again; less than a millisecond is omitted.
-pub(super) fn format_duration(value: Duration) -> String {
+pub(crate) fn format_duration(value: Duration) -> String {
     let millis = u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
     let (unit, factor) =
         TIME_UNITS.into_iter().find(|(_, factor)| millis.is_multiple_of(*factor)).unwrap_or(("ms", 1));

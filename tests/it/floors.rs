@@ -8,9 +8,15 @@ mod tokens;
 use std::path::Path;
 
 /// Rooms by floor. A room may use its own modules and those of lower floors, not another room of its floor,
-/// but for what is named behind it.
+/// but for what is named behind it. A piece of a room that is named here (`compat/import`) is a room of its own.
 const FLOORS: &[(&str, u8, &[&str])] = &[
     ("util", 0, &[]),
+    // What imitates earlier programs knows nothing of this one, so that settings and tools can use it, …
+    ("compat", 0, &[]),
+    // … but for what makes settings of their files, …
+    ("compat/import", 2, &[]),
+    // … and what the command line shares with them.
+    ("compat/prompt", 3, &[]),
     ("protocol", 1, &[]),
     ("net", 1, &[]),
     ("config", 1, &["protocol", "net"]),
@@ -37,23 +43,54 @@ fn no_module_uses_a_higher_floor() {
     let mut wrong = Vec::new();
     walk(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut |path, text| {
         let inside = path.strip_prefix(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
-        let room = inside.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
-        if matches!(room, "main" | "lib" | "internal") {
+        let place = inside.with_extension("");
+        if matches!(place.to_str(), Some("main" | "lib" | "internal")) {
             return;
         }
-        let (_, floor, also) =
-            FLOORS.iter().find(|(name, ..)| *name == room).unwrap_or_else(|| panic!("{room} is on no floor"));
-        for used in used_rooms(text) {
-            let Some((_, other, _)) = FLOORS.iter().find(|(name, ..)| *name == used) else {
-                panic!("{}: crate::{used} is on no floor", inside.display())
+        let (room, floor, also) =
+            room_of(&place).unwrap_or_else(|| panic!("{} is on no floor", inside.display()));
+        for path in used_paths(text) {
+            let Some((used, other, _)) = room_of(Path::new(&path)) else {
+                panic!("{}: crate::{path} is on no floor", inside.display())
             };
-            if used != room && other >= floor && !also.contains(&used.as_str()) {
+            if used != room && other >= floor && !also.contains(used) {
                 wrong
                     .push(format!("{} (floor {floor}) uses crate::{used} (floor {other})", inside.display()));
+            }
+            if is_divided(used) && path == *used && place != Path::new(used) {
+                wrong.push(format!("{} uses crate::{used} without the piece's name", inside.display()));
+            }
+        }
+        let depth = place.components().count() - 1;
+        if depth > 0 && (is_divided(room) || room.contains('/')) {
+            let (program, _tests) = text.split_once("#[cfg(test)]\nmod ").unwrap_or((text, ""));
+            // Otherwise a piece could use a higher one unseen.
+            if program.contains(&"super::".repeat(depth)) {
+                wrong.push(format!("{} names another piece by super::", inside.display()));
             }
         }
     });
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The room that a module lies in: the smallest one that is named.
+fn room_of(module: &Path) -> Option<&'static (&'static str, u8, &'static [&'static str])> {
+    module.ancestors().find_map(|place| FLOORS.iter().find(|(name, ..)| Path::new(name) == place))
+}
+
+#[test]
+fn a_piece_that_is_named_is_a_room_of_its_own() {
+    let of = |module: &str| room_of(Path::new(module)).map(|(name, ..)| *name);
+    assert_eq!((of("compat/import/options"), of("compat/duration")), (Some("compat/import"), Some("compat")));
+    assert_eq!((of("config/units"), of("nowhere")), (Some("config"), None));
+    let used =
+        used_paths("use crate::compat::import::{self, ImportedConfig};\n// crate::engine\ncrate::net::Sse2");
+    assert_eq!(used, ["compat/import", "net"]);
+}
+
+/// Whether pieces of a room are rooms of their own.
+fn is_divided(room: &str) -> bool {
+    FLOORS.iter().any(|(name, ..)| name.split_once('/').is_some_and(|(whole, _)| whole == room))
 }
 
 /// Crates and modules of the standard library that do input and output.
@@ -139,15 +176,20 @@ fn names_crate(line: &str, name: &str) -> bool {
     })
 }
 
-/// The first segments of all `crate::` paths outside comments.
-fn used_rooms(text: &str) -> Vec<String> {
+/// The modules of all `crate::` paths outside comments, such as `config/units`.
+fn used_paths(text: &str) -> Vec<String> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     let paths =
         code.flat_map(|line| line.match_indices("crate::").map(|(at, found)| &line[at + found.len()..]));
-    paths
-        .map(|rest| rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect::<String>())
-        .filter(|room| !room.is_empty())
-        .collect()
+    let modules = |rest: &str| {
+        let is_module = |name: &&str| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '_' | '0'..='9'))
+        };
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | ':'));
+        let path: Vec<&str> = rest[..end.unwrap_or(rest.len())].split("::").take_while(is_module).collect();
+        path.join("/")
+    };
+    paths.map(modules).filter(|path| !path.is_empty()).collect()
 }
 
 fn walk(dir: &Path, visit: &mut dyn FnMut(&Path, &str)) {

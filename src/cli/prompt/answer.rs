@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::arguments::{Gateway, PromptArgs, Protocol, TENANT};
 use super::unserved;
 use super::view::{self, EventPrinter};
 use crate::cli::output::{print_error, print_line, print_raw};
+use crate::compat::prompt::calls;
+use crate::compat::prompt::messages::{self, Mode};
 use crate::engine::{EventBatch, EventReader, OnUnservedTool, RunContext, RunHandle};
 use crate::identity::Owner;
 use crate::protocol::content::ContentPart;
 use crate::protocol::dialect::Dialect;
-use crate::protocol::item::{FunctionCall, Item};
+use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::response::{Response, ResponseSnapshot, ResponseStatus};
 
@@ -23,7 +25,7 @@ pub(super) async fn run(
     gateway: Gateway<'_>,
 ) -> Result<(), String> {
     if args.execute_tools && !gateway.settings.tools.execution_enabled {
-        return Err("Tools execution failed: tools.execution_enabled is false in the configuration".into());
+        return Err(messages::execution_failed("tools.execution_enabled is false in the configuration"));
     }
     if let Some(banner) = view::banner(args) {
         print_line(banner);
@@ -41,7 +43,7 @@ pub(super) async fn run(
         body.insert("previous_response_id".into(), response.id.as_str().into());
         body.insert("input".into(), answers.into());
     }
-    Err(args.failed("the model keeps calling tools that are not available"))
+    Err(args.mode().failed("the model keeps calling tools that are not available"))
 }
 
 /// One response, printed while it is generated.
@@ -83,7 +85,7 @@ async fn run_response(
     match response.status {
         ResponseStatus::Failed => {
             let message = response.error.as_ref().map_or("the response failed", |error| &error.message);
-            return Err(args.failed(message));
+            return Err(args.mode().failed(message));
         }
         ResponseStatus::Incomplete => {
             let reason = response.incomplete_details.as_ref().map_or("unknown", |why| why.reason.as_str());
@@ -116,7 +118,7 @@ async fn follow(
         batch = run.next().await;
     }
     print_raw(&view.end());
-    last.ok_or_else(|| args.failed("the answer was interrupted"))
+    last.ok_or_else(|| args.mode().failed("the answer was interrupted"))
 }
 
 /// Token usage of all responses.
@@ -145,20 +147,20 @@ fn print_result(args: &PromptArgs, snapshot: &ResponseSnapshot, totals: &TokenTo
         }
         return Ok(());
     }
-    let calls = calls(response);
+    let calls = calls::unanswered(&response.output);
     if !args.execute_tools && !calls.is_empty() {
         print_line(&pretty(&calls));
     }
     let text = view::for_reader(text(response));
     if args.execute_tools && !args.stream {
-        print_line(&format!("Final response: {text}"));
+        print_line(&messages::final_response(&text));
     } else if !args.stream && !text.is_empty() {
         print_line(&text);
     }
     // A total of 0 means that the provider did not report usage.
     if totals.total > 0 {
         let TokenTotals { prompt, completion, total } = totals;
-        print_line(&format!("Tokens: {prompt} prompt + {completion} completion = {total} total"));
+        print_line(&messages::tokens(*prompt, *completion, *total));
     }
     Ok(())
 }
@@ -178,45 +180,17 @@ fn text(response: &Response) -> String {
     text.collect()
 }
 
-/// The unanswered calls in the format of the Go program: arguments as an object if they are one.
-fn calls(response: &Response) -> Vec<Value> {
-    let functions = response.output.iter().filter_map(|item| match item {
-        Item::FunctionCall(call) => Some(call),
-        _ => None,
-    });
-    let one = |call: &FunctionCall| {
-        let arguments: Value =
-            serde_json::from_str(&call.arguments).unwrap_or_else(|_| call.arguments.clone().into());
-        json!({"id": call.call_id, "type": "function",
-            "function": {"name": call.name, "arguments": arguments}})
-    };
-    functions.map(one).collect()
-}
-
 fn pretty(value: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     serde_json::to_string_pretty(&value).unwrap_or_default()
 }
 
 impl PromptArgs {
-    /// The message for a refused request.
+    fn mode(&self) -> Mode {
+        Mode { stream: self.stream, tools: self.execute_tools && self.protocol == Protocol::Tools }
+    }
+
     fn rejection_message(&self, message: &str) -> String {
-        match (self.stream, self.runs_tools()) {
-            (true, true) => format!("Tools stream execution failed: {message}"),
-            _ => self.failed(message),
-        }
-    }
-
-    /// The message for a failed response.
-    fn failed(&self, message: &str) -> String {
-        match (self.stream, self.runs_tools()) {
-            (true, _) => format!("Stream error: {message}"),
-            (false, true) => format!("Tools execution failed: {message}"),
-            (false, false) => format!("Error: {message}"),
-        }
-    }
-
-    fn runs_tools(&self) -> bool {
-        self.execute_tools && self.protocol == Protocol::Tools
+        self.mode().rejected(message)
     }
 }

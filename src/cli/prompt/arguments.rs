@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::app::Assembly;
+use crate::compat::duration;
 use crate::config::Settings;
-use crate::config::import::go_duration;
 use crate::tools::PolicySubject;
 
 /// Arguments of `antwort prompt`.
@@ -41,7 +41,7 @@ pub(crate) struct PromptArgs {
     #[arg(long)]
     pub(super) execute_tools: bool,
     /// Timeout of a tool call, such as 30s or 1m30s [default: the file's, or 30s]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = tool_timeout)]
     pub(super) tool_timeout: Option<Duration>,
     /// JSON file with tools that have fixed results, instead of those of the file (tools.mock)
     #[arg(long, value_name = "FILE")]
@@ -108,15 +108,15 @@ pub(super) enum Output {
     Json,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    match go_duration(text) {
+fn tool_timeout(text: &str) -> Result<Duration, String> {
+    match duration::parse(text) {
         Some(time) if !time.is_zero() => Ok(time),
         _ => Err("expected a duration, such as 100ms, 30s or 1m30s".into()),
     }
 }
 
 fn delay(text: &str) -> Result<Duration, String> {
-    go_duration(text).ok_or_else(|| "expected a duration, such as 0, 100ms or 2s".into())
+    duration::parse(text).ok_or_else(|| "expected a duration, such as 0, 100ms or 2s".into())
 }
 
 impl Protocol {

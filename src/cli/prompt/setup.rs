@@ -1,21 +1,16 @@
 //! The settings of a prompt: a configuration or an agent file, overridden by flags.
 
-use std::fs;
-use std::path::PathBuf;
-
 use reqwest::Url;
 use serde_json::{Map, Value};
 
 use super::arguments::PromptArgs;
 use crate::cli::print_error;
-use crate::config::import::{self, ImportedConfig};
+use crate::compat::import::{self, ImportedConfig};
+use crate::compat::prompt::agent_file::{self, AgentFile};
 use crate::config::{
     self, ClientActionStatus, LoadOptions, Preset, ProviderSettings, Settings, StoreUrl, ToolCollision,
     ToolVisibility, UnknownFields,
 };
-
-/// Read if it exists and no other file is named.
-const DEFAULT_FILE: &str = "config.ollama.json";
 
 /// The settings of a prompt.
 pub(super) struct Setup {
@@ -28,11 +23,7 @@ pub(super) struct Setup {
 
 /// Loads the settings.
 pub(super) fn load(args: &PromptArgs, mut options: LoadOptions) -> Result<Setup, String> {
-    let named = options.environment.get("ANTWORT_CONFIG").is_some_and(|name| !name.is_empty());
-    if options.file.is_none() && !named {
-        options.file = Some(PathBuf::from(DEFAULT_FILE)).filter(|file| file.exists());
-    }
-    let imported = import_file(&mut options)?;
+    let imported = agent_file(&mut options)?;
     let loaded = config::load(&options).map_err(|errors| format!("Error: {errors}"))?;
     for warning in &loaded.warnings {
         print_error(&format!("warning: {warning}"));
@@ -86,22 +77,12 @@ fn agent(args: &PromptArgs, settings: &Settings) -> Result<Option<String>, Strin
     }
 }
 
-/// Replaces an agent file by its translation.
-fn import_file(options: &mut LoadOptions) -> Result<Option<ImportedConfig>, String> {
-    let named = options.environment.get("ANTWORT_CONFIG").filter(|name| !name.is_empty()).map(PathBuf::from);
-    let Some(file) = options.file.clone().or(named) else { return Ok(None) };
-    // The loader reports files that cannot be read.
-    let Ok(text) = fs::read_to_string(&file) else { return Ok(None) };
-    if !import::is_go_agents(&text) {
-        return Ok(None);
-    }
-    let imported =
-        import::from_go_agents(&text).map_err(|error| format!("Error: {}: {error}", file.display()))?;
+/// The translation of an agent file, which replaces it; what is lost in it is reported.
+fn agent_file(options: &mut LoadOptions) -> Result<Option<ImportedConfig>, String> {
+    let Some(AgentFile { file, imported }) = agent_file::replace(options)? else { return Ok(None) };
     for note in &imported.notes {
         print_error(&format!("note: {}: {note}", file.display()));
     }
-    options.file = Some(file);
-    options.text = Some(imported.yaml.clone());
     Ok(Some(imported))
 }
 

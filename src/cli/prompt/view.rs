@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use std::time::Instant;
 
 use super::arguments::{PromptArgs, Protocol};
+use crate::compat::prompt::messages::BANNER;
 use crate::engine::hosted;
 use crate::protocol::event::ResponseEvent;
 use crate::protocol::item::{Item, ItemStatus};
@@ -76,7 +77,7 @@ impl EventPrinter {
 /// The heading of a stream in which tools may run.
 pub(super) fn banner(args: &PromptArgs) -> Option<&'static str> {
     let runs = args.stream && !args.json() && args.execute_tools && args.protocol == Protocol::Tools;
-    runs.then_some("Streaming response with tool execution:")
+    runs.then_some(BANNER)
 }
 
 /// Whether the gateway runs this item's tool.

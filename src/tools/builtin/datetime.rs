@@ -1,9 +1,8 @@
 //! `datetime`: the current time.
 //!
 //! A format with a `%` is strftime's; any other is a Go layout, which shows how the reference time (Monday,
-//! January 2 2006, 15:04:05, UTC-7) would be written; see `layout`.
+//! January 2 2006, 15:04:05, UTC-7) would be written; see `compat::time_layout`.
 
-mod layout;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +11,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 
+use crate::compat::time_layout;
 use crate::tools::{Annotations, Arguments, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput};
 
 const DEFAULT_LAYOUT: &str = "2006-01-02 15:04:05";
@@ -102,7 +102,7 @@ fn format(time: &Zoned, format: &str) -> Result<String, ToolError> {
         return Err(ToolError::argument(format!("format is longer than {MAX_FORMAT} bytes")));
     }
     if !format.contains('%') {
-        return Ok(layout::format(time, format));
+        return Ok(time_layout::format(time, format));
     }
     jiff::fmt::strtime::format(format, time)
         .map_err(|error| ToolError::argument(format!("format is invalid: {error}")))

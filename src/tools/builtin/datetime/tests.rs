@@ -94,6 +94,6 @@ proptest! {
         let _ = format(&time, &format!("%{text}"));
         let padded = format(&time, &format!("%{padding}Y")).map_or(0, |text| text.len());
         prop_assert!(padded < 300);
-        prop_assert_eq!(layout::format(&time, "").len(), 0);
+        prop_assert_eq!(time_layout::format(&time, "").len(), 0);
     }
 }

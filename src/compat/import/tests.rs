@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{ImportedConfig, from_go_agents, is_go_agents};
+use super::{ImportedConfig, from_go_agents};
+use crate::compat::foreign_files::is_go_agents;
 use crate::config::provider::Preset;
 use crate::config::{LoadOptions, LoadedConfig, load};
 

@@ -7,15 +7,14 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use self::field_reader::FieldReader;
-use super::provider::Preset;
+use crate::compat::foreign_files::is_mcp_servers;
+use crate::config::Preset;
 
-mod duration;
 mod field_reader;
 mod mcp_servers;
 mod options;
 
-pub(crate) use duration::parse as go_duration;
-pub(crate) use mcp_servers::{from_mcp_servers, is_mcp_servers};
+pub(crate) use mcp_servers::from_mcp_servers;
 
 /// An imported file.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,13 +27,6 @@ pub(crate) struct ImportedConfig {
     pub agent: String,
     /// The model's options that agent profiles do not have, as fields of a request.
     pub request: Map<String, Value>,
-}
-
-/// Whether a text is an agent file of go-agents.
-pub(crate) fn is_go_agents(text: &str) -> bool {
-    let known =
-        |file: &Map<String, Value>| file.contains_key("transport") || file.contains_key("system_prompt");
-    serde_json::from_str(text).is_ok_and(|value: Value| value.as_object().is_some_and(known))
 }
 
 /// Imports a file of any known format.

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// Flags of `prompt` with a value.
-pub(super) const WITH_VALUE: &[&str] = &[
+pub(crate) const WITH_VALUE: &[&str] = &[
     "agent",
     "base-url",
     "config",
@@ -29,9 +29,9 @@ pub(super) const WITH_VALUE: &[&str] = &[
     "upstream-url",
 ];
 /// Flags of `prompt` without a value.
-pub(super) const SWITCHES: &[&str] = &["execute-tools", "stream"];
+pub(crate) const SWITCHES: &[&str] = &["execute-tools", "stream"];
 /// Names of the command.
-pub(super) const COMMANDS: &[&str] = &["prompt", "prompt-agent"];
+pub(crate) const COMMANDS: &[&str] = &["prompt", "prompt-agent"];
 
 /// Normalizes the process's arguments for clap.
 pub(crate) fn normalize_arguments(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {

@@ -10,11 +10,6 @@ use crate::config::units;
 /// Names of the URL in various programs.
 const URLS: [&str; 4] = ["url", "serverUrl", "server_url", "httpUrl"];
 
-/// Whether a text is a list of MCP servers.
-pub(crate) fn is_mcp_servers(text: &str) -> bool {
-    serde_json::from_str(text).is_ok_and(|value: Value| value.get("mcpServers").is_some_and(Value::is_object))
-}
-
 /// Imports a list of MCP servers.
 ///
 /// # Errors
@@ -143,6 +138,7 @@ mod tests {
     use secrecy::ExposeSecret;
 
     use super::*;
+    use crate::compat::foreign_files::is_mcp_servers;
     use crate::config::settings::McpTransport;
     use crate::config::{LoadOptions, Settings};
 

@@ -58,7 +58,7 @@ const PARTS: &[(&str, Part)] = &[
 ];
 
 /// Formats a time by a layout.
-pub(super) fn format(time: &Zoned, layout: &str) -> String {
+pub(crate) fn format(time: &Zoned, layout: &str) -> String {
     let mut out = String::with_capacity(layout.len() + 16);
     let mut rest = layout;
     while let Some(first) = rest.chars().next() {
