@@ -2,12 +2,13 @@
 //!
 //! Reading is lenient (messages without `type`, nulls, missing ids, fields of other SDK versions); writing is
 //! exact. An item without an id is given one when it is read, so that every item of a stored response can be referred
-//! to.
+//! to. Only items that the gateway makes or reads have a type here; all others are `opaque`.
 
 pub(crate) mod extension;
 pub(crate) mod function;
 pub(crate) mod hosted;
 pub(crate) mod message;
+mod opaque;
 mod optional_id;
 mod read;
 pub(crate) mod reasoning;
@@ -22,6 +23,7 @@ use super::parse;
 pub use extension::{ServerToolCall, ServerToolError, UserMessage};
 pub use function::{CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput, ToolOutput};
 pub use message::{Message, Phase, Role};
+pub use opaque::OpaqueItem;
 pub use reasoning::{Compaction, CompactionTrigger, Reasoning, ReasoningText, SummaryText};
 pub use status::ItemStatus;
 
@@ -38,31 +40,19 @@ pub enum Item {
     CustomToolCallOutput(CustomToolCallOutput),
     Compaction(Compaction),
     CompactionTrigger(CompactionTrigger),
-    FileSearchCall(hosted::FileSearchCall),
     WebSearchCall(hosted::WebSearchCall),
-    ComputerCall(hosted::ComputerCall),
-    ComputerCallOutput(hosted::ComputerCallOutput),
-    CodeInterpreterCall(hosted::CodeInterpreterCall),
-    ImageGenerationCall(hosted::ImageGenerationCall),
-    LocalShellCall(hosted::LocalShellCall),
-    LocalShellCallOutput(hosted::LocalShellCallOutput),
-    ShellCall(hosted::ShellCall),
-    ShellCallOutput(hosted::ShellCallOutput),
-    ApplyPatchCall(hosted::ApplyPatchCall),
-    ApplyPatchCallOutput(hosted::ApplyPatchCallOutput),
-    ToolSearchCall(hosted::ToolSearchCall),
-    ToolSearchOutput(hosted::ToolSearchOutput),
     AdditionalTools(hosted::AdditionalTools),
     McpListTools(hosted::McpListTools),
     McpCall(hosted::McpCall),
     McpApprovalRequest(hosted::McpApprovalRequest),
     McpApprovalResponse(hosted::McpApprovalResponse),
-    Program(hosted::Program),
-    ProgramOutput(hosted::ProgramOutput),
     #[serde(rename = "antwort:tool_call")]
     ServerToolCall(extension::ServerToolCall),
     #[serde(rename = "antwort:user_message")]
     UserMessage(extension::UserMessage),
+    /// An item of any other type of the API.
+    #[serde(untagged)]
+    Opaque(OpaqueItem),
 }
 
 /// An element of `input`: an item, or a reference to a stored one.
@@ -80,12 +70,13 @@ impl<'de> Deserialize<'de> for Item {
     }
 }
 
-/// Applies an expression to the type's name and the inner struct of whichever variant an item is.
+/// Applies an expression to the type's name and the inner struct of whichever typed variant an item is, and another one to
+/// an item that is only carried.
 macro_rules! each_item {
-    ($item:expr, $inner:ident => $body:expr) => {
-        each_item!($item, _kind, $inner => $body)
+    ($item:expr, $opaque:ident => $carried:expr, $inner:ident => $body:expr) => {
+        each_item!($item, $opaque => $carried, _kind, $inner => $body)
     };
-    ($item:expr, $kind:pat, $inner:ident => $body:expr) => {
+    ($item:expr, $opaque:ident => $carried:expr, $kind:pat, $inner:ident => $body:expr) => {
         match $item {
             Item::Message($inner) => { let $kind = "message"; $body }
             Item::Reasoning($inner) => { let $kind = "reasoning"; $body }
@@ -95,29 +86,15 @@ macro_rules! each_item {
             Item::CustomToolCallOutput($inner) => { let $kind = "custom_tool_call_output"; $body }
             Item::Compaction($inner) => { let $kind = "compaction"; $body }
             Item::CompactionTrigger($inner) => { let $kind = "compaction_trigger"; $body }
-            Item::FileSearchCall($inner) => { let $kind = "file_search_call"; $body }
             Item::WebSearchCall($inner) => { let $kind = "web_search_call"; $body }
-            Item::ComputerCall($inner) => { let $kind = "computer_call"; $body }
-            Item::ComputerCallOutput($inner) => { let $kind = "computer_call_output"; $body }
-            Item::CodeInterpreterCall($inner) => { let $kind = "code_interpreter_call"; $body }
-            Item::ImageGenerationCall($inner) => { let $kind = "image_generation_call"; $body }
-            Item::LocalShellCall($inner) => { let $kind = "local_shell_call"; $body }
-            Item::LocalShellCallOutput($inner) => { let $kind = "local_shell_call_output"; $body }
-            Item::ShellCall($inner) => { let $kind = "shell_call"; $body }
-            Item::ShellCallOutput($inner) => { let $kind = "shell_call_output"; $body }
-            Item::ApplyPatchCall($inner) => { let $kind = "apply_patch_call"; $body }
-            Item::ApplyPatchCallOutput($inner) => { let $kind = "apply_patch_call_output"; $body }
-            Item::ToolSearchCall($inner) => { let $kind = "tool_search_call"; $body }
-            Item::ToolSearchOutput($inner) => { let $kind = "tool_search_output"; $body }
             Item::AdditionalTools($inner) => { let $kind = "additional_tools"; $body }
             Item::McpListTools($inner) => { let $kind = "mcp_list_tools"; $body }
             Item::McpCall($inner) => { let $kind = "mcp_call"; $body }
             Item::McpApprovalRequest($inner) => { let $kind = "mcp_approval_request"; $body }
             Item::McpApprovalResponse($inner) => { let $kind = "mcp_approval_response"; $body }
-            Item::Program($inner) => { let $kind = "program"; $body }
-            Item::ProgramOutput($inner) => { let $kind = "program_output"; $body }
             Item::ServerToolCall($inner) => { let $kind = "antwort:tool_call"; $body }
             Item::UserMessage($inner) => { let $kind = "antwort:user_message"; $body }
+            Item::Opaque($opaque) => $carried,
         }
     };
 }
@@ -125,12 +102,12 @@ macro_rules! each_item {
 impl Item {
     /// The item's id; every item has one.
     pub fn id(&self) -> &Id {
-        each_item!(self, item => &item.id)
+        each_item!(self, item => item.id(), item => &item.id)
     }
 
     /// Replaces the id, where two items of one request would share one.
     pub fn set_id(&mut self, id: Id) {
-        each_item!(self, item => item.id = id);
+        each_item!(self, item => item.set_id(id), item => item.id = id);
     }
 
     /// The item as a dialect writes it. `begins`: for the event that adds it.
@@ -148,7 +125,6 @@ impl Item {
                 | Self::McpListTools(_)
                 | Self::McpApprovalRequest(_)
                 | Self::McpApprovalResponse(_)
-                | Self::Program(_)
         )
     }
 }
@@ -161,13 +137,17 @@ struct InDialect<'a> {
 
 impl Serialize for InDialect<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let prefix = each_item!(self.item, kind, _inner => self.dialect.item_prefix(kind));
-        let status = (self.dialect.requires_item_status() && !self.item.has_status())
-            .then_some(if self.begins { ItemStatus::InProgress } else { ItemStatus::Completed });
-        if prefix.is_empty() && status.is_none() {
-            return self.item.serialize(serializer);
-        }
-        each_item!(self.item, kind, item => PrefixedItem { kind: PrefixedType(prefix, kind), item, status }.serialize(serializer))
+        let Self { item, dialect, begins } = *self;
+        let needs_status = dialect.requires_item_status() && !item.has_status();
+        let status =
+            needs_status.then_some(if begins { ItemStatus::InProgress } else { ItemStatus::Completed });
+        each_item!(item, item => item.in_dialect(dialect, begins).serialize(serializer), kind, inner => {
+            let prefix = dialect.item_prefix(kind);
+            if prefix.is_empty() && status.is_none() {
+                return item.serialize(serializer);
+            }
+            PrefixedItem { kind: PrefixedType(prefix, kind), item: inner, status }.serialize(serializer)
+        })
     }
 }
 

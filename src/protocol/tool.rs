@@ -15,14 +15,14 @@ use serde_json::value::RawValue;
 use super::parse::{self, FromJson, ParseError};
 
 pub(crate) use function::{AllowedCaller, CustomFormat, CustomTool, FunctionTool, GrammarSyntax};
-pub(crate) use hosted::{ApplyPatchTool, CodeInterpreterTool, ComputerUsePreviewTool, LocalSkill, ShellTool};
+pub(crate) use hosted::{ApplyPatchTool, CodeInterpreterTool, ComputerUsePreviewTool, ShellTool};
 pub(crate) use image::ImageGenerationTool;
 pub(crate) use mcp::{ApprovalPolicy, McpAllowedTools, McpTool, McpToolFilter, Secret};
 use name::MAX_NAME_CHARS;
 pub(in crate::protocol) use name::check_name;
 pub(crate) use search::{
-    ContentKind, FileSearchTool, SearchContextSize, ToolSearchExecution, ToolSearchTool, UserLocation,
-    WebSearchPreviewTool, WebSearchTool,
+    ContentKind, FileSearchTool, SearchContextSize, ToolSearchTool, UserLocation, WebSearchPreviewTool,
+    WebSearchTool,
 };
 
 /// The server label of the gateway's own tools.

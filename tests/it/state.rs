@@ -135,6 +135,38 @@ async fn a_phase_and_the_detail_of_a_picture_are_kept_with_the_item() {
     assert_eq!(items["data"][1]["phase"], "commentary");
 }
 
+/// The gateway neither makes nor reads such items, and their next reader may know more of them.
+#[tokio::test]
+async fn items_that_are_only_carried_are_listed_and_referred_to_byte_for_byte() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let carried = [
+        r#"{"status":"completed","id":"lsh_1", "type":"@local_shell_call","call_id":"c1","action":{"type":"exec","command":["ls"],"env":{"\u0042":"b","A":"a"},"timeout_ms":5.0},"later":1.50}"#,
+        r#"{"id":"cu_1","type":"@computer_call","call_id":"c2","actions":[{"type":"pinch","scale":1E1}],"status":"in_progress"}"#,
+        r#"{"id":"ig_1","type":"@image_generation_call","result":"A\/A=","size":"1x1","status":"generating"}"#,
+    ];
+    let body = |input: &str| {
+        format!(r#"{{"model":"test-model","input":[{input},{{"role":"user","content":"Go on."}}]}}"#)
+    };
+    let given = body(&carried.join(",").replace('@', ""));
+    let referred = body(r#"{"type":"item_reference","id":"lsh_1"},{"id":"cu_1"},{"id":"ig_1"}"#);
+    for (dialect, prefix) in [("openai", ""), ("open_responses", "antwort:")] {
+        for body in [&given, &referred] {
+            let headers = [("antwort-dialect", dialect)];
+            let answer = gateway.post_bytes("/v1/responses", body.clone(), &headers).await;
+            assert_eq!(answer.status, 200, "{:#}", answer.body);
+            assert_eq!(upstream.last()["messages"], json!([{"role": "user", "content": "Go on."}]));
+            let id = answer.body["id"].as_str().unwrap();
+            let url = format!("{}/v1/responses/{id}/input_items?order=asc", gateway.base);
+            let listed = gateway.http.get(url).send().await.unwrap().text().await.unwrap();
+            openapi::assert_items(&serde_json::from_str(&listed).unwrap());
+            for item in carried.map(|item| item.replace('@', prefix)) {
+                assert!(listed.contains(&item), "{item} is not in {listed}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn responses_are_listed_newest_first() {
     let upstream = Upstream::spawn().await;

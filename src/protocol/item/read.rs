@@ -2,8 +2,8 @@
 
 use serde_json::value::RawValue;
 
-use super::hosted::{AdditionalTools, ToolSearchOutput};
-use super::{CustomToolCallOutput, FunctionCallOutput, InputItem, Item, Message};
+use super::hosted::AdditionalTools;
+use super::{CustomToolCallOutput, FunctionCallOutput, InputItem, Item, Message, OpaqueItem, opaque};
 use crate::protocol::dialect;
 use crate::protocol::id::Id;
 use crate::protocol::parse::{self, FromJson, ParseError};
@@ -43,7 +43,10 @@ impl FromJson for Item {
             // `compaction_summary` is the name under which some clients return it.
             "compaction" | "compaction_summary" => parse::read(raw).map(Self::Compaction),
             "compaction_trigger" => parse::read(raw).map(Self::CompactionTrigger),
-            other => read_hosted(other, raw),
+            other => match opaque::find(other) {
+                Some(carried) => OpaqueItem::read(carried, kind, raw).map(Self::Opaque),
+                None => read_hosted(other, raw),
+            },
         }
     }
 }
@@ -51,27 +54,12 @@ impl FromJson for Item {
 /// Parses the item of the given `type` in its plain spelling, and generates an id if it has none.
 fn read_hosted(kind: &str, raw: &RawValue) -> Result<Item, ParseError> {
     let (mut item, prefix) = match kind {
-        "file_search_call" => (parse::read(raw).map(Item::FileSearchCall)?, "fs"),
         "web_search_call" => (parse::read(raw).map(Item::WebSearchCall)?, "ws"),
-        "computer_call" => (parse::read(raw).map(Item::ComputerCall)?, "cu"),
-        "computer_call_output" => (parse::read(raw).map(Item::ComputerCallOutput)?, "cuo"),
-        "code_interpreter_call" => (parse::read(raw).map(Item::CodeInterpreterCall)?, "ci"),
-        "image_generation_call" => (parse::read(raw).map(Item::ImageGenerationCall)?, "ig"),
-        "local_shell_call" => (parse::read(raw).map(Item::LocalShellCall)?, "lsh"),
-        "local_shell_call_output" => (parse::read(raw).map(Item::LocalShellCallOutput)?, "lsho"),
-        "shell_call" => (parse::read(raw).map(Item::ShellCall)?, "sh"),
-        "shell_call_output" => (parse::read(raw).map(Item::ShellCallOutput)?, "sho"),
-        "apply_patch_call" => (parse::read(raw).map(Item::ApplyPatchCall)?, "apc"),
-        "apply_patch_call_output" => (parse::read(raw).map(Item::ApplyPatchCallOutput)?, "apco"),
-        "tool_search_call" => (parse::read(raw).map(Item::ToolSearchCall)?, "tsc"),
-        "tool_search_output" => (ToolSearchOutput::from_json(raw).map(Item::ToolSearchOutput)?, "tso"),
         "additional_tools" => (AdditionalTools::from_json(raw).map(Item::AdditionalTools)?, "adt"),
         "mcp_list_tools" => (parse::read(raw).map(Item::McpListTools)?, "mcpl"),
         "mcp_call" => (parse::read(raw).map(Item::McpCall)?, "mcp"),
         "mcp_approval_request" => (parse::read(raw).map(Item::McpApprovalRequest)?, "mcpr"),
         "mcp_approval_response" => (parse::read(raw).map(Item::McpApprovalResponse)?, "mcpa"),
-        "program" => (parse::read(raw).map(Item::Program)?, "prog"),
-        "program_output" => (parse::read(raw).map(Item::ProgramOutput)?, "prgo"),
         "antwort:tool_call" => (parse::read(raw).map(Item::ServerToolCall)?, "tc"),
         "antwort:user_message" => (parse::read(raw).map(Item::UserMessage)?, "um"),
         other => return Err(ParseError::unknown_type(other, KINDS)),

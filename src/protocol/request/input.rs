@@ -77,7 +77,7 @@ fn check_item(item: &Item) -> Result<(), ParseError> {
                 ParseError::invalid("call_id", "must not be empty.").with_code("string_below_min_length")
             );
         }
-        check_length("call_id", id, MAX_CALL_ID_CHARS)?;
+        check_length("call_id", &id, MAX_CALL_ID_CHARS)?;
     }
     match item {
         Item::Message(message) => check_parts(&message.content, |part| check_role(message.role, part))
@@ -87,9 +87,9 @@ fn check_item(item: &Item) -> Result<(), ParseError> {
         }
         Item::FunctionCallOutput(output) => check_output(&output.output),
         Item::CustomToolCallOutput(output) => check_output(&output.output),
-        Item::ComputerCallOutput(output) => {
-            let picture = &output.output;
-            check_picture(picture.image_url.as_deref(), picture.file_id.as_deref())
+        Item::Opaque(item) if item.kind() == "computer_call_output" => {
+            let picture = |name| item.text(&["output", name]);
+            check_picture(picture("image_url").as_deref(), picture("file_id").as_deref())
                 .map_err(|e| e.within("output"))
         }
         _ => Ok(()),
@@ -97,23 +97,13 @@ fn check_item(item: &Item) -> Result<(), ParseError> {
 }
 
 /// The id by which a call and its output refer to each other.
-fn call_id(item: &Item) -> Option<&str> {
+fn call_id(item: &Item) -> Option<Cow<'_, str>> {
     match item {
-        Item::FunctionCall(item) => Some(&item.call_id),
-        Item::FunctionCallOutput(item) => Some(&item.call_id),
-        Item::CustomToolCall(item) => Some(&item.call_id),
-        Item::CustomToolCallOutput(item) => Some(&item.call_id),
-        Item::ComputerCall(item) => Some(&item.call_id),
-        Item::ComputerCallOutput(item) => Some(&item.call_id),
-        Item::LocalShellCall(item) => Some(&item.call_id),
-        Item::ShellCall(item) => Some(&item.call_id),
-        Item::ShellCallOutput(item) => Some(&item.call_id),
-        Item::ApplyPatchCall(item) => Some(&item.call_id),
-        Item::ApplyPatchCallOutput(item) => Some(&item.call_id),
-        Item::Program(item) => Some(&item.call_id),
-        Item::ProgramOutput(item) => Some(&item.call_id),
-        Item::ToolSearchCall(item) => item.call_id.as_deref(),
-        Item::ToolSearchOutput(item) => item.call_id.as_deref(),
+        Item::FunctionCall(item) => Some(item.call_id.as_str().into()),
+        Item::FunctionCallOutput(item) => Some(item.call_id.as_str().into()),
+        Item::CustomToolCall(item) => Some(item.call_id.as_str().into()),
+        Item::CustomToolCallOutput(item) => Some(item.call_id.as_str().into()),
+        Item::Opaque(item) => item.text(&["call_id"]),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Items of the two hosted searches: in files and on the web.
+//! Items of the search on the web.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -9,43 +9,6 @@ use crate::protocol::item::ItemStatus;
 use crate::protocol::item::optional_id::{id_or_unset, unset};
 use crate::protocol::json::RawJson;
 use crate::protocol::parse::{self, FromJson, ParseError};
-
-/// A search in vector stores.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FileSearchCall {
-    /// `fs_…`
-    #[serde(default = "unset", deserialize_with = "id_or_unset")]
-    pub id: Id,
-    /// The status.
-    #[serde(default, deserialize_with = "null_is_default")]
-    pub status: ItemStatus,
-    /// What was searched for.
-    #[serde(default, deserialize_with = "null_is_default")]
-    pub queries: Vec<String>,
-    /// What was found; only where `include` asks for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub results: Option<Vec<FileSearchResult>>,
-}
-
-/// One passage that a file search found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FileSearchResult {
-    /// The file it is from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file_id: Option<String>,
-    /// The passage.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    /// The file's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub filename: Option<String>,
-    /// What the file was stored with: an object of strings, numbers and booleans.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attributes: Option<RawJson>,
-    /// The relevance, 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub score: Option<f64>,
-}
 
 /// A search on the web.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

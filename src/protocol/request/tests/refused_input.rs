@@ -214,3 +214,69 @@ fn content_parts_where_they_do_not_belong() {
         ),
     ]);
 }
+
+#[test]
+fn carried_items_without_what_they_need() {
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for (fields, code, param) in [
+        (r#""computer_call""#, "missing_required_parameter", "call_id"),
+        (r#""computer_call","call_id":"""#, "string_below_min_length", "call_id"),
+        (r#""computer_call","call_id":"c","actions":[{}]"#, "missing_required_parameter", "actions[0].type"),
+        (
+            r#""computer_call","call_id":"c","pending_safety_checks":[{}]"#,
+            "missing_required_parameter",
+            "pending_safety_checks[0].id",
+        ),
+        (r#""computer_call_output","call_id":"c""#, "missing_required_parameter", "output"),
+        (
+            r#""computer_call_output","call_id":"c","output":{"file_id":"f"}"#,
+            "unsupported_parameter",
+            "output.file_id",
+        ),
+        (r#""code_interpreter_call""#, "missing_required_parameter", "container_id"),
+        (
+            r#""code_interpreter_call","container_id":"c","outputs":[{}]"#,
+            "missing_required_parameter",
+            "outputs[0].type",
+        ),
+        (r#""local_shell_call","call_id":"c""#, "missing_required_parameter", "action"),
+        (
+            r#""local_shell_call","call_id":"c","action":{"type":"exec"}"#,
+            "missing_required_parameter",
+            "action.command",
+        ),
+        (r#""local_shell_call_output""#, "missing_required_parameter", "output"),
+        (r#""shell_call","call_id":"c""#, "missing_required_parameter", "action"),
+        (r#""shell_call","call_id":"c","action":{}"#, "missing_required_parameter", "action.commands"),
+        (r#""shell_call","call_id":"c","action":{"commands":[null]}"#, "invalid_type", "action.commands[0]"),
+        (
+            r#""shell_call_output","call_id":"c","output":[{"stdout":"","stderr":""}]"#,
+            "missing_required_parameter",
+            "output[0].outcome",
+        ),
+        (r#""apply_patch_call","call_id":"c""#, "missing_required_parameter", "operation"),
+        (
+            r#""apply_patch_call","call_id":"c","operation":{"type":"delete_file"}"#,
+            "missing_required_parameter",
+            "operation.path",
+        ),
+        (r#""apply_patch_call_output","output":"o""#, "missing_required_parameter", "call_id"),
+        (r#""tool_search_call""#, "missing_required_parameter", "arguments"),
+        (r#""tool_search_output""#, "missing_required_parameter", "tools"),
+        (r#""tool_search_output","tools":[{"type":"x"}]"#, "invalid_value", "tools[0].type"),
+        (r#""program","call_id":"c","code":"x""#, "missing_required_parameter", "fingerprint"),
+        (r#""program_output","call_id":"c""#, "missing_required_parameter", "result"),
+        (r#""program_output","call_id":"c","result":null"#, "invalid_type", "result"),
+        (r#""file_search_call","status":"asleep""#, "invalid_value", "status"),
+        (r#""image_generation_call","id":5"#, "invalid_type", "id"),
+        (r#""image_generation_call","result":"\ud800""#, "invalid_value", "result"),
+    ] {
+        let body = item(&format!(r#"{{"type":{fields}}}"#));
+        check(&[(body, code, &format!("input[0].{param}"))]);
+    }
+    check(&[(
+        item(&format!(r#"{{"type":"image_generation_call","later":{deep}}}"#)),
+        "invalid_value",
+        "input[0]",
+    )]);
+}
