@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use crate::protocol::dialect::Dialect;
+use crate::protocol::item::{InputItem, Item, OpaqueItem};
 use crate::protocol::request::CreateResponse;
 
 /// A body that touches most readers: the ground from which mutations start.
@@ -18,6 +20,11 @@ const SEED: &str = r#"{"model":"m","input":[{"role":"user","content":[{"type":"i
 "tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"f"}]},"text":{"format":{"type":"json_schema",
 "name":"a","schema":{}},"verbosity":"low"},"reasoning":{"effort":"low"},"include":["reasoning.encrypted_content"],
 "metadata":{"a":"b"},"temperature":0.5,"top_logprobs":3,"max_output_tokens":9,"stream":true,"stream_options":{},"seed":[1]}"#;
+
+/// A body of items that are only carried: their text is edited where a client left something out.
+const CARRIED: &str = r#"{"model":"m","input":[ { "type" : "antwort:shell_call", "call_id":"c","action":{"commands":["ls"]}, "later":[{}] },
+{"status":null,"type":"program","call_id":"c","code":"x","fingerprint":"f","id":null},{"id":"ig_1","result":"\u00e9\/","type":"image_generation_call"},
+{"status":"completed","type":"antwort:program","call_id":"c","code":"x","fingerprint":"f","id":"p"}]}"#;
 
 /// Pieces that mean something in JSON or in this API.
 const PIECES: &[&str] = &[
@@ -94,6 +101,11 @@ fn answers(body: &[u8]) {
         Ok(request) => {
             let _ = request.check_unknown_fields(|_| false);
             let _ = serde_json::to_string(&(&request.tools, &request.tool_choice)).unwrap();
+            for item in &request.input {
+                if let InputItem::Item(item) = item {
+                    is_carried_unharmed(item);
+                }
+            }
         }
         Err(error) => {
             assert_eq!(error.kind.status(), 400);
@@ -103,9 +115,28 @@ fn answers(body: &[u8]) {
     }
 }
 
+/// The edited text of an item that is only carried is JSON, and the same item.
+fn is_carried_unharmed(item: &Item) {
+    let Item::Opaque(carried) = item else { return };
+    let read = |text: &str| match serde_json::from_str(text) {
+        Ok(Item::Opaque(item)) => item,
+        other => panic!("{other:?}: {text}"),
+    };
+    assert_eq!(read(carried.json().get()), *carried);
+    let about = |item: &OpaqueItem| (item.id().clone(), item.kind());
+    for begins in [false, true] {
+        let foreign = serde_json::to_string(&item.in_dialect(Dialect::OpenResponses, begins)).unwrap();
+        assert!(foreign.contains(r#""antwort:"#) && foreign.contains(r#""status""#), "{foreign}");
+        assert_eq!(about(&read(&foreign)), about(carried));
+    }
+}
+
 #[test]
-fn the_seed_is_accepted() {
-    CreateResponse::parse(SEED.as_bytes()).unwrap();
+fn the_seeds_are_accepted() {
+    for seed in [SEED, CARRIED] {
+        CreateResponse::parse(seed.as_bytes()).unwrap();
+        answers(seed.as_bytes());
+    }
 }
 
 proptest! {
@@ -121,10 +152,12 @@ proptest! {
 
     #[test]
     fn mutated_bodies(changes in proptest::collection::vec(change(), 1..6)) {
-        let mut body = SEED.as_bytes().to_vec();
-        for change in &changes {
-            apply(&mut body, change);
+        for seed in [SEED, CARRIED] {
+            let mut body = seed.as_bytes().to_vec();
+            for change in &changes {
+                apply(&mut body, change);
+            }
+            answers(&body);
         }
-        answers(&body);
     }
 }
