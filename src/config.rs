@@ -57,8 +57,8 @@ pub use settings::{
     ApiKeySettings, AuthSettings, Cidr, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings,
     LogFormat, LogSettings, Migrate, ModelsSettings, NetworkSettings, OnMismatch, OnMissingCall, ProxySource,
     ReadyRequirement, ReasoningDisplay, Scope, SealKey, SealSettings, ServerSettings, Settings, SseSettings,
-    StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous, TelemetrySettings, TlsSettings,
-    ToolsSettings, UnknownFields, UnservedTools,
+    StorePolicy, StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous, TelemetrySettings,
+    TlsSettings, ToolsSettings, UnknownFields, UnservedTools,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,

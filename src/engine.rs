@@ -37,6 +37,7 @@ use std::time::Instant;
 
 use tracing::Instrument;
 
+use crate::config::StorePolicy;
 use crate::identity::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
@@ -63,10 +64,11 @@ impl Engine {
     /// Starts a run once it is admitted; every transport starts its runs here.
     pub async fn start(
         self: &Arc<Self>,
-        request: CreateResponse,
+        mut request: CreateResponse,
         caller: RunContext,
     ) -> Result<RunHandle, ApiError> {
         let started = Instant::now();
+        apply_store_policy(caller.store, &mut request)?;
         self.check_storage(&request).await?;
         let admitted = self.admit(&caller.requester()).await?;
         let mut prepared =
@@ -111,5 +113,21 @@ impl Engine {
     /// returned value is dropped. Also used by routes that run tools without a response.
     pub async fn admit(&self, requester: &Requester) -> Result<AdmittedRequest, ApiError> {
         self.parts.in_flight.admit(&self.parts.admission.runs, requester).await
+    }
+}
+
+/// Applies the policy of the caller's key.
+fn apply_store_policy(policy: StorePolicy, request: &mut CreateResponse) -> Result<(), ApiError> {
+    match policy {
+        StorePolicy::Refuse if request.store => Err(ApiError::invalid(
+            "unsupported_value",
+            "store",
+            "This API key does not allow responses to be stored: send 'store': false.",
+        )),
+        StorePolicy::Never => {
+            request.store = false;
+            Ok(())
+        }
+        StorePolicy::Allow | StorePolicy::Refuse => Ok(()),
     }
 }

@@ -26,6 +26,7 @@ impl ApiKeys {
             scopes: Scopes::new(&key.scopes),
             dialect: key.dialect,
             client_action_status: key.client_action_status,
+            store: key.store,
         };
         Self(keys.iter().map(|(name, key)| (key.hash, principal(name, key))).collect())
     }
@@ -72,7 +73,7 @@ fn unauthorized(message: &str) -> ApiError {
 mod tests {
     use super::*;
     use crate::auth::Authenticator;
-    use crate::config::{AuthSettings, Scope};
+    use crate::config::{AuthSettings, Scope, StorePolicy};
 
     fn settings(keys: &[(&str, &str)]) -> AuthSettings {
         let key = |name: &str, key: &str| ApiKeySettings {
@@ -82,6 +83,7 @@ mod tests {
             scopes: vec![Scope::ResponsesRead],
             dialect: None,
             client_action_status: None,
+            store: StorePolicy::Allow,
             max_runs: None,
         };
         let keys = keys.iter().map(|(name, text)| ((*name).to_owned(), key(name, text))).collect();

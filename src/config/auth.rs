@@ -36,6 +36,8 @@ pub struct ApiKeySettings {
     /// Status of its responses that wait for the client's functions, for all clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_action_status: Option<ClientActionStatus>,
+    /// Whether its responses may be stored.
+    pub store: StorePolicy,
     /// Maximum concurrent runs; absent: its share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_runs: Option<usize>,
@@ -48,6 +50,19 @@ impl std::fmt::Debug for ApiKeySettings {
             .field("scopes", &self.scopes)
             .finish_non_exhaustive()
     }
+}
+
+/// Whether the responses of a key may be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StorePolicy {
+    /// As each request says.
+    #[default]
+    Allow,
+    /// A request that does not say `store: false` is refused.
+    Refuse,
+    /// Nothing is stored, whatever a request says.
+    Never,
 }
 
 /// A permission of a key.

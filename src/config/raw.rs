@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::auth::Scope;
+use super::auth::{Scope, StorePolicy};
 use super::network::{self, NetworkSettings, TlsSettings};
 use super::provider::{
     ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderTimeouts, ReasoningField,
@@ -66,6 +66,7 @@ pub(super) struct RawKey {
     pub scopes: Option<Vec<Scope>>,
     pub dialect: Option<Dialect>,
     pub client_action_status: Option<ClientActionStatus>,
+    pub store: StorePolicy,
     pub max_runs: Option<usize>,
 }
 

@@ -147,6 +147,7 @@ impl Checker<'_> {
             scopes: raw.scopes.unwrap_or_else(|| vec![Scope::All]),
             dialect: raw.dialect,
             client_action_status: raw.client_action_status,
+            store: raw.store,
             max_runs: raw.max_runs,
         })
     }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use super::agents::{
     AgentSettings, LimitOverrides, ModelPrice, ReasoningDefaults, RunLimits, TextDefaults,
 };
-pub use super::auth::{ApiKeySettings, AuthSettings, Scope};
+pub use super::auth::{ApiKeySettings, AuthSettings, Scope, StorePolicy};
 pub use super::egress::EgressSettings;
 use super::file_hashes::FileHashes;
 use super::masks;

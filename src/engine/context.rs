@@ -9,6 +9,7 @@ use tokio_util::sync::DropGuard;
 
 use super::in_flight::InFlight;
 use crate::admission::Admission;
+use crate::config::StorePolicy;
 use crate::config::settings::{AgentSettings, EngineSettings, ToolsSettings, UnknownFields, UnservedTools};
 use crate::identity::Owner;
 use crate::identity::Requester;
@@ -75,6 +76,8 @@ pub struct RunContext {
     pub dialect: Dialect,
     /// The status of a response that waits for the client's functions, where the key or the client decides it.
     pub client_action_status: Option<ClientActionStatus>,
+    /// Whether the response may be stored.
+    pub store: StorePolicy,
     /// Names the request in our logs and in the provider's.
     pub request_id: String,
     /// The access log entry of an HTTP request, to which the run adds its figures.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Engine;
 use super::context::{EventReader, OnUnservedTool, RunContext};
-use crate::config::SamplingSettings;
+use crate::config::{SamplingSettings, StorePolicy};
 use crate::identity::Owner;
 use crate::mcp::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
 use crate::protocol::content::ContentPart;
@@ -90,6 +90,7 @@ impl Sampler for EngineSampler {
             key: Arc::clone(&request.server),
             dialect: Dialect::OpenAi,
             client_action_status: None,
+            store: StorePolicy::Never,
             request_id: format!("mcp-{}", request.server),
             log: None,
             traceparent: None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::scopes::{self, Scopes};
 use super::{Owner, Requester};
-use crate::config::Scope;
+use crate::config::{Scope, StorePolicy};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::ClientActionStatus;
@@ -21,6 +21,8 @@ pub(crate) struct Principal {
     pub dialect: Option<Dialect>,
     /// The status of responses that wait for the caller's functions, if the key sets one.
     pub client_action_status: Option<ClientActionStatus>,
+    /// Whether the caller's responses may be stored.
+    pub store: StorePolicy,
 }
 
 impl Principal {
@@ -28,7 +30,14 @@ impl Principal {
     pub(crate) fn anonymous() -> Self {
         let name: Arc<str> = "anonymous".into();
         let owner = Owner { tenant: "default".into(), principal: Arc::clone(&name) };
-        Self { name, owner, scopes: Scopes::new(&[Scope::All]), dialect: None, client_action_status: None }
+        Self {
+            name,
+            owner,
+            scopes: Scopes::new(&[Scope::All]),
+            dialect: None,
+            client_action_status: None,
+            store: StorePolicy::Allow,
+        }
     }
 
     /// Checks that the caller has this scope.

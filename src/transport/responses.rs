@@ -79,6 +79,7 @@ pub(super) fn caller(
             .0
             .client_action_status
             .or_else(|| client.and_then(|client| client.client_action_status)),
+        store: principal.0.store,
         request_id: (*request_context.request_id).to_owned(),
         log: Some(Arc::clone(&request_context.log)),
         traceparent: request_context.upstream_traceparent(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use antwort::config::{LoadOptions, Settings};
+use antwort::config::{LoadOptions, Settings, StoreUrl};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
@@ -342,5 +342,60 @@ async fn state_of_another_tenant_or_owner_is_dropped() {
         assert_eq!(send(&gateway, key, "POST", "/v1/responses", Some(replay)).await.status, 200);
         let asked = upstream.last().to_string();
         assert_eq!(!asked.contains("thought_signature"), dropped, "store={store} {key}: {asked}");
+    }
+}
+
+const STORE_POLICIES: &str = "
+auth:
+  keys:
+    allowed: {key: key-allow}
+    refused: {key: key-refuse, store: refuse}
+    never: {key: key-never, store: never}
+";
+
+#[tokio::test]
+async fn a_key_that_may_not_store_is_refused_unless_the_request_says_so() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with(settings(&upstream, &[], STORE_POLICIES)).spawn().await;
+    for body in [ask(), json!({"model": "test-model", "input": "Hi", "store": true})] {
+        let answer = send(&gateway, "key-refuse", "POST", "/v1/responses", Some(body)).await;
+        let error = &answer.body["error"];
+        assert_eq!((answer.status, &error["code"]), (400, &json!("unsupported_value")));
+        assert_eq!(error["param"], "store");
+    }
+    assert!(upstream.requests().is_empty());
+    let unstored = json!({"model": "test-model", "input": "Hi", "store": false});
+    assert_eq!(send(&gateway, "key-refuse", "POST", "/v1/responses", Some(unstored)).await.status, 200);
+    // A compaction stores nothing.
+    let compaction = json!({"model": "test-model", "input": "Hi"});
+    let answer = send(&gateway, "key-refuse", "POST", "/v1/responses/compact", Some(compaction)).await;
+    assert_eq!(answer.status, 200, "{:#}", answer.body);
+}
+
+#[tokio::test]
+async fn of_a_key_that_never_stores_nothing_is_found_in_the_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    let mut settings = settings(&upstream, &[], STORE_POLICIES);
+    settings.store.url = StoreUrl::Sqlite(folder.path().join("responses.db"));
+    let (builder, _) = Gateway::with(settings).probe();
+    let gateway = builder.spawn().await;
+    let secret = "Kaleidoscope";
+    for store in [json!(null), json!(true)] {
+        upstream.reply(Reply::Calls(vec![("echo", json!({"text": secret}))])).text(secret);
+        let body = json!({"model": "test-model", "input": secret, "store": store, "stream": false,
+            "tools": [{"type": "antwort:echo"}]});
+        let answer = send(&gateway, "key-never", "POST", "/v1/responses", Some(body)).await;
+        assert_eq!((answer.status, &answer.body["store"]), (200, &json!(false)), "{:#}", answer.body);
+        assert!(answer.body["output"].to_string().contains(secret));
+        let path = format!("/v1/responses/{}", answer.body["id"].as_str().unwrap());
+        assert_eq!(send(&gateway, "key-never", "GET", &path, None).await.status, 404);
+    }
+    let stored = send(&gateway, "key-allow", "POST", "/v1/responses", Some(ask())).await;
+    assert_eq!(stored.body["store"], true);
+    gateway.stop().await;
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(secret.len()).any(|window| window == secret.as_bytes()));
     }
 }

@@ -48,6 +48,7 @@ fn key(status: Option<ClientActionStatus>) -> impl FnOnce(&mut Settings) {
         let hash =
             aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, b"sk-x").as_ref().try_into().unwrap();
         let key = ApiKeySettings {
+            store: antwort::config::StorePolicy::Allow,
             hash,
             tenant: "t".into(),
             owner: "o".into(),

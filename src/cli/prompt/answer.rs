@@ -10,6 +10,7 @@ use super::view::{self, EventPrinter};
 use crate::cli::output::{print_error, print_line, print_raw};
 use crate::compat::prompt::calls;
 use crate::compat::prompt::messages::{self, Mode};
+use crate::config::StorePolicy;
 use crate::engine::{EventBatch, EventReader, OnUnservedTool, RunContext, RunHandle};
 use crate::identity::Owner;
 use crate::protocol::content::ContentPart;
@@ -62,6 +63,7 @@ async fn run_response(
         // The printer expects the same items whatever the configured dialect is.
         dialect: if args.json() { gateway.settings.engine.dialect } else { Dialect::OpenAi },
         client_action_status: None,
+        store: StorePolicy::Allow,
         request_id: "cli".into(),
         log: None,
         traceparent: None,

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 
 use super::*;
-use crate::config::{ApiKeySettings, Scope, Settings};
+use crate::config::{ApiKeySettings, Scope, Settings, StorePolicy};
 use crate::mcp::connection::{Connection, ServerAddress, StdioCommand};
 use crate::mcp::credentials::StaticHeaders;
 use crate::mcp::error::McpError;
@@ -42,6 +42,7 @@ fn pool(max: usize, keys: &[(&str, &str)]) -> Opened {
             scopes: vec![Scope::All],
             dialect: None,
             client_action_status: None,
+            store: StorePolicy::Allow,
             max_runs: None,
         };
         ((*name).to_owned(), key)

@@ -15,6 +15,7 @@ use crate::support::upstream::{Reply, Step, Upstream};
 pub(super) fn key(name: &str, tenant: &str) -> (String, ApiKeySettings) {
     let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, name.as_bytes());
     let key = ApiKeySettings {
+        store: antwort::config::StorePolicy::Allow,
         hash: hash.as_ref().try_into().unwrap(),
         tenant: tenant.into(),
         owner: name.into(),

@@ -198,6 +198,7 @@ async fn every_operation_on_tools_has_its_scope() {
         let change = |builder: Builder| {
             builder.set(|settings| {
                 let key = ApiKeySettings {
+                    store: antwort::config::StorePolicy::Allow,
                     hash: aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, b"key")
                         .as_ref()
                         .try_into()
