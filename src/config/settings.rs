@@ -299,6 +299,8 @@ pub struct EngineSettings {
     pub ceilings: LimitOverrides,
     /// Structured output.
     pub structured: StructuredSettings,
+    /// Summaries of conversations.
+    pub compaction: CompactionSettings,
     /// The model omits a call that the request requires, after one retry.
     pub on_missing_call: OnMissingCall,
 }
@@ -321,6 +323,21 @@ pub struct StructuredSettings {
     pub on_mismatch: OnMismatch,
 }
 
+/// Summaries that take the place of a conversation.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CompactionSettings {
+    /// The model that writes those of `context_management`, as in requests; absent: the model of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Maximum tokens of a summary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u64>,
+    /// Added to the question that asks for the summary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+}
+
 impl Default for EngineSettings {
     fn default() -> Self {
         Self {
@@ -335,6 +352,7 @@ impl Default for EngineSettings {
             limits: RunLimits::default(),
             ceilings: LimitOverrides::default(),
             structured: StructuredSettings::default(),
+            compaction: CompactionSettings::default(),
             on_missing_call: OnMissingCall::Fail,
         }
     }

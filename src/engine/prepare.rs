@@ -11,6 +11,7 @@ use self::settings::{
     awaiting_client_status, bypasses_cache, check_extra, conversation_key, emits_tool_lists, event_encoder,
     limits, options, reports_progress, structured,
 };
+use super::compaction::AutoCompaction;
 use super::context::{EngineParts, OnUnservedTool, RunContext, unix_now};
 use super::history::PriorConversation;
 use super::limits::EffectiveLimits;
@@ -103,6 +104,8 @@ pub(super) struct PreparedRun {
     pub redaction: Option<Redaction>,
     /// Request fields that were ignored.
     pub ignored: Vec<String>,
+    /// When the conversation is compacted while the run goes on.
+    pub auto_compaction: Option<AutoCompaction>,
     /// Whether the response is a compaction.
     pub is_compaction: bool,
     /// The messages that are kept beside its summary.
@@ -141,8 +144,13 @@ pub(super) async fn prepare(
     let window = route.provider.info().context_window.for_model(&route.model);
     let input: Vec<_> = input.into_iter().map(Arc::new).collect();
     let items = states::with_stored_state(past, &stored_states).chain(found.model_input(&input)).collect();
-    let items = compaction::apply(approvals::project_for_model(items), window);
-    let retained = if compacts { compaction::retained(&items, window) } else { Vec::new() };
+    let items = compaction::apply(approvals::project_for_model(items), window, &summaries);
+    let retained =
+        if compacts { compaction::retained(items.iter().map(|(item, _)| item), window) } else { Vec::new() };
+    let auto_compaction = request.context_management.filter(|_| !compacts);
+    let auto_compaction = auto_compaction
+        .map(|asked| AutoCompaction::new(parts, asked, &route, Arc::clone(&summaries)))
+        .transpose()?;
     let conversation = states::conversation(items, &seal, &summaries)?;
     let budget = window.map(|window| context_budget(window, &request, &offer));
     let mut prepared = PreparedRun {
@@ -182,11 +190,14 @@ pub(super) async fn prepare(
         truncation: request.truncation,
         store: request.store,
         ignored,
+        auto_compaction,
         is_compaction: compacts,
         retained,
     };
-    prepared.compact_if_asked(summaries)?;
-    prepared.truncate_to_window()?;
+    prepared.compact_if_asked(parts, summaries)?;
+    if prepared.auto_compaction.is_none() {
+        prepared.truncate_to_window()?;
+    }
     Ok(prepared)
 }
 
@@ -200,15 +211,17 @@ fn context_budget(window: u64, request: &CreateResponse, offer: &OfferedTools) -
 
 impl PreparedRun {
     /// Of a compaction the model is asked for a plain-text summary, which is sealed.
-    fn compact_if_asked(&mut self, summaries: Arc<SummarySeal>) -> Result<(), ApiError> {
+    fn compact_if_asked(&mut self, parts: &EngineParts, summaries: Arc<SummarySeal>) -> Result<(), ApiError> {
         if !self.is_compaction {
             return Ok(());
         }
         if self.model_request.conversation.is_empty() {
             return Err(ApiError::invalid("invalid_value", "input", "There is no conversation to compact."));
         }
+        let settings = &parts.options.engine.compaction;
         let request = self.model_request_mut();
-        request.conversation.push(compaction::summary_prompt());
+        request.conversation.push(compaction::summary_prompt(settings.instructions.as_deref()));
+        request.max_output_tokens = request.max_output_tokens.or(settings.max_output_tokens);
         request.format = TextFormat::Text;
         self.structured = OutputValidator::unconstrained();
         self.options.summary = Some(summaries);
@@ -216,7 +229,7 @@ impl PreparedRun {
     }
 
     /// Drops the oldest items so that the conversation fits the context window, or refuses the request.
-    fn truncate_to_window(&mut self) -> Result<(), ApiError> {
+    pub(super) fn truncate_to_window(&mut self) -> Result<(), ApiError> {
         let Some(budget) = &self.budget else { return Ok(()) };
         if !truncate::exceeds(&self.model_request.conversation, budget) {
             return Ok(());

@@ -1,6 +1,6 @@
 //! One run: asks the model, feeds its answer to the machine, and ends the response in exactly one way.
 //!
-//! Its phases: `prepare` (before the run), `inference` asks the model for one turn, `tools` makes the calls of the turn,
+//! Its phases: `prepare` (before the run), `compact` replaces a conversation that has become long, `inference` asks the model for one turn, `tools` makes the calls of the turn,
 //! `end` ends the response. `mcp` follows the MCP servers, `reprompt` asks the model once more, `wait` is what
 //! interrupts a run that waits, `live` is the run with its handles, `state` is what it has done so far, `saved` is what is committed of it.
 //!
@@ -8,6 +8,7 @@
 //! happens when the client disconnects, a deadline passes or something panics. The order of events on the wire is the
 //! machine's.
 
+mod compact;
 mod end;
 mod inference;
 mod live;
@@ -66,6 +67,7 @@ impl Run {
         }
         while self.state.turns() < self.prepared.limits.run.max_turns {
             self.check_deadline()?;
+            self.compact_if_due().await?;
             self.state.begin_inference(self.started);
             self.prepared.structured.begin_answer();
             self.call_filter.begin_turn(self.executor.left());

@@ -7,6 +7,7 @@
 
 mod body;
 mod compaction;
+mod context_management;
 mod extra;
 mod fields;
 mod include;
@@ -31,6 +32,7 @@ use super::tool::Tool;
 use super::tool_choice::ToolChoice;
 
 pub use compaction::COMPACTION_FIELDS;
+pub(crate) use context_management::ContextManagement;
 pub use fields::{FIELDS, NO_OPS};
 pub(crate) use include::Include;
 pub use limits::RequestSizeLimits;
@@ -94,6 +96,8 @@ pub struct CreateResponse {
     pub include: Include,
     /// What happens if the conversation does not fit the context window.
     pub truncation: Truncation,
+    /// Whether a conversation that grows is compacted.
+    pub context_management: Option<ContextManagement>,
     /// Key-value pairs of the client.
     pub metadata: Metadata,
     /// The service tier that is requested.
@@ -143,6 +147,7 @@ impl Default for CreateResponse {
             reasoning: ReasoningRequest::default(),
             include: Include::default(),
             truncation: Truncation::Disabled,
+            context_management: None,
             metadata: Metadata::default(),
             service_tier: None,
             user: None,

@@ -25,6 +25,8 @@ const VERSION: &str = "aw1.";
 const KEY_ID_LEN: usize = 4;
 /// Begins the associated data of summaries. Not UTF-8, unlike tenants and providers, so that no other data begins so.
 const SUMMARY: &[u8] = b"\xffcompaction\0";
+/// The same, of summaries that replace the messages before them, too.
+const SUMMARY_OF_ALL: &[u8] = b"\xffcompaction of all\0";
 /// Begins the associated data of runs' states. Not UTF-8 either.
 const RUN: &[u8] = b"\xferun\0";
 /// Derives the key of fingerprints from a seal key.
@@ -102,7 +104,11 @@ impl SealKeys {
 
     /// The seal for summaries of one tenant's conversations, whichever provider wrote them.
     pub fn summaries_of(self: &Arc<Self>, tenant: &str) -> Arc<SummarySeal> {
-        Arc::new(SummarySeal { keys: Arc::clone(self), context: [SUMMARY, tenant.as_bytes()].concat() })
+        Arc::new(SummarySeal {
+            keys: Arc::clone(self),
+            context: [SUMMARY, tenant.as_bytes()].concat(),
+            of_all: [SUMMARY_OF_ALL, tenant.as_bytes()].concat(),
+        })
     }
 
     /// Seals the state of a tenant's run, which is stored with it.
@@ -223,13 +229,33 @@ impl Seal for BoundSeal {
 pub struct SummarySeal {
     keys: Arc<SealKeys>,
     context: Vec<u8>,
+    /// The associated data of summaries that replace the messages before them.
+    of_all: Vec<u8>,
+}
+
+/// A summary that was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenedSummary {
+    /// What the model wrote.
+    pub text: String,
+    /// Whether it replaces all items before it. If not, the messages that are kept beside it stand before it.
+    pub replaces_all: bool,
 }
 
 impl SummarySeal {
     /// The summary in a blob; `None` if it was not sealed by this gateway for this tenant, is no summary, or is
     /// damaged.
-    pub fn open(&self, blob: &str) -> Option<String> {
-        String::from_utf8(self.keys.open(&self.context, blob)?).ok()
+    pub fn open(&self, blob: &str) -> Option<OpenedSummary> {
+        let (plain, replaces_all) = match self.keys.open(&self.context, blob) {
+            Some(plain) => (plain, false),
+            None => (self.keys.open(&self.of_all, blob)?, true),
+        };
+        Some(OpenedSummary { text: String::from_utf8(plain).ok()?, replaces_all })
+    }
+
+    /// Seals a summary that replaces all items before it.
+    pub fn seal_all(&self, summary: &str) -> Option<String> {
+        self.keys.seal(&self.of_all, summary.as_bytes())
     }
 }
 
@@ -278,7 +304,10 @@ mod tests {
     fn a_summary_opens_for_its_tenant_alone_and_is_never_taken_for_provider_state() {
         let summaries = keys(&[1]).summaries_of("acme");
         let blob = summaries.seal("all that was said").expect("sealed");
-        assert_eq!(keys(&[2, 1]).summaries_of("acme").open(&blob).as_deref(), Some("all that was said"));
+        assert_eq!(
+            keys(&[2, 1]).summaries_of("acme").open(&blob).map(|summary| summary.text).as_deref(),
+            Some("all that was said")
+        );
         for tenant in ["other", "", "acme\0vllm"] {
             assert_eq!(keys(&[1]).summaries_of(tenant).open(&blob), None, "{tenant}");
         }

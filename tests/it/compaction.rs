@@ -1,5 +1,7 @@
 //! Compaction: by `compaction_trigger` and by `POST /v1/responses/compact`, and what becomes of it afterwards.
 
+mod automatic;
+
 use antwort::internal::protocol::COMPACTION_FIELDS;
 use serde_json::{Value, json};
 

@@ -28,11 +28,40 @@ pub(in crate::engine) struct RunState {
     pub failed_turns: u32,
     /// Whether the model was asked once more for the required call.
     pub asked_for_call: bool,
+    /// Compactions of its conversation.
+    pub compaction: CompactionState,
     /// How often each call was made, by the hash of server, tool and arguments.
     call_counts: BTreeMap<u64, u32>,
     /// Sources found by searches, to be cited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Citation>,
+}
+
+/// What a run knows of the compactions of its conversation.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(in crate::engine) struct CompactionState {
+    /// Tokens right after the last one.
+    tokens: Option<u64>,
+    /// The model wrote no summary.
+    has_failed: bool,
+}
+
+impl CompactionState {
+    /// Whether a conversation of so many tokens is to be compacted. What was compacted must have grown: the messages that
+    /// are kept may be long themselves.
+    pub(in crate::engine) fn is_due(&self, tokens: u64, threshold: u64) -> bool {
+        let growth = self.tokens.map_or(u64::MAX, |after| tokens.saturating_sub(after));
+        !self.has_failed && tokens > threshold && growth > threshold / 4
+    }
+
+    pub(in crate::engine) fn compacted(&mut self, tokens: u64) {
+        self.tokens = Some(tokens);
+    }
+
+    /// It is not tried again in this run.
+    pub(in crate::engine) fn failed(&mut self) {
+        self.has_failed = true;
+    }
 }
 
 /// When an inference and its calls began and ended.

@@ -21,7 +21,7 @@ pub(super) const READERS: &[(&str, Reader)] = &[
     ("antwort", |r, raw| put_some(&mut r.antwort, FromJson::from_json(raw))),
     ("background", |_, raw| refuse_true(raw, "background responses are not supported yet.")),
     ("client_metadata", |_, _| Ok(())),
-    ("context_management", |_, _| refuse("compaction by the server is not supported yet.")),
+    ("context_management", |r, raw| put_some(&mut r.context_management, FromJson::from_json(raw))),
     ("conversation", |_, _| {
         refuse("conversations are not supported yet; continue a response by 'previous_response_id'.")
     }),

@@ -3,6 +3,7 @@
 
 use super::{Events, ResponseMachine, Violation};
 use crate::protocol::item::{Compaction, Item};
+use crate::protocol::response::Usage;
 use crate::response::turn::ModelEvent;
 
 /// The longest summary, in bytes: sealed, it must fit into an input item.
@@ -36,6 +37,23 @@ impl ResponseMachine {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Adds the item of a compaction that took place between two turns. Returns it.
+    pub fn add_compaction(
+        &mut self,
+        encrypted_content: String,
+        usage: Usage,
+        out: &mut Events,
+    ) -> Result<Compaction, Violation> {
+        self.usage.get_or_insert_default().add(&usage);
+        let item = Compaction { id: self.ids.next("cm"), encrypted_content };
+        self.bytes += item.encrypted_content.len();
+        let output_index = self.add_item(Item::Compaction(item.clone()), out)?;
+        self.finish_item(output_index, out, |_| {})?;
+        // It belongs to no turn.
+        self.turn.first = self.response().output.len();
+        Ok(item)
     }
 
     /// Writes the item of a complete summary. Without a summary the output stays empty.

@@ -189,7 +189,6 @@ async fn what_waits_for_a_later_capability_is_refused_not_dropped() {
         (with(json!({"background": true})), "unsupported_parameter", Some("background")),
         (with(json!({"conversation": "conv_1"})), "unsupported_parameter", Some("conversation")),
         (with(json!({"prompt": {"id": "pmpt_1", "version": "1"}})), "unsupported_parameter", Some("prompt.version")),
-        (with(json!({"context_management": []})), "unsupported_parameter", Some("context_management")),
         (with(json!({"moderation": {}})), "unsupported_parameter", Some("moderation")),
         (with(json!({"n": 2})), "unsupported_parameter", Some("n")),
         (with(json!({"reasoning": {"mode": "pro"}})), "unsupported_parameter", Some("reasoning.mode")),

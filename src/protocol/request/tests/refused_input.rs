@@ -13,7 +13,6 @@ fn what_waits_for_a_later_capability() {
             "unsupported_parameter",
             "prompt.variables.x",
         ),
-        (r#""context_management":[]"#, "unsupported_parameter", "context_management"),
         (r#""moderation":{"model":"m"}"#, "unsupported_parameter", "moderation"),
         (r#""n":2"#, "unsupported_parameter", "n"),
         (r#""reasoning":{"mode":"pro"}"#, "unsupported_parameter", "reasoning.mode"),

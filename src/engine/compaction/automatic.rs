@@ -1,0 +1,79 @@
+//! Compaction that takes place while a run goes on: when, by which model, and what the conversation is then.
+
+use std::sync::Arc;
+
+use super::{retained, summary_prompt, to_history_item};
+use crate::engine::context::EngineParts;
+use crate::engine::truncate;
+use crate::protocol::error::ApiError;
+use crate::protocol::item::Compaction;
+use crate::protocol::request::ContextManagement;
+use crate::provider::routing::ModelRoute;
+use crate::response::seal::SummarySeal;
+use crate::response::turn::{HistoryItem, ModelRequest};
+
+/// Tokens at which a conversation is compacted if neither the request nor a context window says it.
+const DEFAULT_THRESHOLD: u64 = 100_000;
+
+/// When and how the conversation of a run is compacted.
+#[derive(Clone)]
+pub(in crate::engine) struct AutoCompaction {
+    /// Estimated tokens.
+    pub threshold: u64,
+    pub seal: Arc<SummarySeal>,
+    /// The model that writes the summary.
+    pub route: ModelRoute,
+    /// Its context window.
+    pub window: Option<u64>,
+    pub max_output_tokens: Option<u64>,
+    /// The operator's, added to the question.
+    pub instructions: Option<String>,
+}
+
+impl AutoCompaction {
+    /// As a request asks for it, with the model of the run unless the configuration names another one.
+    pub(in crate::engine) fn new(
+        parts: &EngineParts,
+        asked: ContextManagement,
+        run: &ModelRoute,
+        seal: Arc<SummarySeal>,
+    ) -> Result<Self, ApiError> {
+        let settings = &parts.options.engine.compaction;
+        let window_of = |route: &ModelRoute| route.provider.info().context_window.for_model(&route.model);
+        let by_window = window_of(run).map_or(DEFAULT_THRESHOLD, |window| window / 4 * 3);
+        let route = match &settings.model {
+            Some(model) => parts.router.resolve(model)?,
+            None => run.clone(),
+        };
+        Ok(Self {
+            threshold: asked.compact_threshold.unwrap_or(by_window),
+            seal,
+            window: window_of(&route),
+            route,
+            max_output_tokens: settings.max_output_tokens,
+            instructions: settings.instructions.clone(),
+        })
+    }
+
+    /// The estimated tokens of a request.
+    pub(in crate::engine) fn tokens(&self, request: &ModelRequest) -> u64 {
+        let fixed = truncate::fixed_tokens(request.instructions.as_deref(), &request.tools);
+        (truncate::estimate(&request.conversation) + fixed) as u64
+    }
+
+    /// The message that asks the model for the summary.
+    pub(in crate::engine) fn prompt(&self) -> HistoryItem {
+        summary_prompt(self.instructions.as_deref())
+    }
+}
+
+/// The conversation after a compaction: the messages that are kept, and the summary.
+pub(in crate::engine) fn replace(
+    conversation: &[HistoryItem],
+    summary: &Compaction,
+    plan: &AutoCompaction,
+) -> Result<Vec<HistoryItem>, ApiError> {
+    let kept = retained(conversation.iter().map(|item| &item.item), Some(plan.threshold));
+    let summary = to_history_item(summary, &plan.seal)?;
+    Ok(kept.into_iter().map(HistoryItem::from).chain([summary]).collect())
+}
