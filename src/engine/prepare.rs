@@ -147,11 +147,8 @@ pub(super) async fn prepare(
     let items = compaction::apply(approvals::project_for_model(items), window, &summaries);
     let retained =
         if compacts { compaction::retained(items.iter().map(|(item, _)| item), window) } else { Vec::new() };
-    let auto_compaction = request.context_management.filter(|_| !compacts);
-    let auto_compaction = auto_compaction
-        .map(|asked| AutoCompaction::new(parts, asked, &route, Arc::clone(&summaries)))
-        .transpose()?;
     let conversation = states::conversation(items, &seal, &summaries)?;
+    let auto_compaction = AutoCompaction::requested(parts, &request, compacts, &route, &summaries)?;
     let budget = window.map(|window| context_budget(window, &request, &offer));
     let mut prepared = PreparedRun {
         bypass_cache: bypasses_cache(&request),

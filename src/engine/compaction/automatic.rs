@@ -7,7 +7,7 @@ use crate::engine::context::EngineParts;
 use crate::engine::truncate;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Compaction;
-use crate::protocol::request::ContextManagement;
+use crate::protocol::request::{ContextManagement, CreateResponse};
 use crate::provider::routing::ModelRoute;
 use crate::response::seal::SummarySeal;
 use crate::response::turn::{HistoryItem, ModelRequest};
@@ -31,8 +31,20 @@ pub(in crate::engine) struct AutoCompaction {
 }
 
 impl AutoCompaction {
-    /// As a request asks for it, with the model of the run unless the configuration names another one.
-    pub(in crate::engine) fn new(
+    /// If the request asks for it. A compaction itself is not compacted.
+    pub(in crate::engine) fn requested(
+        parts: &EngineParts,
+        request: &CreateResponse,
+        compacts: bool,
+        run: &ModelRoute,
+        seal: &Arc<SummarySeal>,
+    ) -> Result<Option<Self>, ApiError> {
+        let asked = request.context_management.filter(|_| !compacts);
+        asked.map(|asked| Self::new(parts, asked, run, Arc::clone(seal))).transpose()
+    }
+
+    /// With the model of the run, unless the configuration names another one.
+    fn new(
         parts: &EngineParts,
         asked: ContextManagement,
         run: &ModelRoute,

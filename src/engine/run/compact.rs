@@ -108,7 +108,7 @@ fn summary_request(asked: &ModelRequest, plan: &AutoCompaction, provider: &str) 
         format: TextFormat::Text,
         verbosity: None,
         reasoning: asked.reasoning,
-        sampling: asked.sampling.clone(),
+        sampling: asked.sampling,
         hints: asked.hints.clone(),
         extra: asked.extra.clone(),
         stream: asked.stream,
