@@ -4,10 +4,10 @@
 //! response's items derive from its id and a counter: unique, unguessable, and the same in every replay.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+use uuid::{ContextV7, Timestamp, Uuid};
 
 /// Hex digits of a UUID.
 const SEED_LEN: usize = 32;
@@ -70,7 +70,10 @@ pub struct IdGenerator {
 impl IdGenerator {
     /// Identifiers of a new response.
     pub fn new() -> Self {
-        Self::from_seed(&Uuid::now_v7().simple().to_string())
+        // With the part of a millisecond: stores make keys of the id, which sort as the ids do.
+        static CONTEXT: LazyLock<Mutex<ContextV7>> =
+            LazyLock::new(|| Mutex::new(ContextV7::new().with_additional_precision()));
+        Self::from_seed(&Uuid::new_v7(Timestamp::now(&*CONTEXT)).simple().to_string())
     }
 
     /// Identifiers with a given seed, for tests.

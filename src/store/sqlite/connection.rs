@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::database;
-use super::{Location, Synchronous};
+use super::options::{Location, Synchronous};
 use crate::store::StoreError;
 
 /// Bytes of a page. Two or three typical responses fit into one, so that few overflow or leave a page half empty.
