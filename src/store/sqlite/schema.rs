@@ -106,6 +106,10 @@ pub(super) fn create_or_check(connection: &mut Connection, location: &Location) 
             apply(&transaction, 0)?;
         }
         transaction.commit().map_err(database)?;
+        // Tables of earlier schemas have left free pages. If another process uses the file by now, they stay.
+        if let Err(error) = connection.execute_batch("VACUUM") {
+            tracing::debug!(%error, "store: compacting the new database failed");
+        }
     }
     Ok(())
 }

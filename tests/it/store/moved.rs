@@ -6,7 +6,7 @@ use std::path::Path;
 use antwort::internal::sqlite::Schema;
 use antwort::protocol::id::Id;
 use antwort::protocol::item::Item;
-use antwort::store::{Owner, PageRequest, ReadLimit, ResponseStore, RunLog, StateKey, Store};
+use antwort::store::{Approvals, Owner, PageRequest, ReadLimit, ResponseStore, StateKey, Store};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Folder, owned_by};
@@ -93,7 +93,7 @@ fn newest<'a>(
 /// Compares every read of the migrated file with what the file had before.
 async fn compare(folder: &Folder, label: &str) {
     let sql = folder.sql();
-    let all: Vec<_> = responses(&sql).into_iter().map(|response| {
+    let all = responses(&sql).into_iter().map(|response| {
         let items = items(&sql, response.key);
         (response, items)
     });
@@ -221,7 +221,7 @@ fn full() -> Folder {
             sql.execute(
                 "INSERT INTO items (response, position, item_id, side, history, wire, state_key, state, owner)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-                params![key, position, item, (position == 2).into(), history, wire, state_key, state, owner],
+                params![key, position as i64, item, position == 2, history, wire, state_key, state, owner],
             )
             .unwrap();
         }
