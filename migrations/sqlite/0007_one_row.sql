@@ -47,7 +47,6 @@ CREATE TABLE turns (
     turn       INTEGER NOT NULL,
     item_index BLOB    NOT NULL,
     items      BLOB    NOT NULL,
-    state      BLOB,                          -- the run's own as of this turn; only the newest is kept
     PRIMARY KEY (response, turn)
 ) STRICT, WITHOUT ROWID;
 

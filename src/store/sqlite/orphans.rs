@@ -11,7 +11,7 @@ use super::operation::item_size;
 use super::read::{bytes, text};
 use super::retention::{RowPolicy, now};
 use super::rows;
-use super::running::{self, END_NOT_STORED, PROCESS_GONE};
+use super::running::{END_NOT_STORED, PROCESS_GONE};
 use crate::protocol::id::Id;
 use crate::store::{Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem};
 
@@ -26,7 +26,7 @@ const ANY: &str = concat!("SELECT EXISTS (SELECT 1 FROM runs r WHERE ", orphans_
 
 const NEXT: &str = concat!(
     "SELECT s.key, s.id, o.tenant, o.principal, s.created_at, s.model, s.previous_id, s.body, r.epoch, r.orphan,
-        s.expires_at IS NOT NULL, s.item_index, s.items
+        r.state, s.expires_at IS NOT NULL, s.item_index, s.items
     FROM runs r CROSS JOIN responses s ON s.key = r.response CROSS JOIN owners o ON o.key = s.owner WHERE ",
     orphans_sql!(),
     " ORDER BY r.response LIMIT 1"
@@ -117,11 +117,11 @@ impl Orphan {
             model: row.get(5)?,
             previous: row.get::<_, Option<String>>(6)?.map(Id::from),
             body: text(row, 7)?.into(),
-            items: items(row, 11)?,
+            items: items(row, 12)?,
             calls: Vec::new(),
-            state: None,
+            state: row.get::<_, Option<Vec<u8>>>(10)?.map(Arc::from),
         };
-        Ok(Self { key: row.get(0)?, is_deleted: row.get(10)?, run })
+        Ok(Self { key: row.get(0)?, is_deleted: row.get(11)?, run })
     }
 
     fn take(self, connection: &Connection, policy: &RowPolicy, now: i64) -> rusqlite::Result<OrphanedRun> {
@@ -140,7 +140,6 @@ impl Orphan {
             ])?;
         run.items.extend(turns(connection, key)?);
         run.calls = calls(connection, key)?;
-        run.state = running::state(connection, key)?.map(Arc::from);
         Ok(run)
     }
 }

@@ -1,6 +1,6 @@
 //! Rows of runs: who holds the lease of a running response, and its turns.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::item_index::ItemColumns;
 use super::keys::KeyRange;
@@ -65,43 +65,20 @@ pub(super) fn insert(
     Ok(())
 }
 
-/// Adds a turn to a run. Its state replaces the one of the turn before; that of the begin stays until the end.
+/// Adds a turn to a run. Its state replaces the one before, beside the lease: rows of that table may be large without
+/// pages of their own, those of turns may not.
 pub(super) fn add_turn(connection: &Connection, key: i64, turn: &TurnRecord) -> rusqlite::Result<()> {
-    // A turn that begins its response has its state beside the lease.
-    let state = turn.state.as_deref().filter(|_| turn.begin.is_none());
-    if state.is_some() && turn.turn > 0 {
+    // That of a turn which begins its response was written with the lease.
+    if let Some(state) = turn.state.as_deref().filter(|_| turn.begin.is_none()) {
         connection
-            .prepare_cached(
-                "UPDATE turns SET state = NULL WHERE response = ?1 AND state IS NOT NULL
-                    AND turn = (SELECT max(turn) FROM turns WHERE response = ?1 AND turn < ?2)",
-            )?
-            .execute(params![key, turn.turn])?;
+            .prepare_cached("UPDATE runs SET state = ?2 WHERE response = ?1")?
+            .execute(params![key, state])?;
     }
     let columns = ItemColumns::of(&turn.items);
     connection
-        .prepare_cached(
-            "INSERT INTO turns (response, turn, item_index, items, state) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![key, turn.turn, columns.index, columns.texts, state])?;
+        .prepare_cached("INSERT INTO turns (response, turn, item_index, items) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![key, turn.turn, columns.index, columns.texts])?;
     Ok(())
-}
-
-/// The state of the run as of its last commit that had one.
-pub(super) fn state(connection: &Connection, key: i64) -> rusqlite::Result<Option<Vec<u8>>> {
-    let of_turn = connection
-        .prepare_cached(
-            "SELECT state FROM turns WHERE response = ?1 AND state IS NOT NULL ORDER BY turn DESC LIMIT 1",
-        )?
-        .query_row([key], |row| row.get(0))
-        .optional()?;
-    if of_turn.is_some() {
-        return Ok(of_turn);
-    }
-    connection
-        .prepare_cached("SELECT state FROM runs WHERE response = ?1")?
-        .query_row([key], |row| row.get(0))
-        .optional()
-        .map(Option::flatten)
 }
 
 /// The run of this key goes on no more.
