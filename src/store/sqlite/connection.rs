@@ -71,7 +71,7 @@ fn open(path: &Path) -> Result<Connection, StoreError> {
 
 fn settings(connection: &Connection) -> Result<(), StoreError> {
     connection.busy_timeout(BUSY_TIMEOUT).map_err(database)?;
-    connection.set_prepared_statement_cache_capacity(32);
+    connection.set_prepared_statement_cache_capacity(64);
     connection
         .execute_batch(
             // At most 1 MiB of page cache each: the kernel caches the rest. Sorts stay in memory, since a container's
