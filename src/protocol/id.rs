@@ -4,8 +4,9 @@
 //! response's items derive from its id and a counter: unique, unguessable, and the same in every replay.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use uuid::{ContextV7, Timestamp, Uuid};
 
@@ -95,7 +96,7 @@ impl IdGenerator {
         // With the part of a millisecond: stores make keys of the id, which sort as the ids do.
         static CONTEXT: LazyLock<Mutex<ContextV7>> =
             LazyLock::new(|| Mutex::new(ContextV7::new().with_additional_precision()));
-        Self::from_seed(&Uuid::new_v7(Timestamp::now(&*CONTEXT)).simple().to_string())
+        Self::from_seed(&Uuid::new_v7(Timestamp::now(&*CONTEXT.lock())).simple().to_string())
     }
 
     /// Identifiers with a given seed, for tests.

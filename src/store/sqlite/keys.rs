@@ -87,6 +87,8 @@ pub(super) fn names(item: &str, response: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::protocol::id::IdGenerator;
 
@@ -99,7 +101,8 @@ mod tests {
             assert!(keys.first > last.last, "{id}");
             assert_eq!(keys.last - keys.first, 7);
             last = keys;
-            std::thread::sleep(std::time::Duration::from_micros(20));
+            let made = Instant::now();
+            while made.elapsed() < Duration::from_micros(20) {}
         }
     }
 

@@ -23,11 +23,14 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../../migrations/sqlite/0007_one_row.sql"), then: Some(move_rows) },
 ];
 
+/// A part of a migration in Rust.
+type Step = fn(&Connection) -> Result<(), StoreError>;
+
 /// A migration.
 struct Migration {
     sql: &'static str,
     /// What SQL cannot do, behind it.
-    then: Option<fn(&Connection) -> Result<(), StoreError>>,
+    then: Option<Step>,
 }
 
 /// Whether the migrations after this version rewrite the rows of the database.
