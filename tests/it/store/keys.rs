@@ -7,7 +7,11 @@ use antwort::store::{
     ResponseStore, RunLog, StateKey, Store, StoreError, StoredItem, StoredState, TurnRecord,
 };
 
+use serde_json::{Value, json};
+
 use super::{Folder, message_json, owned_by, owner, record, running, text, texts, turn};
+use crate::support::gateway::Gateway;
+use crate::support::upstream::Upstream;
 
 /// A response whose id was made at the same moment as those of other numbers, so that their keys collide.
 fn colliding(number: u32, previous: Option<&ResponseRecord>) -> ResponseRecord {
@@ -165,6 +169,22 @@ async fn items_whose_ids_name_their_response_need_no_row_of_their_own() {
     assert!(store.delete(&owner(), replay.lease.id.as_str()).await.unwrap());
     assert_eq!(found(&store, answered).await, None);
     assert_eq!(folder.number("SELECT count(*) FROM item_ids"), 0);
+}
+
+#[tokio::test]
+async fn an_input_item_without_an_id_is_found_by_the_one_that_its_response_gave_it() {
+    let folder = Folder::new();
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).database(folder.path()).spawn().await;
+    let ask = |input: Value| json!({"model": "test-model", "input": input});
+    let response = gateway.create(ask(json!([{"role": "user", "content": "Remember this."}]))).await;
+    let id = response["id"].as_str().unwrap();
+    let items = gateway.get(&format!("/v1/responses/{id}/input_items")).await.body;
+    let item = items["data"][0]["id"].as_str().unwrap();
+    assert!(item.contains(id.trim_start_matches("resp_")), "{item} names {id}");
+    assert_eq!(folder.number("SELECT count(*) FROM item_ids"), 0);
+    gateway.create(ask(json!([{"type": "item_reference", "id": item}]))).await;
+    assert!(upstream.last()["messages"].to_string().contains("Remember this."));
 }
 
 #[tokio::test]
