@@ -140,6 +140,7 @@ pub(super) async fn prepare(
         tools::resolve(parts, caller, asked).await?;
 
     let ids = IdGenerator::new();
+    name_input(&ids, &mut input);
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
     let input: Vec<_> = input.into_iter().map(Arc::new).collect();
@@ -196,6 +197,15 @@ pub(super) async fn prepare(
         prepared.truncate_to_window()?;
     }
     Ok(prepared)
+}
+
+/// Names items that came without an id by their response, so that the store finds them by it.
+fn name_input(ids: &IdGenerator, input: &mut [Item]) {
+    for (place, item) in input.iter_mut().enumerate() {
+        if let Some(id) = ids.name_input(place, item.id()) {
+            item.set_id(id);
+        }
+    }
 }
 
 fn context_budget(window: u64, request: &CreateResponse, offer: &OfferedTools) -> ContextBudget {

@@ -4,13 +4,20 @@
 //! response's items derive from its id and a counter: unique, unguessable, and the same in every replay.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+use uuid::{ContextV7, Timestamp, Uuid};
 
 /// Hex digits of a UUID.
 const SEED_LEN: usize = 32;
+
+/// The number of a response's first input item. Its output has fewer items.
+const FIRST_INPUT: u32 = 0x1_0000;
+
+/// Where the version stands among the digits of a UUID.
+const VERSION_DIGIT: usize = 12;
 
 /// An identifier on the wire. Cheap to clone, since every delta event names its item.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -23,8 +30,24 @@ impl Id {
         Self(format!("{prefix}_{}", Uuid::now_v7().simple()).into())
     }
 
-    /// Whether an [`IdGenerator`] made it, so that it names a single item. Items that come without an id are given a
-    /// shorter one.
+    /// An id for an item that came without one. It is unique, but says nothing of its response, which is not known yet:
+    /// [`IdGenerator::name_input`] replaces it.
+    pub fn unnamed(prefix: &str) -> Self {
+        // Version 8 is for those who make their own: no other id of the gateway has it.
+        let mut digits = Uuid::now_v7().simple().to_string();
+        digits.replace_range(VERSION_DIGIT..=VERSION_DIGIT, "8");
+        Self(format!("{prefix}_{digits}").into())
+    }
+
+    fn is_unnamed(&self) -> bool {
+        let digits = self.0.rsplit_once('_').map_or("", |(_, digits)| digits).as_bytes();
+        digits.len() == SEED_LEN
+            && digits.get(VERSION_DIGIT) == Some(&b'8')
+            && digits.iter().all(u8::is_ascii_hexdigit)
+    }
+
+    /// Whether an [`IdGenerator`] made it, so that it names a single item. Items that come without an id have a
+    /// shorter one until their response is known.
     pub fn is_response_scoped(&self) -> bool {
         let digits = self.0.rsplit_once('_').map_or("", |(_, digits)| digits);
         digits.len() > SEED_LEN && digits.bytes().all(|b| b.is_ascii_hexdigit())
@@ -70,7 +93,10 @@ pub struct IdGenerator {
 impl IdGenerator {
     /// Identifiers of a new response.
     pub fn new() -> Self {
-        Self::from_seed(&Uuid::now_v7().simple().to_string())
+        // With the part of a millisecond: stores make keys of the id, which sort as the ids do.
+        static CONTEXT: LazyLock<Mutex<ContextV7>> =
+            LazyLock::new(|| Mutex::new(ContextV7::new().with_additional_precision()));
+        Self::from_seed(&Uuid::new_v7(Timestamp::now(&*CONTEXT.lock())).simple().to_string())
     }
 
     /// Identifiers with a given seed, for tests.
@@ -92,6 +118,14 @@ impl IdGenerator {
     /// The response's own identifier.
     pub fn response(&self) -> Id {
         format!("resp_{}", self.seed).into()
+    }
+
+    /// The identifier of an input item of the response at this place, which replaces that of an item without one;
+    /// `None` if the item came with an id, which it keeps.
+    pub fn name_input(&self, place: usize, id: &Id) -> Option<Id> {
+        let (prefix, _) = id.0.rsplit_once('_').filter(|_| id.is_unnamed())?;
+        let number = u32::try_from(place).ok()?.checked_add(FIRST_INPUT)?;
+        Some(format!("{prefix}_{}{number:04x}", self.seed).into())
     }
 
     /// The next identifier with this prefix, for an item or a call of the response.
@@ -117,6 +151,18 @@ mod tests {
         assert!(IdGenerator::new().next("fc").is_response_scoped());
         assert!(!Id::generate("fc").is_response_scoped());
         assert!(!Id::from("call_0").is_response_scoped());
+    }
+
+    #[test]
+    fn an_input_item_without_an_id_is_named_by_its_response_and_others_keep_theirs() {
+        let ids = IdGenerator::new();
+        let named = ids.name_input(3, &Id::unnamed("msg")).unwrap();
+        let seed = ids.response().as_str().trim_start_matches("resp_").to_owned();
+        assert_eq!(named.as_str(), format!("msg_{seed}10003"));
+        assert!(named.is_response_scoped());
+        for id in [named, Id::generate("msg"), "msg_".into(), "".into(), "my-own".into(), ids.response()] {
+            assert_eq!(ids.name_input(0, &id), None, "{id}");
+        }
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl Item {
         each_item!(self, item => item.id(), item => &item.id)
     }
 
-    /// Replaces the id, where two items of one request would share one.
+    /// Replaces the id of an item that came without one.
     pub fn set_id(&mut self, id: Id) {
         each_item!(self, item => item.set_id(id), item => item.id = id);
     }

@@ -1,36 +1,48 @@
 //! The embedded store: one SQLite file, or memory.
 //!
 //! One thread owns the writing connection and commits in groups (`writer`); reads have connections of their own
-//! (`reader`). Statements are in `write`, `read`, `items`, `list` and `maintenance`; the tables in
-//! `migrations/sqlite`. The caller decides when to run [`Store::maintain`].
+//! (`reader`). Writes are in `lifecycle`, `journal` and `approvals`, reads in `read`, `lineage`,
+//! `items` and `list`; the tables in `migrations/sqlite`. The caller decides when to run [`Store::maintain`].
 
 mod approvals;
 mod backup;
+mod backup_names;
 mod connection;
 mod disk;
 mod error;
+mod expiry;
 mod guard;
 mod health;
 mod in_flight;
+mod item_ids;
+mod item_index;
 mod items;
 mod journal;
+mod keys;
+mod lifecycle;
+mod lineage;
 mod list;
 mod lock;
 mod maintenance;
 mod migrate;
+mod move_rows;
+mod operation;
+mod options;
 mod orphans;
 mod owners;
 mod queue;
 mod read;
 mod reader;
 mod retention;
+mod rows;
 mod running;
 mod schema;
 mod size;
+mod space;
+mod texts;
 mod write;
 mod writer;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -42,15 +54,17 @@ pub use self::backup::{Backup, backup};
 pub use self::disk::{Disk, DiskSpace, FileSystem};
 pub use self::lock::{LockError, ServerLock};
 pub use self::migrate::{MigrateOptions, Migrated, migrate};
+pub use self::options::{Location, SqliteOptions, Synchronous};
 pub use self::schema::Schema;
 
-use self::approvals::ClaimRequest;
+use self::expiry::{Walk, Which};
 use self::guard::{FileGuard, GuardOptions};
 use self::health::StoreHealth;
+use self::operation::{ClaimRequest, Write, WriteOutcome};
 use self::reader::{Pool, ReadKind, Readers};
 use self::retention::RowPolicy;
-use self::write::{Write, WriteOutcome};
 use self::writer::Writer;
+use super::retention::millis;
 use super::{
     ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ItemWithState, Lineage, OrphanedRun, Owner, Page,
     PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog, RunRegistration,
@@ -60,91 +74,13 @@ use crate::admission::Requester;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 
-/// The column `side` of an item that the client sent.
-const INPUT: i64 = 0;
-/// The column `side` of an item that the model made.
-const OUTPUT: i64 = 1;
-
 /// The timeout of a readiness check.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How often it is checked whether responses can be stored again.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where the database is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Location {
-    /// In memory: lost with the store.
-    Memory,
-    /// In this file, beside which SQLite keeps `-wal` and `-shm`. Its folder must exist.
-    File(PathBuf),
-}
-
-/// When a commit counts as durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Synchronous {
-    /// When the operating system has it: it survives a crash of the process, not of the machine.
-    #[default]
-    Normal,
-    /// When the disk has it.
-    Full,
-}
-
-impl Synchronous {
-    fn pragma(self) -> &'static str {
-        match self {
-            Self::Normal => "NORMAL",
-            Self::Full => "FULL",
-        }
-    }
-}
-
-/// How a [`SqliteStore`] is opened.
-#[derive(Debug, Clone)]
-pub struct SqliteOptions {
-    /// Where the database is.
-    pub location: Location,
-    /// When a commit counts as durable.
-    pub synchronous: Synchronous,
-    /// How long a response is kept after it was made or last continued; `None`: until it is deleted.
-    pub ttl: Option<Duration>,
-    /// Above this many bytes [`Store::maintain`] deletes the oldest responses. The write-ahead log comes on top,
-    /// about 16 MiB as a rule.
-    pub max_bytes: Option<u64>,
-    /// The name under which this process owns its runs: the same after a restart, and unique among the processes that
-    /// use this database.
-    pub instance: String,
-    /// How long a lease lasts: other processes end this one's runs if it was not renewed for so long. Should span
-    /// three or more calls of [`Store::maintain`].
-    pub lease: Duration,
-    /// Whether a reserve file beside the database keeps room for deletions and maintenance on a full disk. For
-    /// servers.
-    pub reserve: bool,
-    /// The most pages of 8 KiB that the file may have; further writes fail as on a full disk. `None`: no limit.
-    pub max_pages: Option<u32>,
-    /// Measures the free space of the disk.
-    pub disk: Arc<dyn Disk>,
-    /// The configured tenants and keys, among which long reads are shared.
-    pub requesters: Vec<Requester>,
-}
-
-impl SqliteOptions {
-    /// The defaults: nothing expires, no size limit, leases of a minute.
-    pub fn new(location: Location, instance: impl Into<String>) -> Self {
-        Self {
-            location,
-            synchronous: Synchronous::default(),
-            ttl: None,
-            max_bytes: None,
-            instance: instance.into(),
-            lease: Duration::from_secs(60),
-            reserve: false,
-            max_pages: None,
-            disk: Arc::new(FileSystem),
-            requesters: Vec::new(),
-        }
-    }
-}
+type SharedWalk = Arc<parking_lot::Mutex<Walk>>;
 
 /// A store in SQLite.
 pub struct SqliteStore {
@@ -153,6 +89,8 @@ pub struct SqliteStore {
     policy: Arc<RowPolicy>,
     runs: RunRegistry,
     max_bytes: Option<u64>,
+    /// The walks that delete expired rows.
+    walks: Vec<(Which, SharedWalk)>,
     health: Arc<StoreHealth>,
     /// When it was last checked whether responses can be stored again.
     looked_at: Mutex<Option<Instant>>,
@@ -193,7 +131,22 @@ impl SqliteStore {
         guard.measure(&connection);
         let writer = Writer::start(connection, Arc::clone(&policy), runs.clone(), guard)?;
         let looked_at = Mutex::new(None);
-        Ok(Self { writer, readers, policy, runs, max_bytes: options.max_bytes, health, looked_at })
+        let older = options.ttl.map(|ttl| Which::Older(millis(ttl)));
+        let walks =
+            older.into_iter().chain([Which::All]).map(|which| (which, SharedWalk::default())).collect();
+        Ok(Self { writer, readers, policy, runs, max_bytes: options.max_bytes, walks, health, looked_at })
+    }
+
+    /// One round of a walk.
+    async fn delete_expired(&self, which: Which, walk: &SharedWalk) -> Result<(), StoreError> {
+        walk.lock().begin_round(which);
+        loop {
+            let walk = Arc::clone(walk);
+            let step = move |connection: &mut Connection| walk.lock().step(connection, which);
+            if !self.writer.maintain(step).await? {
+                return Ok(());
+            }
+        }
     }
 
     async fn read<T: Send + 'static>(
@@ -233,7 +186,7 @@ impl ResponseStore for SqliteStore {
     ) -> Result<Option<Lineage>, StoreError> {
         let id = id.to_owned();
         self.read(ReadKind::Long, owner, move |connection, owner| {
-            read::lineage(connection, owner, &id, limit)
+            lineage::lineage(connection, owner, &id, limit)
         })
         .await
     }
@@ -356,19 +309,14 @@ impl Store for SqliteStore {
         self.writer
             .maintain(move |connection| maintenance::renew_leases(connection, &policy).map(|()| false))
             .await?;
-        while self.writer.maintain(maintenance::delete_expired).await? {}
+        for (which, walk) in &self.walks {
+            self.delete_expired(*which, walk).await?;
+        }
         while self.writer.maintain(approvals::delete_expired).await? {}
         if let Some(most) = self.max_bytes {
             while self.writer.maintain(move |connection| maintenance::trim(connection, most)).await? {}
         }
-        self.writer.check().await?;
-        // Rows grow a little by it, so that it is done where there is room.
-        for _ in 0..owners::MAX_BATCHES {
-            if !self.writer.run_job(owners::backfill).await? {
-                break;
-            }
-        }
-        Ok(())
+        self.writer.check().await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {

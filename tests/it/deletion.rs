@@ -119,7 +119,7 @@ async fn a_run_that_is_deleted_before_its_first_call_goes_on_and_leaves_no_row()
     assert_gone(&gateway, &id).await;
     gateway.stop().await;
     let sql = rusqlite::Connection::open(database).unwrap();
-    for table in ["responses", "items", "tool_calls"] {
+    for table in ["responses", "turns", "runs", "item_ids", "tool_calls"] {
         let rows: i64 =
             sql.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
         assert_eq!(rows, 0, "{table}");

@@ -5,10 +5,12 @@ mod backup;
 mod contract;
 mod deletion;
 mod full;
+mod keys;
 mod leases;
 mod lists;
 mod log;
 mod migrations;
+mod moved;
 mod orphans;
 mod sqlite;
 

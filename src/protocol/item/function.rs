@@ -112,7 +112,7 @@ impl FromJson for FunctionCallOutput {
     fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let fields: OutputFields<'_> = parse::read(raw)?;
         Ok(Self {
-            id: fields.id.unwrap_or_else(|| Id::generate("fco")),
+            id: fields.id.unwrap_or_else(|| Id::unnamed("fco")),
             status: fields.status.unwrap_or_default(),
             call_id: fields.call_id,
             output: ToolOutput::from_json(fields.output).map_err(|e| e.within("output"))?,
@@ -124,7 +124,7 @@ impl FromJson for CustomToolCallOutput {
     fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let fields: OutputFields<'_> = parse::read(raw)?;
         Ok(Self {
-            id: fields.id.unwrap_or_else(|| Id::generate("ctco")),
+            id: fields.id.unwrap_or_else(|| Id::unnamed("ctco")),
             status: fields.status.unwrap_or_default(),
             call_id: fields.call_id,
             output: ToolOutput::from_json(fields.output).map_err(|e| e.within("output"))?,
@@ -133,11 +133,11 @@ impl FromJson for CustomToolCallOutput {
 }
 
 fn function_id() -> Id {
-    Id::generate("fc")
+    Id::unnamed("fc")
 }
 
 fn custom_id() -> Id {
-    Id::generate("ctc")
+    Id::unnamed("ctc")
 }
 
 fn function_id_or_new<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {

@@ -50,7 +50,7 @@ impl Message {
     /// The message that a string `input` stands for.
     pub fn user(text: impl Into<String>) -> Self {
         Self {
-            id: Id::generate("msg"),
+            id: Id::unnamed("msg"),
             status: ItemStatus::Completed,
             role: Role::User,
             content: vec![ContentPart::input_text(text)],
@@ -75,7 +75,7 @@ impl FromJson for Message {
         }
         let fields: Fields<'_> = parse::read(raw)?;
         Ok(Self {
-            id: fields.id.unwrap_or_else(|| Id::generate("msg")),
+            id: fields.id.unwrap_or_else(|| Id::unnamed("msg")),
             status: fields.status.unwrap_or_default(),
             role: fields.role,
             content: read_content(fields.content, fields.role).map_err(|e| e.within("content"))?,

@@ -65,7 +65,7 @@ fn read_hosted(kind: &str, raw: &RawValue) -> Result<Item, ParseError> {
         other => return Err(ParseError::unknown_type(other, KINDS)),
     };
     if item.id().as_str().is_empty() {
-        item.set_id(Id::generate(prefix));
+        item.set_id(Id::unnamed(prefix));
     }
     Ok(item)
 }

@@ -64,7 +64,7 @@ impl Default for CompactionTrigger {
 }
 
 fn trigger_id() -> Id {
-    Id::generate("cmt")
+    Id::unnamed("cmt")
 }
 
 fn trigger_id_or_new<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
@@ -72,11 +72,11 @@ fn trigger_id_or_new<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Resul
 }
 
 fn reasoning_id() -> Id {
-    Id::generate("rs")
+    Id::unnamed("rs")
 }
 
 fn compaction_id() -> Id {
-    Id::generate("cm")
+    Id::unnamed("cm")
 }
 
 fn id_or_new<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {

@@ -6,8 +6,10 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::database;
 use super::in_flight::InFlightRows;
+use super::keys::KeyRange;
+use super::operation::{ClaimRequest, WriteOutcome};
+use super::owners;
 use super::retention::now;
-use super::write::WriteOutcome;
 use crate::protocol::id::Id;
 use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, StoreError};
 
@@ -15,15 +17,7 @@ use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, StoreErr
 const BATCH_ROWS: i64 = 200;
 
 const FIND: &str = "SELECT response, arguments, definition, expires_at FROM approvals
-    WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND used_at IS NULL AND expires_at > ?4";
-
-/// Approvals that are claimed together.
-pub(super) struct ClaimRequest {
-    pub owner: Owner,
-    pub claims: Vec<ApprovalClaim>,
-    /// In Unix seconds.
-    pub now: i64,
-}
+    WHERE owner = ?1 AND id = ?2 AND used_at IS NULL AND expires_at > ?3";
 
 /// Writes approval requests.
 pub(super) fn insert(
@@ -32,17 +26,17 @@ pub(super) fn insert(
     pending: &[PendingApproval],
 ) -> rusqlite::Result<WriteOutcome> {
     let mut statement = connection.prepare_cached(
-        "INSERT INTO approvals (tenant, principal, id, response, arguments, definition, expires_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO approvals (owner, id, response, arguments, definition, expires_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
     let mut outcome = WriteOutcome::Absent;
     for approval in pending {
-        if was_deleted(connection, rows, approval)? {
+        let owner = owners::key(connection, &approval.owner)?;
+        if was_deleted(connection, rows, owner, &approval.response)? {
             continue;
         }
         statement.execute(params![
-            &*approval.owner.tenant,
-            &*approval.owner.principal,
+            owner,
             approval.id.as_str(),
             approval.response.as_str(),
             approval.arguments,
@@ -58,35 +52,38 @@ pub(super) fn insert(
 fn was_deleted(
     connection: &Connection,
     rows: &InFlightRows,
-    approval: &PendingApproval,
+    owner: i64,
+    response: &Id,
 ) -> rusqlite::Result<bool> {
-    let PendingApproval { owner, response, .. } = approval;
     if rows.is_deleted(response) {
         return Ok(true);
     }
+    let KeyRange { first, last } = KeyRange::of(response.as_str());
     connection
         .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM responses WHERE tenant = ?1 AND principal = ?2 AND id = ?3
+            "SELECT EXISTS (SELECT 1 FROM responses WHERE key BETWEEN ?1 AND ?2 AND id = ?3 AND +owner = ?4
                 AND expires_at IS NOT NULL AND key IN (SELECT response FROM runs))",
         )?
-        .query_row(params![&*owner.tenant, &*owner.principal, response.as_str()], |row| row.get(0))
+        .query_row(params![first, last, response.as_str(), owner], |row| row.get(0))
 }
 
 /// Consumes approvals if all exist, are unused and match. Claims are serialized by the write transaction, so that of
 /// two one finds the approval used.
 pub(super) fn claim(connection: &Connection, request: &ClaimRequest) -> rusqlite::Result<ClaimOutcome> {
+    let Some(owner) = owners::find(connection, &request.owner)? else {
+        let is_none = request.claims.is_empty();
+        return Ok(if is_none { ClaimOutcome::Granted } else { ClaimOutcome::Unknown });
+    };
     for wanted in &request.claims {
-        let state = claim_outcome(connection, request, wanted)?;
+        let state = claim_outcome(connection, owner, request.now, wanted)?;
         if state != ClaimOutcome::Granted {
             return Ok(state);
         }
     }
-    let mut consume = connection.prepare_cached(
-        "UPDATE approvals SET used_at = ?4 WHERE tenant = ?1 AND principal = ?2 AND id = ?3",
-    )?;
-    let (tenant, principal) = (&*request.owner.tenant, &*request.owner.principal);
+    let mut consume =
+        connection.prepare_cached("UPDATE approvals SET used_at = ?3 WHERE owner = ?1 AND id = ?2")?;
     for wanted in &request.claims {
-        consume.execute(params![tenant, principal, wanted.id.as_str(), request.now])?;
+        consume.execute(params![owner, wanted.id.as_str(), request.now])?;
     }
     Ok(ClaimOutcome::Granted)
 }
@@ -94,19 +91,18 @@ pub(super) fn claim(connection: &Connection, request: &ClaimRequest) -> rusqlite
 /// The outcome of claiming one of them, without consuming it.
 fn claim_outcome(
     connection: &Connection,
-    request: &ClaimRequest,
+    owner: i64,
+    now: i64,
     wanted: &ApprovalClaim,
 ) -> rusqlite::Result<ClaimOutcome> {
-    let (tenant, principal) = (&*request.owner.tenant, &*request.owner.principal);
     let found: Option<(bool, bool)> = connection
         .prepare_cached(
-            "SELECT used_at IS NOT NULL, arguments = ?5 AND definition = ?6 FROM approvals
-             WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND expires_at > ?4",
+            "SELECT used_at IS NOT NULL, arguments = ?4 AND definition = ?5 FROM approvals
+             WHERE owner = ?1 AND id = ?2 AND expires_at > ?3",
         )?
-        .query_row(
-            params![tenant, principal, wanted.id.as_str(), request.now, wanted.arguments, wanted.definition],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
+        .query_row(params![owner, wanted.id.as_str(), now, wanted.arguments, wanted.definition], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
         .optional()?;
     Ok(match found {
         None => ClaimOutcome::Unknown,
@@ -122,6 +118,9 @@ pub(super) fn find(
     owner: &Owner,
     ids: &[Id],
 ) -> Result<Vec<Option<PendingApproval>>, StoreError> {
+    let Some(key) = owners::find(connection, owner).map_err(database)? else {
+        return Ok(vec![None; ids.len()]);
+    };
     let mut statement = connection.prepare_cached(FIND).map_err(database)?;
     let read = |id: &Id, row: &Row<'_>| {
         Ok(PendingApproval {
@@ -134,33 +133,21 @@ pub(super) fn find(
         })
     };
     let now = seconds();
-    let found = ids.iter().map(|id| {
-        let wanted = params![&*owner.tenant, &*owner.principal, id.as_str(), now];
-        statement.query_row(wanted, |row| read(id, row)).optional()
-    });
+    let found = ids
+        .iter()
+        .map(|id| statement.query_row(params![key, id.as_str(), now], |row| read(id, row)).optional());
     found.collect::<Result<_, _>>().map_err(database)
 }
 
-/// Deletes the approval requests of the response of this row, which still exists.
-pub(super) fn delete_by_row(connection: &Connection, key: i64) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "DELETE FROM approvals WHERE (tenant, principal, response) =
-                (SELECT tenant, principal, id FROM responses WHERE key = ?1)",
-        )?
-        .execute([key])?;
-    Ok(())
-}
-
-/// Deletes the approval requests of a response without a row.
+/// Deletes the approval requests of a response, which may have no row.
 pub(super) fn delete_by_response(
     connection: &Connection,
-    owner: &Owner,
+    owner: i64,
     response: &str,
 ) -> rusqlite::Result<()> {
     connection
-        .prepare_cached("DELETE FROM approvals WHERE tenant = ?1 AND principal = ?2 AND response = ?3")?
-        .execute(params![&*owner.tenant, &*owner.principal, response])?;
+        .prepare_cached("DELETE FROM approvals WHERE owner = ?1 AND response = ?2")?
+        .execute(params![owner, response])?;
     Ok(())
 }
 
@@ -175,8 +162,8 @@ pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreE
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
     transaction
         .prepare_cached(
-            "DELETE FROM approvals WHERE (tenant, principal, id) IN
-                (SELECT tenant, principal, id FROM approvals WHERE expires_at <= ?1 LIMIT ?2)",
+            "DELETE FROM approvals WHERE (owner, id) IN
+                (SELECT owner, id FROM approvals WHERE expires_at <= ?1 LIMIT ?2)",
         )
         .map_err(database)?
         .execute(params![now, BATCH_ROWS])

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::Connection;
 use rustix::fs::{CWD, RenameFlags};
@@ -16,7 +16,7 @@ use super::disk::Disk;
 use super::error::database;
 use super::guard::least_free;
 use super::lock::beside;
-use super::{connection, maintenance, schema};
+use super::{connection, schema, space};
 use crate::store::StoreError;
 
 /// A finished backup.
@@ -40,7 +40,7 @@ pub fn backup(database: &Path, target: &Path, disk: &dyn Disk) -> Result<Backup,
     if fs::symlink_metadata(&target).is_ok() {
         return Err(exists(&target));
     }
-    check_room(&source, &target, disk)?;
+    check_room(space::used_bytes(&source)?, &target, disk)?;
     let part = beside(&target, "part");
     copy(&source, &part)?;
     let published = publish(&part, &target);
@@ -53,16 +53,15 @@ pub fn backup(database: &Path, target: &Path, disk: &dyn Disk) -> Result<Backup,
     Ok(Backup { bytes, schema })
 }
 
-/// Whether the file system of this path has room for a copy, beside what responses need.
-pub(super) fn check_room(source: &Connection, target: &Path, disk: &dyn Disk) -> Result<(), StoreError> {
-    let needed = maintenance::used_bytes(source)?;
-    // The free space is not known: if the copy does not fit, it fails with an error.
+/// Whether the file system of this path has room for so many bytes, beside what responses need.
+pub(super) fn check_room(needed: u64, target: &Path, disk: &dyn Disk) -> Result<(), StoreError> {
+    // The free space is not known: what does not fit fails with an error.
     let Ok(space) = disk.space(folder_of(target)) else { return Ok(()) };
     let least = least_free(space.total);
     if space.available < needed.saturating_add(least) {
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         return Err(StoreError::Full(format!(
-            "the copy needs {} MiB in {}, where {} MiB are free, of which {} MiB must stay free",
+            "{} MiB are needed in {}, where {} MiB are free, of which {} MiB must stay free",
             mib(needed),
             folder_of(target).display(),
             space.available >> 20,
@@ -123,20 +122,6 @@ fn exists(target: &Path) -> StoreError {
         "{} exists, and no file is overwritten: choose another name",
         target.display()
     ))
-}
-
-/// The name of the backup that a migration makes first; a second one of the same schema gets a number.
-pub(super) fn name(database: &Path, schema: i64, number: u32) -> PathBuf {
-    match number {
-        0 | 1 => beside(database, &format!("schema-{schema}.backup")),
-        _ => beside(database, &format!("schema-{schema}.{number}.backup")),
-    }
-}
-
-/// The last backup that a migration from this schema has left.
-pub(super) fn last_of_schema(database: &Path, schema: i64) -> Option<PathBuf> {
-    let names = (1..).map(|number| name(database, schema, number));
-    names.take_while(|name| name.exists()).last()
 }
 
 /// Writes the entries of a file's folder to the disk.

@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::database;
-use super::{Location, Synchronous};
+use super::options::{Location, Synchronous};
 use crate::store::StoreError;
 
 /// Bytes of a page. Two or three typical responses fit into one, so that few overflow or leave a page half empty.
@@ -72,7 +72,7 @@ fn open(path: &Path) -> Result<Connection, StoreError> {
 
 fn settings(connection: &Connection) -> Result<(), StoreError> {
     connection.busy_timeout(BUSY_TIMEOUT).map_err(database)?;
-    connection.set_prepared_statement_cache_capacity(32);
+    connection.set_prepared_statement_cache_capacity(64);
     // Statements are compiled once, and not again for each new value that is bound to an indexed column in a join.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(database)?;
     connection

@@ -1,38 +1,45 @@
-//! The runs of this process, as the writer thread knows them: the keys of their rows, and which were deleted.
+//! The runs of this process, as the writer thread knows them: which have a row, and which were deleted.
 //!
-//! The keys only save look-ups: whether a run may be written is decided by its row and its lease (`running`). Changes
-//! are undone with the transaction.
+//! Whether a run may be written is decided by its row and its lease (`running`). Changes are undone with the
+//! transaction.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use rusqlite::{Connection, params};
 
-use super::orphans::END_NOT_STORED;
+use super::keys::KeyRange;
+use super::operation::Write;
 use super::retention::RowPolicy;
-use super::write::Write;
+use super::running::END_NOT_STORED;
 use crate::protocol::id::Id;
 use crate::store::{Lease, Owner, RunRegistry};
 
 /// The runs of this process.
 pub(super) struct InFlightRows {
-    keys: HashMap<Lease, i64>,
-    undo: Vec<(Lease, Option<i64>)>,
+    /// Those whose row was written. If it is gone at their end, the response was deleted.
+    begun: HashSet<Lease>,
+    undo: Vec<Undo>,
     runs: RunRegistry,
     deleted: Vec<Id>,
-    abandoned: Vec<(i64, Id)>,
+    abandoned: Vec<Id>,
+}
+
+enum Undo {
+    Forget(Lease),
+    Remember(Lease),
 }
 
 impl InFlightRows {
     pub(super) fn new(runs: RunRegistry) -> Self {
-        Self { keys: HashMap::new(), undo: Vec::new(), runs, deleted: Vec::new(), abandoned: Vec::new() }
+        Self { begun: HashSet::new(), undo: Vec::new(), runs, deleted: Vec::new(), abandoned: Vec::new() }
     }
 
     /// A write has failed for good. If it was the end of a run, the run will not write it again.
     pub(super) fn abandon(&mut self, write: &Write) {
         if let Write::Finish(record) = write
-            && let Some(key) = self.keys.remove(&record.lease)
+            && self.begun.remove(&record.lease)
         {
-            self.abandoned.push((key, record.lease.id.clone()));
+            self.abandoned.push(record.lease.id.clone());
         }
     }
 
@@ -42,14 +49,15 @@ impl InFlightRows {
         connection: &Connection,
         policy: &RowPolicy,
     ) -> rusqlite::Result<()> {
-        while let Some((key, id)) = self.abandoned.last() {
+        while let Some(id) = self.abandoned.last() {
+            let keys = KeyRange::of(id.as_str());
             connection
                 .prepare_cached(
-                    "UPDATE runs SET orphan = coalesce(orphan, ?4), lease_until = 0
-                     WHERE response = ?1 AND instance = ?3
-                        AND EXISTS (SELECT 1 FROM responses WHERE key = ?1 AND id = ?2)",
+                    "UPDATE runs SET orphan = coalesce(orphan, ?5), lease_until = 0
+                     WHERE instance = ?4
+                        AND response IN (SELECT key FROM responses WHERE key BETWEEN ?1 AND ?2 AND id = ?3)",
                 )?
-                .execute(params![key, id.as_str(), policy.instance, END_NOT_STORED])?;
+                .execute(params![keys.first, keys.last, id.as_str(), policy.instance, END_NOT_STORED])?;
             self.abandoned.pop();
         }
         Ok(())
@@ -69,20 +77,19 @@ impl InFlightRows {
         self.runs.is_deleted(id)
     }
 
-    pub(super) fn add(&mut self, lease: &Lease, key: i64) {
-        let before = self.keys.insert(lease.clone(), key);
-        self.undo.push((lease.clone(), before));
+    /// The row of a run was written.
+    pub(super) fn add(&mut self, lease: &Lease) {
+        if self.begun.insert(lease.clone()) {
+            self.undo.push(Undo::Forget(lease.clone()));
+        }
     }
 
-    /// The key of a run's row, if it is known.
-    pub(super) fn key(&self, lease: &Lease) -> Option<i64> {
-        self.keys.get(lease).copied()
-    }
-
-    pub(super) fn remove(&mut self, lease: &Lease) -> Option<i64> {
-        let (lease, key) = self.keys.remove_entry(lease)?;
-        self.undo.push((lease, Some(key)));
-        Some(key)
+    /// The run has ended. Returns whether its row was written before.
+    pub(super) fn remove(&mut self, lease: &Lease) -> bool {
+        let removed = self.begun.take(lease);
+        let was_begun = removed.is_some();
+        self.undo.extend(removed.map(Undo::Remember));
+        was_begun
     }
 
     pub(super) fn commit(&mut self) {
@@ -94,10 +101,10 @@ impl InFlightRows {
         for id in self.deleted.drain(..) {
             self.runs.restore(&id);
         }
-        while let Some((lease, before)) = self.undo.pop() {
-            match before {
-                Some(key) => self.keys.insert(lease, key),
-                None => self.keys.remove(&lease),
+        while let Some(undo) = self.undo.pop() {
+            match undo {
+                Undo::Forget(lease) => self.begun.remove(&lease),
+                Undo::Remember(lease) => self.begun.insert(lease),
             };
         }
     }

@@ -3,10 +3,10 @@
 use rusqlite::{Connection, params};
 
 use super::in_flight::InFlightRows;
-use super::owners;
+use super::lifecycle;
+use super::operation::WriteOutcome;
 use super::retention::{self, RowPolicy};
 use super::running::{self, RunningRow};
-use super::write::{self, WriteOutcome};
 use crate::store::{CallOutcome, TurnRecord};
 
 /// Writes a turn with the calls that it makes.
@@ -20,34 +20,19 @@ pub(super) fn commit_turn(
     if rows.is_deleted(&lease.id) {
         return Ok(WriteOutcome::Absent);
     }
-    if let Some(record) = &turn.begin {
-        let begun = write::begin(connection, policy, rows, record, turn.state.as_deref())?;
-        if begun != WriteOutcome::Changed {
-            return Ok(begun);
-        }
-    }
-    let Some(key) = running::key(connection, policy, rows, lease)? else {
-        return Ok(WriteOutcome::Superseded);
+    let key = match &turn.begin {
+        Some(record) => match lifecycle::begin(connection, policy, rows, record, turn.state.as_deref())? {
+            Ok(key) => key,
+            Err(refused) => return Ok(refused),
+        },
+        None => match running::find(connection, policy, lease)? {
+            Some((key, RunningRow::Held)) => key,
+            // There is nothing to recover.
+            Some((_, RunningRow::Deleted)) => return Ok(WriteOutcome::Absent),
+            Some((_, RunningRow::Superseded)) | None => return Ok(WriteOutcome::Superseded),
+        },
     };
-    match running::find(connection, policy, lease, key)? {
-        RunningRow::Held => {}
-        // There is nothing to recover.
-        RunningRow::Deleted => return Ok(WriteOutcome::Absent),
-        RunningRow::Superseded | RunningRow::Absent => return Ok(WriteOutcome::Superseded),
-    }
-    if let Some(state) = &turn.state
-        && turn.begin.is_none()
-    {
-        running::set_state(connection, key, state)?;
-    }
-    let Some(owner) = owners::key_of_response(connection, key)? else { return Ok(WriteOutcome::Absent) };
-    write::insert_items(
-        connection,
-        key,
-        owner,
-        i64::try_from(turn.first_position).unwrap_or(i64::MAX),
-        &turn.items,
-    )?;
+    running::add_turn(connection, key, turn)?;
     let mut statement = connection.prepare_cached(
         "INSERT INTO tool_calls (response, turn, position, server_label, tool, arguments, dispatched_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -71,15 +56,12 @@ pub(super) fn commit_turn(
 pub(super) fn record_tool_result(
     connection: &Connection,
     policy: &RowPolicy,
-    rows: &InFlightRows,
     outcome: &CallOutcome,
 ) -> rusqlite::Result<WriteOutcome> {
-    let lease = &outcome.lease;
     // The item of a response that has ended holds the outcome.
-    let Some(key) = running::key(connection, policy, rows, lease)? else { return Ok(WriteOutcome::Absent) };
-    if running::find(connection, policy, lease, key)? != RunningRow::Held {
+    let Some((key, RunningRow::Held)) = running::find(connection, policy, &outcome.lease)? else {
         return Ok(WriteOutcome::Absent);
-    }
+    };
     connection
         .prepare_cached(
             "UPDATE tool_calls SET completed_at = ?1, output = ?2, error = ?3

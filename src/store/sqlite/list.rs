@@ -1,62 +1,85 @@
 //! Lists with cursors: an owner's responses, and the input items of one.
 //!
-//! SQLite knows the lengths of texts without reading them; only the elements of the page are read.
+//! The lengths of texts are known without reading them; only the elements of the page are read.
 
 use std::sync::Arc;
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::INPUT;
-use super::error::database;
+use super::error::{corrupt, database};
+use super::item_index::{Span, entries};
+use super::keys::KeyRange;
 use super::owners;
-use super::read::text;
+use super::read::{bytes, live_key, text};
 use super::retention::now;
+use super::texts::{ItemRow, Texts};
 use crate::protocol::id::Id;
 use crate::store::paging::{Element, PageRange, is_response_id};
-use crate::store::{Owner, Page, PageRequest, StoreError};
+use crate::store::{Direction, Owner, Page, PageRequest, StoreError};
 
-// Two queries, each in both orders.
+// One query, in both orders.
 macro_rules! responses_sql {
     () => {
-        "SELECT id, octet_length(body), key FROM responses WHERE tenant = ?1 AND principal = ?2
-            AND id > ?3 AND id < ?4 AND (expires_at IS NULL OR expires_at > ?5)"
+        "SELECT id, octet_length(body), key FROM responses WHERE owner = ?1 AND key > ?2 AND key < ?3
+            AND (expires_at IS NULL OR expires_at > ?4)"
     };
 }
 
-macro_rules! items_sql {
-    () => {
-        "SELECT item_id, octet_length(wire), position FROM items
-            WHERE response = ?1 AND side = ?2 AND position > ?3 AND position < ?4"
-    };
-}
-
+const ASCENDING: &str = concat!(responses_sql!(), " ORDER BY key ASC LIMIT ?5");
+const DESCENDING: &str = concat!(responses_sql!(), " ORDER BY key DESC LIMIT ?5");
 const RESPONSE: &str = "SELECT body FROM responses WHERE key = ?1";
-const ITEM: &str = "SELECT wire FROM items WHERE response = ?1 AND position = ?2";
-const FIND_POSITION: &str =
-    "SELECT position FROM items WHERE owner IS ?1 AND item_id = ?2 AND response = ?3 AND side = ?4 LIMIT 1";
+const INPUT: &str = "SELECT item_index FROM responses WHERE key = ?1";
 
-/// The owner's responses. They are ordered by id, and so by time.
+/// The place of a cursor among the keys: what follows it is above `last`, what precedes it below `first`.
+#[derive(Debug, Clone, Copy)]
+struct Between {
+    first: i64,
+    last: i64,
+}
+
+/// The owner's responses. They are ordered by key, and so by time.
 pub(super) fn responses(
     connection: &Connection,
     owner: &Owner,
     page: &PageRequest,
 ) -> Result<Page, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(database)?;
-    let range = PageRange::new(page, |cursor| {
-        let known = is_response_id(cursor) || exists(&snapshot, owner, cursor)?.is_some();
-        Ok(known.then(|| cursor.to_owned()))
-    })?;
-    let sql = match range.ascending {
-        true => concat!(responses_sql!(), " ORDER BY id ASC LIMIT ?6"),
-        false => concat!(responses_sql!(), " ORDER BY id DESC LIMIT ?6"),
+    let key = owners::find(&snapshot, owner).map_err(database)?;
+    let range = PageRange::new(page, |cursor| place(&snapshot, key, cursor))?;
+    let Some(owner) = key else { return Ok(Page { data: Vec::new(), has_more: false }) };
+    let sql = if range.ascending { ASCENDING } else { DESCENDING };
+    let mut statement = snapshot.prepare_cached(sql).map_err(database)?;
+    let above = range.above.map_or(i64::MIN, |place: Between| place.last);
+    let below = range.below.map_or(i64::MAX, |place| place.first);
+    let fetch = i64::try_from(range.fetch()).unwrap_or(i64::MAX);
+    let element = |row: &Row<'_>| {
+        Ok(Element { id: Id::from(text(row, 0)?), bytes: row.get::<_, u32>(1)?.into(), key: row.get(2)? })
     };
-    let statement = snapshot.prepare_cached(sql).map_err(database)?;
-    let (lowest, highest) = (String::new(), char::MAX.to_string());
-    let (above, below) = (range.above.as_ref().unwrap_or(&lowest), range.below.as_ref().unwrap_or(&highest));
-    let parameters = params![&*owner.tenant, &*owner.principal, above, below, now(), fetch(&range)];
-    let chosen = choose(&range, statement, parameters)?;
+    let rows = statement.query_map(params![owner, above, below, now(), fetch], element).map_err(database)?;
+    let (chosen, has_more) = range.choose(rows.map(|row| row.map_err(database)))?;
     let mut statement = snapshot.prepare_cached(RESPONSE).map_err(database)?;
-    read(chosen, |key| statement.query_row([key], |row| text(row, 0).map(Arc::from)))
+    let mut read = |element: Element<i64>| {
+        let body = statement.query_row([element.key], |row| text(row, 0).map(Arc::from));
+        Ok((element.id, body.map_err(database)?))
+    };
+    Ok(Page { data: chosen.into_iter().map(&mut read).collect::<Result<_, StoreError>>()?, has_more })
+}
+
+/// The place of a cursor; `None` if it is none. That of a deleted response is the place of all keys that it may have
+/// had: rather one is listed twice than left out.
+fn place(connection: &Connection, owner: Option<i64>, cursor: &str) -> Result<Option<Between>, StoreError> {
+    let existing = match owner {
+        Some(owner) => live_key(connection, owner, cursor)?,
+        None => None,
+    };
+    Ok(match existing {
+        Some(key) => Some(Between { first: key, last: key }),
+        None if is_response_id(cursor) => {
+            let keys = KeyRange::of(cursor);
+            Some(Between { first: keys.last.saturating_add(1), last: keys.first.saturating_sub(1) })
+        }
+        None => None,
+    })
 }
 
 /// The input items of a response; `None` if there is no such response.
@@ -67,76 +90,49 @@ pub(super) fn input_items(
     page: &PageRequest,
 ) -> Result<Option<Page>, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(database)?;
-    let Some(key) = exists(&snapshot, owner, id)? else {
+    let Some(owner) = owners::find(&snapshot, owner).map_err(database)? else {
         return Ok(None);
     };
-    let range = PageRange::new(page, |cursor| position(&snapshot, owner, key, cursor))?;
-    let sql = match range.ascending {
-        true => concat!(items_sql!(), " ORDER BY position ASC LIMIT ?5"),
-        false => concat!(items_sql!(), " ORDER BY position DESC LIMIT ?5"),
+    let Some(key) = live_key(&snapshot, owner, id)? else {
+        return Ok(None);
     };
-    let statement = snapshot.prepare_cached(sql).map_err(database)?;
-    let (above, below) = (range.above.unwrap_or(-1), range.below.unwrap_or(i64::MAX));
-    let chosen = choose(&range, statement, params![key, INPUT, above, below, fetch(&range)])?;
-    let mut statement = snapshot.prepare_cached(ITEM).map_err(database)?;
-    let item = |position| statement.query_row([key, position], |row| text(row, 0).map(Arc::from));
-    read(chosen, item).map(Some)
+    let mut statement = snapshot.prepare_cached(INPUT).map_err(database)?;
+    let index: Option<Vec<u8>> =
+        statement.query_row([key], |row| bytes(row, 0).map(<[u8]>::to_owned)).optional().map_err(database)?;
+    let index = index.unwrap_or_default();
+    let mut input = entries(&index).map_err(corrupt)?;
+    input.retain(|entry| entry.direction == Direction::Input);
+    let range = PageRange::new(page, |cursor| Ok(input.iter().position(|entry| entry.id == cursor)))?;
+    let first = range.above.map_or(0, |above| above + 1);
+    let last = range.below.unwrap_or(input.len()).max(first);
+    let elements =
+        input.get(first..last).unwrap_or_default().iter().map(|entry| {
+            Ok(Element { id: Id::from(entry.id), bytes: entry.wire.len as u64, key: entry.wire })
+        });
+    let (chosen, has_more) = match range.ascending {
+        true => range.choose(elements)?,
+        false => range.choose(elements.rev())?,
+    };
+    let mut texts = Texts::new(&snapshot);
+    let mut read = |element: Element<Span>| {
+        Ok((element.id, texts.read(ItemRow { key, turn: None }, element.key)?.into()))
+    };
+    let data = chosen.into_iter().map(&mut read).collect::<Result<_, StoreError>>()?;
+    Ok(Some(Page { data, has_more }))
 }
 
-/// The position of an input item in its response.
-fn position(
-    connection: &Connection,
-    owner: &Owner,
-    response: i64,
-    item: &str,
-) -> Result<Option<i64>, StoreError> {
-    let mut statement = connection.prepare_cached(FIND_POSITION).map_err(database)?;
-    // Rows of earlier versions may have no owner yet.
-    for owner in [Some(owners::key(owner)), None] {
-        let found = statement.query_row(params![owner, item, response, INPUT], |row| row.get(0)).optional();
-        if let Some(position) = found.map_err(database)? {
-            return Ok(Some(position));
+#[cfg(test)]
+mod tests {
+    use super::super::schema;
+    use super::*;
+
+    #[test]
+    fn a_page_is_found_by_owner_and_key_without_a_sort() {
+        let connection = Connection::open_in_memory().unwrap();
+        schema::apply(&connection, 0).unwrap();
+        for sql in [ASCENDING, DESCENDING] {
+            let step = "SEARCH responses USING INDEX responses_by_owner (owner=? AND key>? AND key<?)";
+            assert_eq!(schema::plan(&connection, sql), [step]);
         }
     }
-    Ok(None)
-}
-
-/// Reads the chosen elements.
-fn read(
-    (chosen, has_more): (Vec<Element<i64>>, bool),
-    mut text: impl FnMut(i64) -> rusqlite::Result<Arc<str>>,
-) -> Result<Page, StoreError> {
-    let data = chosen.into_iter().map(|element| Ok((element.id, text(element.key)?)));
-    Ok(Page { data: data.collect::<rusqlite::Result<_>>().map_err(database)?, has_more })
-}
-
-/// Chooses the elements of a page from rows of id, length and key.
-fn choose<K>(
-    range: &PageRange<K>,
-    mut statement: CachedStatement<'_>,
-    parameters: impl Params,
-) -> Result<(Vec<Element<i64>>, bool), StoreError> {
-    let element = |row: &Row<'_>| {
-        Ok(Element { id: Id::from(text(row, 0)?), bytes: row.get::<_, u32>(1)?.into(), key: row.get(2)? })
-    };
-    let rows = statement.query_map(parameters, element).map_err(database)?;
-    range.choose(rows.map(|row| row.map_err(database)))
-}
-
-/// The number of rows that a page fetches, as a parameter.
-fn fetch<K>(range: &PageRange<K>) -> i64 {
-    i64::try_from(range.fetch()).unwrap_or(i64::MAX)
-}
-
-/// The key of a response that exists and has not expired.
-fn exists(connection: &Connection, owner: &Owner, id: &str) -> Result<Option<i64>, StoreError> {
-    connection
-        .prepare_cached(
-            "SELECT key FROM responses WHERE tenant = ?1 AND principal = ?2 AND id = ?3
-                AND (expires_at IS NULL OR expires_at > ?4)",
-        )
-        .map_err(database)?
-        .query_row(params![&*owner.tenant, &*owner.principal, id, now()], |row| row.get(0))
-        .optional()
-        .map_err(database)
 }

@@ -1,4 +1,4 @@
-//! Periodic maintenance: renews leases, deletes expired rows.
+//! Periodic maintenance: renews leases, deletes rows for which there is no room.
 //!
 //! Each function is one bounded transaction on the writer thread; those that return whether there may be more are
 //! called again, and other writes run in between.
@@ -7,14 +7,12 @@ use rusqlite::{Connection, Params, Transaction, TransactionBehavior, params};
 
 use super::error::database;
 use super::retention::{RowPolicy, now};
-use super::write::remove_row;
+use super::rows;
+use super::space::{BATCH_BYTES, used_bytes};
 use crate::store::StoreError;
 
 /// Rows per transaction.
 const BATCH_ROWS: i64 = 200;
-
-/// Bytes that a transaction deletes, at least one row: deleted pages are overwritten, and so written to the log.
-const BATCH_BYTES: u64 = 4 << 20;
 
 /// Renews the leases of the runs that this process makes. Those of orphans that it has taken over end unless they are
 /// finished.
@@ -37,26 +35,6 @@ pub(super) fn release_leases(connection: &mut Connection, policy: &RowPolicy) ->
     Ok(())
 }
 
-/// Deletes expired rows. Returns whether there may be more.
-pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreError> {
-    let now = now();
-    let any = "SELECT EXISTS (SELECT 1 FROM responses WHERE expires_at <= ?1 AND key NOT IN (SELECT response FROM runs))";
-    if !connection.query_row(any, [now], |row| row.get(0)).map_err(database)? {
-        return Ok(false);
-    }
-    let transaction = begin(connection)?;
-    let sql = "SELECT key FROM responses WHERE expires_at <= ?1 AND key NOT IN (SELECT response FROM runs) ORDER BY expires_at LIMIT ?2";
-    let target = used_bytes(&transaction)?.saturating_sub(BATCH_BYTES);
-    for key in keys(&transaction, sql, params![now, BATCH_ROWS])? {
-        remove_row(&transaction, key).map_err(database)?;
-        if used_bytes(&transaction)? <= target {
-            break;
-        }
-    }
-    transaction.commit().map_err(database)?;
-    Ok(true)
-}
-
 /// Deletes the oldest ended rows while the database is larger than `max_bytes`. Returns whether it still may be.
 pub(super) fn trim(connection: &mut Connection, max_bytes: u64) -> Result<bool, StoreError> {
     let used = used_bytes(connection)?;
@@ -68,7 +46,7 @@ pub(super) fn trim(connection: &mut Connection, max_bytes: u64) -> Result<bool, 
     let sql = "SELECT key FROM responses WHERE key NOT IN (SELECT response FROM runs) ORDER BY key LIMIT ?1";
     let oldest = keys(&transaction, sql, params![BATCH_ROWS])?;
     for key in &oldest {
-        remove_row(&transaction, *key).map_err(database)?;
+        rows::remove(&transaction, *key).map_err(database)?;
         if used_bytes(&transaction)? <= target {
             break;
         }
@@ -91,13 +69,6 @@ pub(super) fn probe(connection: &mut Connection) -> Result<(), StoreError> {
         .execute([now()])
         .map_err(database)?;
     Ok(())
-}
-
-/// Bytes of the used pages. Free pages are reused before the file grows.
-pub(super) fn used_bytes(connection: &Connection) -> Result<u64, StoreError> {
-    let pragma = |name| connection.pragma_query_one::<i64>(None, name).map_err(database);
-    let pages = pragma("page_count")? - pragma("freelist_count")?;
-    Ok(u64::try_from(pages.saturating_mul(pragma("page_size")?)).unwrap_or(0))
 }
 
 fn keys(connection: &Connection, sql: &str, parameters: impl Params) -> Result<Vec<i64>, StoreError> {

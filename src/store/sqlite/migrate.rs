@@ -12,8 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::disk::{self, Disk, FileSystem};
 use super::error::database;
+use super::lock::{ServerLock, beside};
+use super::options::{Location, Synchronous};
 use super::schema::{self, Schema};
-use super::{Location, ServerLock, Synchronous, backup, connection, guard};
+use super::{backup, backup_names, connection, guard, space};
 use crate::store::StoreError;
 
 /// Steps of SQLite's virtual machine between two checks of `stop`.
@@ -68,8 +70,9 @@ fn try_migrate(path: &Path, options: &MigrateOptions) -> Result<Option<Migrated>
     // Changes when another connection commits.
     let seen = data_version(&connection)?;
     let part = part_of(path, from);
+    check_room(&connection, path, from, options)?;
     if options.backup {
-        back_up(&connection, path, from, options)?;
+        back_up(&connection, path, from)?;
     }
     if let Err(error) = change(&mut connection, from, seen) {
         _ = fs::remove_file(&part);
@@ -80,14 +83,8 @@ fn try_migrate(path: &Path, options: &MigrateOptions) -> Result<Option<Migrated>
     Ok(Some(Migrated { from, backup }))
 }
 
-fn back_up(
-    connection: &Connection,
-    path: &Path,
-    from: i64,
-    options: &MigrateOptions,
-) -> Result<(), StoreError> {
+fn back_up(connection: &Connection, path: &Path, from: i64) -> Result<(), StoreError> {
     let part = part_of(path, from);
-    backup::check_room(connection, path, &*options.disk).map_err(|error| without_backup(&error))?;
     tracing::info!(from, to = Schema::CURRENT, file = %path.display(), "store: backing the file up before its schema is migrated");
     // Left by a process that was killed: this one holds the lock.
     if part.exists() {
@@ -97,16 +94,33 @@ fn back_up(
     backup::copy(connection, &part)
 }
 
-fn without_backup(error: &StoreError) -> StoreError {
-    match error {
-        StoreError::Full(why) => StoreError::Schema(format!(
-            "the database must be migrated to schema {}, and there is no room to back it up first: {why}. Nothing was \
-             changed. Free some space; or make a backup elsewhere with `antwort store backup FILE` and run `antwort \
-             store migrate --no-backup`",
-            Schema::CURRENT
-        )),
-        other => other.clone(),
-    }
+/// Whether there is room for the backup, and for what the migration writes: if it moves rows, all of them are in the
+/// log once and may make the file as much larger before the pages of the old ones are used again.
+fn check_room(
+    connection: &Connection,
+    path: &Path,
+    from: i64,
+    options: &MigrateOptions,
+) -> Result<(), StoreError> {
+    let (copy, moved) = (u64::from(options.backup), if schema::moves_rows(from) { 2 } else { 0 });
+    let needed = space::used_bytes(connection)?.saturating_mul(copy + moved);
+    backup::check_room(needed, path, &*options.disk).map_err(|error| no_room(&error, options.backup))
+}
+
+fn no_room(error: &StoreError, with_backup: bool) -> StoreError {
+    let StoreError::Full(why) = error else { return error.clone() };
+    let (what, advice) = match with_backup {
+        true => (
+            "to back it up first",
+            "Free some space; or make a backup elsewhere with `antwort store backup FILE` and run `antwort store \
+             migrate --no-backup`",
+        ),
+        false => ("to rewrite its rows", "Free some space"),
+    };
+    StoreError::Schema(format!(
+        "the database must be migrated to schema {}, and there is no room {what}: {why}. Nothing was changed. {advice}",
+        Schema::CURRENT
+    ))
 }
 
 /// One transaction: all of it or nothing.
@@ -130,13 +144,13 @@ fn data_version(connection: &Connection) -> Result<i64, StoreError> {
 
 /// The name of a backup until the migration is committed.
 fn part_of(path: &Path, from: i64) -> PathBuf {
-    super::lock::beside(&backup::name(path, from, 1), "part")
+    beside(&backup_names::name(path, from, 1), "part")
 }
 
 /// Renames the backup to the first free final name.
 fn finalize_backup(path: &Path, from: i64) -> Result<PathBuf, StoreError> {
     let part = part_of(path, from);
-    let mut names = (1..).map(|number| backup::name(path, from, number));
+    let mut names = (1..).map(|number| backup_names::name(path, from, number));
     // There is always a next number.
     let name = names.find(|name| fs::symlink_metadata(name).is_err()).unwrap_or_else(|| part.clone());
     backup::publish(&part, &name)?;

@@ -2,23 +2,18 @@
 
 use std::sync::Arc;
 
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::database;
-use super::read::text;
+use super::item_index::{self, Damaged};
+use super::operation::item_size;
+use super::read::{bytes, text};
 use super::retention::{RowPolicy, now};
-use super::write::{self, remove_row};
-use super::{INPUT, OUTPUT};
+use super::rows;
+use super::running::{END_NOT_STORED, PROCESS_GONE};
 use crate::protocol::id::Id;
-use crate::store::{
-    Direction, Lease, ModelView, OrphanCause, OrphanedCall, OrphanedRun, Owner, StateKey, StoreError,
-    StoredItem, StoredState,
-};
-
-/// The column `orphan` of a run whose process is gone.
-pub(super) const PROCESS_GONE: i64 = 0;
-/// The column `orphan` of a run whose end could not be stored.
-pub(super) const END_NOT_STORED: i64 = 1;
+use crate::store::{Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem};
 
 /// Which `runs r` are orphans for the instance ?1 at the time ?2. Of its own runs only those that were orphans before.
 macro_rules! orphans_sql {
@@ -30,9 +25,9 @@ macro_rules! orphans_sql {
 const ANY: &str = concat!("SELECT EXISTS (SELECT 1 FROM runs r WHERE ", orphans_sql!(), ")");
 
 const NEXT: &str = concat!(
-    "SELECT s.key, s.id, s.tenant, s.principal, s.created_at, s.model, s.previous_id, s.body, r.epoch, r.orphan,
-        r.state, s.expires_at IS NOT NULL
-    FROM runs r CROSS JOIN responses s ON s.key = r.response WHERE ",
+    "SELECT s.key, s.id, o.tenant, o.principal, s.created_at, s.model, s.previous_id, s.body, r.epoch, r.orphan,
+        r.state, s.expires_at IS NOT NULL, s.item_index, s.items
+    FROM runs r CROSS JOIN responses s ON s.key = r.response CROSS JOIN owners o ON o.key = s.owner WHERE ",
     orphans_sql!(),
     " ORDER BY r.response LIMIT 1"
 );
@@ -80,7 +75,7 @@ pub(super) fn take(
             .map_err(database)?;
         let Some(orphan) = next else { break };
         if orphan.is_deleted {
-            remove_row(&transaction, orphan.key).map_err(database)?;
+            rows::remove(&transaction, orphan.key).map_err(database)?;
             continue;
         }
         let run = orphan.take(&transaction, policy, now).map_err(database)?;
@@ -97,7 +92,7 @@ fn size(run: &OrphanedRun) -> usize {
     let of_call = |call: &OrphanedCall| {
         call.arguments.len() + call.outcome.as_ref().map_or(0, |(output, _)| output.len())
     };
-    let items = run.items.iter().map(write::item_size).sum::<usize>();
+    let items = run.items.iter().map(item_size).sum::<usize>();
     run.body.len() + state + items + run.calls.iter().map(of_call).sum::<usize>()
 }
 
@@ -122,7 +117,7 @@ impl Orphan {
             model: row.get(5)?,
             previous: row.get::<_, Option<String>>(6)?.map(Id::from),
             body: text(row, 7)?.into(),
-            items: Vec::new(),
+            items: items(row, 12)?,
             calls: Vec::new(),
             state: row.get::<_, Option<Vec<u8>>>(10)?.map(Arc::from),
         };
@@ -143,38 +138,25 @@ impl Orphan {
                 now.saturating_add(policy.lease),
                 PROCESS_GONE
             ])?;
-        run.items = items(connection, key)?;
+        run.items.extend(turns(connection, key)?);
         run.calls = calls(connection, key)?;
         Ok(run)
     }
 }
 
-fn items(connection: &Connection, key: i64) -> rusqlite::Result<Vec<StoredItem>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT item_id, side, history, wire, state_key, state FROM items WHERE response = ?1 ORDER BY position",
-    )?;
-    let item = |row: &Row<'_>| {
-        let key: Option<String> = row.get(4)?;
-        let blob: Option<String> = row.get(5)?;
-        Ok(StoredItem {
-            id: Id::from(text(row, 0)?),
-            direction: match row.get(1)? {
-                INPUT => Direction::Input,
-                OUTPUT => Direction::Output,
-                other => return Err(rusqlite::Error::IntegralValueOutOfRange(1, other)),
-            },
-            wire: text(row, 3)?.into(),
-            model_view: match row.get::<_, Option<String>>(2)? {
-                None => ModelView::Same,
-                Some(nothing) if nothing.is_empty() => ModelView::Hidden,
-                Some(other) => ModelView::Override(other.into()),
-            },
-            state: key
-                .zip(blob)
-                .map(|(key, blob)| StoredState { key: StateKey::stored(key), blob: blob.into() }),
-        })
-    };
-    statement.query_map([key], item)?.collect()
+/// The items of a row, whose index is in this column and their texts in the next.
+fn items(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<StoredItem>> {
+    item_index::items(bytes(row, column)?, bytes(row, column + 1)?).map_err(|damaged: Damaged| {
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, Box::new(damaged))
+    })
+}
+
+/// The items of the turns of a run, in order.
+fn turns(connection: &Connection, key: i64) -> rusqlite::Result<Vec<StoredItem>> {
+    let mut statement =
+        connection.prepare_cached("SELECT item_index, items FROM turns WHERE response = ?1 ORDER BY turn")?;
+    let turns: Vec<_> = statement.query_map([key], |row| items(row, 0))?.collect::<Result<_, _>>()?;
+    Ok(turns.into_iter().flatten().collect())
 }
 
 fn calls(connection: &Connection, key: i64) -> rusqlite::Result<Vec<OrphanedCall>> {

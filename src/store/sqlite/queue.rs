@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::write::{Write, WriteOutcome};
+use super::operation::{Write, WriteOutcome};
 use crate::store::StoreError;
 
 /// Commands that may be queued; further callers wait.

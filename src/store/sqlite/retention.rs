@@ -4,8 +4,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::store::ResponseRecord;
+use super::keys::KeyRange;
+use crate::protocol::id::Id;
 use crate::store::retention::{Retention, millis};
+
+/// Responses in one chain. Far more than any model's context holds; bounds the work of one query.
+pub(super) const MAX_CHAIN_LENGTH: usize = 10_000;
 
 /// What this process writes into its rows; times in milliseconds.
 pub(super) struct RowPolicy {
@@ -32,40 +36,50 @@ pub(super) fn now() -> i64 {
 pub(super) fn extend_lineage(
     connection: &Connection,
     policy: &RowPolicy,
-    record: &ResponseRecord,
+    owner: i64,
+    previous: Option<&Id>,
     now: i64,
 ) -> rusqlite::Result<Option<i64>> {
     let Some(expiry) = policy.retention.expiry(now) else {
         return Ok(None);
     };
-    let Some(previous) = &record.previous else {
+    let Some(previous) = previous else {
         return Ok(Some(expiry));
     };
-    let (tenant, principal) = (&*record.owner.tenant, &*record.owner.principal);
+    let KeyRange { first, last } = KeyRange::of(previous.as_str());
     let known: Option<i64> = connection
         .prepare_cached(
-            "SELECT lineage_until FROM responses WHERE tenant = ?1 AND principal = ?2 AND id = ?3",
+            "SELECT lineage_until FROM responses WHERE key BETWEEN ?1 AND ?2 AND id = ?3 AND +owner = ?4",
         )?
-        .query_row(params![tenant, principal, previous.as_str()], |row| row.get(0))
+        .query_row(params![first, last, previous.as_str(), owner], |row| row.get(0))
         .optional()?
         .flatten();
     if let Some(until) = policy.retention.inherited(known, expiry) {
         return Ok(Some(until));
     }
-    connection.prepare_cached(EXTEND)?.execute(params![tenant, principal, previous.as_str(), now, expiry])?;
+    extend(connection, owner, previous, now, expiry)?;
     Ok(Some(expiry))
 }
 
-/// An expired ancestor stays expired and ends the walk: the chain is broken there. The cross join makes SQLite go
-/// from the chain to the rows, each by its full key.
-pub(super) const EXTEND: &str = "WITH RECURSIVE chain (key, previous_id) AS (
-        SELECT key, previous_id FROM responses
-        WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND (expires_at IS NULL OR expires_at > ?4)
-        UNION ALL
-        SELECT r.key, r.previous_id FROM chain CROSS JOIN responses r
-            ON r.tenant = ?1 AND r.principal = ?2 AND r.id = chain.previous_id
-        WHERE r.expires_at IS NULL OR r.expires_at > ?4
-        LIMIT 10000
-    )
-    UPDATE responses SET expires_at = ?5, lineage_until = ?5
-    WHERE key IN (SELECT key FROM chain) AND expires_at < ?5";
+/// An expired ancestor stays expired and ends the walk: the chain is broken there.
+fn extend(connection: &Connection, owner: i64, newest: &Id, now: i64, expiry: i64) -> rusqlite::Result<()> {
+    let mut find = connection.prepare_cached(
+        "SELECT key, previous_id FROM responses
+         WHERE key BETWEEN ?1 AND ?2 AND id = ?3 AND +owner = ?4 AND (expires_at IS NULL OR expires_at > ?5)",
+    )?;
+    let mut update = connection.prepare_cached(
+        "UPDATE responses SET expires_at = ?2, lineage_until = ?2 WHERE key = ?1 AND expires_at < ?2",
+    )?;
+    let mut next = Some(newest.as_str().to_owned());
+    for _ in 0..MAX_CHAIN_LENGTH {
+        let Some(id) = next else { break };
+        let KeyRange { first, last } = KeyRange::of(&id);
+        let found: Option<(i64, Option<String>)> = find
+            .query_row(params![first, last, id, owner, now], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let Some((key, previous)) = found else { break };
+        update.execute(params![key, expiry])?;
+        next = previous;
+    }
+    Ok(())
+}

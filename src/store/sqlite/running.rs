@@ -1,14 +1,16 @@
-//! Rows of running responses: who holds their lease, and what a deletion leaves of them.
-//!
-//! A response that is deleted while it runs keeps an empty row until its run ends, so that its run, in whichever
-//! process, finds that it was deleted and stores nothing more. The row has expired from the start: no reader sees it.
+//! Rows of runs: who holds the lease of a running response, and its turns.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
-use super::approvals;
-use super::in_flight::InFlightRows;
+use super::item_index::ItemColumns;
+use super::keys::KeyRange;
 use super::retention::{self, RowPolicy};
-use crate::store::Lease;
+use crate::store::{Lease, TurnRecord};
+
+/// The column `orphan` of a run whose process is gone.
+pub(super) const PROCESS_GONE: i64 = 0;
+/// The column `orphan` of a run whose end could not be stored.
+pub(super) const END_NOT_STORED: i64 = 1;
 
 /// The row of a running response, as the holder of a lease finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,52 +21,32 @@ pub(super) enum RunningRow {
     Deleted,
     /// It has ended, or the run was taken over.
     Superseded,
-    /// There is no such row.
-    Absent,
 }
 
-/// The row of this key as the holder of the lease finds it. The id is compared, too: keys of deleted rows are reused.
+/// The key of the response whose run has this lease, and its state; `None` if there is no response of this id.
 pub(super) fn find(
     connection: &Connection,
     policy: &RowPolicy,
     lease: &Lease,
-    key: i64,
-) -> rusqlite::Result<RunningRow> {
-    let found: Option<(bool, bool)> = connection
-        .prepare_cached(
-            "SELECT r.instance IS ?3 AND r.epoch IS ?4, s.expires_at IS NOT NULL
-             FROM responses s LEFT JOIN runs r ON r.response = s.key WHERE s.key = ?1 AND s.id = ?2",
-        )?
-        .query_row(params![key, lease.id.as_str(), policy.instance, lease.epoch], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
-        .optional()?;
-    Ok(match found {
-        Some((true, false)) => RunningRow::Held,
-        Some((true, true)) => RunningRow::Deleted,
-        Some((false, _)) => RunningRow::Superseded,
-        None => RunningRow::Absent,
-    })
+) -> rusqlite::Result<Option<(i64, RunningRow)>> {
+    let KeyRange { first, last } = KeyRange::of(lease.id.as_str());
+    let mut statement = connection.prepare_cached(FIND)?;
+    let mut rows = statement.query(params![first, last, lease.id.as_str(), policy.instance, lease.epoch])?;
+    let mut found = None;
+    while let Some(row) = rows.next()? {
+        let (key, is_held, is_deleted) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        match (is_held, is_deleted) {
+            (true, false) => return Ok(Some((key, RunningRow::Held))),
+            (true, true) => found = Some((key, RunningRow::Deleted)),
+            // Another owner's of the same id, perhaps.
+            (false, _) => found = found.or(Some((key, RunningRow::Superseded))),
+        }
+    }
+    Ok(found)
 }
 
-/// The key of a run's row, by its lease: a run that was taken over is known to its row only.
-pub(super) fn key(
-    connection: &Connection,
-    policy: &RowPolicy,
-    rows: &InFlightRows,
-    lease: &Lease,
-) -> rusqlite::Result<Option<i64>> {
-    if let Some(key) = rows.key(lease) {
-        return Ok(Some(key));
-    }
-    connection
-        .prepare_cached(
-            "SELECT s.key FROM runs r CROSS JOIN responses s ON s.key = r.response
-             WHERE r.instance = ?1 AND r.epoch = ?2 AND s.id = ?3",
-        )?
-        .query_row(params![policy.instance, lease.epoch, lease.id.as_str()], |row| row.get(0))
-        .optional()
-}
+const FIND: &str = "SELECT s.key, r.instance IS ?4 AND r.epoch IS ?5, s.expires_at IS NOT NULL
+    FROM responses s LEFT JOIN runs r ON r.response = s.key WHERE s.key BETWEEN ?1 AND ?2 AND s.id = ?3";
 
 /// Writes that this process makes a run.
 pub(super) fn insert(
@@ -83,30 +65,30 @@ pub(super) fn insert(
     Ok(())
 }
 
-/// Replaces the state of a run.
-pub(super) fn set_state(connection: &Connection, key: i64, state: &[u8]) -> rusqlite::Result<()> {
+/// Adds a turn to a run. Its state replaces the one before, beside the lease: rows of that table may be large without
+/// pages of their own, those of turns may not.
+pub(super) fn add_turn(connection: &Connection, key: i64, turn: &TurnRecord) -> rusqlite::Result<()> {
+    // That of a turn which begins its response was written with the lease.
+    if let Some(state) = turn.state.as_deref().filter(|_| turn.begin.is_none()) {
+        connection
+            .prepare_cached("UPDATE runs SET state = ?2 WHERE response = ?1")?
+            .execute(params![key, state])?;
+    }
+    let columns = ItemColumns::of(&turn.items);
     connection
-        .prepare_cached("UPDATE runs SET state = ?2 WHERE response = ?1")?
-        .execute(params![key, state])?;
+        .prepare_cached("INSERT INTO turns (response, turn, item_index, items) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![key, turn.turn, columns.index, columns.texts])?;
     Ok(())
 }
 
 /// The run of this key goes on no more.
 pub(super) fn remove(connection: &Connection, key: i64) -> rusqlite::Result<()> {
+    remove_turns(connection, key)?;
     connection.prepare_cached("DELETE FROM runs WHERE response = ?1")?.execute([key])?;
     Ok(())
 }
 
-/// Empties the row of a running response that its owner deletes.
-pub(super) fn delete(connection: &Connection, key: i64) -> rusqlite::Result<()> {
-    connection.prepare_cached("DELETE FROM items WHERE response = ?1")?.execute([key])?;
-    connection.prepare_cached("DELETE FROM tool_calls WHERE response = ?1")?.execute([key])?;
-    approvals::delete_by_row(connection, key)?;
-    connection
-        .prepare_cached(
-            "UPDATE responses SET expires_at = 0, previous_id = NULL, model = '', body = '' WHERE key = ?1",
-        )?
-        .execute([key])?;
-    connection.prepare_cached("UPDATE runs SET state = NULL WHERE response = ?1")?.execute([key])?;
+pub(super) fn remove_turns(connection: &Connection, key: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM turns WHERE response = ?1")?.execute([key])?;
     Ok(())
 }

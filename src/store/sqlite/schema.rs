@@ -7,18 +7,41 @@ use std::path::Path;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::error::database;
-use super::{Location, backup, connection};
+use super::move_rows::move_rows;
+use super::options::Location;
+use super::{backup_names, connection};
 use crate::store::StoreError;
 
 /// Every migration in order. The n-th leads to schema version n; a released one is never edited.
-const MIGRATIONS: &[&str] = &[
-    include_str!("../../../migrations/sqlite/0001_responses.sql"),
-    include_str!("../../../migrations/sqlite/0002_tool_calls.sql"),
-    include_str!("../../../migrations/sqlite/0003_approvals.sql"),
-    include_str!("../../../migrations/sqlite/0004_item_state.sql"),
-    include_str!("../../../migrations/sqlite/0005_item_owners.sql"),
-    include_str!("../../../migrations/sqlite/0006_runs.sql"),
+const MIGRATIONS: &[Migration] = &[
+    sql(include_str!("../../../migrations/sqlite/0001_responses.sql")),
+    sql(include_str!("../../../migrations/sqlite/0002_tool_calls.sql")),
+    sql(include_str!("../../../migrations/sqlite/0003_approvals.sql")),
+    sql(include_str!("../../../migrations/sqlite/0004_item_state.sql")),
+    sql(include_str!("../../../migrations/sqlite/0005_item_owners.sql")),
+    sql(include_str!("../../../migrations/sqlite/0006_runs.sql")),
+    Migration { sql: include_str!("../../../migrations/sqlite/0007_one_row.sql"), then: Some(move_rows) },
 ];
+
+/// A part of a migration in Rust.
+type Step = fn(&Connection) -> Result<(), StoreError>;
+
+/// A migration.
+struct Migration {
+    sql: &'static str,
+    /// What SQL cannot do, behind it.
+    then: Option<Step>,
+}
+
+/// Whether the migrations after this version rewrite the rows of the database.
+pub(super) fn moves_rows(from: i64) -> bool {
+    (1..).zip(MIGRATIONS).any(|(version, migration): (i64, _)| version > from && migration.then.is_some())
+}
+
+/// A migration in SQL alone.
+const fn sql(sql: &'static str) -> Migration {
+    Migration { sql, then: None }
+}
 
 /// The schema version that this build writes.
 const CURRENT_VERSION: i64 = MIGRATIONS.len() as i64;
@@ -86,6 +109,10 @@ pub(super) fn create_or_check(connection: &mut Connection, location: &Location) 
             apply(&transaction, 0)?;
         }
         transaction.commit().map_err(database)?;
+        // Tables of earlier schemas have left free pages. If another process uses the file by now, they stay.
+        if let Err(error) = connection.execute_batch("VACUUM") {
+            tracing::debug!(%error, "store: compacting the new database failed");
+        }
     }
     Ok(())
 }
@@ -94,7 +121,10 @@ pub(super) fn create_or_check(connection: &mut Connection, location: &Location) 
 pub(super) fn apply(connection: &Connection, from: i64) -> Result<(), StoreError> {
     for (version, migration) in (1..).zip(MIGRATIONS) {
         if version > from {
-            connection.execute_batch(migration).map_err(database)?;
+            connection.execute_batch(migration.sql).map_err(database)?;
+            if let Some(then) = migration.then {
+                then(connection)?;
+            }
         }
     }
     connection.pragma_update(None, "application_id", APPLICATION_ID).map_err(database)?;
@@ -129,7 +159,7 @@ fn newer_schema_error(version: i64, location: &Location) -> StoreError {
          migrated it"
     );
     let Location::File(path) = location else { return StoreError::Schema(refusal) };
-    let kept = (1..=CURRENT_VERSION).rev().find_map(|version| backup::last_of_schema(path, version));
+    let kept = (1..=CURRENT_VERSION).rev().find_map(|version| backup_names::last_of_schema(path, version));
     let copy = match kept {
         Some(file) => format!("the backup that was made before the migration, {},", file.display()),
         None => format!("a backup with schema {CURRENT_VERSION} or earlier (none lies beside it)"),

@@ -1,4 +1,4 @@
-//! Measures a read before it is made: `octet_length` of a column gives a text's length without reading it.
+//! Measures a read before it is made, by the lengths of texts.
 
 use crate::store::{ReadLimit, StoreError};
 
@@ -14,8 +14,8 @@ impl Size {
     }
 
     /// Adds an item with texts of this length, read so many times. Fails once measuring further is of no use.
-    pub(super) fn add(&mut self, text: u32, times: u64) -> Result<(), StoreError> {
-        let item = ReadLimit::ITEM_OVERHEAD.saturating_add(text.into());
+    pub(super) fn add(&mut self, text: u64, times: u64) -> Result<(), StoreError> {
+        let item = ReadLimit::ITEM_OVERHEAD.saturating_add(text);
         self.bytes = self.bytes.saturating_add(item.saturating_mul(times));
         if self.bytes > self.limit.max_count_bytes { Err(self.too_large()) } else { Ok(()) }
     }

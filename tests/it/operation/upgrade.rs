@@ -192,9 +192,15 @@ struct Stored {
 
 fn stored(database: &Path) -> Vec<Stored> {
     let sql = rusqlite::Connection::open(database).unwrap();
+    let has_items = "SELECT count(*) FROM sqlite_schema WHERE name = 'items'";
+    let has_items = sql.query_row(has_items, [], |row| row.get::<_, bool>(0)).unwrap();
     let mut rows = sql.prepare("SELECT key, id, previous_id, body FROM responses ORDER BY key").unwrap();
     let rows = rows.query_map([], |row| {
-        let input = "SELECT item_id FROM items WHERE response = ?1 AND side = 0 ORDER BY position";
+        // From schema 7 on, ids of items that clients have sent are beside their texts.
+        let input = match has_items {
+            true => "SELECT item_id FROM items WHERE response = ?1 AND side = 0 ORDER BY position",
+            false => "SELECT item_id FROM item_ids WHERE response = ?1 ORDER BY item_id",
+        };
         let mut input = sql.prepare(input)?;
         let input = input.query_map([row.get::<_, i64>(0)?], |row| row.get(0))?;
         Ok(Stored {
@@ -315,7 +321,7 @@ async fn walk(schema: i64) {
     }
     gateway.terminate();
     assert!(eventually(async || gateway.exit_code() == Some(0)).await, "schema {schema}");
-    for table in ["responses", "items", "tool_calls", "approvals"] {
+    for table in ["responses", "item_ids", "item_states", "turns", "runs", "tool_calls", "approvals"] {
         let rows = number(&folder.database(), &format!("SELECT count(*) FROM {table}"));
         assert_eq!(rows, 0, "schema {schema}: {table}");
     }

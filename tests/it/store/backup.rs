@@ -65,10 +65,10 @@ async fn a_backup_under_load_is_one_state_of_the_database() {
         let responses = number(&copy, "SELECT count(*) FROM responses");
         assert!(responses >= before, "later copies have what earlier ones had");
         before = responses;
-        assert_eq!(number(&copy, "SELECT count(*) FROM items"), 2 * responses, "a response and its items");
+        assert_eq!(number(&copy, "SELECT count(*) FROM item_ids"), 2 * responses, "a response and its items");
         let orphans = "SELECT count(*) FROM responses r WHERE previous_id IS NOT NULL
             AND NOT EXISTS (SELECT 1 FROM responses p
-                WHERE p.tenant = r.tenant AND p.principal = r.principal AND p.id = r.previous_id)";
+                WHERE p.owner = r.owner AND p.id = r.previous_id)";
         assert_eq!(number(&copy, orphans), 0, "a response and what it continues");
         assert_eq!(
             number(&copy, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"),

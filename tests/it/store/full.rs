@@ -257,7 +257,7 @@ async fn a_database_that_fails_is_known_to_until_a_commit_succeeds() {
 async fn one_bad_row_impairs_nothing() {
     let folder = Folder::new();
     let store = folder.open(|_| ());
-    let bad = "CREATE TRIGGER bad BEFORE INSERT ON items BEGIN SELECT raise(ABORT, 'no items here'); END";
+    let bad = "CREATE TRIGGER bad BEFORE INSERT ON item_ids BEGIN SELECT raise(ABORT, 'no items here'); END";
     folder.sql().execute_batch(bad).unwrap();
     store.finish(turn(None, "q", "a")).await.unwrap_err();
     assert!(!store.is_impaired());

@@ -69,7 +69,7 @@ async fn a_backup_is_one_state_while_writes_go_on() {
     std::fs::rename(&copy, folder.path()).unwrap();
     assert_eq!(folder.number("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"), 0);
     let (responses, items) =
-        (folder.number("SELECT count(*) FROM responses"), folder.number("SELECT count(*) FROM items"));
+        (folder.number("SELECT count(*) FROM responses"), folder.number("SELECT count(*) FROM item_ids"));
     assert_eq!(items, 2 * responses, "no response without its items");
     let restored = folder.open(|_| ());
     for record in before {

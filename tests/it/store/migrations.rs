@@ -49,7 +49,7 @@ async fn found(store: &dyn Store, id: &str) -> Option<String> {
 
 #[tokio::test]
 async fn a_file_of_any_earlier_version_is_read_whole() {
-    for version in 1..=latest() {
+    for version in 1..latest() {
         let folder = Folder::new();
         folder.create_with_schema(version);
         insert(&folder, "acme", "resp_old", &["msg_0", "msg_1", "msg_2"]);
@@ -60,7 +60,6 @@ async fn a_file_of_any_earlier_version_is_read_whole() {
         for maintained in [false, true] {
             if maintained {
                 store.maintain().await.unwrap();
-                assert_eq!(folder.number("SELECT count(*) FROM items WHERE owner IS NULL"), 0);
             }
             assert_eq!(found(&store, "msg_1").await.unwrap(), "acme 1", "version {version}, {maintained}");
             assert_eq!(found(&store, "msg_3").await, None);
@@ -94,13 +93,13 @@ async fn a_migration_that_fails_halfway_changes_nothing() {
         insert(&folder, "acme", "resp_old", &["msg_0"]);
         let schema = "SELECT group_concat(sql, ';') FROM (SELECT sql FROM sqlite_schema ORDER BY name)";
         // The last migration fails, with half of its statements executed.
-        folder.sql().execute_batch("CREATE TABLE runs (x)").unwrap();
+        folder.sql().execute_batch("CREATE TABLE turns (x)").unwrap();
         let read = || folder.sql().query_row(schema, [], |row| row.get::<_, String>(0)).unwrap();
         let before = read();
         assert!(folder.migrate(|_| ()).is_err());
         assert_eq!(folder.names(), ["responses.db"], "the backup of a file that was not changed is not kept");
         assert_eq!((read(), folder.number("PRAGMA user_version")), (before, version as i64));
-        folder.sql().execute_batch("DROP TABLE runs").unwrap();
+        folder.sql().execute_batch("DROP TABLE turns").unwrap();
         folder.migrate(|_| ()).unwrap();
         let store = folder.open(|_| ());
         assert_eq!(found(&store, "msg_0").await.unwrap(), "acme 0");
@@ -118,13 +117,19 @@ async fn runs_that_an_earlier_version_left_are_orphans_after_the_migration() {
             let left = "UPDATE responses SET status = 'in_progress', finished_at = NULL, lease_until = 1,
                 instance = ?2 WHERE id = ?1";
             folder.sql().execute(left, [id, instance]).unwrap();
+            if version >= 6 {
+                let run = "INSERT INTO runs (response, instance, epoch, lease_until, orphan)
+                    SELECT key, ?2, 1, 1, CASE WHEN ?2 LIKE '%/abandoned' THEN 1 END FROM responses WHERE id = ?1";
+                folder.sql().execute(run, [id, instance]).unwrap();
+            }
         }
         folder.migrate(|_| ()).unwrap();
         let found = folder.instance("finder").take_orphaned(10).await.unwrap();
-        let found: Vec<_> = found
+        let mut found: Vec<_> = found
             .iter()
             .map(|orphan| (orphan.lease.id.as_str(), orphan.lease.epoch, orphan.cause, orphan.items.len()))
             .collect();
+        found.sort_unstable_by_key(|(id, ..)| *id);
         let expected = [
             ("resp_gone", 2, OrphanCause::ProcessGone, 2),
             ("resp_not_stored", 2, OrphanCause::EndNotStored, 2),

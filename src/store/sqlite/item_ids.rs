@@ -1,0 +1,77 @@
+//! The tables that lead from the ids of items to their responses.
+//!
+//! An id that the gateway made names its response and needs no row; those of clients and model servers do.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, params};
+
+use super::item_index::{Damaged, entries};
+use super::keys;
+
+/// What leads to a response, by its index of items.
+#[derive(Default)]
+struct Names<'a> {
+    ids: BTreeSet<&'a str>,
+    states: BTreeSet<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    fn read(index: &'a [u8], response: &str) -> Result<Self, Damaged> {
+        let mut names = Self::default();
+        for entry in entries(index)? {
+            if !keys::names(entry.id, response) {
+                names.ids.insert(entry.id);
+            }
+            names.states.extend(entry.state.map(|(key, _)| key));
+        }
+        Ok(names)
+    }
+}
+
+/// Replaces the rows of the items that were in a response's index by those of the items that are.
+pub(super) fn replace(
+    connection: &Connection,
+    (owner, key): (i64, i64),
+    response: &str,
+    before: &[u8],
+    after: &[u8],
+) -> rusqlite::Result<()> {
+    let old = match Names::read(before, response) {
+        Ok(names) => names,
+        Err(Damaged) => {
+            remove_all(connection, key)?;
+            Names::default()
+        }
+    };
+    // What this process has written is never damaged.
+    let new = Names::read(after, response).unwrap_or_default();
+    for id in old.ids.difference(&new.ids) {
+        connection
+            .prepare_cached("DELETE FROM item_ids WHERE owner = ?1 AND item_id = ?2 AND response = ?3")?
+            .execute(params![owner, id, key])?;
+    }
+    for id in new.ids.difference(&old.ids) {
+        connection
+            .prepare_cached("INSERT INTO item_ids (owner, item_id, response) VALUES (?1, ?2, ?3)")?
+            .execute(params![owner, id, key])?;
+    }
+    for state in old.states.difference(&new.states) {
+        connection
+            .prepare_cached("DELETE FROM item_states WHERE state_key = ?1 AND response = ?2")?
+            .execute(params![state, key])?;
+    }
+    for state in new.states.difference(&old.states) {
+        connection
+            .prepare_cached("INSERT INTO item_states (state_key, response) VALUES (?1, ?2)")?
+            .execute(params![state, key])?;
+    }
+    Ok(())
+}
+
+/// Which ids a damaged index had is not known: its rows are searched for.
+fn remove_all(connection: &Connection, key: i64) -> rusqlite::Result<()> {
+    connection.execute("DELETE FROM item_ids WHERE response = ?1", [key])?;
+    connection.execute("DELETE FROM item_states WHERE response = ?1", [key])?;
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! The writes that the writer thread is given, and what comes of them.
+
+use std::sync::Arc;
+
+use crate::store::{
+    ApprovalClaim, CallOutcome, ClaimOutcome, ModelView, Owner, PendingApproval, ResponseRecord, StoredItem,
+    TurnRecord,
+};
+
+/// The approximate size of an approval's row.
+const APPROVAL_BYTES: usize = 256;
+
+/// A write.
+pub(super) enum Write {
+    Begin(ResponseRecord, Option<Arc<[u8]>>),
+    Turn(Box<TurnRecord>),
+    ToolResult(CallOutcome),
+    Finish(ResponseRecord),
+    Delete(Owner, String),
+    AddApprovals(Vec<PendingApproval>),
+    ClaimApprovals(Box<ClaimRequest>),
+}
+
+impl Write {
+    /// Whether the write adds data.
+    pub(super) fn adds(&self) -> bool {
+        match self {
+            Self::Begin(..)
+            | Self::Turn(_)
+            | Self::ToolResult(_)
+            | Self::Finish(_)
+            | Self::AddApprovals(_) => true,
+            Self::Delete(..) | Self::ClaimApprovals(_) => false,
+        }
+    }
+
+    /// The approximate number of bytes that it adds to the log.
+    pub(super) fn size(&self) -> usize {
+        let of_record =
+            |record: &ResponseRecord| record.body.len() + record.items.iter().map(item_size).sum::<usize>();
+        let of_state = |state: &Option<Arc<[u8]>>| state.as_ref().map_or(0, |state| state.len());
+        match self {
+            Self::Begin(record, state) => of_record(record) + of_state(state),
+            Self::Finish(record) => of_record(record),
+            Self::Turn(turn) => {
+                let calls = turn.calls.iter().map(|call| call.arguments.len());
+                let begun = turn.begin.as_ref().map_or(0, of_record);
+                turn.items.iter().map(item_size).chain(calls).sum::<usize>() + begun + of_state(&turn.state)
+            }
+            Self::ToolResult(outcome) => outcome.output.len(),
+            Self::AddApprovals(pending) => pending.len().saturating_mul(APPROVAL_BYTES),
+            Self::Delete(..) | Self::ClaimApprovals(..) => 0,
+        }
+    }
+}
+
+/// The approximate number of bytes of an item.
+pub(super) fn item_size(item: &StoredItem) -> usize {
+    let state = item.state.as_ref().map_or(0, |state| state.blob.len());
+    let other = match &item.model_view {
+        ModelView::Override(text) => text.len(),
+        ModelView::Same | ModelView::Hidden => 0,
+    };
+    item.wire.len() + other + state
+}
+
+/// Approvals that are claimed together.
+pub(super) struct ClaimRequest {
+    pub owner: Owner,
+    pub claims: Vec<ApprovalClaim>,
+    /// In Unix seconds.
+    pub now: i64,
+}
+
+/// The outcome of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WriteOutcome {
+    /// The row was written.
+    Changed,
+    /// There is no row to change, as its owner has deleted it.
+    Absent,
+    /// The row has ended or belongs to another process.
+    Superseded,
+    /// The outcome of claiming approvals.
+    Claimed(ClaimOutcome),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::response::ResponseStatus;
+    use crate::store::{Direction, Lease, StateKey, StoredState};
+
+    /// Once only the texts of a turn's own items were counted, however large the response was that it began.
+    #[test]
+    fn a_turn_counts_with_the_response_that_it_begins_and_what_providers_want_back() {
+        let owner = Owner { tenant: "t".into(), principal: "p".into() };
+        let state = StoredState { key: StateKey::new(&owner, "k"), blob: "x".repeat(1_000).into() };
+        let item = StoredItem {
+            id: "msg_1".into(),
+            direction: Direction::Input,
+            wire: "y".repeat(10_000).into(),
+            model_view: ModelView::Same,
+            state: Some(state),
+        };
+        let begin = ResponseRecord {
+            lease: Lease::first("resp_1".into()),
+            owner,
+            status: ResponseStatus::InProgress,
+            model: "m".to_owned(),
+            created_at: 0,
+            previous: None,
+            body: "z".repeat(100_000).into(),
+            items: vec![item.clone()],
+        };
+        let (lease, items) = (begin.lease.clone(), vec![item]);
+        let state: Arc<[u8]> = vec![0; 1_000_000].into();
+        assert_eq!(Write::Begin(begin.clone(), Some(Arc::clone(&state))).size(), 1_111_000);
+        let turn = TurnRecord {
+            lease,
+            begin: Some(begin),
+            items,
+            first_position: 1,
+            turn: 0,
+            calls: Vec::new(),
+            state: Some(state),
+        };
+        assert_eq!(Write::Turn(Box::new(turn)).size(), 1_122_000);
+    }
+}
