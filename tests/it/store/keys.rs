@@ -152,8 +152,10 @@ async fn items_whose_ids_name_their_response_need_no_row_of_their_own() {
     let (asked, answered) = (&first.items[0].id, &first.items[1].id);
     assert_eq!(found(&store, asked).await.as_deref(), Some("first?"));
     assert_eq!(found(&store, answered).await.as_deref(), Some("first"));
-    let theirs =
-        store.items(&owned_by("acme", "bob"), &[answered.clone()], ReadLimit::UNLIMITED).await.unwrap();
+    let theirs = store
+        .items(&owned_by("acme", "bob"), std::slice::from_ref(answered), ReadLimit::UNLIMITED)
+        .await
+        .unwrap();
     assert_eq!(theirs, [None]);
     let other = Id::from(format!("{answered}0").as_str());
     assert_eq!(found(&store, &other).await, None, "no item of its response has it");
