@@ -9,6 +9,7 @@ mod body;
 mod compaction;
 mod extra;
 mod fields;
+mod frame;
 mod include;
 mod input;
 mod limits;
@@ -32,6 +33,7 @@ use super::tool_choice::ToolChoice;
 
 pub use compaction::COMPACTION_FIELDS;
 pub use fields::{FIELDS, NO_OPS};
+pub(crate) use frame::{ClientMessage, MessageContent};
 pub(crate) use include::Include;
 pub use limits::RequestSizeLimits;
 pub(crate) use metadata::Metadata;

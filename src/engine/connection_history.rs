@@ -1,0 +1,181 @@
+//! Responses of one connection that are not stored: what a continuation on the same connection starts from.
+//!
+//! Nothing of them reaches the store. Only the newest one can be continued; it holds its whole conversation.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::admission::{Permit, Resource};
+use crate::identity::{Owner, Requester};
+use crate::protocol::id::Id;
+use crate::protocol::item::Item;
+use crate::protocol::response::ResponseStatus;
+use crate::store::{Lineage, ModelView, ReadLimit, ResponseRecord, ResponseStore, StoreError, StoredItem};
+
+/// Up to this size, a conversation is kept without a memory permit.
+const UNRESERVED_BYTES: u64 = 64 << 10;
+
+/// The newest response of a connection, if it is not stored.
+#[derive(Debug, Default)]
+pub struct ConnectionHistory(Mutex<Option<Newest>>);
+
+#[derive(Debug)]
+struct Newest {
+    response: Arc<KeptResponse>,
+    /// Of the bytes of its conversation.
+    _memory: Option<Permit>,
+}
+
+/// A response that is kept in memory, with those before it.
+#[derive(Debug)]
+struct KeptResponse {
+    id: Id,
+    status: ResponseStatus,
+    before: Before,
+    items: Vec<StoredItem>,
+    /// Of this response and those before it in memory, as [`ReadLimit`] counts.
+    bytes: u64,
+}
+
+/// What a response continues.
+#[derive(Debug)]
+enum Before {
+    Nothing,
+    /// A response of the store.
+    Stored(Id),
+    Kept(Arc<KeptResponse>),
+}
+
+impl ConnectionHistory {
+    /// Keeps a response as the newest. If there is no memory for its conversation, it cannot be continued.
+    pub(super) async fn keep(&self, record: ResponseRecord, memory: &Resource, requester: &Requester) {
+        let before = match record.previous {
+            None => Before::Nothing,
+            Some(previous) => match self.find(previous.as_str()) {
+                Some(kept) => Before::Kept(kept),
+                None => Before::Stored(previous),
+            },
+        };
+        let own: u64 = record.items.iter().map(size).sum();
+        let earlier = if let Before::Kept(kept) = &before { kept.bytes } else { 0 };
+        let bytes = own.saturating_add(earlier);
+        // What was kept is released first: the two share most of their items.
+        self.0.lock().take();
+        let permit = match bytes {
+            0..=UNRESERVED_BYTES => None,
+            _ => match memory.acquire(requester, bytes).await {
+                Ok(permit) => Some(permit),
+                Err(_) => return,
+            },
+        };
+        let (id, status, items) = (record.lease.id, record.status, record.items);
+        let response = Arc::new(KeptResponse { id, status, before, items, bytes });
+        *self.0.lock() = Some(Newest { response, _memory: permit });
+    }
+
+    /// Whether it has this response.
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.find(id).is_some()
+    }
+
+    /// Forgets a response: a continuation of it has failed.
+    pub fn evict(&self, id: &str) {
+        self.0.lock().take_if(|newest| newest.response.id.as_str() == id);
+    }
+
+    /// The conversation of a response, if this connection or the store has it.
+    pub(super) async fn lineage(
+        &self,
+        store: &dyn ResponseStore,
+        owner: &Owner,
+        id: &str,
+        limit: ReadLimit,
+    ) -> Result<Option<Lineage>, StoreError> {
+        let Some(newest) = self.find(id) else { return store.lineage(owner, id, limit).await };
+        if newest.bytes > limit.max_read_bytes {
+            return Err(StoreError::TooLarge { bytes: newest.bytes });
+        }
+        let chain: Vec<&KeptResponse> = newest.chain().collect();
+        let mut lineage = match chain.last().map(|oldest| (&oldest.before, oldest)) {
+            Some((Before::Stored(stored), _)) => {
+                match stored_part(store, owner, stored, limit, newest.bytes).await? {
+                    Some(lineage) => lineage,
+                    None => return Err(StoreError::BrokenChain { missing: stored.clone() }),
+                }
+            }
+            Some((_, oldest)) => Lineage {
+                items: Vec::new(),
+                states: HashMap::new(),
+                root: oldest.id.clone(),
+                status: oldest.status,
+            },
+            None => return Ok(None),
+        };
+        lineage.status = newest.status;
+        for item in chain.iter().rev().flat_map(|response| &response.items) {
+            add(&mut lineage, item)?;
+        }
+        Ok(Some(lineage))
+    }
+
+    fn find(&self, id: &str) -> Option<Arc<KeptResponse>> {
+        let newest = self.0.lock();
+        let found = newest.as_ref().filter(|newest| newest.response.id.as_str() == id)?;
+        Some(Arc::clone(&found.response))
+    }
+}
+
+impl KeptResponse {
+    /// This response and those before it in memory, newest first.
+    fn chain(&self) -> impl Iterator<Item = &KeptResponse> {
+        std::iter::successors(Some(self), |response| match &response.before {
+            Before::Kept(before) => Some(&**before),
+            Before::Stored(_) | Before::Nothing => None,
+        })
+    }
+}
+
+/// The stored beginning of a conversation, of which `kept` bytes are in memory.
+async fn stored_part(
+    store: &dyn ResponseStore,
+    owner: &Owner,
+    id: &Id,
+    limit: ReadLimit,
+    kept: u64,
+) -> Result<Option<Lineage>, StoreError> {
+    let rest = ReadLimit {
+        max_read_bytes: limit.max_read_bytes.saturating_sub(kept),
+        max_count_bytes: limit.max_count_bytes.saturating_sub(kept),
+    };
+    store.lineage(owner, id.as_str(), rest).await.map_err(|error| match error {
+        StoreError::TooLarge { bytes } => StoreError::TooLarge { bytes: bytes.saturating_add(kept) },
+        other => other,
+    })
+}
+
+/// Adds an item as the model sees it.
+fn add(lineage: &mut Lineage, item: &StoredItem) -> Result<(), StoreError> {
+    let text = match &item.model_view {
+        ModelView::Same => &item.wire,
+        ModelView::Override(other) => other,
+        ModelView::Hidden => return Ok(()),
+    };
+    let parsed: Item = serde_json::from_str(text).map_err(|error| StoreError::Database(error.to_string()))?;
+    if let Some(state) = &item.state {
+        lineage.states.insert(lineage.items.len(), Arc::clone(&state.blob));
+    }
+    lineage.items.push(parsed);
+    Ok(())
+}
+
+fn size(item: &StoredItem) -> u64 {
+    let text = match &item.model_view {
+        ModelView::Same => item.wire.len(),
+        ModelView::Override(other) => item.wire.len() + other.len(),
+        ModelView::Hidden => item.wire.len(),
+    };
+    let state = item.state.as_ref().map_or(0, |state| state.blob.len());
+    ReadLimit::ITEM_OVERHEAD + (text + state) as u64
+}
