@@ -28,51 +28,40 @@ struct Newest {
     _memory: Option<Permit>,
 }
 
-/// A response that is kept in memory, with those before it.
-#[derive(Debug)]
+/// A response that is kept in memory, with all those before it that are not stored.
+///
+/// Flat, because a chain of responses has no bound of its own: one without any item adds no bytes.
+#[derive(Debug, Clone)]
 struct KeptResponse {
     id: Id,
     status: ResponseStatus,
-    before: Before,
+    /// The first response of those in memory.
+    oldest: Id,
+    /// The stored response that the oldest one continues.
+    stored: Option<Id>,
+    /// Of all of them.
     items: Vec<StoredItem>,
-    /// Of this response and those before it in memory, as [`ReadLimit`] counts.
+    /// Of all items, as [`ReadLimit`] counts.
     bytes: u64,
-}
-
-/// What a response continues.
-#[derive(Debug)]
-enum Before {
-    Nothing,
-    /// A response of the store.
-    Stored(Id),
-    Kept(Arc<KeptResponse>),
 }
 
 impl ConnectionHistory {
     /// Keeps a response as the newest. If there is no memory for its conversation, it cannot be continued.
     pub(super) async fn keep(&self, record: ResponseRecord, memory: &Resource, requester: &Requester) {
-        let before = match record.previous {
-            None => Before::Nothing,
-            Some(previous) => match self.find(previous.as_str()) {
-                Some(kept) => Before::Kept(kept),
-                None => Before::Stored(previous),
-            },
-        };
-        let own: u64 = record.items.iter().map(size).sum();
-        let earlier = if let Before::Kept(kept) = &before { kept.bytes } else { 0 };
-        let bytes = own.saturating_add(earlier);
         // What was kept is released first: the two share most of their items.
-        self.0.lock().take();
-        let permit = match bytes {
+        let newest = self.0.lock().take();
+        let mut response = KeptResponse::after(newest, record.previous, &record.lease.id);
+        response.bytes = response.bytes.saturating_add(record.items.iter().map(size).sum());
+        response.items.extend(record.items);
+        (response.id, response.status) = (record.lease.id, record.status);
+        let permit = match response.bytes {
             0..=UNRESERVED_BYTES => None,
-            _ => match memory.acquire(requester, bytes).await {
+            bytes => match memory.acquire(requester, bytes).await {
                 Ok(permit) => Some(permit),
                 Err(_) => return,
             },
         };
-        let (id, status, items) = (record.lease.id, record.status, record.items);
-        let response = Arc::new(KeptResponse { id, status, before, items, bytes });
-        *self.0.lock() = Some(Newest { response, _memory: permit });
+        *self.0.lock() = Some(Newest { response: Arc::new(response), _memory: permit });
     }
 
     /// Whether it has this response.
@@ -97,24 +86,20 @@ impl ConnectionHistory {
         if newest.bytes > limit.max_read_bytes {
             return Err(StoreError::TooLarge { bytes: newest.bytes });
         }
-        let chain: Vec<&KeptResponse> = newest.chain().collect();
-        let mut lineage = match chain.last().map(|oldest| (&oldest.before, oldest)) {
-            Some((Before::Stored(stored), _)) => {
-                match stored_part(store, owner, stored, limit, newest.bytes).await? {
-                    Some(lineage) => lineage,
-                    None => return Err(StoreError::BrokenChain { missing: stored.clone() }),
-                }
-            }
-            Some((_, oldest)) => Lineage {
+        let mut lineage = match &newest.stored {
+            Some(stored) => match stored_part(store, owner, stored, limit, newest.bytes).await? {
+                Some(lineage) => lineage,
+                None => return Err(StoreError::BrokenChain { missing: stored.clone() }),
+            },
+            None => Lineage {
                 items: Vec::new(),
                 states: HashMap::new(),
-                root: oldest.id.clone(),
-                status: oldest.status,
+                root: newest.oldest.clone(),
+                status: newest.status,
             },
-            None => return Ok(None),
         };
         lineage.status = newest.status;
-        for item in chain.iter().rev().flat_map(|response| &response.items) {
+        for item in &newest.items {
             add(&mut lineage, item)?;
         }
         Ok(Some(lineage))
@@ -128,12 +113,19 @@ impl ConnectionHistory {
 }
 
 impl KeptResponse {
-    /// This response and those before it in memory, newest first.
-    fn chain(&self) -> impl Iterator<Item = &KeptResponse> {
-        std::iter::successors(Some(self), |response| match &response.before {
-            Before::Kept(before) => Some(&**before),
-            Before::Stored(_) | Before::Nothing => None,
-        })
+    /// What is in memory of the conversation that a response continues, for that response to be added.
+    fn after(newest: Option<Newest>, previous: Option<Id>, id: &Id) -> Self {
+        match newest.map(|newest| newest.response) {
+            Some(kept) if Some(&kept.id) == previous.as_ref() => Arc::unwrap_or_clone(kept),
+            _ => Self {
+                id: id.clone(),
+                status: ResponseStatus::InProgress,
+                oldest: id.clone(),
+                stored: previous,
+                items: Vec::new(),
+                bytes: 0,
+            },
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod connection;
 mod envelope;
+mod frames;
 mod handshake;
 mod metered;
 mod turn;

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod lifetime;
+mod memory;
 
 use std::time::Duration;
 
@@ -28,6 +29,30 @@ async fn a_turn_is_the_stream_of_the_same_request() {
     assert_eq!(transcript(&turn.messages), transcript(&streamed.events));
     let requests = upstream.requests();
     assert_eq!(requests[0].body, requests[1].body, "the model is asked alike");
+}
+
+#[tokio::test]
+async fn two_turns_and_a_continuation_that_fails_as_a_transcript() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let mut socket = WebSocket::connect(&gateway).await;
+    upstream.reply(Reply::Calls(vec![("weather", json!({"city": "Oslo"}))])).text("Rain.");
+    let tools = json!([{"type": "function", "name": "weather"}]);
+    let ask = json!({"input": "The weather in Oslo?", "tools": tools, "store": false, "stream_id": "a"});
+    let first = socket.turn(ask).await;
+    let call = &first.end["output"][0]["call_id"];
+    let output = json!([{"type": "function_call_output", "call_id": call, "output": "rain"}]);
+    let tell =
+        json!({"input": output, "tools": tools, "store": false, "previous_response_id": first.end["id"]});
+    let second = socket.turn(tell).await;
+    let output = json!([{"type": "function_call_output", "call_id": "call_none", "output": "x"}]);
+    let next = json!({"input": output, "store": false, "previous_response_id": second.end["id"]});
+    let failed = socket.turn(next.clone()).await;
+    let evicted =
+        socket.turn(json!({"input": "Hi", "store": false, "previous_response_id": second.end["id"]})).await;
+    let turns = [first, second, failed, evicted];
+    let text: Vec<_> = turns.iter().map(|turn| transcript(&turn.messages)).collect();
+    insta::assert_snapshot!("websocket_turns", text.join("\n"));
 }
 
 #[tokio::test]
@@ -105,6 +130,12 @@ async fn a_continuation_that_fails_evicts_what_it_continued() {
     assert_eq!((turn.messages.len(), &turn.end["status"]), (1, &json!(400)), "{turn:#?}");
     let again = json!({"input": "B", "store": false, "previous_response_id": first["id"]});
     socket.refuse(again.clone(), 400, "previous_response_not_found").await;
+    // A message that cannot be read is a continuation that fails, too.
+    let second = socket.response(json!({"input": "A", "store": false}), "completed").await;
+    let wrong = json!({"input": 5, "store": false, "previous_response_id": second["id"]});
+    assert_eq!(socket.turn(wrong).await.end["status"], 400);
+    let again = json!({"input": "B", "store": false, "previous_response_id": second["id"]});
+    socket.refuse(again, 400, "previous_response_not_found").await;
     // Stored ones are found again.
     let stored = socket.response(json!({"input": "A"}), "completed").await;
     upstream.reply(Reply::Status(400, vec![], r#"{"error":{"message":"no"}}"#.into()));
@@ -277,6 +308,11 @@ async fn a_handshake_that_is_wrong_is_answered_in_http() {
             assert_eq!(answer.headers["sec-websocket-version"], "13");
         }
     }
+    let old = gateway.http.get(format!("{}/v1/responses", gateway.base)).version(reqwest::Version::HTTP_10);
+    let old = [("upgrade", "websocket"), upgrade, version, key]
+        .into_iter()
+        .fold(old, |request, (name, value)| request.header(name, value));
+    assert_eq!(gateway.send(old).await.status, 426, "HTTP/1.0 has no upgrades");
     let other = gateway.http.get(format!("{}/v1/models", gateway.base)).header("upgrade", "websocket");
     assert_eq!(other.send().await.unwrap().status(), 200, "only responses are asked for in this way");
 }

@@ -132,7 +132,8 @@ async fn keep(
 ) {
     let status = closed.snapshot.response.status;
     if !prepared.store && !matches!(status, ResponseStatus::Failed | ResponseStatus::Cancelled) {
-        connection.keep(record::ended(prepared, closed), &parts.admission.conversations, requester).await;
+        let memory = &parts.admission.kept_conversations;
+        connection.keep(record::ended(prepared, closed), memory, requester).await;
     }
 }
 

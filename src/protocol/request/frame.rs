@@ -20,6 +20,8 @@ const IGNORED: &[&str] = &["stream", "stream_options"];
 pub(crate) struct ClientMessage {
     /// Returned in each message that belongs to this one.
     pub stream_id: Option<String>,
+    /// The response that it continues, even if the message is wrong.
+    pub previous: Option<String>,
     /// What it asks for, or why it cannot be read.
     pub content: Result<MessageContent, ApiError>,
 }
@@ -43,11 +45,12 @@ impl ClientMessage {
     pub(crate) fn parse(text: &[u8], limits: RequestSizeLimits) -> Self {
         let fields = match body::split_fields(text) {
             Ok(fields) => fields,
-            Err(error) => return Self { stream_id: None, content: Err(error) },
+            Err(error) => return Self { stream_id: None, previous: None, content: Err(error) },
         };
+        let previous = given(&fields, "previous_response_id").and_then(|raw| scalar::string(raw).ok());
         match stream_id(&fields) {
-            Ok(stream_id) => Self { stream_id, content: content(fields, limits) },
-            Err(error) => Self { stream_id: None, content: Err(error.into_api_error("stream_id")) },
+            Ok(stream_id) => Self { stream_id, previous, content: content(fields, limits) },
+            Err(error) => Self { stream_id: None, previous, content: Err(error.into_api_error("stream_id")) },
         }
     }
 }
@@ -127,6 +130,16 @@ mod tests {
         let message = parse(r#"{"type":"response.create","model":"m","generate":false}"#);
         assert!(matches!(message.content, Ok(MessageContent::Create { generate: false, .. })), "{message:?}");
         assert_eq!(error(r#"{"type":"response.create","model":"m"}"#).0.as_deref(), Some("input"));
+    }
+
+    #[test]
+    fn a_wrong_message_still_names_what_it_continues() {
+        let text = r#"{"type":"response.create","model":"m","previous_response_id":"resp_1","foo":[}]}"#;
+        assert_eq!(parse(text).previous, None, "nothing can be read of what is no JSON");
+        let text = r#"{"type":"response.create","model":"m","previous_response_id":"resp_1","input":5}"#;
+        let message = parse(text);
+        assert!(message.content.is_err());
+        assert_eq!(message.previous.as_deref(), Some("resp_1"));
     }
 
     #[test]

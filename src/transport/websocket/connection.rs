@@ -36,6 +36,8 @@ const READ_BUFFER: usize = 4 << 10;
 const WRITE_BUFFER: usize = 16 << 10;
 /// Messages that are larger than this together reserve their bytes until they are written.
 const MAX_UNRESERVED_BYTES: usize = 128 << 10;
+/// A buffer that a frame of more than this went through is not kept.
+const MAX_KEPT_BUFFER: usize = 16 << 10;
 /// How long the client may take to answer a close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A message must arrive at this rate, beyond `server.body_idle_timeout`.
@@ -91,7 +93,7 @@ impl Connection {
     pub(super) async fn serve(self) {
         let Self { upgraded, context, requester, settings } = self;
         let app = (context.host.current)();
-        app.metrics.websocket_connections(1);
+        let _open = OpenConnection::new(&app.metrics);
         let admission = Arc::clone(&app.services.admission);
         let stream =
             Metered::new(TokioIo::new(upgraded), admission, requester.clone(), settings.max_frame_bytes);
@@ -106,6 +108,7 @@ impl Connection {
             socket,
             budget: ResponseBudget::new(&app, requester),
             body_idle_timeout: app.requests.body_idle_timeout,
+            has_large_buffer: false,
             turn: None,
             queue: VecDeque::new(),
             opened: now,
@@ -122,7 +125,22 @@ impl Connection {
             () = context.host.force_close.cancelled() => {}
             () = serving.run() => {}
         }
-        app.metrics.websocket_connections(-1);
+    }
+}
+
+/// Counts a connection in the metrics until it is dropped.
+struct OpenConnection(Arc<Metrics>);
+
+impl OpenConnection {
+    fn new(metrics: &Arc<Metrics>) -> Self {
+        metrics.websocket_connections(1);
+        Self(Arc::clone(metrics))
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.websocket_connections(-1);
     }
 }
 
@@ -133,6 +151,8 @@ struct Serving {
     metrics: Arc<Metrics>,
     settings: WebSocketSettings,
     body_idle_timeout: Duration,
+    /// A large message was sent, whose buffer the socket keeps.
+    has_large_buffer: bool,
     /// The request in progress.
     turn: Option<BoxStream<'static, TurnOutput>>,
     /// Further ones.
@@ -168,13 +188,14 @@ impl Serving {
     }
 
     async fn step(&mut self) -> Result<(), End> {
+        if self.turn.is_none() && self.opened.elapsed() >= self.settings.max_age {
+            return Err(End::Close(too_old()));
+        }
         self.start_next();
         if self.turn.is_none() && self.is_draining {
             return Err(End::Close(Closing::new(CloseCode::Away, "the gateway is shutting down")));
         }
-        if self.turn.is_none() && self.opened.elapsed() >= self.settings.max_age {
-            return Err(End::Close(too_old()));
-        }
+        self.release_buffers().await?;
         let draining = &self.context.host.draining;
         let event = tokio::select! {
             output = next_output(&mut self.turn) => Event::Output(output),
@@ -184,13 +205,29 @@ impl Serving {
         };
         match event {
             Event::Output(output) => self.on_output(output).await,
-            Event::Read(message) => self.on_read(message),
+            Event::Read(message) => self.on_read(message).await,
             Event::Timer => self.on_timer().await,
             Event::Draining => {
                 self.is_draining = true;
                 Ok(())
             }
         }
+    }
+
+    /// The socket keeps buffers of the largest message, in either direction. It is made anew between messages, when nothing
+    /// is in them.
+    async fn release_buffers(&mut self) -> Result<(), End> {
+        let frames = self.socket.get_ref().frames();
+        let is_large = self.has_large_buffer || frames.largest() > MAX_KEPT_BUFFER as u64;
+        if !is_large || !frames.is_between_messages() {
+            return Ok(());
+        }
+        // An answer to a ping may wait.
+        self.socket.flush().await.map_err(|_| End::Gone)?;
+        let (stream, config) = (self.socket.get_mut().take(), *self.socket.get_config());
+        self.socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
+        self.has_large_buffer = false;
+        Ok(())
     }
 
     /// Starts the next request, unless one is in progress. During a shutdown those in the queue are refused by the engine.
@@ -229,23 +266,26 @@ impl Serving {
             _ => Some(self.budget.clone().acquire(bytes).await.map_err(|_| End::Gone)?),
         };
         for message in messages {
+            self.has_large_buffer |= message.len() > MAX_KEPT_BUFFER;
             self.socket.feed(Message::text(message)).await.map_err(|_| End::Gone)?;
         }
         self.socket.flush().await.map_err(|_| End::Gone)
     }
 
-    fn on_read(&mut self, message: Option<Result<Message, Error>>) -> Result<(), End> {
+    async fn on_read(&mut self, message: Option<Result<Message, Error>>) -> Result<(), End> {
         self.last_read = Instant::now();
         match message {
             Some(Ok(Message::Text(text))) => self.enqueue(text.into()),
             Some(Ok(Message::Binary(_))) => {
                 Err(End::Close(Closing::new(CloseCode::Unsupported, "messages must be JSON texts")))
             }
-            Some(Ok(Message::Ping(payload) | Message::Pong(payload))) => {
-                self.socket.get_mut().on_control_frame(payload.len());
-                Ok(())
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
+            Some(Ok(Message::Close(_))) => {
+                // Sends the answer to it.
+                _ = tokio::time::timeout(CLOSE_TIMEOUT, self.socket.flush()).await;
+                Err(End::Gone)
             }
-            Some(Ok(Message::Close(_) | Message::Frame(_))) | None => Err(End::Gone),
+            Some(Ok(Message::Frame(_))) | None => Err(End::Gone),
             Some(Err(error)) => Err(read_error(&error)),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
@@ -64,6 +64,9 @@ async fn accept(app: &AppState, mut request: Request) -> Result<Response, ApiErr
     let tenant = Arc::clone(&principal.owner.tenant);
     context.log.update(|facts| facts.key = Some((Arc::clone(&principal.name), tenant)));
     principal.require(Scope::ResponsesCreate)?;
+    if request.version() != Version::HTTP_11 {
+        return Err(not_served());
+    }
     let accepted = check_headers(request.headers())?;
     let host = request.extensions().get::<UpgradeHost>().cloned().ok_or_else(not_served)?;
     if host.draining.is_cancelled() {

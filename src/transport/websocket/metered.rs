@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::frames::Frames;
 use crate::admission::{Admission, Permit};
 use crate::identity::Requester;
 use crate::protocol::error::ApiError;
@@ -20,12 +21,16 @@ use crate::protocol::error::ApiError;
 const UNRESERVED_BYTES: usize = 64 << 10;
 
 /// A connection whose reads are bounded by a budget.
+///
+/// No read goes beyond the end of a frame: between messages, no byte of the next one is buffered anywhere.
 pub(super) struct Metered<S> {
-    stream: S,
+    /// None: another has taken its place.
+    stream: Option<S>,
     admission: Arc<Admission>,
     requester: Requester,
     max_message_bytes: usize,
-    /// Bytes that were read, of messages that are neither reserved nor released.
+    frames: Frames,
+    /// Bytes of messages that are complete, not reserved, and not taken.
     held: usize,
     /// For the message that is being read.
     permit: Option<Permit>,
@@ -50,10 +55,11 @@ impl<S> Metered<S> {
         max_message_bytes: usize,
     ) -> Self {
         Self {
-            stream,
+            stream: Some(stream),
             admission,
             requester,
             max_message_bytes,
+            frames: Frames::default(),
             held: 0,
             permit: None,
             waiting: None,
@@ -61,36 +67,49 @@ impl<S> Metered<S> {
         }
     }
 
-    /// A control frame with a payload of this length was read.
-    pub(super) fn on_control_frame(&mut self, payload: usize) {
-        self.release(payload);
-        if self.held == 0 {
-            self.partial_since = None;
-        }
+    /// Moves the connection out; what remains has ended.
+    pub(super) fn take(&mut self) -> Self {
+        let (admission, requester) = (Arc::clone(&self.admission), self.requester.clone());
+        let ended = Self {
+            stream: None,
+            admission,
+            requester,
+            max_message_bytes: self.max_message_bytes,
+            frames: Frames::default(),
+            held: 0,
+            permit: None,
+            waiting: None,
+            partial_since: None,
+        };
+        let mut taken = std::mem::replace(self, ended);
+        taken.frames = Frames::default();
+        taken
+    }
+
+    /// The frames since the connection was made, or taken.
+    pub(super) fn frames(&self) -> &Frames {
+        &self.frames
     }
 
     /// A message of this length is complete.
     pub(super) fn on_message(&mut self, length: usize) -> MessageMemory {
-        self.partial_since = None;
         match self.permit.take() {
             Some(mut permit) => {
                 permit.shrink_to(length as u64);
-                self.held = 0;
                 MessageMemory::Reserved(permit)
             }
-            None => MessageMemory::Held(length),
+            None => {
+                self.held = self.held.saturating_add(length);
+                MessageMemory::Held(length)
+            }
         }
     }
 
-    /// A message is about to be read, which reserves its bytes.
+    /// A message is about to be parsed, which reserves its bytes.
     pub(super) fn on_taken(&mut self, memory: &MessageMemory) {
         if let MessageMemory::Held(length) = memory {
-            self.release(*length);
+            self.held = self.held.saturating_sub(*length);
         }
-    }
-
-    fn release(&mut self, length: usize) {
-        self.held = self.held.saturating_sub(length + frame_overhead(length));
     }
 
     /// For how long a message has been incomplete.
@@ -100,7 +119,7 @@ impl<S> Metered<S> {
 
     /// Waits until there is room for more.
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.permit.is_some() || self.held < UNRESERVED_BYTES {
+        if self.permit.is_some() || self.held.saturating_add(self.frames.message_bytes()) < UNRESERVED_BYTES {
             return Poll::Ready(Ok(()));
         }
         let waiting = self.waiting.get_or_insert_with(|| {
@@ -116,15 +135,6 @@ impl<S> Metered<S> {
     }
 }
 
-/// Bytes of the head and the mask of a client's frame (RFC 6455 section 5.2).
-fn frame_overhead(length: usize) -> usize {
-    match length {
-        0..126 => 6,
-        126..65_536 => 8,
-        _ => 14,
-    }
-}
-
 impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -132,13 +142,20 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         ready!(self.poll_room(context))?;
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        let read = buffer.filled().len() - before;
-        if read > 0 {
-            self.held = self.held.saturating_add(read);
-            self.partial_since.get_or_insert_with(Instant::now);
+        let this = &mut *self;
+        let Some(stream) = &mut this.stream else { return Poll::Ready(Ok(())) };
+        let most = this.frames.rest().min(buffer.remaining());
+        let mut rest = ReadBuf::new(buffer.initialize_unfilled_to(most));
+        ready!(Pin::new(stream).poll_read(context, &mut rest))?;
+        let read = rest.filled();
+        this.frames.follow(read);
+        if this.frames.is_between_messages() {
+            this.partial_since = None;
+        } else if !read.is_empty() {
+            this.partial_since.get_or_insert_with(Instant::now);
         }
+        let read = read.len();
+        buffer.advance(read);
         Poll::Ready(Ok(()))
     }
 }
@@ -149,14 +166,23 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        match &mut self.stream {
+            Some(stream) => Pin::new(stream).poll_write(context, bytes),
+            None => Poll::Ready(Ok(0)),
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        match &mut self.stream {
+            Some(stream) => Pin::new(stream).poll_flush(context),
+            None => Poll::Ready(Ok(())),
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        match &mut self.stream {
+            Some(stream) => Pin::new(stream).poll_shutdown(context),
+            None => Poll::Ready(Ok(())),
+        }
     }
 }

@@ -71,34 +71,36 @@ pub(super) struct TurnContext {
 pub(super) fn turn(context: Arc<TurnContext>, message: QueuedMessage) -> impl Stream<Item = TurnOutput> {
     stream! {
         let app = (context.host.current)();
-        let caller = match authorize(&app, &context.headers).await {
+        let mut log = TurnLog::begin(&context, &app);
+        let caller = match authorize(&app, &context.headers, &log).await {
             Ok(caller) => caller,
             Err(error) => {
-                yield TurnOutput::Refused(error_message(&error, None));
+                yield TurnOutput::Refused(log.refuse(&error, None));
                 return;
             }
         };
-        let (ClientMessage { stream_id, content }, reserved) = match read(&app, &caller, message).await {
+        let (message, reserved) = match read(&app, &caller, message).await {
             Ok(read) => read,
             Err(error) => {
-                yield TurnOutput::Ended(vec![error_message(&error, None)]);
+                yield TurnOutput::Ended(vec![log.refuse(&error, None)]);
                 return;
             }
         };
+        let ClientMessage { stream_id, previous, content } = message;
         let stream_id = stream_id.as_deref();
-        let mut log = TurnLog::begin(&context, &caller);
         let (request, generate) = match content {
             Ok(MessageContent::Processed) => {
+                log.end(204);
                 yield TurnOutput::Ended(Vec::new());
                 return;
             }
             Ok(MessageContent::Create { request, generate }) => (*request, generate),
             Err(error) => {
+                evict(&context, previous.as_deref());
                 yield TurnOutput::Ended(vec![log.refuse(&error, stream_id)]);
                 return;
             }
         };
-        let previous = request.previous_response_id.clone();
         let started = start(&app, &context, &caller, &log, request, generate).await;
         drop(reserved);
         let (mut run, first) = match started {
@@ -133,8 +135,10 @@ pub(super) fn turn(context: Arc<TurnContext>, message: QueuedMessage) -> impl St
 }
 
 /// The caller, as the current configuration knows it: a key may have been removed since the handshake.
-async fn authorize(app: &AppState, headers: &HeaderMap) -> Result<Authenticated, ApiError> {
+async fn authorize(app: &AppState, headers: &HeaderMap, log: &TurnLog) -> Result<Authenticated, ApiError> {
     let principal = app.access.auth.authenticate(headers).await?;
+    let key = (Arc::clone(&principal.name), Arc::clone(&principal.owner.tenant));
+    log.log.update(|facts| facts.key = Some(key));
     principal.require(Scope::ResponsesCreate)?;
     Ok(Authenticated(principal))
 }
@@ -206,18 +210,14 @@ struct TurnLog {
 }
 
 impl TurnLog {
-    fn begin(context: &TurnContext, caller: &Authenticated) -> Self {
+    fn begin(context: &TurnContext, app: &AppState) -> Self {
         let method = Method::from_bytes(b"WEBSOCKET").unwrap_or_default();
         let log = RequestLog::begin(Id::generate("req").as_str().into(), method);
-        let Authenticated(principal) = caller;
-        let key = (Arc::clone(&principal.name), Arc::clone(&principal.owner.tenant));
         log.update(|facts| {
             facts.route = Some("/responses".into());
             facts.client_address = context.handshake.origin.address;
-            facts.key = Some(key);
         });
-        let app = (context.host.current)();
-        Self { log, app, bytes: 0, first_byte: None, ended: RequestOutcome::ClientGone }
+        Self { log, app: app.clone(), bytes: 0, first_byte: None, ended: RequestOutcome::ClientGone }
     }
 
     fn count(&mut self, messages: &[String]) {

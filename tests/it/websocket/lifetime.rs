@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
@@ -75,6 +77,38 @@ async fn an_old_connection_is_closed_behind_its_turn() {
     let mut idle = WebSocket::connect(&gateway).await;
     assert_eq!(idle.next().await.unwrap()["error"]["code"], "websocket_connection_limit_reached");
     assert_eq!(idle.next().await, Err(Some(AWAY)));
+}
+
+#[tokio::test]
+async fn requests_that_wait_are_not_begun_on_a_connection_that_is_too_old() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream)
+        .set(|settings| settings.server.websocket.max_age = Duration::from_millis(300))
+        .spawn()
+        .await;
+    let mut socket = WebSocket::connect(&gateway).await;
+    let steps =
+        vec![chunk(json!({"content": "Hi"})), Step::Wait(Duration::from_millis(600)), finish("stop"), done()];
+    upstream.reply(Reply::Stream(steps));
+    for _ in 0..3 {
+        socket.create(json!({"input": "Hi"})).await;
+    }
+    assert_eq!(socket.read_turn().await.end["status"], "completed");
+    let error = socket.next().await.unwrap();
+    assert_eq!(error["error"]["code"], "websocket_connection_limit_reached", "{error}");
+    assert_eq!(socket.next().await, Err(Some(AWAY)));
+    assert_eq!(upstream.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_closes_is_answered() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let mut socket = WebSocket::connect(&gateway).await;
+    socket.response(json!({"input": "Hi"}), "completed").await;
+    let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+    socket.socket.close(Some(frame)).await.unwrap();
+    assert_eq!(socket.next().await, Err(Some(1000)), "without the answer, clients report a failure");
 }
 
 #[tokio::test]
