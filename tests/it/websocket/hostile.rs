@@ -75,6 +75,8 @@ async fn ten_thousand_requests_at_once_are_not_kept() {
     let mut socket = WebSocket::connect(&gateway).await;
     upstream.reply(Reply::Stream(vec![chunk(json!({"content": "Hel"})), Step::Hang]));
     let message = json!({"type": "response.create", "model": "test-model", "input": "Hi"}).to_string();
+    socket.send(&message).await;
+    assert!(eventually(async || upstream.open_streams() == 1).await);
     for _ in 0..10_000 {
         if socket.socket.send(Message::text(message.as_str())).await.is_err() {
             break;
