@@ -79,13 +79,13 @@ impl Connection {
     pub(super) fn new(
         upgraded: Upgraded,
         host: UpgradeHost,
-        headers: HeaderMap,
+        (headers, route): (HeaderMap, Box<str>),
         handshake: RequestContext,
         settings: WebSocketSettings,
         requester: &Requester,
     ) -> Self {
         let history = Arc::new(ConnectionHistory::default());
-        let context = Arc::new(TurnContext { host, headers, handshake, history });
+        let context = Arc::new(TurnContext { host, headers, handshake, route, history });
         Self { upgraded, context, requester: requester.clone(), settings }
     }
 

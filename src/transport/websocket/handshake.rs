@@ -51,10 +51,13 @@ pub(in crate::transport) async fn intercept(
 }
 
 fn is_handshake(request: &Request) -> bool {
-    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str).unwrap_or_default();
     request.method() == Method::GET
-        && route.ends_with("/responses")
+        && route(request).ends_with("/responses")
         && lists(request.headers(), &header::UPGRADE, "websocket")
+}
+
+fn route(request: &Request) -> &str {
+    request.extensions().get::<MatchedPath>().map(MatchedPath::as_str).unwrap_or_default()
 }
 
 /// Authorizes the caller, and answers with 101; the connection is served by a task of its own.
@@ -73,12 +76,12 @@ async fn accept(app: &AppState, mut request: Request) -> Result<Response, ApiErr
         return Err(ApiError::new(ErrorKind::Aborted, "The gateway is shutting down. Try again."));
     }
     let upgraded = hyper::upgrade::on(&mut request);
-    let headers = request.headers().clone();
+    let from = (request.headers().clone(), route(&request).into());
     let (settings, tasks) = (app.requests.websocket.clone(), host.tasks.clone());
     tasks.spawn(async move {
         match upgraded.await {
             Ok(io) => {
-                Connection::new(io, host, headers, context, settings, &principal.requester()).serve().await;
+                Connection::new(io, host, from, context, settings, &principal.requester()).serve().await;
             }
             Err(error) => tracing::debug!(%error, "a connection was not upgraded"),
         }

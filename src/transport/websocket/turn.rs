@@ -64,6 +64,8 @@ pub(super) struct TurnContext {
     /// The headers of the handshake, with the caller's credentials.
     pub headers: HeaderMap,
     pub handshake: RequestContext,
+    /// The route of the handshake.
+    pub route: Box<str>,
     pub history: Arc<ConnectionHistory>,
 }
 
@@ -214,7 +216,7 @@ impl TurnLog {
         let method = Method::from_bytes(b"WEBSOCKET").unwrap_or_default();
         let log = RequestLog::begin(Id::generate("req").as_str().into(), method);
         log.update(|facts| {
-            facts.route = Some("/responses".into());
+            facts.route = Some(context.route.clone());
             facts.client_address = context.handshake.origin.address;
         });
         Self { log, app: app.clone(), bytes: 0, first_byte: None, ended: RequestOutcome::ClientGone }

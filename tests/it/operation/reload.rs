@@ -150,6 +150,7 @@ async fn a_key_that_a_reload_took_away_is_refused_at_the_next_turn_of_its_connec
     // Turns are in the access log, with what they used.
     let lines = gateway.logged("request");
     let turns: Vec<_> = lines.iter().filter(|line| line["method"] == "WEBSOCKET").collect();
+    assert!(turns.iter().all(|line| line["route"] == "/v1/responses"), "as HTTP requests: {turns:#?}");
     let ends: Vec<_> =
         turns.iter().map(|line| json!([line["status"], line["ended"], line["key"], line["code"]])).collect();
     let done = |status: u16| json!([status, "done", "a", null]);
