@@ -171,3 +171,43 @@ fn size(item: &StoredItem) -> u64 {
     let state = item.state.as_ref().map_or(0, |state| state.blob.len());
     ReadLimit::ITEM_OVERHEAD + (text + state) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::Admission;
+    use crate::config::Settings;
+    use crate::store::Lease;
+    use crate::telemetry::metrics::Metrics;
+
+    fn record(id: Id, previous: Option<Id>) -> ResponseRecord {
+        ResponseRecord {
+            lease: Lease::first(id),
+            owner: Owner { tenant: "t".into(), principal: "p".into() },
+            status: ResponseStatus::Completed,
+            model: "m".into(),
+            created_at: 0,
+            previous,
+            body: "{}".into(),
+            items: Vec::new(),
+        }
+    }
+
+    /// Kept as a linked list, it overflowed the stack when it was dropped.
+    #[tokio::test]
+    async fn a_chain_of_a_hundred_thousand_responses_without_items_takes_no_more_than_one() {
+        let admission = Admission::new(&Settings::default(), &Metrics::new());
+        let requester = Requester::new(&"t".into(), &"k".into());
+        let history = ConnectionHistory::default();
+        let mut previous = None;
+        for _ in 0..100_000 {
+            let id = Id::generate("resp");
+            history
+                .keep(record(id.clone(), previous.replace(id)), &admission.kept_conversations, &requester)
+                .await;
+        }
+        let last = previous.expect("a response");
+        let kept = history.find(last.as_str()).expect("the newest");
+        assert_eq!((kept.items.len(), kept.bytes, &kept.stored), (0, 0, &None));
+    }
+}
