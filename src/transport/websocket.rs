@@ -5,6 +5,7 @@
 //! each message. `handshake` opens a connection, `connection` is its loop, `turn` makes one response, `metered`
 //! bounds the memory of what clients send.
 
+mod closing;
 mod connection;
 mod envelope;
 mod frames;

@@ -13,19 +13,17 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, Sleep};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::error::CapacityError;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::UpgradeHost;
-use super::envelope::error_message;
+use super::closing::{Closing, End, read_error, too_many, too_old};
 use super::metered::Metered;
 use super::turn::{QueueEntry, QueuedMessage, TurnContext, TurnOutput, turn};
 use crate::config::settings::WebSocketSettings;
 use crate::engine::ConnectionHistory;
 use crate::identity::Requester;
-use crate::protocol::error::{ApiError, ErrorKind};
 use crate::telemetry::metrics::Metrics;
 use crate::transport::request_context::RequestContext;
 use crate::transport::response_budget::ResponseBudget;
@@ -51,28 +49,6 @@ pub(super) struct Connection {
     context: Arc<TurnContext>,
     requester: Requester,
     settings: WebSocketSettings,
-}
-
-/// Why a connection is closed.
-struct Closing {
-    code: CloseCode,
-    reason: &'static str,
-    /// Sent before the close frame.
-    message: Option<String>,
-}
-
-impl Closing {
-    fn new(code: CloseCode, reason: &'static str) -> Self {
-        Self { code, reason, message: None }
-    }
-}
-
-/// How a connection ends.
-enum End {
-    /// The gateway closes it.
-    Close(Closing),
-    /// The client has closed it, or it is broken.
-    Gone,
 }
 
 impl Connection {
@@ -112,7 +88,6 @@ impl Connection {
             turn: None,
             queue: VecDeque::new(),
             opened: now,
-            last_read: now,
             last_ping: now,
             timer: Box::pin(tokio::time::sleep(settings.ping_interval.min(settings.max_age))),
             is_draining: false,
@@ -158,7 +133,6 @@ struct Serving {
     /// Further ones.
     queue: VecDeque<QueuedMessage>,
     opened: Instant,
-    last_read: Instant,
     last_ping: Instant,
     timer: Pin<Box<Sleep>>,
     is_draining: bool,
@@ -273,7 +247,6 @@ impl Serving {
     }
 
     async fn on_read(&mut self, message: Option<Result<Message, Error>>) -> Result<(), End> {
-        self.last_read = Instant::now();
         match message {
             Some(Ok(Message::Text(text))) => self.enqueue(text.into()),
             Some(Ok(Message::Binary(_))) => {
@@ -303,13 +276,13 @@ impl Serving {
 
     /// The timer fires at the latest when the next of these is due.
     async fn on_timer(&mut self) -> Result<(), End> {
-        let now = Instant::now();
-        if now >= self.last_read + self.settings.idle_timeout {
+        let (now, last_read) = (Instant::now(), self.socket.get_ref().last_read());
+        if now >= last_read + self.settings.idle_timeout {
             return Err(End::Close(Closing::new(CloseCode::Away, "the client sends nothing")));
         }
         if let Some(late) = self.socket.get_ref().partial_for() {
             let rate = Duration::from_secs(self.settings.max_frame_bytes as u64 / MIN_RATE);
-            if late > self.body_idle_timeout + rate || now > self.last_read + self.body_idle_timeout + rate {
+            if late > self.body_idle_timeout + rate || now > last_read + self.body_idle_timeout + rate {
                 return Err(End::Close(Closing::new(CloseCode::Policy, "a message did not arrive in time")));
             }
         }
@@ -318,8 +291,7 @@ impl Serving {
             self.socket.send(Message::Ping(Bytes::new())).await.map_err(|_| End::Gone)?;
         }
         let age = self.opened + self.settings.max_age;
-        let due =
-            (self.last_ping + self.settings.ping_interval).min(self.last_read + self.settings.idle_timeout);
+        let due = (self.last_ping + self.settings.ping_interval).min(last_read + self.settings.idle_timeout);
         // Beyond its age, a connection only waits for the end of its request.
         self.timer.as_mut().reset(if age > now { due.min(age) } else { due });
         Ok(())
@@ -344,48 +316,4 @@ async fn next_output(turn: &mut Option<BoxStream<'static, TurnOutput>>) -> Optio
         Some(turn) => turn.next().await,
         None => std::future::pending().await,
     }
-}
-
-fn read_error(error: &Error) -> End {
-    match error {
-        Error::Capacity(CapacityError::MessageTooLong { .. }) => {
-            let error = ApiError::new(
-                ErrorKind::RequestTooLarge,
-                "The message is larger than the limit (server.websocket.max_frame_bytes).",
-            );
-            let message = Some(error_message(&error, None));
-            End::Close(Closing { message, ..Closing::new(CloseCode::Size, "the message is too large") })
-        }
-        Error::Utf8(_) => End::Close(Closing::new(CloseCode::Invalid, "a text is not UTF-8")),
-        Error::Protocol(_) => End::Close(Closing::new(CloseCode::Protocol, "a frame is malformed")),
-        // No memory for a large message.
-        Error::Io(error) if error.kind() == std::io::ErrorKind::OutOfMemory => {
-            let error =
-                ApiError::new(ErrorKind::Unavailable, "There is no room for the message now. Try again.");
-            let message = Some(error_message(&error, None));
-            End::Close(Closing { message, ..Closing::new(CloseCode::Again, "no room for the message") })
-        }
-        _ => End::Gone,
-    }
-}
-
-fn too_many() -> Closing {
-    let error = ApiError::new(
-        ErrorKind::RateLimited,
-        "Too many requests wait on this connection (server.websocket.max_queued_turns). Wait for responses, or use \
-         several connections.",
-    )
-    .with_code("websocket_queue_full");
-    let message = Some(error_message(&error, None));
-    Closing { message, ..Closing::new(CloseCode::Policy, "too many requests wait") }
-}
-
-fn too_old() -> Closing {
-    let error = ApiError::new(
-        ErrorKind::InvalidRequest,
-        "The connection has reached its maximum age (server.websocket.max_age). Open another one.",
-    )
-    .with_code("websocket_connection_limit_reached");
-    let message = Some(error_message(&error, None));
-    Closing { message, ..Closing::new(CloseCode::Away, "the connection is too old") }
 }

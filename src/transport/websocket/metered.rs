@@ -7,10 +7,11 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
 
 use super::frames::Frames;
 use crate::admission::{Admission, Permit};
@@ -37,6 +38,8 @@ pub(super) struct Metered<S> {
     waiting: Option<BoxFuture<'static, Result<Permit, ApiError>>>,
     /// When the first bytes of a message that is not complete were read.
     partial_since: Option<Instant>,
+    /// When anything was read.
+    last_read: Instant,
 }
 
 /// The memory of a message.
@@ -64,6 +67,7 @@ impl<S> Metered<S> {
             permit: None,
             waiting: None,
             partial_since: None,
+            last_read: Instant::now(),
         }
     }
 
@@ -80,6 +84,7 @@ impl<S> Metered<S> {
             permit: None,
             waiting: None,
             partial_since: None,
+            last_read: self.last_read,
         };
         let mut taken = std::mem::replace(self, ended);
         taken.frames = Frames::default();
@@ -117,6 +122,11 @@ impl<S> Metered<S> {
         self.partial_since.map(|since| since.elapsed())
     }
 
+    /// When anything was read, be it a part of a message: in the midst of a frame no client can answer a ping.
+    pub(super) fn last_read(&self) -> Instant {
+        self.last_read
+    }
+
     /// Waits until there is room for more.
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.permit.is_some() || self.held.saturating_add(self.frames.message_bytes()) < UNRESERVED_BYTES {
@@ -149,6 +159,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         ready!(Pin::new(stream).poll_read(context, &mut rest))?;
         let read = rest.filled();
         this.frames.follow(read);
+        if !read.is_empty() {
+            this.last_read = Instant::now();
+        }
         if this.frames.is_between_messages() {
             this.partial_since = None;
         } else if !read.is_empty() {

@@ -203,6 +203,35 @@ async fn any_bytes_behind_a_handshake_harm_nobody() {
     socket.response(json!({"input": "Hi"}), "completed").await;
 }
 
+#[tokio::test]
+async fn a_client_that_is_in_the_midst_of_a_frame_cannot_answer_pings_and_stays() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream)
+        .set(|settings| {
+            settings.server.websocket.ping_interval = Duration::from_millis(100);
+            settings.server.websocket.idle_timeout = Duration::from_millis(600);
+        })
+        .spawn()
+        .await;
+    let mut stream = shake_hands(&gateway).await;
+    stream.write_all(&[0x81, 0x80 | 100, 0, 0, 0, 0]).await.unwrap();
+    for _ in 0..20 {
+        stream.write_all(b"xxxxx").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let mut answer = vec![0; 4096];
+    let read = tokio::time::timeout(Duration::from_secs(20), async {
+        loop {
+            let read = stream.read(&mut answer).await.unwrap();
+            // Pings come before.
+            if read == 0 || answer[..read].windows(12).any(|text| text == b"invalid_json") {
+                return read;
+            }
+        }
+    });
+    assert_ne!(read.await.unwrap(), 0, "the message is answered, and not the connection closed");
+}
+
 /// A connection on which anything can be sent.
 async fn shake_hands(gateway: &Gateway) -> TcpStream {
     let address = gateway.base.strip_prefix("http://").unwrap();
