@@ -56,6 +56,13 @@ impl ClientMessage {
 }
 
 fn content(mut fields: RawFields<'_>, limits: RequestSizeLimits) -> Result<MessageContent, ApiError> {
+    let is_own = |name: &str| IGNORED.contains(&name) || ["type", "stream_id", "generate"].contains(&name);
+    // Those of requests are checked with them.
+    for own in fields.iter().map(|(name, _)| &**name).filter(|name| is_own(name)) {
+        if fields.iter().filter(|(name, _)| name == own).count() > 1 {
+            return Err(ParseError::invalid("", "the field is given twice.").into_api_error(own));
+        }
+    }
     let kind: Option<Cow<'_, str>> = read(&fields, "type", parse::read)?;
     match kind.as_deref() {
         Some("response.create") => {}
@@ -68,9 +75,7 @@ fn content(mut fields: RawFields<'_>, limits: RequestSizeLimits) -> Result<Messa
         None => return Err(ParseError::missing("type").into_api_error("")),
     }
     let generate = read(&fields, "generate", scalar::boolean)?.unwrap_or(true);
-    fields.retain(|(name, _)| {
-        !IGNORED.contains(&&**name) && !["type", "stream_id", "generate"].contains(&&**name)
-    });
+    fields.retain(|(name, _)| !is_own(name));
     let mut request = Box::new(CreateResponse::read(&fields, limits, generate)?);
     request.stream = true;
     Ok(MessageContent::Create { request, generate })

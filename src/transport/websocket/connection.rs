@@ -1,8 +1,10 @@
 //! The loop of one connection: reads requests, makes their responses one after the other, and closes it in the end.
 
 use std::collections::VecDeque;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::http::HeaderMap;
@@ -61,7 +63,8 @@ impl Connection {
         requester: &Requester,
     ) -> Self {
         let history = Arc::new(ConnectionHistory::default());
-        let context = Arc::new(TurnContext { host, headers, handshake, route, history });
+        let stalled = AtomicBool::new(false);
+        let context = Arc::new(TurnContext { host, headers, handshake, route, history, stalled });
         Self { upgraded, context, requester: requester.clone(), settings }
     }
 
@@ -225,6 +228,7 @@ impl Serving {
                 let closing = Closing::new(CloseCode::Policy, "the request was refused");
                 Err(End::Close(Closing { message: Some(message), ..closing }))
             }
+            Some(TurnOutput::Stalled) => Err(End::Gone),
             None => {
                 self.turn = None;
                 Ok(())
@@ -239,11 +243,19 @@ impl Serving {
             0..=MAX_UNRESERVED_BYTES => None,
             _ => Some(self.budget.clone().acquire(bytes).await.map_err(|_| End::Gone)?),
         };
-        for message in messages {
-            self.has_large_buffer |= message.len() > MAX_KEPT_BUFFER;
-            self.socket.feed(Message::text(message)).await.map_err(|_| End::Gone)?;
-        }
-        self.socket.flush().await.map_err(|_| End::Gone)
+        let sent = async {
+            for message in messages {
+                self.has_large_buffer |= message.len() > MAX_KEPT_BUFFER;
+                self.socket.feed(Message::text(message)).await?;
+            }
+            self.socket.flush().await
+        };
+        sent.await.map_err(|error: Error| {
+            if matches!(&error, Error::Io(error) if error.kind() == io::ErrorKind::TimedOut) {
+                self.context.stalled.store(true, Ordering::Relaxed);
+            }
+            End::Gone
+        })
     }
 
     async fn on_read(&mut self, message: Option<Result<Message, Error>>) -> Result<(), End> {

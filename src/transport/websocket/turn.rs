@@ -1,6 +1,7 @@
 //! One request of a connection, from its message to its terminal event or error.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use async_stream::stream;
@@ -56,6 +57,8 @@ pub(super) enum TurnOutput {
     Ended(Vec<String>),
     /// The caller may not send requests any more: the last message, and the connection is closed.
     Refused(String),
+    /// The run has ended its events early, because the client takes none: the connection breaks.
+    Stalled,
 }
 
 /// What the turns of a connection share.
@@ -67,6 +70,8 @@ pub(super) struct TurnContext {
     /// The route of the handshake.
     pub route: Box<str>,
     pub history: Arc<ConnectionHistory>,
+    /// The client has taken nothing for `server.write_timeout`.
+    pub stalled: AtomicBool,
 }
 
 /// Makes the response of a message. Dropping it cancels the run.
@@ -131,8 +136,12 @@ pub(super) fn turn(context: Arc<TurnContext>, message: QueuedMessage) -> impl St
             }
             next = run.next().await;
         }
-        // The run has given up its reader.
-        yield TurnOutput::Refused(log.refuse(&ApiError::internal(), stream_id));
+        tracing::info!(
+            response_id = %run.id,
+            "client stalled for longer than server.write_timeout; closing its connection"
+        );
+        context.stalled.store(true, Ordering::Relaxed);
+        yield TurnOutput::Stalled;
     }
 }
 
@@ -205,6 +214,7 @@ fn messages(batch: EventBatch, stream_id: Option<&str>) -> Vec<String> {
 /// The access log line of a request, written when the turn is dropped.
 struct TurnLog {
     log: Arc<RequestLog>,
+    context: Arc<TurnContext>,
     app: AppState,
     bytes: u64,
     first_byte: Option<Instant>,
@@ -212,14 +222,15 @@ struct TurnLog {
 }
 
 impl TurnLog {
-    fn begin(context: &TurnContext, app: &AppState) -> Self {
+    fn begin(context: &Arc<TurnContext>, app: &AppState) -> Self {
         let method = Method::from_bytes(b"WEBSOCKET").unwrap_or_default();
         let log = RequestLog::begin(Id::generate("req").as_str().into(), method);
         log.update(|facts| {
             facts.route = Some(context.route.clone());
             facts.client_address = context.handshake.origin.address;
         });
-        Self { log, app: app.clone(), bytes: 0, first_byte: None, ended: RequestOutcome::ClientGone }
+        let context = Arc::clone(context);
+        Self { log, context, app: app.clone(), bytes: 0, first_byte: None, ended: RequestOutcome::ClientGone }
     }
 
     fn count(&mut self, messages: &[String]) {
@@ -246,7 +257,10 @@ impl TurnLog {
 
 impl Drop for TurnLog {
     fn drop(&mut self) {
-        let Self { bytes, first_byte, ended, .. } = *self;
+        let Self { bytes, first_byte, mut ended, .. } = *self;
+        if ended == RequestOutcome::ClientGone && self.context.stalled.load(Ordering::Relaxed) {
+            ended = RequestOutcome::TimedOut;
+        }
         self.app.metrics.websocket_turn(ended.as_str());
         self.log.set_delivery(DeliveryStats { bytes, first_byte, ended });
     }

@@ -136,6 +136,11 @@ async fn a_reader_that_stalls_is_disconnected_and_disturbs_no_other() {
         received += 1;
     }
     assert!(received < 400, "{received} messages came of a stream that nobody read");
+    let counted = async || {
+        let text = gateway.get("/metrics").await.body.as_str().unwrap().to_owned();
+        text.contains("antwort_websocket_turns_total{ended=\"timed_out\"} 1")
+    };
+    assert!(eventually(counted).await, "it is a timeout, and not the client's doing");
     other.response(json!({"input": "Hi"}), "completed").await;
 }
 
