@@ -111,7 +111,7 @@ fn machine_and_encode(events: &[ModelEvent]) -> Vec<u8> {
     machine.end_turn(false, &mut out).expect("legal");
     machine
         .close_response(Termination::Completed, RunOutcome::default(), 1, &mut out)
-        .emit_terminal_event(&mut out);
+        .emit_terminal_event(true, &mut out);
     for event in &out {
         EventEncoder::default().write_sse(event, &mut bytes);
     }

@@ -12,6 +12,7 @@ mod shares;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::config::Settings;
 use crate::config::settings::AuthSettings;
@@ -56,6 +57,11 @@ const CONVERSATIONS: Label = Label {
     reason: "max_conversation_bytes",
     limit: "four times engine.max_conversation_bytes, in which each counts twice",
 };
+const KEPT_CONVERSATIONS: Label = Label {
+    resource: "kept_conversations",
+    reason: "kept_conversations",
+    limit: "twice engine.max_conversation_bytes",
+};
 /// A run holds its conversation twice: as items, and as the provider's request.
 pub(crate) const CONVERSATION_COPIES: u64 = 2;
 /// This many of the largest conversations may be in memory at a time, with all their copies.
@@ -77,6 +83,10 @@ pub struct Admission {
     pub blocking: BlockingPool,
     /// Bytes of stored conversations that runs hold.
     pub conversations: Resource,
+    /// Bytes of conversations that are not stored, and that connections keep for continuations. Apart from those of runs,
+    /// which idle connections must not keep from running; and nobody waits for it, since a client can send its
+    /// conversation again.
+    pub kept_conversations: Resource,
     /// MCP sessions in use; one unit each.
     pub mcp_sessions: Resource,
 }
@@ -106,12 +116,14 @@ impl Admission {
         let largest = (engine.max_conversation_bytes as u64).saturating_mul(CONVERSATION_COPIES);
         let conversations = largest.saturating_mul(MAX_CONVERSATIONS);
         let conversations = Shares::new(conversations, &requesters).at_least(largest);
+        let kept = Shares::new(largest, &requesters).at_least(engine.max_conversation_bytes as u64);
         // Each share has room for all servers of a request.
         let mcp_sessions = even(mcp.sessions.max).at_least(mcp.requests.max_servers as u64);
         Arc::new(Self {
             mcp_sessions: resource(MCP_SESSIONS, mcp_sessions),
             runs: resource(RUNS, runs),
             conversations: resource(CONVERSATIONS, conversations),
+            kept_conversations: Resource::new(KEPT_CONVERSATIONS, kept, Duration::ZERO, metrics),
             small_bodies: resource(SMALL_BODIES, even(bodies / 8)),
             large_bodies: resource(LARGE_BODIES, large),
             response_bodies: resource(RESPONSE_BODIES, even(bodies)),
@@ -127,10 +139,17 @@ impl Admission {
         }
     }
 
-    fn resources(&self) -> [&Resource; 7] {
-        let Self { runs, small_bodies, large_bodies, response_bodies, blocking, conversations, mcp_sessions } =
-            self;
-        [runs, small_bodies, large_bodies, response_bodies, blocking.threads(), conversations, mcp_sessions]
+    fn resources(&self) -> [&Resource; 8] {
+        [
+            &self.runs,
+            &self.small_bodies,
+            &self.large_bodies,
+            &self.response_bodies,
+            self.blocking.threads(),
+            &self.conversations,
+            &self.kept_conversations,
+            &self.mcp_sessions,
+        ]
     }
 
     /// Rejects new and waiting requests from now on. Running ones may still need MCP sessions.

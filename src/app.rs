@@ -15,6 +15,7 @@ mod probes;
 mod reload;
 pub(crate) mod seal_key;
 pub(crate) mod tools;
+mod upgrades;
 mod write_timeout;
 
 use std::sync::Arc;
@@ -168,7 +169,9 @@ impl App {
         tasks.spawn(async move { sessions.run_eviction(until).await });
         let (close, close_timeout) = oneshot::channel();
         let delay = shutdown_delay(&server, &listener);
-        let http_server = HttpServer::new(Arc::clone(&current), &server, metrics, stopping.clone());
+        let draining = CancellationToken::new();
+        let http_server =
+            HttpServer::new(Arc::clone(&current), &server, metrics, stopping.clone(), draining.clone());
         let serving = tasks.spawn(http_server.serve(listener, close_timeout));
         tasks.spawn(announce::ready(Arc::clone(&current), closing.clone()));
         if let Some((running, hangups)) = reloading {
@@ -193,6 +196,7 @@ impl App {
         let deadline = Instant::now() + drain_timeout;
         // Connections are still accepted while runs end: probes must see that this instance is not ready.
         admission.close();
+        draining.cancel();
         in_flight.drain(drain_timeout).await;
         admission.close_sessions();
         // Passed-through requests are not runs; they have until the same deadline.

@@ -9,6 +9,7 @@ mod citations;
 mod compaction;
 #[cfg(test)]
 mod complexity_tests;
+mod connection_history;
 mod context;
 mod conversation;
 mod echo;
@@ -42,6 +43,7 @@ use crate::identity::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
 
+pub(crate) use connection_history::ConnectionHistory;
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
 pub(crate) use event_sink::{BatchEvents, EventBatch, EventFormat};
 pub(crate) use in_flight::{AdmittedRequest, InFlight};
@@ -76,6 +78,7 @@ impl Engine {
         let format = match caller.events {
             _ if !prepared.stream => EventFormat::ResponseOnly,
             EventReader::Client => EventFormat::Sse(prepared.encoding),
+            EventReader::WebSocket => EventFormat::Frames(prepared.encoding),
             EventReader::Process => EventFormat::Typed,
         };
         let (sink, events) = event_sink::EventSink::new(format, self.parts.options.write_timeout);

@@ -30,10 +30,11 @@ mod state;
 mod stored;
 pub(crate) mod tool_result;
 mod tools;
-mod upgrade;
+mod websocket;
 
 pub(crate) use forwarded::PeerAddress;
 pub(crate) use health::is_ready;
 pub(crate) use readiness::{ReadinessCache, ShutdownFlag};
 pub(crate) use request_context::begin_log;
 pub(crate) use state::{AccessRules, AppState, ReadinessState, RequestSettings, Services, SharedState};
+pub(crate) use websocket::UpgradeHost;

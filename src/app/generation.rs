@@ -49,6 +49,7 @@ fn state(settings: &Settings, assembly: &Assembly, stopping: &ShutdownFlag) -> A
             body_limit: server.request_body_limit,
             body_idle_timeout: server.body_idle_timeout,
             limits: server.request_limits,
+            websocket: server.websocket.clone(),
             client_profiles: settings.compat.client_profiles == Switch::On,
             unserved_tools: settings.compat.unserved_tools,
         },

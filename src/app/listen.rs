@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::http::Request;
+use axum::http::{Request, header};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,6 +21,7 @@ use super::connection_limit::{ConnectionLimit, max_connections};
 use super::exchange::{Exchange, TrackedBody};
 use super::generation::CurrentGeneration;
 use super::http2_stream::{StreamExecutor, track_progress};
+use super::upgrades::Upgrades;
 use super::write_timeout::WriteTimeout;
 use crate::config::ServerSettings;
 use crate::telemetry::metrics::Metrics;
@@ -42,6 +43,7 @@ pub(super) struct HttpServer {
     limit: Arc<ConnectionLimit>,
     http: Builder<StreamExecutor>,
     tasks: TaskTracker,
+    upgrades: Arc<Upgrades>,
     closing: CancellationToken,
     stopping: ShutdownFlag,
     /// Cancelled when the close timeout is over: remaining connections are aborted.
@@ -54,7 +56,15 @@ impl HttpServer {
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
         stopping: ShutdownFlag,
+        draining: CancellationToken,
     ) -> Self {
+        let (tasks, force_close) = (TaskTracker::new(), CancellationToken::new());
+        let upgrades = Upgrades {
+            current: Arc::clone(&current),
+            tasks: tasks.clone(),
+            draining,
+            force_close: force_close.clone(),
+        };
         let mut http = Builder::new(StreamExecutor { write_timeout: settings.write_timeout });
         // Replaced by the timeouts of `connection`, which cover HTTP/1 and HTTP/2.
         http.http1().header_read_timeout(None);
@@ -70,10 +80,11 @@ impl HttpServer {
             limit: ConnectionLimit::new(max_connections(settings.max_connections), Arc::clone(&metrics)),
             metrics,
             http,
-            tasks: TaskTracker::new(),
+            tasks,
+            upgrades: Arc::new(upgrades),
             closing: CancellationToken::new(),
             stopping,
-            force_close: CancellationToken::new(),
+            force_close,
         }
     }
 
@@ -127,10 +138,14 @@ impl HttpServer {
         disable_nagle(&stream);
         let activity =
             ConnectionActivity::new(self.timeouts, self.closing.child_token(), self.stopping.clone());
-        let slot = self.limit.enter(permit, &activity);
+        let slot = Arc::new(self.limit.enter(permit, &activity));
         let (current, requests) = (Arc::clone(&self.current), Arc::clone(&activity));
+        let (upgrades, upgrade_slot) = (Arc::clone(&self.upgrades), Arc::clone(&slot));
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
+            if request.headers().contains_key(header::UPGRADE) {
+                request.extensions_mut().insert(upgrades.host(&upgrade_slot, &requests));
+            }
             let exchange = Exchange::begin(&requests, &mut request);
             // The generation that is current as the request begins serves it to its end.
             let response = Router::clone(&current.load().service).oneshot(request);
@@ -143,7 +158,7 @@ impl HttpServer {
             }
         });
         let stream = WriteTimeout::new(stream, self.write_timeout, Arc::clone(&activity));
-        let connection = self.http.serve_connection(TokioIo::new(stream), service).into_owned();
+        let connection = self.http.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
         let (metrics, force_close) = (Arc::clone(&self.metrics), self.force_close.clone());
         self.tasks.spawn(async move {
             let _slot = slot;

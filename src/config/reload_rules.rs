@@ -30,6 +30,8 @@ pub(super) const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("server.allowed_hosts", Reload),
     ("server.cors", Reload),
     ("server.request_limits", Reload),
+    // Of connections that are opened after the reload.
+    ("server.websocket", Reload),
     // Of the listener, whose connections outlive generations.
     ("server.write_timeout", Restart),
     ("server.shutdown_delay", Restart),

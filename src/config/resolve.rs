@@ -24,7 +24,7 @@ use super::file_hashes::FileHashes;
 use super::interpolate::Lookup;
 use super::raw::{Raw, RawAuth, RawKey, RawSeal};
 use super::request_limits;
-use super::settings::{SealKey, SealSettings, Settings};
+use super::settings::{SealKey, SealSettings, Settings, WebSocketSettings};
 use super::store::StoreUrl;
 use super::tree::Tree;
 
@@ -239,6 +239,7 @@ impl Checker<'_> {
         ] {
             self.require_nonzero(&path, value.is_zero());
         }
+        self.check_websocket(&server.websocket);
         if engine.max_item_bytes > engine.max_response_bytes {
             self.error(
                 &["engine", "max_item_bytes"],
@@ -248,6 +249,22 @@ impl Checker<'_> {
         if store.maintenance_interval * 2 > store.lease {
             let message = "must be at most half of store.lease, or a live process may lose its leases";
             self.error(&["store", "maintenance_interval"], message);
+        }
+    }
+
+    fn check_websocket(&mut self, websocket: &WebSocketSettings) {
+        for (name, is_zero) in [
+            ("ping_interval", websocket.ping_interval.is_zero()),
+            ("idle_timeout", websocket.idle_timeout.is_zero()),
+            ("max_frame_bytes", websocket.max_frame_bytes == 0),
+            ("max_age", websocket.max_age.is_zero()),
+        ] {
+            self.require_nonzero(&["server", "websocket", name], is_zero);
+        }
+        if websocket.idle_timeout <= websocket.ping_interval {
+            let message =
+                "must be more than server.websocket.ping_interval, or clients cannot answer in time";
+            self.error(&["server", "websocket", "idle_timeout"], message);
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tokio_util::sync::DropGuard;
 
+use super::connection_history::ConnectionHistory;
 use super::in_flight::InFlight;
 use crate::admission::Admission;
 use crate::config::StorePolicy;
@@ -90,6 +91,10 @@ pub struct RunContext {
     pub events: EventReader,
     /// The caller's own credentials, for MCP servers that are configured to be given them.
     pub authorization: Option<SecretString>,
+    /// What the caller's connection keeps of responses that are not stored.
+    pub connection: Option<Arc<ConnectionHistory>>,
+    /// Whether the model is asked. If not, the response is completed without output, and can be continued.
+    pub generates: bool,
 }
 
 impl RunContext {
@@ -104,6 +109,8 @@ impl RunContext {
 pub enum EventReader {
     /// A client of the API, as server-sent events.
     Client,
+    /// A client of the API, as WebSocket messages.
+    WebSocket,
     /// A part of this process.
     Process,
 }

@@ -24,6 +24,8 @@ const TYPICAL_EVENT_BYTES: usize = 256;
 pub(crate) enum EventFormat {
     /// As server-sent events.
     Sse(EventEncoder),
+    /// As JSON texts, one for each event.
+    Frames(EventEncoder),
     /// As values: the reader is in this process.
     Typed,
     /// Not at all: only the response is wanted.
@@ -48,6 +50,8 @@ pub(crate) struct EventBatch {
 pub(crate) enum BatchEvents {
     /// [`EventFormat::Sse`]
     Sse(Vec<u8>),
+    /// [`EventFormat::Frames`]
+    Frames(Vec<String>),
     /// [`EventFormat::Typed`]
     Typed(Events),
     /// [`EventFormat::ResponseOnly`]
@@ -59,7 +63,7 @@ impl BatchEvents {
     pub(crate) fn typed(self) -> Events {
         match self {
             Self::Typed(events) => events,
-            Self::Sse(_) | Self::None => Events::new(),
+            Self::Sse(_) | Self::Frames(_) | Self::None => Events::new(),
         }
     }
 }
@@ -100,6 +104,12 @@ impl EventSink {
         &mut self.buffer
     }
 
+    /// Whether `response.failed` is announced by an event `error`. Over WebSocket it is not: a message of this type ends the
+    /// turn.
+    pub(super) fn announces_errors(&self) -> bool {
+        !matches!(self.format, EventFormat::Frames(_))
+    }
+
     /// Whether the answer's status is decided to be 200.
     pub(super) fn is_committed(&self) -> bool {
         self.committed
@@ -135,6 +145,9 @@ impl EventSink {
                     encoder.write_sse(&event, &mut bytes);
                 }
                 BatchEvents::Sse(bytes)
+            }
+            EventFormat::Frames(encoder) => {
+                BatchEvents::Frames(self.buffer.drain(..).map(|event| encoder.to_json(&event)).collect())
             }
             EventFormat::Typed => BatchEvents::Typed(std::mem::take(&mut self.buffer)),
             EventFormat::ResponseOnly => {

@@ -38,19 +38,35 @@ pub(super) async fn load<'a>(
     request: &mut CreateResponse,
 ) -> Result<(PriorConversation, Vec<Item>, ConversationBudget<'a>), ApiError> {
     let mut budget = ConversationBudget::new(parts, caller, request)?;
-    let past = lineage(parts, &caller.owner, request.previous_response_id.as_deref(), &mut budget).await?;
+    let past =
+        lineage(parts, caller, request.previous_response_id.as_deref(), request.store, &mut budget).await?;
     let input = resolve(parts, &caller.owner, std::mem::take(&mut request.input), &mut budget).await?;
     Ok((past, input, budget))
 }
 
 async fn lineage(
     parts: &EngineParts,
-    owner: &Owner,
+    caller: &RunContext,
     previous: Option<&str>,
+    request_stores: bool,
     budget: &mut ConversationBudget<'_>,
 ) -> Result<PriorConversation, ApiError> {
     let Some(previous) = previous else { return Ok(PriorConversation::default()) };
-    let Some(lineage) = budget.read(|limit| parts.store.lineage(owner, previous, limit)).await? else {
+    if request_stores && caller.connection.as_ref().is_some_and(|connection| connection.has(previous)) {
+        return Err(ApiError::invalid(
+            "previous_response_not_stored",
+            "previous_response_id",
+            "The previous response is not stored, and a stored response cannot continue it: send 'store': false.",
+        ));
+    }
+    let (store, owner) = (&*parts.store, &caller.owner);
+    let read = |limit| async move {
+        match &caller.connection {
+            Some(connection) => connection.lineage(store, owner, previous, limit).await,
+            None => store.lineage(owner, previous, limit).await,
+        }
+    };
+    let Some(lineage) = budget.read(read).await? else {
         return Err(ApiError::invalid(
             "previous_response_not_found",
             "previous_response_id",

@@ -134,8 +134,9 @@ pub(super) async fn prepare(
     history::drop_repeated_calls(&past, &mut input);
     history::check_pairs(&past, &input)?;
     let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
+    let with_carried = tools::with_carried(&request, &past, &input);
     let asked =
-        ToolRequest { request: &request, agent, past: &past, input: &input, compacts, limits: &limits };
+        ToolRequest { request: &with_carried, agent, past: &past, input: &input, compacts, limits: &limits };
     let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved } =
         tools::resolve(parts, caller, asked).await?;
 
@@ -163,7 +164,7 @@ pub(super) async fn prepare(
         emits_tool_lists: emits_tool_lists(caller.dialect, visibility),
         conversation: conversation_key(&request, root, &ids.response()),
         catalog,
-        tool_request: (!servers.is_empty()).then(|| Box::new(scope::tool_request(&request))),
+        tool_request: (!servers.is_empty()).then(|| Box::new(scope::tool_request(&with_carried))),
         servers,
         approved,
         limits,

@@ -87,7 +87,7 @@ impl Recovery {
         match self.close(orphan, &mut events) {
             Ok((closed, stored)) => {
                 self.store.finish(record::recovered(orphan, &closed, stored)).await?;
-                closed.emit_terminal_event(&mut events);
+                closed.emit_terminal_event(true, &mut events);
             }
             Err(error) => {
                 tracing::error!({ RESPONSE_ID } = id.as_str(), %error, "the row of an orphaned response cannot be read");

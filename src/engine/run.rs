@@ -61,6 +61,9 @@ impl Run {
     /// reached.
     async fn agent_loop(&mut self) -> Result<Termination, RunError> {
         self.machine.start(self.sink.events());
+        if !self.generates {
+            return Ok(Termination::Completed);
+        }
         self.emit_list_tools()?;
         if let Some(ending) = self.run_approved().await? {
             return Ok(ending);

@@ -86,6 +86,8 @@ impl Sampler for EngineSampler {
         let body = self.body(&request)?.to_string();
         let asked = CreateResponse::parse(body.as_bytes()).map_err(|error| error.body.message)?;
         let caller = RunContext {
+            connection: None,
+            generates: true,
             owner: Owner { tenant: "mcp".into(), principal: Arc::clone(&request.server) },
             key: Arc::clone(&request.server),
             dialect: Dialect::OpenAi,

@@ -11,6 +11,7 @@
 
 pub(super) mod approvals;
 pub(super) mod call_filter;
+mod carried;
 pub(super) mod choice;
 pub(crate) mod hosted;
 pub(super) mod mcp_servers;
@@ -20,4 +21,5 @@ mod resolve;
 pub(super) mod scope;
 mod wire_names;
 
+pub(super) use carried::with_carried;
 pub(super) use resolve::{ResolvedTools, ToolRequest, resolve};

@@ -355,6 +355,14 @@ impl EventEncoder {
         }
     }
 
+    /// The event's JSON, on one line.
+    pub fn to_json(self, event: &StreamEvent) -> String {
+        let mut bytes = Vec::with_capacity(256);
+        self.write_json(event, &mut bytes);
+        // What is written as JSON is UTF-8.
+        String::from_utf8(bytes).unwrap_or_default()
+    }
+
     /// Appends the event's own fields, as an object.
     fn write_fields(self, event: &ResponseEvent, out: &mut Vec<u8>) -> serde_json::Result<()> {
         #[derive(Serialize)]

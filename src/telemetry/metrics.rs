@@ -9,6 +9,7 @@ mod inference;
 mod queues;
 mod registry;
 mod tools;
+mod websocket;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ pub(crate) use inference::RunReport;
 use queues::Queues;
 use registry::{Counter, Family, Gauge, Histogram, REQUEST_BUCKETS};
 use tools::ToolMetrics;
+use websocket::WebSocketMetrics;
 
 const COMMIT_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
 
@@ -31,6 +33,7 @@ pub struct Metrics {
     runs_active: Family<Gauge>,
     connections: Family<Gauge>,
     connections_closed: Family<Counter>,
+    websocket: WebSocketMetrics,
     http_requests: Family<Counter>,
     http_duration: Family<Histogram>,
     store_commit: Family<Histogram>,
@@ -68,6 +71,7 @@ impl Metrics {
             runs_active: Family::gauge("antwort_runs_active", "Responses in progress.", &[]),
             connections: Family::gauge("antwort_connections", "Open client connections.", &[]),
             connections_closed: connections_closed(),
+            websocket: WebSocketMetrics::new(),
             http_requests: Family::counter(
                 "antwort_http_requests_total",
                 "HTTP requests served.",
@@ -154,6 +158,21 @@ impl Metrics {
         self.connections.with(&[]).add(more);
     }
 
+    /// Changes the number of open WebSocket connections.
+    pub fn websocket_connections(&self, more: i64) {
+        self.websocket.connections(more);
+    }
+
+    /// Changes the number of requests that wait on WebSocket connections.
+    pub fn websocket_queued(&self, more: i64) {
+        self.websocket.queued(more);
+    }
+
+    /// A request over WebSocket has ended. `ended` has few values.
+    pub fn websocket_turn(&self, ended: &'static str) {
+        self.websocket.turn(ended);
+    }
+
     /// The gateway closed a connection. `reason` has few values.
     pub fn connection_closed(&self, reason: &'static str) {
         self.connections_closed.with(&[reason]).add(1);
@@ -225,6 +244,7 @@ impl Metrics {
         self.queues.render(&mut out);
         self.connections.render(&mut out);
         self.connections_closed.render(&mut out);
+        self.websocket.render(&mut out);
         self.configuration.render(&mut out);
         self.http_requests.render(&mut out);
         self.http_duration.render(&mut out);

@@ -89,6 +89,8 @@ pub(super) fn caller(
         ),
         events: EventReader::Client,
         authorization: mcp::caller_authorization(app, headers),
+        connection: None,
+        generates: true,
     })
 }
 

@@ -15,7 +15,7 @@ use super::error::ErrorResponse;
 use super::route_table::API_PREFIXES;
 use super::{
     AppState, access, agents, body, compact, drain, health, mcp, models, openapi, origin, pass_through,
-    request_context, responses, tools, upgrade,
+    request_context, responses, tools, websocket,
 };
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
@@ -47,8 +47,8 @@ pub(crate) fn router(app: AppState) -> Router {
     // One `ServiceBuilder` for several layers: axum boxes the service after each call of `layer`, and clones it for each
     // request.
     let checks = ServiceBuilder::new()
-        // Before authentication: WebSocket is not served to any caller.
-        .layer(from_fn(upgrade::reject_upgrade))
+        // Before authorization by route: a handshake creates responses, and does not list them.
+        .layer(from_fn_with_state(app.clone(), websocket::intercept))
         .layer(from_fn_with_state(app.clone(), access::authorize))
         // Before decompression, which expects normalized names of encodings.
         .layer(map_request_with_state(app.clone(), body::normalize_encoding))

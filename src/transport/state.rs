@@ -10,6 +10,7 @@ use super::readiness::{ReadinessCache, ShutdownFlag};
 use crate::admission::Admission;
 use crate::auth::Authenticator;
 use crate::config::settings::AgentSettings;
+use crate::config::settings::WebSocketSettings;
 use crate::config::{ReadyRequirement, UnservedTools};
 use crate::engine::Engine;
 use crate::mcp::McpServers;
@@ -82,6 +83,8 @@ pub(crate) struct RequestSettings {
     pub body_idle_timeout: Duration,
     /// Limits on lists, schemas and instructions of a request.
     pub limits: RequestSizeLimits,
+    /// Connections over WebSocket.
+    pub websocket: WebSocketSettings,
     /// Whether clients are detected by their headers.
     pub client_profiles: bool,
     /// What to do with hosted tools that the gateway does not serve.

@@ -160,37 +160,6 @@ async fn a_choice_that_names_a_tool_that_was_left_out_is_refused() {
 }
 
 #[tokio::test]
-async fn a_websocket_handshake_was_answered_with_the_list_of_responses() {
-    let upstream = Upstream::spawn().await;
-    let keyed = "auth: {keys: {writer: {key: secret, scopes: ['responses:create']}}}";
-    let gateways = [
-        Gateway::with_upstream(&upstream).spawn().await,
-        // Who may not list responses must not be told so: it is not what was asked.
-        Gateway::with(crate::access::settings(&upstream, &[], keyed)).spawn().await,
-    ];
-    for gateway in &gateways {
-        for prefix in ["/v1", "", "/openai/v1"] {
-            let request = gateway.http.get(format!("{}{prefix}/responses", gateway.base));
-            let request = request
-                .header("connection", "Upgrade")
-                .header("upgrade", "WebSocket")
-                .header("sec-websocket-version", "13")
-                .header("sec-websocket-key", "cepz6rc6krwKQpL4uvli4g==")
-                .header("authorization", "Bearer secret");
-            let answer = request.send().await.unwrap();
-            assert_eq!(answer.status(), 426, "{prefix}");
-            assert_eq!(answer.headers()["upgrade"], "HTTP/1.1");
-            let error: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
-            assert_eq!(error["error"]["code"], "websocket_not_served");
-        }
-        let other = gateway.http.get(format!("{}/v1/models", gateway.base)).header("upgrade", "websocket");
-        assert_ne!(other.send().await.unwrap().status(), 426, "only responses are asked for in this way");
-    }
-    let list = gateways[0].get("/v1/responses").await;
-    assert_eq!((list.status, &list.body["object"]), (200, &json!("list")));
-}
-
-#[tokio::test]
 async fn web_pages_may_read_which_tools_were_left_out() {
     let upstream = Upstream::spawn().await;
     let origin = "https://app.example.com";

@@ -280,6 +280,34 @@ async fn namespaces_and_tools_declared_in_the_input_are_functions_upstream() {
 }
 
 #[tokio::test]
+async fn tools_that_earlier_input_declared_are_offered_to_the_end_of_the_chain() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let function = |name: &str, about: &str| json!({"type": "function", "name": name, "description": about});
+    let declare = |tools: Value| json!({"type": "additional_tools", "role": "developer", "tools": tools});
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let offered = || {
+        let last = upstream.last();
+        let tools = last["tools"].as_array().cloned().unwrap_or_default();
+        let name = |tool: &Value| tool["function"]["name"].as_str().unwrap().to_owned();
+        let mut names: Vec<_> = tools.iter().map(name).collect();
+        names.sort();
+        (names, tools.iter().find(|tool| name(tool) == "f").map(|f| f["function"]["description"].clone()))
+    };
+    let tools = json!([function("f", "old"), function("g", "")]);
+    let first = gateway.create(json!({"model": "test-model", "input": [declare(tools), user("One")]})).await;
+    let next = json!({"model": "test-model", "input": "Two", "previous_response_id": first["id"]});
+    let second = gateway.create(next).await;
+    assert_eq!(offered(), (vec!["f".into(), "g".into()], Some(json!("old"))));
+    assert_eq!(second["tools"], json!([]), "the echo has what was sent");
+    let later = json!([declare(json!([function("f", "new")])), user("Three")]);
+    let next = json!({"model": "test-model", "input": later, "previous_response_id": second["id"],
+        "tools": [function("h", "")]});
+    gateway.create(next).await;
+    assert_eq!(offered(), (vec!["f".into(), "g".into(), "h".into()], Some(json!("new"))));
+}
+
+#[tokio::test]
 async fn tools_that_are_not_served_are_refused_by_name() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).spawn().await;

@@ -65,7 +65,7 @@ fn run_in(
 /// Closes the response and emits its terminal event.
 fn end(machine: ResponseMachine, ending: Termination, out: &mut Events) -> ClosedResponse {
     let closed = machine.close_response(ending, RunOutcome::default(), 1_700_000_009, out);
-    closed.emit_terminal_event(out);
+    closed.emit_terminal_event(true, out);
     closed
 }
 

@@ -38,3 +38,4 @@ mod store;
 mod structured;
 mod support;
 mod tools;
+mod websocket;

@@ -15,6 +15,7 @@ pub mod stream_validator;
 pub mod transcript;
 pub mod upstream;
 pub mod weather;
+pub mod websocket;
 
 use std::time::{Duration, Instant};
 

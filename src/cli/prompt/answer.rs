@@ -58,6 +58,8 @@ async fn run_response(
     let request = CreateResponse::parse(&body);
     let request = request.map_err(|error| args.rejection_message(&error.body.message))?;
     let caller = RunContext {
+        connection: None,
+        generates: true,
         owner: Owner { tenant: TENANT.into(), principal: "cli".into() },
         key: "cli".into(),
         // The printer expects the same items whatever the configured dialect is.

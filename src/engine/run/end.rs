@@ -8,7 +8,8 @@ use crate::admission::run_in_place;
 use crate::engine::context::unix_now;
 use crate::engine::prepare::PreparedRun;
 use crate::engine::tools::approvals;
-use crate::engine::{EngineParts, record};
+use crate::engine::{ConnectionHistory, EngineParts, record};
+use crate::identity::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::response::{ResponseStatus, RunOutcome};
 use crate::provider::CallContext;
@@ -69,6 +70,9 @@ impl Run {
         let close = || machine.close_response(ending, run_outcome, unix_now(), sink.events());
         let closed = if large { run_in_place(close) } else { close() };
         let committed = commit(&parts, &prepared, closed, large).await;
+        if let Some(connection) = self.connection {
+            keep(&connection, &parts, &prepared, &committed, &self.requester).await;
+        }
         let response = &committed.snapshot.response;
         metrics.run_ended(&crate::telemetry::metrics::RunReport {
             provider: prepared.provider.name(),
@@ -85,7 +89,7 @@ impl Run {
             log_failure(&prepared, &call, code, param.as_deref());
         }
         summary.response(&prepared, response);
-        committed.emit_terminal_event(sink.events());
+        committed.emit_terminal_event(sink.announces_errors(), sink.events());
         // A client that has disconnected finds the response in the store.
         let _gone = sink.flush().await;
     }
@@ -115,6 +119,21 @@ async fn commit(
     match committed {
         Ok(()) => closed,
         Err(error) => closed.into_failed(ApiError::from(error).body),
+    }
+}
+
+/// Keeps a response that is not stored for continuations on its connection.
+async fn keep(
+    connection: &ConnectionHistory,
+    parts: &EngineParts,
+    prepared: &PreparedRun,
+    closed: &ClosedResponse,
+    requester: &Requester,
+) {
+    let status = closed.snapshot.response.status;
+    if !prepared.store && !matches!(status, ResponseStatus::Failed | ResponseStatus::Cancelled) {
+        let memory = &parts.admission.kept_conversations;
+        connection.keep(record::ended(prepared, closed), memory, requester).await;
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::state::RunState;
 use super::timer::RunTimer;
+use crate::engine::ConnectionHistory;
 use crate::engine::context::{EngineParts, RunContext};
 use crate::engine::event_sink::{Disconnected, EventSink};
 use crate::engine::prepare::PreparedRun;
@@ -61,6 +62,10 @@ pub(in crate::engine) struct Run {
     pub(super) state: RunState,
     /// Of a stored stream: its client knows the id, and may delete the response before it has a row.
     pub(super) registration: Option<RunRegistration>,
+    /// What the client's connection keeps.
+    pub(super) connection: Option<Arc<ConnectionHistory>>,
+    /// Whether the model is asked.
+    pub(super) generates: bool,
 }
 
 impl Run {
@@ -94,6 +99,8 @@ impl Run {
             is_stored_stream.then(|| parts.store.register_run(&prepared.response.id, &prepared.owner));
         Self {
             registration,
+            connection: caller.connection,
+            generates: caller.generates,
             machine,
             call_filter,
             executor,

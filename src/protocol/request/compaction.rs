@@ -33,7 +33,7 @@ impl CreateResponse {
             let message = format!("'{name}' is not a parameter of compaction requests.");
             return Err(ApiError::unsupported(name.as_ref(), message));
         }
-        let mut request = Self::read(&pairs, limits)?;
+        let mut request = Self::read(&pairs, limits, true)?;
         request.store = false;
         if !matches!(request.input.last(), Some(InputItem::Item(Item::CompactionTrigger(_)))) {
             request.input.push(InputItem::Item(Item::CompactionTrigger(CompactionTrigger::default())));

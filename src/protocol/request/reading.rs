@@ -20,10 +20,15 @@ impl CreateResponse {
 
     /// As [`Self::parse`], with these size limits.
     pub fn parse_with_limits(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
-        Self::read(&body::split_fields(body)?, limits)
+        Self::read(&body::split_fields(body)?, limits, true)
     }
 
-    pub(super) fn read(pairs: &body::RawFields<'_>, limits: RequestSizeLimits) -> Result<Self, ApiError> {
+    /// `needs_input`: a request that continues nothing must have input.
+    pub(super) fn read(
+        pairs: &body::RawFields<'_>,
+        limits: RequestSizeLimits,
+        needs_input: bool,
+    ) -> Result<Self, ApiError> {
         // All fields are counted before any is parsed: the cost of parsing is bounded by the counts.
         RequestSizeCounter::new(limits).check(pairs)?;
         let given = |name: &str| pairs.iter().any(|(key, raw)| key == name && !parse::is_null(raw));
@@ -40,6 +45,9 @@ impl CreateResponse {
             request
                 .read_field(name, raw)
                 .map_err(|error| error.into_api_error(&truncate_for_display(name)))?;
+        }
+        if needs_input && request.input.is_empty() && request.previous_response_id.is_none() {
+            return Err(ParseError::missing("input").into_api_error(""));
         }
         request.check_field_combinations(given)?;
         Ok(request)
@@ -65,9 +73,6 @@ impl CreateResponse {
 
     /// Checks rules that concern several fields.
     fn check_field_combinations(&self, given: impl Fn(&str) -> bool) -> Result<(), ApiError> {
-        if self.input.is_empty() && self.previous_response_id.is_none() {
-            return Err(ParseError::missing("input").into_api_error(""));
-        }
         if given("stream_options") && !self.stream {
             let problem = "it is only allowed together with 'stream': true.";
             return Err(ParseError::invalid("", problem).into_api_error("stream_options"));

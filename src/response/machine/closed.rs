@@ -39,8 +39,8 @@ impl ClosedResponse {
         Self { snapshot: Arc::new(ResponseSnapshot::new(response)), ..self }
     }
 
-    /// Emits the terminal event; before `response.failed` comes the event `error`.
-    pub fn emit_terminal_event(&self, out: &mut Events) {
+    /// Emits the terminal event; before `response.failed` comes the event `error`, if it `announces_errors`.
+    pub fn emit_terminal_event(&self, announces_errors: bool, out: &mut Events) {
         let response = Arc::clone(&self.snapshot);
         let mut sequence_number = self.sequence;
         let event = match self.snapshot.response.status {
@@ -48,7 +48,7 @@ impl ClosedResponse {
                 ResponseEvent::Completed { response }
             }
             ResponseStatus::Failed => {
-                if let Some(error) = self.snapshot.response.error.clone() {
+                if announces_errors && let Some(error) = self.snapshot.response.error.clone() {
                     out.push(StreamEvent { sequence_number, event: ResponseEvent::Error { error } });
                     sequence_number += 1;
                 }

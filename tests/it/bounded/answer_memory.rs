@@ -63,7 +63,7 @@ fn held_and_counted(pieces: &Pieces) -> (u64, u64) {
         counted = machine.bytes() as u64;
         let closed =
             machine.close_response(Termination::Completed, RunOutcome::default(), 1_700_000_009, &mut out);
-        closed.emit_terminal_event(&mut out);
+        closed.emit_terminal_event(true, &mut out);
         drop(closed);
     });
     (held.bytes_max, counted)

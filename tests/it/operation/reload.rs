@@ -13,6 +13,7 @@ use crate::support::network::{Server, TestCa};
 use crate::support::process::Process;
 use crate::support::stream_validator;
 use crate::support::upstream::{Reply, Step, Upstream, done, finish};
+use crate::support::websocket::WebSocket;
 
 /// A gateway with all its settings in `antwort.yaml` of its folder, but for its address and database.
 pub(super) struct Running {
@@ -128,6 +129,33 @@ async fn a_key_that_a_reload_took_away_is_refused_while_its_running_stream_ends_
     let logged = gateway.logged("configuration reloaded");
     assert_eq!((&logged[0]["keys"], &logged[0]["trigger"]), (&json!("auth.keys.a"), &json!("SIGHUP")));
     assert!(!gateway.log().contains("key-a"), "no key is logged");
+}
+
+#[tokio::test]
+async fn a_key_that_a_reload_took_away_is_refused_at_the_next_turn_of_its_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    let both = yaml(&upstream, &[KEY_A, KEY_B], "");
+    let gateway = Running::start(folder.path(), &upstream, &both).await;
+    let key = [("authorization", "Bearer key-a")];
+    let mut socket = WebSocket::connect_with(&gateway.process.base, "/v1/responses", &key).await.unwrap();
+    let mut request = ask();
+    request.as_object_mut().unwrap().remove("stream");
+    socket.response(request.clone(), "completed").await;
+    socket.send(r#"{"type":"response.processed","response_id":"resp_1"}"#).await;
+    socket.response(request.clone(), "completed").await;
+    gateway.reload(&yaml(&upstream, &[KEY_B], ""), "success").await;
+    socket.refuse(request, 401, "invalid_api_key").await;
+    assert_eq!(socket.next().await, Err(Some(1008)), "the connection is of no use to it");
+    // Turns are in the access log, with what they used.
+    let lines = gateway.logged("request");
+    let turns: Vec<_> = lines.iter().filter(|line| line["method"] == "WEBSOCKET").collect();
+    assert!(turns.iter().all(|line| line["route"] == "/v1/responses"), "as HTTP requests: {turns:#?}");
+    let ends: Vec<_> =
+        turns.iter().map(|line| json!([line["status"], line["ended"], line["key"], line["code"]])).collect();
+    let done = |status: u16| json!([status, "done", "a", null]);
+    let refused = json!([401, "done", null, "invalid_api_key"]);
+    assert_eq!(ends, [done(200), done(204), done(200), refused], "{lines:#?}");
 }
 
 #[tokio::test]

@@ -35,5 +35,12 @@ fn line(event: &Value) -> String {
             line.push_str(&format!(" antwort={antwort}"));
         }
     }
+    // A message over WebSocket that is an error.
+    if let Some(status) = event.get("status") {
+        line.push_str(&format!(" {status} {} param={}", event["error"]["code"], event["error"]["param"]));
+    }
+    if let Some(stream_id) = event.get("stream_id") {
+        line.push_str(&format!(" stream_id={stream_id}"));
+    }
     line + "\n"
 }

@@ -1,0 +1,52 @@
+//! Tools of earlier responses of a conversation: a client that continues one sends only what is new.
+
+use std::borrow::Cow;
+
+use crate::protocol::item::Item;
+use crate::protocol::request::CreateResponse;
+use crate::protocol::tool::Tool;
+
+/// Most tools that are carried over, a namespace being one; a chain may declare any number of them.
+const MAX_CARRIED: usize = 1024;
+
+/// The request with the client's tools that earlier `additional_tools` items declared. What is declared later counts; what
+/// was declared before a compaction does not.
+pub(in crate::engine) fn with_carried<'a>(
+    request: &'a CreateResponse,
+    past: &[Item],
+    input: &[Item],
+) -> Cow<'a, CreateResponse> {
+    let earlier = past.iter().rev().take_while(|item| !matches!(item, Item::Compaction(_)));
+    let mut carried: Vec<&Tool> = Vec::new();
+    let is_new = |name: &str, carried: &[&Tool]| {
+        let given = request.tools.iter().chain(input.iter().flat_map(declared));
+        !given.chain(carried.iter().copied()).any(|tool| client_name(tool) == Some(name))
+    };
+    for tool in earlier.flat_map(declared) {
+        let is_room = carried.len() < MAX_CARRIED;
+        if is_room && client_name(tool).is_some_and(|name| is_new(name, &carried)) {
+            carried.push(tool);
+        }
+    }
+    if carried.is_empty() {
+        return Cow::Borrowed(request);
+    }
+    let mut more = request.clone();
+    more.tools.extend(carried.into_iter().cloned());
+    Cow::Owned(more)
+}
+
+fn declared(item: &Item) -> impl Iterator<Item = &Tool> {
+    let tools = if let Item::AdditionalTools(more) = item { &more.tools[..] } else { &[] };
+    tools.iter()
+}
+
+/// The name of a tool that the client runs.
+fn client_name(tool: &Tool) -> Option<&str> {
+    match tool {
+        Tool::Function(function) => Some(&function.name),
+        Tool::Custom(custom) => Some(&custom.name),
+        Tool::Namespace(namespace) => Some(&namespace.name),
+        _ => None,
+    }
+}

@@ -1,0 +1,167 @@
+//! Messages of clients over WebSocket: a request for a response, with fields of its own.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::body::{self, RawFields};
+use super::{CreateResponse, RequestSizeLimits, scalar};
+use crate::protocol::error::ApiError;
+use crate::protocol::parse::{self, ParseError, truncate_for_display};
+
+/// Most characters of a `stream_id`.
+const MAX_STREAM_ID: usize = 256;
+
+/// Fields that say how a response is sent, which a WebSocket decides itself. Clients send them all the same.
+const IGNORED: &[&str] = &["stream", "stream_options"];
+
+/// A message of a client.
+#[derive(Debug)]
+pub(crate) struct ClientMessage {
+    /// Returned in each message that belongs to this one.
+    pub stream_id: Option<String>,
+    /// The response that it continues, even if the message is wrong.
+    pub previous: Option<String>,
+    /// What it asks for, or why it cannot be read.
+    pub content: Result<MessageContent, ApiError>,
+}
+
+/// What a message asks for.
+#[derive(Debug)]
+pub(crate) enum MessageContent {
+    /// `response.create`
+    Create {
+        /// The request, which is streamed.
+        request: Box<CreateResponse>,
+        /// `false`: the model is not asked, and the response is completed without output.
+        generate: bool,
+    },
+    /// `response.processed`: the client has read a response. Nothing is sent for it.
+    Processed,
+}
+
+impl ClientMessage {
+    /// Reads a message.
+    pub(crate) fn parse(text: &[u8], limits: RequestSizeLimits) -> Self {
+        let fields = match body::split_fields(text) {
+            Ok(fields) => fields,
+            Err(error) => return Self { stream_id: None, previous: None, content: Err(error) },
+        };
+        let previous = given(&fields, "previous_response_id").and_then(|raw| scalar::string(raw).ok());
+        match stream_id(&fields) {
+            Ok(stream_id) => Self { stream_id, previous, content: content(fields, limits) },
+            Err(error) => Self { stream_id: None, previous, content: Err(error.into_api_error("stream_id")) },
+        }
+    }
+}
+
+fn content(mut fields: RawFields<'_>, limits: RequestSizeLimits) -> Result<MessageContent, ApiError> {
+    let is_own = |name: &str| IGNORED.contains(&name) || ["type", "stream_id", "generate"].contains(&name);
+    // Those of requests are checked with them.
+    for own in fields.iter().map(|(name, _)| &**name).filter(|name| is_own(name)) {
+        if fields.iter().filter(|(name, _)| name == own).count() > 1 {
+            return Err(ParseError::invalid("", "the field is given twice.").into_api_error(own));
+        }
+    }
+    let kind: Option<Cow<'_, str>> = read(&fields, "type", parse::read)?;
+    match kind.as_deref() {
+        Some("response.create") => {}
+        Some("response.processed") => return Ok(MessageContent::Processed),
+        Some(other) => {
+            return Err(
+                ParseError::unknown_type(&truncate_for_display(other), "response.create").into_api_error("")
+            );
+        }
+        None => return Err(ParseError::missing("type").into_api_error("")),
+    }
+    let generate = read(&fields, "generate", scalar::boolean)?.unwrap_or(true);
+    fields.retain(|(name, _)| !is_own(name));
+    let mut request = Box::new(CreateResponse::read(&fields, limits, generate)?);
+    request.stream = true;
+    Ok(MessageContent::Create { request, generate })
+}
+
+fn stream_id(fields: &RawFields<'_>) -> Result<Option<String>, ParseError> {
+    let Some(raw) = given(fields, "stream_id") else { return Ok(None) };
+    let id = scalar::string(raw)?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    if !(1..=MAX_STREAM_ID).contains(&id.len()) || !id.bytes().all(is_plain) {
+        let problem = "expected 1 to 256 letters, digits, '_', '.' and '-'.";
+        return Err(ParseError::invalid("", problem));
+    }
+    Ok(Some(id))
+}
+
+/// The value of a field, unless it is absent or null.
+fn read<'a, T>(
+    fields: &RawFields<'a>,
+    name: &str,
+    value: impl FnOnce(&'a RawValue) -> Result<T, ParseError>,
+) -> Result<Option<T>, ApiError> {
+    given(fields, name).map(value).transpose().map_err(|error| error.into_api_error(name))
+}
+
+fn given<'a>(fields: &RawFields<'a>, name: &str) -> Option<&'a RawValue> {
+    fields.iter().find(|(key, raw)| key == name && !parse::is_null(raw)).map(|(_, raw)| *raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> ClientMessage {
+        ClientMessage::parse(text.as_bytes(), RequestSizeLimits::default())
+    }
+
+    fn error(text: &str) -> (Option<String>, Option<String>) {
+        let error = parse(text).content.expect_err(text);
+        (error.body.param, error.body.code.map(Into::into))
+    }
+
+    #[test]
+    fn what_only_concerns_http_is_ignored_and_the_response_is_streamed() {
+        let text = r#"{"type":"response.create","model":"m","input":"hi","stream":false,
+            "stream_options":{"include_obfuscation":true},"background":false,"stream_id":"a.b-C_1"}"#;
+        let message = parse(text);
+        assert_eq!(message.stream_id.as_deref(), Some("a.b-C_1"));
+        let Ok(MessageContent::Create { request, generate: true }) = message.content else {
+            panic!("{message:?}")
+        };
+        assert!(request.stream && !request.stream_options.include_obfuscation && request.extra.is_empty());
+    }
+
+    #[test]
+    fn a_response_without_generation_needs_no_input() {
+        let message = parse(r#"{"type":"response.create","model":"m","generate":false}"#);
+        assert!(matches!(message.content, Ok(MessageContent::Create { generate: false, .. })), "{message:?}");
+        assert_eq!(error(r#"{"type":"response.create","model":"m"}"#).0.as_deref(), Some("input"));
+    }
+
+    #[test]
+    fn a_wrong_message_still_names_what_it_continues() {
+        let text = r#"{"type":"response.create","model":"m","previous_response_id":"resp_1","foo":[}]}"#;
+        assert_eq!(parse(text).previous, None, "nothing can be read of what is no JSON");
+        let text = r#"{"type":"response.create","model":"m","previous_response_id":"resp_1","input":5}"#;
+        let message = parse(text);
+        assert!(message.content.is_err());
+        assert_eq!(message.previous.as_deref(), Some("resp_1"));
+    }
+
+    #[test]
+    fn a_wrong_message_names_its_field() {
+        for (text, param) in [
+            (r#"{"model":"m","input":"hi"}"#, "type"),
+            (r#"{"type":"session.update"}"#, "type"),
+            (r#"{"type":5}"#, "type"),
+            (r#"{"type":"response.create","model":"m","input":"hi","generate":"no"}"#, "generate"),
+            (r#"{"type":"response.create","model":"m","input":"hi","stream_id":"a b"}"#, "stream_id"),
+            (r#"{"type":"response.create","model":"m","input":"hi","stream_id":""}"#, "stream_id"),
+            (r#"{"type":"response.create","model":"m","input":"hi","background":true}"#, "background"),
+            (r#"{"type":"response.create","model":"m","input":"hi","type":"response.create"}"#, "type"),
+        ] {
+            assert_eq!(error(text).0.as_deref(), Some(param), "{text}");
+        }
+        assert_eq!(error("[]").1.as_deref(), Some("invalid_json"));
+        assert_eq!(error("{").1.as_deref(), Some("invalid_json"));
+    }
+}
