@@ -40,6 +40,15 @@ use crate::response::presentation::Presentation;
 use crate::response::seal::SummarySeal;
 use crate::response::turn::ModelRequest;
 
+/// What a request is prepared for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A run.
+    Run,
+    /// Counting the tokens of its prompt: the request is refused as a run would be, and changes nothing.
+    Count,
+}
+
 /// A request that is validated and ready to run.
 pub(super) struct PreparedRun {
     /// The response as it is created.
@@ -113,6 +122,7 @@ pub(super) async fn prepare(
     parts: &EngineParts,
     mut request: CreateResponse,
     caller: &RunContext,
+    purpose: Purpose,
 ) -> Result<PreparedRun, ApiError> {
     request.check_dialect(caller.dialect)?;
     let agent = profile::apply(&parts.agents, &mut request)?;
@@ -131,8 +141,15 @@ pub(super) async fn prepare(
     history::drop_repeated_calls(&past, &mut input);
     history::check_pairs(&past, &input)?;
     let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
-    let asked =
-        ToolRequest { request: &request, agent, past: &past, input: &input, compacts, limits: &limits };
+    let asked = ToolRequest {
+        request: &request,
+        agent,
+        past: &past,
+        input: &input,
+        compacts,
+        limits: &limits,
+        claims_denied: purpose == Purpose::Run,
+    };
     let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved } =
         tools::resolve(parts, caller, asked).await?;
 
