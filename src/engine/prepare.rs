@@ -161,7 +161,6 @@ pub(super) async fn prepare(
     let items = compaction::apply(approvals::project_for_model(items), window);
     let retained = if compacts { compaction::retained(&items, window) } else { Vec::new() };
     let conversation = states::conversation(items, &seal, &summaries)?;
-    let budget = window.map(|window| context_budget(window, &request, &offer));
     let mut prepared = PreparedRun {
         bypass_cache: bypasses_cache(&request),
         request_bytes: memory.used() + request.bytes.saturating_sub(request.input_bytes) as u64,
@@ -178,6 +177,7 @@ pub(super) async fn prepare(
         servers,
         approved,
         limits,
+        budget: window.map(|window| context_budget(window, &request, &offer)),
         response: echo::created(&request, &model, &ids, caller.dialect, unix_now()),
         stream: request.stream,
         encoding: event_encoder(caller, &request),
@@ -195,7 +195,6 @@ pub(super) async fn prepare(
         offer,
         memory_permits: memory.into_permits(),
         provider: route.provider,
-        budget,
         truncation: request.truncation,
         store: request.store,
         ignored,
