@@ -8,7 +8,7 @@ use crate::protocol::parse::check_cancelled;
 /// The encoding, as its crate names it.
 const ENCODING: &str = "o200k_base";
 /// Longer texts are counted in pieces of this size, as memory for a text without any word boundary grows with its
-/// length. Each cut may add a token.
+/// length. A cut through a word may add a few tokens.
 const MAX_PIECE_BYTES: usize = 64 << 10;
 /// Bytes of text per token, about; for a build without the encoding.
 const BYTES_PER_TOKEN: usize = 4;
@@ -51,7 +51,7 @@ mod tests {
         assert!(pieces(&text).all(|piece| piece.len() <= MAX_PIECE_BYTES));
         let whole = tiktoken::get_encoding(ENCODING).unwrap().count(&text);
         let cuts = text.len() / MAX_PIECE_BYTES;
-        assert!(cuts > 3 && count(&text).abs_diff(whole) <= 2 * cuts, "{} for {whole}", count(&text));
+        assert!(cuts > 3 && count(&text).abs_diff(whole) <= 4 * cuts, "{} for {whole}", count(&text));
     }
 
     #[test]
