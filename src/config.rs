@@ -42,7 +42,8 @@ pub use load::{LoadedConfig, load};
 pub use load_options::LoadOptions;
 pub use provider::{
     ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderFeatures, ProviderSettings,
-    ProviderTimeouts, ReasoningField, RetrySettings, Roles, SystemPlacement, ThinkTags,
+    ProviderTimeouts, ReasoningField, RetrySettings, Roles, SystemPlacement, ThinkTags, TokenizerApi,
+    TokenizerUse,
 };
 pub use reload::{ReloadedConfig, RunningConfig};
 pub use reload_rules::ReloadEffect;

@@ -3,7 +3,7 @@
 //! `prepare` validates a request and collects what its run needs (history, tools, echo), `run` drives the model
 //! and ends the response, `tools` says which tools it has and what may be called, `event_sink` sends the events, `record`
 //! builds the stored rows, `states` returns sealed state to the provider that it came from, `recover` ends
-//! the runs of processes that are gone.
+//! the runs of processes that are gone, `token_count` measures a prompt without a run.
 
 mod citations;
 mod compaction;
@@ -28,6 +28,7 @@ mod run_handle;
 mod sampling;
 mod states;
 mod structured;
+mod token_count;
 mod tool_executor;
 mod tools;
 mod truncate;
@@ -42,6 +43,7 @@ use crate::config::StorePolicy;
 use crate::identity::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
+use prepare::Purpose;
 
 pub(crate) use connection_history::ConnectionHistory;
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
@@ -73,8 +75,9 @@ impl Engine {
         apply_store_policy(caller.store, &mut request)?;
         self.check_storage(&request).await?;
         let admitted = self.admit(&caller.requester()).await?;
-        let mut prepared =
-            admitted.run_until_aborted(pin!(prepare::prepare(&self.parts, request, &caller))).await??;
+        let mut prepared = admitted
+            .run_until_aborted(pin!(prepare::prepare(&self.parts, request, &caller, Purpose::Run)))
+            .await??;
         let format = match caller.events {
             _ if !prepared.stream => EventFormat::ResponseOnly,
             EventReader::Client => EventFormat::Sse(prepared.encoding),

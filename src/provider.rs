@@ -10,6 +10,7 @@ mod masking;
 pub(crate) mod models;
 mod retry;
 pub(crate) mod routing;
+mod tokens;
 mod upstream_error;
 
 use std::collections::BTreeMap;
@@ -40,6 +41,16 @@ pub trait Provider: Send + Sync {
         request: &Arc<ModelRequest>,
         call: &CallContext,
     ) -> Result<Box<dyn ModelStream>, ProviderError>;
+
+    /// The request as this provider's tokenizer takes it. `None` if it has no tokenizer, or one that cannot count this
+    /// prompt. Fails where `infer` would refuse the request.
+    fn encode_for_tokenizer(&self, request: &ModelRequest) -> Result<Option<Bytes>, ProviderError>;
+
+    /// Has the tokenizer count an encoded prompt; `None` if its answer cannot be used.
+    async fn count_tokens(&self, prompt: Bytes, call: &CallContext) -> Option<u64>;
+
+    /// Estimates the tokens of a prompt, which is long work. Fails where `infer` would refuse the request.
+    fn estimate_tokens(&self, request: &ModelRequest) -> Result<u64, ProviderError>;
 
     /// The models that it serves.
     async fn models(&self) -> Result<Vec<ModelInfo>, ProviderError>;

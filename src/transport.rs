@@ -15,6 +15,7 @@ mod drain;
 mod error;
 mod forwarded;
 mod health;
+mod input_tokens;
 mod mcp;
 mod models;
 mod origin;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use self::preset::Preset;
 pub use self::variants::{
     DeveloperRole, ForwardedField, MaxTokensField, ProviderFeatures, ReasoningField, Roles, SystemPlacement,
-    ThinkTags,
+    ThinkTags, TokenizerApi, TokenizerUse,
 };
 use super::agents::ModelPrice;
 use super::masks;
@@ -83,6 +83,8 @@ pub struct ProviderSettings {
     pub supports: ProviderFeatures,
     /// Request fields of the API that are forwarded for the provider's own bookkeeping.
     pub forward: Vec<ForwardedField>,
+    /// Whether its tokenizer is asked to count prompts.
+    pub tokenizer: TokenizerUse,
     /// Maximum bytes of one event of its streams.
     #[serde(with = "units::ByteSize")]
     pub max_event_bytes: usize,
@@ -119,8 +121,19 @@ impl ProviderSettings {
             think_tags: ThinkTags::None,
             supports: preset.supports(),
             forward: preset.forward().to_vec(),
+            tokenizer: TokenizerUse::Auto,
             max_event_bytes: 16 * MIB,
             max_answer_bytes: 64 * MIB,
+        }
+    }
+}
+
+impl ProviderSettings {
+    /// How its tokenizer is asked, if it has one.
+    pub fn tokenizer_api(&self) -> Option<TokenizerApi> {
+        match self.tokenizer {
+            TokenizerUse::Auto => self.preset.tokenizer_api(),
+            TokenizerUse::None => None,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::auth::{Scope, StorePolicy};
 use super::network::{self, NetworkSettings, TlsSettings};
 use super::provider::{
     ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderTimeouts, ReasoningField,
-    RetrySettings, SystemPlacement, ThinkTags,
+    RetrySettings, SystemPlacement, ThinkTags, TokenizerUse,
 };
 use super::settings::{
     AgentSettings, CompatSettings, ConfigSettings, EgressSettings, EngineSettings, LogSettings, McpSettings,
@@ -104,6 +104,7 @@ pub(super) struct RawProvider {
     pub think_tags: Option<ThinkTags>,
     pub supports: RawSupports,
     pub forward: Option<Vec<ForwardedField>>,
+    pub tokenizer: Option<TokenizerUse>,
     #[serde(deserialize_with = "units::OptionalSize::deserialize")]
     pub max_event_bytes: Option<usize>,
     #[serde(deserialize_with = "units::OptionalSize::deserialize")]

@@ -13,7 +13,7 @@ use self::settings::{
 };
 use super::compaction::AutoCompaction;
 use super::context::{EngineParts, OnUnservedTool, RunContext, unix_now};
-use super::history::PriorConversation;
+use super::history::{HistoryEntry, PriorConversation};
 use super::limits::EffectiveLimits;
 use super::profile;
 use super::redaction::Redaction;
@@ -38,8 +38,17 @@ use crate::protocol::response::Response;
 use crate::provider::Provider;
 use crate::response::machine::{MachineOptions, Termination};
 use crate::response::presentation::Presentation;
-use crate::response::seal::SummarySeal;
-use crate::response::turn::ModelRequest;
+use crate::response::seal::{BoundSeal, SummarySeal};
+use crate::response::turn::{HistoryItem, ModelRequest};
+
+/// What a request is prepared for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A run.
+    Run,
+    /// Counting the tokens of its prompt: the request is refused as a run would be, and changes nothing.
+    Count,
+}
 
 /// A request that is validated and ready to run.
 pub(super) struct PreparedRun {
@@ -116,6 +125,7 @@ pub(super) async fn prepare(
     parts: &EngineParts,
     mut request: CreateResponse,
     caller: &RunContext,
+    purpose: Purpose,
 ) -> Result<PreparedRun, ApiError> {
     request.check_dialect(caller.dialect)?;
     let agent = profile::apply(&parts.agents, &mut request)?;
@@ -135,8 +145,15 @@ pub(super) async fn prepare(
     history::check_pairs(&past, &input)?;
     let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
     let with_carried = tools::with_carried(&request, &past, &input);
-    let asked =
-        ToolRequest { request: &with_carried, agent, past: &past, input: &input, compacts, limits: &limits };
+    let asked = ToolRequest {
+        request: &with_carried,
+        agent,
+        past: &past,
+        input: &input,
+        compacts,
+        limits: &limits,
+        claims_denied: purpose == Purpose::Run,
+    };
     let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved } =
         tools::resolve(parts, caller, asked).await?;
 
@@ -146,12 +163,8 @@ pub(super) async fn prepare(
     let window = route.provider.info().context_window.for_model(&route.model);
     let input: Vec<_> = input.into_iter().map(Arc::new).collect();
     let items = states::with_stored_state(past, &stored_states).chain(found.model_input(&input)).collect();
-    let items = compaction::apply(approvals::project_for_model(items), window, &summaries);
-    let retained =
-        if compacts { compaction::retained(items.iter().map(|(item, _)| item), window) } else { Vec::new() };
-    let conversation = states::conversation(items, &seal, &summaries)?;
+    let (conversation, retained) = model_view(items, window, compacts, &seal, &summaries)?;
     let auto_compaction = AutoCompaction::requested(parts, &request, compacts, &route, &summaries)?;
-    let budget = window.map(|window| context_budget(window, &request, &offer));
     let mut prepared = PreparedRun {
         bypass_cache: bypasses_cache(&request),
         request_bytes: memory.used() + request.bytes.saturating_sub(request.input_bytes) as u64,
@@ -168,6 +181,7 @@ pub(super) async fn prepare(
         servers,
         approved,
         limits,
+        budget: window.map(|window| context_budget(window, &request, &offer)),
         response: echo::created(&request, &model, &ids, caller.dialect, unix_now()),
         stream: request.stream,
         encoding: event_encoder(caller, &request),
@@ -185,7 +199,6 @@ pub(super) async fn prepare(
         offer,
         memory_permits: memory.into_permits(),
         provider: route.provider,
-        budget,
         truncation: request.truncation,
         store: request.store,
         ignored,
@@ -198,6 +211,20 @@ pub(super) async fn prepare(
         prepared.truncate_to_window()?;
     }
     Ok(prepared)
+}
+
+/// The conversation as the model sees it; of a compaction, also the messages that are kept beside its summary.
+fn model_view(
+    items: Vec<HistoryEntry>,
+    window: Option<u64>,
+    compacts: bool,
+    seal: &BoundSeal,
+    summaries: &SummarySeal,
+) -> Result<(Vec<HistoryItem>, Vec<Item>), ApiError> {
+    let items = compaction::apply(approvals::project_for_model(items), window, summaries);
+    let retained =
+        if compacts { compaction::retained(items.iter().map(|(item, _)| item), window) } else { Vec::new() };
+    Ok((states::conversation(items, seal, summaries)?, retained))
 }
 
 /// Names items that came without an id by their response, so that the store finds them by it.

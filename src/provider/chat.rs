@@ -6,9 +6,11 @@
 mod calls;
 mod content;
 mod errors;
+mod estimate;
 mod message;
 mod messages;
 mod options;
+mod prompt;
 mod reasoning;
 mod request;
 mod stream;
@@ -20,6 +22,8 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use estimate::estimate;
 pub(crate) use options::ChatOptions;
+pub(crate) use prompt::encode_prompt;
 pub(crate) use request::encode;
 pub use stream::Translator;

@@ -8,6 +8,7 @@ mod pass_through;
 mod server;
 #[cfg(test)]
 mod tests;
+mod tokenizer;
 mod upstream_body;
 
 use std::sync::Arc;
@@ -20,10 +21,10 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 
-use super::chat::ChatOptions;
+use super::chat::{self, ChatOptions};
 use super::{
     CallContext, ModelInfo, ModelStream, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
-    ProxiedResponse,
+    ProxiedResponse, tokens,
 };
 use crate::config::ProviderSettings;
 use crate::net::FailureCause;
@@ -144,6 +145,21 @@ impl Provider for ChatProvider {
         call: &CallContext,
     ) -> Result<Box<dyn ModelStream>, ProviderError> {
         Ok(Box::new(CompletionStream::new(Arc::clone(&self.0), Arc::clone(request), call.clone())?))
+    }
+
+    fn encode_for_tokenizer(&self, request: &ModelRequest) -> Result<Option<Bytes>, ProviderError> {
+        let Some(api) = self.0.settings.tokenizer_api() else { return Ok(None) };
+        Ok(chat::encode_prompt(request, &self.0.options, api)?.map(Bytes::from))
+    }
+
+    async fn count_tokens(&self, prompt: Bytes, call: &CallContext) -> Option<u64> {
+        let api = self.0.settings.tokenizer_api()?;
+        let counted = tokenizer::count(&self.0, api, prompt, call).await;
+        counted.inspect_err(|error| self.0.log_no_count(call, error)).ok()
+    }
+
+    fn estimate_tokens(&self, request: &ModelRequest) -> Result<u64, ProviderError> {
+        chat::estimate(request, &self.0.options, tokens::count).map(|tokens| tokens as u64)
     }
 
     async fn models(&self) -> Result<Vec<ModelInfo>, ProviderError> {

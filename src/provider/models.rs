@@ -157,6 +157,18 @@ mod tests {
             Err(ProviderError::new(ProviderErrorKind::Connect, ""))
         }
 
+        fn encode_for_tokenizer(&self, _: &ModelRequest) -> Result<Option<Bytes>, ProviderError> {
+            Ok(None)
+        }
+
+        async fn count_tokens(&self, _: Bytes, _: &CallContext) -> Option<u64> {
+            None
+        }
+
+        fn estimate_tokens(&self, _: &ModelRequest) -> Result<u64, ProviderError> {
+            Ok(0)
+        }
+
         async fn models(&self) -> Result<Vec<ModelInfo>, ProviderError> {
             self.asked.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;

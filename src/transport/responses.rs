@@ -25,7 +25,7 @@ use crate::protocol::request::CreateResponse;
 use crate::store::PageRequest;
 
 pub(super) const IGNORED_FIELDS: HeaderName = HeaderName::from_static("antwort-ignored-fields");
-const OMITTED_TOOLS: HeaderName = HeaderName::from_static("antwort-omitted-tools");
+pub(super) const OMITTED_TOOLS: HeaderName = HeaderName::from_static("antwort-omitted-tools");
 /// Maximum length of a header that lists names: proxies reject much longer ones.
 const MAX_HEADER_BYTES: usize = 4000;
 

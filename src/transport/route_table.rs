@@ -18,6 +18,7 @@ pub const API_ROUTES: &[(Method, &str, Access)] = &[
     (Method::POST, "/responses", Access::Requires(Scope::ResponsesCreate)),
     (Method::GET, "/responses", Access::Requires(Scope::ResponsesRead)),
     (Method::POST, "/responses/compact", Access::Requires(Scope::ResponsesCreate)),
+    (Method::POST, "/responses/input_tokens", Access::Requires(Scope::ResponsesCreate)),
     (Method::GET, "/responses/{id}", Access::Requires(Scope::ResponsesRead)),
     (Method::DELETE, "/responses/{id}", Access::Requires(Scope::ResponsesDelete)),
     (Method::GET, "/responses/{id}/input_items", Access::Requires(Scope::ResponsesRead)),

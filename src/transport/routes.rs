@@ -14,8 +14,8 @@ use tower_http::decompression::RequestDecompressionLayer;
 use super::error::ErrorResponse;
 use super::route_table::API_PREFIXES;
 use super::{
-    AppState, access, agents, body, compact, drain, health, mcp, models, openapi, origin, pass_through,
-    request_context, responses, tools, websocket,
+    AppState, access, agents, body, compact, drain, health, input_tokens, mcp, models, openapi, origin,
+    pass_through, request_context, responses, tools, websocket,
 };
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
@@ -28,6 +28,7 @@ const EXPOSED_HEADERS: &[&str] = &[
     "antwort-ignored-fields",
     "antwort-client-profile",
     "antwort-omitted-tools",
+    "antwort-token-count",
     "openai-processing-ms",
 ];
 
@@ -78,6 +79,7 @@ fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
     vec![
         ("/responses", post(responses::create).get(responses::list_all)),
         ("/responses/compact", post(compact::compact)),
+        ("/responses/input_tokens", post(input_tokens::count)),
         ("/responses/{id}", get(responses::retrieve).merge(delete(responses::delete))),
         ("/responses/{id}/input_items", get(responses::input_items)),
         ("/models", get(models::list)),
@@ -128,10 +130,6 @@ async fn not_found(request: Request) -> ErrorResponse {
 }
 
 async fn method_not_allowed(request: Request) -> ErrorResponse {
-    // `input_tokens` would match `/responses/{id}`, and 405 would suggest that another method works.
-    if request.uri().path().ends_with("/input_tokens") {
-        return not_found(request).await;
-    }
     ErrorResponse(ApiError::new(
         ErrorKind::MethodNotAllowed,
         format!("{} is not allowed for {}.", request.method(), truncate_for_display(request.uri().path())),

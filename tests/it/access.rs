@@ -66,6 +66,7 @@ fn routes() -> Vec<(&'static str, &'static str, Option<Value>, &'static str)> {
     vec![
         ("POST", "/v1/responses", Some(ask()), "key-creator"),
         ("POST", "/v1/responses/compact", Some(ask()), "key-creator"),
+        ("POST", "/v1/responses/input_tokens", Some(ask()), "key-creator"),
         ("GET", "/v1/responses", None, "key-reader"),
         ("GET", "/v1/responses/resp_1", None, "key-reader"),
         ("GET", "/v1/responses/resp_1/input_items", None, "key-reader"),

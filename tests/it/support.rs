@@ -12,6 +12,7 @@ pub mod raw;
 pub mod real_servers;
 pub mod response;
 pub mod stream_validator;
+pub mod tokenizer;
 pub mod transcript;
 pub mod upstream;
 pub mod weather;

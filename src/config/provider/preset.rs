@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::variants::{
     DeveloperRole, ForwardedField, MaxTokensField, ProviderFeatures, ReasoningField, Roles, SystemPlacement,
+    TokenizerApi,
 };
 
 /// A kind of model server.
@@ -75,6 +76,16 @@ impl Preset {
             audio: self != Self::Ollama,
             files: !local && self != Self::Vllm,
             video: matches!(self, Self::Vllm | Self::Generic),
+        }
+    }
+
+    /// Only servers that run the model have its tokenizer.
+    pub(super) fn tokenizer_api(self) -> Option<TokenizerApi> {
+        match self {
+            Self::Vllm => Some(TokenizerApi::Vllm),
+            Self::LlamaCpp => Some(TokenizerApi::LlamaCpp),
+            // Ollama has no route for it.
+            Self::Generic | Self::OpenAi | Self::Ollama | Self::OpenRouter | Self::LiteLlm => None,
         }
     }
 

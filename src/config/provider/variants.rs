@@ -68,6 +68,26 @@ pub enum ThinkTags {
     Opened,
 }
 
+/// Whether a provider's tokenizer is asked to count prompts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenizerUse {
+    /// If the preset has one.
+    #[default]
+    Auto,
+    /// Prompts are estimated.
+    None,
+}
+
+/// How a provider's tokenizer is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenizerApi {
+    /// `POST /tokenize` with messages.
+    Vllm,
+    /// `POST /apply-template`, then `POST /tokenize` with its text.
+    LlamaCpp,
+}
+
 /// Supported features of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ProviderFeatures {

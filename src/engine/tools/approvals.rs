@@ -39,6 +39,8 @@ pub(in crate::engine) struct ApprovalContext<'a> {
     pub executes_tools: bool,
     /// `max_tool_calls` of the run.
     pub max_calls: Option<u64>,
+    /// Whether denied requests are claimed. Not for a request that only counts tokens: it decides nothing.
+    pub claims_denied: bool,
 }
 
 /// What a response's approval requests belong to.
@@ -91,7 +93,9 @@ pub(in crate::engine) async fn check(
             ),
         ));
     }
-    deny(parts, owner, denied).await?;
+    if context.claims_denied {
+        deny(parts, owner, denied).await?;
+    }
     Ok(approved)
 }
 

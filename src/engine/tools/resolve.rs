@@ -39,6 +39,8 @@ pub(in crate::engine) struct ToolRequest<'a> {
     /// Whether the response is a compaction.
     pub compacts: bool,
     pub limits: &'a EffectiveLimits,
+    /// Whether denied approval requests are claimed.
+    pub claims_denied: bool,
 }
 
 /// Resolves the tools of a request.
@@ -47,7 +49,7 @@ pub(in crate::engine) async fn resolve(
     caller: &RunContext,
     asked: ToolRequest<'_>,
 ) -> Result<ResolvedTools, ApiError> {
-    let ToolRequest { request, agent, past, input, compacts, limits } = asked;
+    let ToolRequest { request, agent, past, input, compacts, limits, claims_denied } = asked;
     // A compaction has no tools, even if the request names some for the turns around it.
     let no_tools = compaction::without_tools();
     let (tool_source, more_tools, tool_agent) =
@@ -71,7 +73,8 @@ pub(in crate::engine) async fn resolve(
     let offer = scope.collect_tools(parts, tool_source, more_tools, false)?;
     note_omitted(&offer, caller);
     let ToolScope { executes_tools, presentation, .. } = scope;
-    let context = ApprovalContext { servers: &servers, executes_tools, max_calls: limits.run.max_tool_calls };
+    let max_calls = limits.run.max_tool_calls;
+    let context = ApprovalContext { servers: &servers, executes_tools, max_calls, claims_denied };
     let approved = approvals::check(parts, &caller.owner, past, input, context).await?;
     Ok(ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved })
 }

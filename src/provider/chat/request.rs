@@ -22,6 +22,16 @@ pub(crate) fn encode(
     options: &ChatOptions,
     include_usage: bool,
 ) -> Result<Vec<u8>, ProviderError> {
+    let messages = messages(request, options)?;
+    let body = Body { request, options, messages, include_usage };
+    to_json(&body.messages, &body)
+}
+
+/// The messages of the request. Fails if it contains something that the provider does not support.
+pub(super) fn messages<'a>(
+    request: &'a ModelRequest,
+    options: &'a ChatOptions,
+) -> Result<Vec<ChatMessage<'a>>, ProviderError> {
     if !options.supports.response_format && request.format != TextFormat::Text {
         return Err(unsupported("text.format", "The model's provider does not support structured outputs."));
     }
@@ -29,11 +39,15 @@ pub(crate) fn encode(
     if messages.is_empty() {
         return Err(unsupported("input", "The request is empty: provide 'input' or 'instructions'."));
     }
+    Ok(messages)
+}
+
+/// Serializes a body with these messages.
+pub(super) fn to_json(messages: &[ChatMessage<'_>], body: &impl Serialize) -> Result<Vec<u8>, ProviderError> {
     // Allocated once: a growing buffer would hold a long conversation more than once.
     let texts: usize = messages.iter().map(ChatMessage::text_bytes).sum();
-    let body = Body { request, options, messages, include_usage };
     let mut bytes = Vec::with_capacity(texts + texts / 8 + 4096);
-    serde_json::to_writer(&mut bytes, &body).map_err(|error| {
+    serde_json::to_writer(&mut bytes, body).map_err(|error| {
         tracing::error!(%error, "serializing a provider request failed");
         unsupported("input", "The request cannot be encoded as a chat completion.")
     })?;

@@ -42,6 +42,20 @@ impl Server {
         }
         if error.is_about_request() { log!(INFO) } else { log!(WARN) }
     }
+
+    /// A tokenizer that does not count is no failure: there is the estimate.
+    pub(super) fn log_no_count(&self, call: &CallContext, error: &ProviderError) {
+        tracing::debug!(
+            {
+                { REQUEST_ID } = call.request_id,
+                { PROVIDER } = self.name,
+                { KIND } = error.kind_name(),
+                { CAUSE } = error.cause_for_log(),
+                { UPSTREAM_STATUS } = error.upstream_status(),
+            },
+            "the provider's tokenizer did not count; the prompt is estimated"
+        );
+    }
 }
 
 /// A URL that holds no secrets: neither user, password, query nor fragment.

@@ -102,6 +102,19 @@ async fn a_denied_call_is_not_made_and_the_model_is_told() {
     gateway.refuse(answer(&response, &server, true), 400, "approval_not_open").await;
 }
 
+#[tokio::test]
+async fn counting_the_tokens_of_an_answer_decides_nothing() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    let response = asked(&gateway, &upstream, &server).await;
+    for approve in [false, true] {
+        let counted = gateway.post("/v1/responses/input_tokens", &answer(&response, &server, approve)).await;
+        assert_eq!((counted.status, server.count_calls("echo")), (200, 0), "{:#}", counted.body);
+    }
+    gateway.create(answer(&response, &server, true)).await;
+    assert_eq!(server.count_calls("echo"), 1, "the user has not answered before");
+}
+
 /// The denial used to count though the request was refused for the other answer.
 #[tokio::test]
 async fn a_request_that_is_refused_denies_nothing() {

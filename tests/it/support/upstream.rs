@@ -21,10 +21,14 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use super::tokenizer::Tokenizer;
+
 /// The provider; ends with the test.
 pub struct Upstream {
     /// Base URL, ending in `/v1`.
     pub url: String,
+    /// Its tokenizer, beside the API.
+    pub tokenizer: Arc<Tokenizer>,
     state: Arc<Script>,
     server: tokio::task::JoinHandle<()>,
 }
@@ -107,9 +111,11 @@ impl Upstream {
             .route("/v1/embeddings", post(embed))
             .layer(axum::extract::DefaultBodyLimit::disable())
             .with_state(Arc::clone(&state));
+        let tokenizer = Arc::new(Tokenizer::default());
+        let router = router.merge(tokenizer.routes());
         #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
         let server = tokio::spawn(serve(listener, router));
-        Self { url, state, server }
+        Self { url, tokenizer, state, server }
     }
 
     /// Says this to the next request that has no reply yet.

@@ -27,6 +27,17 @@ test('text', async () => {
   assert.equal(response.usage.total_tokens, response.usage.input_tokens + response.usage.output_tokens);
 });
 
+test('input tokens', async () => {
+  const short = await client.responses.inputTokens.count({ model: 'scripted', input: 'hello there' });
+  assert.equal(short.object, 'response.input_tokens');
+  assert.ok(short.input_tokens > 0);
+  const { data, response } = await client.responses.inputTokens
+    .count({ model: 'scripted', input: 'hello there', instructions: 'Answer briefly.', tools: [weather] })
+    .withResponse();
+  assert.equal(response.headers.get('antwort-token-count'), 'estimate');
+  assert.ok(data.input_tokens > short.input_tokens + 20);
+});
+
 test('what reaches the model', async () => {
   const response = await client.responses.create({
     model: 'mirror', instructions: 'Be brief.', input: [{ role: 'user', content: 'hi' }], temperature: 0.5,

@@ -1,7 +1,8 @@
 """Plain responses: what goes to the model, and what comes back."""
 
+import openai
 import pytest
-from helpers import fits, reached
+from helpers import WEATHER, fits, reached
 
 
 def test_text(client):
@@ -109,3 +110,27 @@ def test_nulls_and_empty_lists_are_as_good_as_nothing(client):
         previous_response_id=None, max_output_tokens=None, temperature=None,
     )  # fmt: skip
     assert response.output_text == "You said: hi"
+
+
+def test_input_tokens_are_counted(client):
+    short = client.responses.input_tokens.count(model="scripted", input="hello there")
+    assert short.object == "response.input_tokens" and short.input_tokens > 0
+    long = client.responses.input_tokens.with_raw_response.count(
+        model="scripted",
+        input=[{"role": "user", "content": "hello there"}],
+        instructions="Answer briefly.",
+        tools=[WEATHER],
+        tool_choice="auto",
+        parallel_tool_calls=False,
+        reasoning={"effort": "low"},
+        text={"format": {"type": "text"}},
+        truncation="auto",
+    )
+    assert long.headers["antwort-token-count"] == "estimate"
+    assert long.parse().input_tokens > short.input_tokens + 20
+    first = client.responses.create(model="scripted", input="hello there")
+    on = client.responses.input_tokens.count(model="scripted", input="go on", previous_response_id=first.id)
+    assert on.input_tokens > short.input_tokens
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.responses.input_tokens.count(model="scripted", input="go on", previous_response_id="resp_none")
+    assert refused.value.code == "previous_response_not_found"
