@@ -32,6 +32,7 @@ mod store;
 mod tools;
 mod tree;
 pub(crate) mod units;
+mod websocket;
 
 pub use changes::{ConfigChange, changes_between};
 pub use error::{ConfigError, ConfigErrors};
@@ -55,11 +56,12 @@ pub use settings::{
     WeatherSettings, WebSearchSettings, mcp_label,
 };
 pub use settings::{
-    ApiKeySettings, AuthSettings, Cidr, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings,
-    LogFormat, LogSettings, Migrate, ModelsSettings, NetworkSettings, OnMismatch, OnMissingCall, ProxySource,
-    ReadyRequirement, ReasoningDisplay, Scope, SealKey, SealSettings, ServerSettings, Settings, SseSettings,
-    StorePolicy, StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous, TelemetrySettings,
-    TlsSettings, ToolsSettings, UnknownFields, UnservedTools,
+    ApiKeySettings, AuthSettings, Cidr, ClientActionStatus, CompactionSettings, CompatSettings, CorsSettings,
+    EngineSettings, LogFormat, LogSettings, Migrate, ModelsSettings, NetworkSettings, OnMismatch,
+    OnMissingCall, ProxySource, ReadyRequirement, ReasoningDisplay, Scope, SealKey, SealSettings,
+    ServerSettings, Settings, SseSettings, StorePolicy, StoreSettings, StoreUrl, StructuredSettings, Switch,
+    Synchronous, TelemetrySettings, TlsSettings, ToolsSettings, UnknownFields, UnservedTools,
+    WebSocketSettings,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,

@@ -139,10 +139,7 @@ pub(super) async fn prepare(
     let (past, mut input, mut memory) = history::load(parts, caller, &mut request).await?;
     let PriorConversation { items: past, states: stored_states, root } = past;
     let summaries = parts.seal.summaries_of(&caller.owner.tenant);
-    compaction::check(&past, &input, &summaries)?;
-    let compacts = compaction::is_requested(&input);
-    history::drop_repeated_calls(&past, &mut input);
-    history::check_pairs(&past, &input)?;
+    let compacts = check_conversation(&past, &mut input, &summaries)?;
     let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
     let with_carried = tools::with_carried(&request, &past, &input);
     let asked = ToolRequest {
@@ -158,10 +155,9 @@ pub(super) async fn prepare(
         tools::resolve(parts, caller, asked).await?;
 
     let ids = IdGenerator::new();
-    name_input(&ids, &mut input);
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
-    let input: Vec<_> = input.into_iter().map(Arc::new).collect();
+    let input = name_input(&ids, input);
     let items = states::with_stored_state(past, &stored_states).chain(found.model_input(&input)).collect();
     let (conversation, retained) = model_view(items, window, compacts, &seal, &summaries)?;
     let auto_compaction = AutoCompaction::requested(parts, &request, compacts, &route, &summaries)?;
@@ -228,12 +224,27 @@ fn model_view(
 }
 
 /// Names items that came without an id by their response, so that the store finds them by it.
-fn name_input(ids: &IdGenerator, input: &mut [Item]) {
-    for (place, item) in input.iter_mut().enumerate() {
+fn name_input(ids: &IdGenerator, input: Vec<Item>) -> Vec<Arc<Item>> {
+    let named = |(place, mut item): (usize, Item)| {
         if let Some(id) = ids.name_input(place, item.id()) {
             item.set_id(id);
         }
-    }
+        Arc::new(item)
+    };
+    input.into_iter().enumerate().map(named).collect()
+}
+
+/// Checks that the items fit together. Returns whether they ask for a compaction.
+fn check_conversation(
+    past: &[Item],
+    input: &mut Vec<Item>,
+    summaries: &SummarySeal,
+) -> Result<bool, ApiError> {
+    compaction::check(past, input, summaries)?;
+    let compacts = compaction::is_requested(input);
+    history::drop_repeated_calls(past, input);
+    history::check_pairs(past, input)?;
+    Ok(compacts)
 }
 
 fn context_budget(window: u64, request: &CreateResponse, offer: &OfferedTools) -> ContextBudget {
