@@ -78,25 +78,34 @@ enum OpenItem {
 
 /// The current turn.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 struct TurnState {
     /// The place of its first item in the output.
     first: usize,
     pending: PendingQueue,
     finish: Option<FinishReason>,
     /// The text is commentary, not the answer: the model will be asked again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_commentary: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
     client_calls: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     server_calls: Vec<ServerCall>,
     approval_calls: usize,
     /// Approval requests of the calls of this turn, by slot.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     approved: Vec<(u32, String)>,
     /// Server-side calls whose items are closed and whose results are still to come.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     hidden: Vec<HiddenCall>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     closed_slots: Vec<u32>,
     /// The turn was cut off: open calls end incomplete.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     truncated: bool,
     /// The calls are being made: one without a result may have been executed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     dispatched: bool,
     state: AnswerState,
 }

@@ -27,36 +27,54 @@ pub struct MachineState {
     /// The place of the first item that is not finished.
     unfinished: usize,
     /// The items from there on.
+    #[serde(default)]
     items: Vec<Item>,
+    #[serde(default)]
     open: Option<OpenServerCall>,
     /// `None` if no turn was committed.
+    #[serde(default)]
     turn: Option<TurnState>,
     /// The server-side calls of the turn, in order.
+    #[serde(default)]
     calls: Vec<ServerCall>,
+    #[serde(default)]
     usage: Option<Usage>,
+    #[serde(default)]
     service_tier: Option<ServiceTier>,
+    #[serde(default)]
     sealed: BTreeMap<u32, String>,
+    #[serde(default)]
     history: BTreeMap<u32, Item>,
+    #[serde(default)]
     approval_requests: Vec<ApprovalRequest>,
     bytes: usize,
     item_bytes: usize,
     largest_item: usize,
 }
 
-/// [`MachineState`], borrowed from a machine.
+/// [`MachineState`], borrowed from a machine. What is empty is left out: it is written with each turn that makes calls.
 #[derive(Serialize)]
 struct SavedState<'a> {
     sequence: u64,
     next_id: u32,
     unfinished: usize,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     items: &'a [Item],
+    #[serde(skip_serializing_if = "Option::is_none")]
     open: Option<&'a OpenServerCall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<&'a TurnState>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     calls: &'a [ServerCall],
+    #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     service_tier: Option<ServiceTier>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     sealed: BTreeMap<&'a u32, &'a String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     history: BTreeMap<&'a u32, &'a Item>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     approval_requests: &'a [ApprovalRequest],
     bytes: usize,
     item_bytes: usize,
