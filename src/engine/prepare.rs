@@ -142,15 +142,8 @@ pub(super) async fn prepare(
     let compacts = check_conversation(&past, &mut input, &summaries)?;
     let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
     let with_carried = tools::with_carried(&request, &past, &input);
-    let asked = ToolRequest {
-        request: &with_carried,
-        agent,
-        past: &past,
-        input: &input,
-        compacts,
-        limits: &limits,
-        claims_denied: purpose == Purpose::Run,
-    };
+    let claims_denied = purpose == Purpose::Run;
+    let asked = ToolRequest::new(&with_carried, agent, (&past, &input), compacts, &limits, claims_denied);
     let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved } =
         tools::resolve(parts, caller, asked).await?;
 
@@ -202,10 +195,7 @@ pub(super) async fn prepare(
         is_compaction: compacts,
         retained,
     };
-    prepared.compact_if_asked(parts, summaries)?;
-    if prepared.auto_compaction.is_none() {
-        prepared.truncate_to_window()?;
-    }
+    prepared.fit_conversation(parts, summaries)?;
     Ok(prepared)
 }
 
@@ -256,6 +246,15 @@ fn context_budget(window: u64, request: &CreateResponse, offer: &OfferedTools) -
 }
 
 impl PreparedRun {
+    /// Compacts or truncates the conversation. One that is compacted automatically is dealt with by the run.
+    fn fit_conversation(&mut self, parts: &EngineParts, summaries: Arc<SummarySeal>) -> Result<(), ApiError> {
+        self.compact_if_asked(parts, summaries)?;
+        match self.auto_compaction {
+            None => self.truncate_to_window(),
+            Some(_) => Ok(()),
+        }
+    }
+
     /// Of a compaction the model is asked for a plain-text summary, which is sealed.
     fn compact_if_asked(&mut self, parts: &EngineParts, summaries: Arc<SummarySeal>) -> Result<(), ApiError> {
         if !self.is_compaction {

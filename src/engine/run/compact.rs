@@ -22,7 +22,7 @@ impl Run {
         let Some(plan) = self.prepared.auto_compaction.clone() else { return Ok(()) };
         let tokens = plan.tokens(&self.prepared.model_request);
         if !self.state.compaction.is_due(tokens, plan.threshold) {
-            return Ok(());
+            return Ok(self.prepared.truncate_to_window()?);
         }
         let (summary, usage) = self.summarize(&plan).await?;
         match summary.and_then(|text| plan.seal.seal_all(&text).ok_or("it could not be encrypted")) {

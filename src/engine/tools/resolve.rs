@@ -43,6 +43,20 @@ pub(in crate::engine) struct ToolRequest<'a> {
     pub claims_denied: bool,
 }
 
+impl<'a> ToolRequest<'a> {
+    /// `past` and `input`: the items of the conversation.
+    pub(in crate::engine) fn new(
+        request: &'a CreateResponse,
+        agent: Option<AgentProfile<'a>>,
+        (past, input): (&'a [Item], &'a [Item]),
+        compacts: bool,
+        limits: &'a EffectiveLimits,
+        claims_denied: bool,
+    ) -> Self {
+        Self { request, agent, past, input, compacts, limits, claims_denied }
+    }
+}
+
 /// Resolves the tools of a request.
 pub(in crate::engine) async fn resolve(
     parts: &EngineParts,

@@ -187,6 +187,22 @@ async fn a_chain_of_two_hundred_turns_fits_into_a_small_window() {
 }
 
 #[tokio::test]
+async fn a_conversation_that_fits_the_threshold_and_not_the_window_is_truncated_or_refused() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream)
+        .provider(|provider| provider.context_window = ContextWindow::All(1000))
+        .spawn()
+        .await;
+    let mut body = managed(&long());
+    body["context_management"][0]["compact_threshold"] = json!(5000);
+    gateway.refuse(body.clone(), 400, "context_length_exceeded").await;
+    assert!(upstream.requests().is_empty(), "the model is not asked");
+    body["truncation"] = json!("auto");
+    assert_eq!(kinds(&gateway.create(body).await), ["message"]);
+    assert!(!upstream.requests()[0].raw.contains("planks"));
+}
+
+#[tokio::test]
 async fn wrong_settings_of_a_request_are_refused_with_their_path() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).spawn().await;
