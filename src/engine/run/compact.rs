@@ -25,9 +25,11 @@ impl Run {
             return Ok(self.prepared.truncate_to_window()?);
         }
         let (summary, usage) = self.summarize(&plan).await?;
+        // Paid for, whatever came of it.
+        self.machine.count_usage(&usage);
         match summary.and_then(|text| plan.seal.seal_all(&text).ok_or("it could not be encrypted")) {
             Ok(sealed) => {
-                let item = self.machine.add_compaction(sealed, usage, self.sink.events())?;
+                let item = self.machine.add_compaction(sealed, self.sink.events())?;
                 let ask = Arc::make_mut(&mut self.prepared.model_request);
                 let conversation = std::mem::take(&mut ask.conversation);
                 ask.conversation = compaction::replace(&conversation, &item, &plan)?;

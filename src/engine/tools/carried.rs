@@ -1,6 +1,7 @@
 //! Tools of earlier responses of a conversation: a client that continues one sends only what is new.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
@@ -16,18 +17,14 @@ pub(in crate::engine) fn with_carried<'a>(
     past: &[Item],
     input: &[Item],
 ) -> Cow<'a, CreateResponse> {
-    let earlier = past.iter().rev().take_while(|item| !matches!(item, Item::Compaction(_)));
-    let mut carried: Vec<&Tool> = Vec::new();
-    let is_new = |name: &str, carried: &[&Tool]| {
-        let given = request.tools.iter().chain(input.iter().flat_map(declared));
-        !given.chain(carried.iter().copied()).any(|tool| client_name(tool) == Some(name))
-    };
-    for tool in earlier.flat_map(declared) {
-        let is_room = carried.len() < MAX_CARRIED;
-        if is_room && client_name(tool).is_some_and(|name| is_new(name, &carried)) {
-            carried.push(tool);
-        }
+    if !past.iter().any(|item| matches!(item, Item::AdditionalTools(_))) {
+        return Cow::Borrowed(request);
     }
+    let given = request.tools.iter().chain(input.iter().flat_map(declared));
+    let mut names: HashSet<&str> = given.filter_map(client_name).collect();
+    let earlier = past.iter().rev().take_while(|item| !matches!(item, Item::Compaction(_)));
+    let new = |tool| client_name(tool).is_some_and(|name| names.insert(name)).then_some(tool);
+    let carried: Vec<&Tool> = earlier.flat_map(declared).filter_map(new).take(MAX_CARRIED).collect();
     if carried.is_empty() {
         return Cow::Borrowed(request);
     }

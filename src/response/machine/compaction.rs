@@ -39,14 +39,17 @@ impl ResponseMachine {
         Ok(())
     }
 
+    /// Counts the tokens of an inference that is no turn.
+    pub fn count_usage(&mut self, usage: &Usage) {
+        self.usage.get_or_insert_default().add(usage);
+    }
+
     /// Adds the item of a compaction that took place between two turns. Returns it.
     pub fn add_compaction(
         &mut self,
         encrypted_content: String,
-        usage: Usage,
         out: &mut Events,
     ) -> Result<Compaction, Violation> {
-        self.usage.get_or_insert_default().add(&usage);
         let item = Compaction { id: self.ids.next("cm"), encrypted_content };
         self.bytes += item.encrypted_content.len();
         let output_index = self.add_item(Item::Compaction(item.clone()), out)?;

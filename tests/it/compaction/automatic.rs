@@ -107,6 +107,7 @@ async fn without_a_summary_the_run_goes_on_with_the_conversation_as_it_is() {
     let upstream = Upstream::spawn().await;
     let gateway =
         Gateway::with_upstream(&upstream).provider(|provider| provider.retries.max = 0).spawn().await;
+    let mut totals = Vec::new();
     for broken in [
         Reply::Text(" ".into()),
         Reply::Status(500, vec![], "{}".into()),
@@ -118,7 +119,9 @@ async fn without_a_summary_the_run_goes_on_with_the_conversation_as_it_is() {
         let response = gateway.create(managed(&long())).await;
         assert_eq!((kinds(&response), text_of(&response).as_str()), (vec!["message"], "A mast."));
         assert!(said(&upstream.last())[2].1.starts_with("planks"));
+        totals.push(response["usage"]["total_tokens"].clone());
     }
+    assert_eq!(totals[..2], [16, 8], "what was asked in vain is counted");
 }
 
 #[tokio::test]
