@@ -16,6 +16,7 @@ mod health;
 mod in_flight;
 mod item_ids;
 mod item_index;
+mod item_states;
 mod items;
 mod journal;
 mod keys;
@@ -212,7 +213,7 @@ impl ResponseStore for SqliteStore {
     ) -> Result<Vec<Vec<ItemWithState>>, StoreError> {
         let keys = keys.to_owned();
         self.read(ReadKind::Long, owner, move |connection, owner| {
-            items::provider_states(connection, owner, &keys, limit)
+            item_states::provider_states(connection, owner, &keys, limit)
         })
         .await
     }

@@ -1,4 +1,4 @@
-//! Reads by item id: items that a request refers to, and the state of items that it replays.
+//! Reads by item id: items that a request refers to.
 //!
 //! Ids are the client's: each distinct one is looked up once. One that the gateway made names its response; the others
 //! have a table that leads to their owner's responses only.
@@ -17,7 +17,7 @@ use super::texts::{ItemRow, Texts};
 use super::{keys, owners};
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
-use crate::store::{ItemWithState, Owner, ReadLimit, StateKey, StoreError};
+use crate::store::{Owner, ReadLimit, StoreError};
 
 /// The newest response of this owner with an item of this id, of those whose items do not name it.
 const NEWEST: &str = "SELECT i.response FROM item_ids i CROSS JOIN responses r ON r.key = i.response
@@ -38,15 +38,13 @@ pub(super) fn items(
         return Ok(vec![None; ids.len()]);
     };
     let requested = DistinctKeys::new(ids);
-    let mut lookup = Lookup { connection: &snapshot, owner, now: now(), last: None };
+    let lookup = Lookup { connection: &snapshot, owner, now: now() };
+    let places = lookup.find_all(&requested.distinct)?;
     let mut size = Size::new(limit);
-    let mut places = Vec::with_capacity(requested.distinct.len());
-    for (id, times) in &requested.distinct {
-        let place = lookup.find(id.as_str())?;
+    for (place, (_, times)) in places.iter().zip(&requested.distinct) {
         if let Some(place) = place {
             size.add(place.seen.map_or(0, |seen| seen.len) as u64, *times)?;
         }
-        places.push(place);
     }
     size.check()?;
     let mut texts = Texts::new(&snapshot);
@@ -60,15 +58,15 @@ pub(super) fn items(
 }
 
 /// The requested keys, each to be looked up once.
-struct DistinctKeys<'a, K> {
+pub(super) struct DistinctKeys<'a, K> {
     /// Each distinct key, and how often it was requested.
-    distinct: Vec<(&'a K, u64)>,
+    pub distinct: Vec<(&'a K, u64)>,
     /// The index among the distinct keys of each requested key.
     indices: Vec<usize>,
 }
 
 impl<'a, K: Eq + Hash> DistinctKeys<'a, K> {
-    fn new(keys: &'a [K]) -> Self {
+    pub(super) fn new(keys: &'a [K]) -> Self {
         let mut known: HashMap<&K, usize> = HashMap::with_capacity(keys.len());
         let mut requested =
             Self { distinct: Vec::with_capacity(keys.len()), indices: Vec::with_capacity(keys.len()) };
@@ -84,7 +82,7 @@ impl<'a, K: Eq + Hash> DistinctKeys<'a, K> {
     }
 
     /// The results of the distinct keys, for each requested key.
-    fn expand<T: Clone + Default>(self, found: &[T]) -> Vec<T> {
+    pub(super) fn expand<T: Clone + Default>(self, found: &[T]) -> Vec<T> {
         self.indices.into_iter().map(|index| found.get(index).cloned().unwrap_or_default()).collect()
     }
 }
@@ -101,13 +99,29 @@ struct Lookup<'a> {
     connection: &'a Connection,
     owner: i64,
     now: i64,
-    /// The items of the response that was looked at last: ids of one request are often of one.
-    last: Option<(i64, HashMap<String, Place>)>,
 }
 
 impl Lookup<'_> {
-    /// The newest item of this id.
-    fn find(&mut self, id: &str) -> Result<Option<Place>, StoreError> {
+    /// The newest item of each id. The index of a response is read once, in whatever order its ids come.
+    fn find_all(&self, ids: &[(&Id, u64)]) -> Result<Vec<Option<Place>>, StoreError> {
+        let mut candidates = Vec::with_capacity(ids.len());
+        for (place, (id, _)) in ids.iter().enumerate() {
+            candidates.extend(self.responses_of(id.as_str())?.map(|response| (response, place)));
+        }
+        let mut found = vec![None; ids.len()];
+        for (response, places) in newest_first(&mut candidates) {
+            let items = read_index(self.connection, response)?;
+            for (_, place) in places {
+                if let (Some(slot @ None), Some((id, _))) = (found.get_mut(*place), ids.get(*place)) {
+                    *slot = items.get(id.as_str()).copied();
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The responses that may have an item of this id: the one that it names, and the newest of the others.
+    fn responses_of(&self, id: &str) -> Result<impl Iterator<Item = i64>, StoreError> {
         let named = match keys::response_of_item(id) {
             Some(response) => read::live_key(self.connection, self.owner, &response)?,
             None => None,
@@ -119,24 +133,14 @@ impl Lookup<'_> {
             .query_row(params![self.owner, id, self.now], |row| row.get(0))
             .optional()
             .map_err(database)?;
-        let mut responses: Vec<i64> = named.into_iter().chain(newest).collect();
-        responses.sort_unstable_by(|a, b| b.cmp(a));
-        for key in responses {
-            if let Some(place) = self.items_of(key)?.get(id) {
-                return Ok(Some(*place));
-            }
-        }
-        Ok(None)
+        Ok(named.into_iter().chain(newest))
     }
+}
 
-    /// The items of a response by their ids; of several with one id the last.
-    fn items_of(&mut self, key: i64) -> Result<&HashMap<String, Place>, StoreError> {
-        let last = match self.last.take() {
-            Some(last) if last.0 == key => last,
-            _ => (key, read_index(self.connection, key)?),
-        };
-        Ok(&self.last.insert(last).1)
-    }
+/// Groups pairs of a response and the place of what is looked for in it: the newest response first.
+pub(super) fn newest_first(pairs: &mut [(i64, usize)]) -> impl Iterator<Item = (i64, &[(i64, usize)])> {
+    pairs.sort_unstable_by(|a, b| b.cmp(a));
+    pairs.chunk_by(|a, b| a.0 == b.0).filter_map(|group| Some((group.first()?.0, group)))
 }
 
 fn read_index(connection: &Connection, key: i64) -> Result<HashMap<String, Place>, StoreError> {
@@ -161,74 +165,6 @@ fn read_index(connection: &Connection, key: i64) -> Result<HashMap<String, Place
     }
     add(bytes(row, 0).map_err(database)?, ItemRow { key, turn: None })?;
     Ok(items)
-}
-
-/// How many items of one key are looked at.
-const MAX_PER_KEY: usize = 8;
-
-const FIND_STATES: &str =
-    "SELECT r.key, r.item_index FROM item_states i CROSS JOIN responses r ON r.key = i.response
-    WHERE i.state_key = ?1 AND r.owner = ?2 AND (r.expires_at IS NULL OR r.expires_at > ?3)
-    ORDER BY i.response DESC LIMIT ?4";
-
-/// An item with state: its row, its text, and its state.
-type StatePlace = (ItemRow, Span, Span);
-
-/// States by key, in the requested order.
-pub(super) fn provider_states(
-    connection: &Connection,
-    owner: &Owner,
-    keys: &[StateKey],
-    limit: ReadLimit,
-) -> Result<Vec<Vec<ItemWithState>>, StoreError> {
-    let snapshot = connection.unchecked_transaction().map_err(database)?;
-    let Some(owner) = owners::find(&snapshot, owner).map_err(database)? else {
-        return Ok(vec![Vec::new(); keys.len()]);
-    };
-    let requested = DistinctKeys::new(keys);
-    let (now, mut size) = (now(), Size::new(limit));
-    let mut places = Vec::with_capacity(requested.distinct.len());
-    for (key, times) in &requested.distinct {
-        let of_key = find_states(&snapshot, owner, now, key.as_str())?;
-        for (_, wire, state) in &of_key {
-            size.add(wire.len.saturating_add(state.len) as u64, *times)?;
-        }
-        places.push(of_key);
-    }
-    size.check()?;
-    let mut texts = Texts::new(&snapshot);
-    let mut read = |(row, wire, state): StatePlace| {
-        let item = item(&texts.read(row, wire)?)?;
-        Ok(ItemWithState { item, blob: texts.read(row, state)?.into() })
-    };
-    let read_all = |of_key: Vec<StatePlace>| of_key.into_iter().map(&mut read).collect();
-    let found: Vec<Vec<ItemWithState>> =
-        places.into_iter().map(read_all).collect::<Result<_, StoreError>>()?;
-    Ok(requested.expand(&found))
-}
-
-/// The newest items with state of this key, newest first.
-fn find_states(
-    connection: &Connection,
-    owner: i64,
-    now: i64,
-    key: &str,
-) -> Result<Vec<StatePlace>, StoreError> {
-    let mut statement = connection.prepare_cached(FIND_STATES).map_err(database)?;
-    let mut rows = statement.query(params![key, owner, now, MAX_PER_KEY as i64]).map_err(database)?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next().map_err(database)? {
-        let place = ItemRow { key: row.get(0).map_err(database)?, turn: None };
-        for entry in entries(bytes(row, 1).map_err(database)?).map_err(corrupt)?.iter().rev() {
-            if let Some((of_entry, state)) = entry.state
-                && of_entry == key
-            {
-                found.push((place, entry.wire, state));
-            }
-        }
-    }
-    found.truncate(MAX_PER_KEY);
-    Ok(found)
 }
 
 #[cfg(test)]
@@ -278,6 +214,15 @@ mod tests {
 
     /// The cost of a look-up in steps of SQLite's virtual machine, and what it found.
     fn steps(connection: &mut Connection, owner: &Owner, ids: &[Id]) -> (usize, Vec<bool>) {
+        let (steps, found) =
+            count_steps(connection, |connection| items(connection, owner, ids, ReadLimit::UNLIMITED));
+        (steps, found.iter().map(Option::is_some).collect())
+    }
+
+    fn count_steps<T>(
+        connection: &mut Connection,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> (usize, T) {
         let steps = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&steps);
         let count = move || {
@@ -285,9 +230,9 @@ mod tests {
             false
         };
         connection.progress_handler(1, Some(count)).unwrap();
-        let found = items(connection, owner, ids, ReadLimit::UNLIMITED).unwrap();
+        let found = read(connection).unwrap();
         connection.progress_handler(1, None::<fn() -> bool>).unwrap();
-        (steps.load(Ordering::Relaxed), found.iter().map(Option::is_some).collect())
+        (steps.load(Ordering::Relaxed), found)
     }
 
     #[test]
@@ -312,6 +257,54 @@ mod tests {
         assert!(often.1.iter().all(|found| *found));
     }
 
+    /// The index of a response was read anew whenever another one had been looked at in between.
+    #[test]
+    fn ids_of_two_responses_in_turn_cost_what_they_cost_one_response_after_the_other() {
+        let mut connection = database_with_items(&[]);
+        let owner_key = owners::key(&connection, &owner("b")).unwrap();
+        let (mut ids, count) = ([Vec::new(), Vec::new()], 50);
+        for (response, ids) in (1_i64..).zip(&mut ids) {
+            let wire = r#"{"type":"message","role":"user","content":""}"#;
+            let item = |number| StoredItem {
+                id: format!("msg_{response}_{number}").into(),
+                direction: Direction::Input,
+                wire: wire.into(),
+                model_view: ModelView::Same,
+                state: None,
+            };
+            let items: Vec<_> = (0..count).map(item).collect();
+            let columns = ItemColumns::of(&items);
+            connection
+                .execute(
+                    "INSERT INTO responses (key, owner, id, status, created_at, model, item_index, items, body)
+                     VALUES (?1, ?2, 'resp_' || ?1, 'completed', 0, 'm', ?3, ?4, '{}')",
+                    params![response, owner_key, columns.index, columns.texts],
+                )
+                .unwrap();
+            ids.extend(items.iter().map(|item| item.id.clone()));
+            for id in ids {
+                let row = "INSERT INTO item_ids (owner, item_id, response) VALUES (?1, ?2, ?3)";
+                connection.execute(row, params![owner_key, id.as_str(), response]).unwrap();
+            }
+        }
+        let [first, second] = ids;
+        let ordered: Vec<Id> = second.iter().chain(&first).cloned().collect();
+        let in_turn: Vec<Id> = first.into_iter().zip(second).flat_map(|(a, b)| [a, b]).collect();
+        let [ordered, in_turn] = [ordered, in_turn].map(|ids| {
+            let mut find = || {
+                count_steps(&mut connection, |connection| {
+                    let ids: Vec<_> = ids.iter().map(|id| (id, 1)).collect();
+                    Lookup { connection, owner: owner_key, now: now() }.find_all(&ids)
+                })
+            };
+            // Statements are compiled for the first.
+            find();
+            find()
+        });
+        assert_eq!(ordered.0, in_turn.0);
+        assert!(in_turn.1.iter().all(Option::is_some));
+    }
+
     #[test]
     fn items_are_found_by_owner_and_id() {
         let connection = Connection::open_in_memory().unwrap();
@@ -326,10 +319,6 @@ mod tests {
             ),
             (INDEX, &["SEARCH responses USING INTEGER PRIMARY KEY (rowid=?)"]),
             (TURN_INDEXES, &["SEARCH turns USING PRIMARY KEY (response=?)"]),
-            (
-                FIND_STATES,
-                &["SEARCH i USING PRIMARY KEY (state_key=?)", "SEARCH r USING INTEGER PRIMARY KEY (rowid=?)"],
-            ),
         ] {
             assert_eq!(schema::plan(&connection, sql), steps);
         }
