@@ -72,7 +72,7 @@ pub(crate) enum Command {
     /// Lists MCP servers and calls their tools, without a running gateway
     #[command(subcommand)]
     Mcp(McpCommand),
-    /// Backs up and migrates the database (store.url)
+    /// Backs up and migrates the database (store.url), erases data from it
     #[command(subcommand)]
     Store(StoreCommand),
     /// Sends a prompt to a model; with --execute-tools, server-side tools are run
@@ -144,6 +144,17 @@ pub(crate) enum StoreCommand {
         /// Migrate without a backup beside the database
         #[arg(long, conflicts_with = "check")]
         no_backup: bool,
+    },
+    /// Deletes all stored data of a tenant, or of one owner; no server may be using the database
+    ///
+    /// Beside a running server, send `DELETE /v1/admin/data` to it instead. Backups keep what they have.
+    Erase {
+        /// The tenant: `default` unless the keys name others
+        #[arg(long)]
+        tenant: String,
+        /// The owner within the tenant: the name of a key, or its setting `owner` [default: all]
+        #[arg(long)]
+        owner: Option<String>,
     },
 }
 
@@ -265,6 +276,9 @@ impl Cli {
             }
             Command::Store(StoreCommand::Migrate { check: false, no_backup }) => {
                 Some(store::migrate(!no_backup, &self.load_options()))
+            }
+            Command::Store(StoreCommand::Erase { tenant, owner }) => {
+                Some(store::erase(tenant, owner.as_deref(), &self.load_options()))
             }
             Command::Prompt(prompt) => Some(prompt.run(self.load_options())),
             Command::Serve | Command::Demo | Command::Openapi { .. } => None,

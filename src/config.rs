@@ -60,8 +60,8 @@ pub use settings::{
     EngineSettings, LogFormat, LogSettings, Migrate, ModelsSettings, NetworkSettings, OnMismatch,
     OnMissingCall, ProxySource, ReadyRequirement, ReasoningDisplay, Scope, SealKey, SealSettings,
     ServerSettings, Settings, SseSettings, StorePolicy, StoreSettings, StoreUrl, StructuredSettings, Switch,
-    Synchronous, TelemetrySettings, TlsSettings, ToolsSettings, UnknownFields, UnservedTools,
-    WebSocketSettings,
+    Synchronous, TelemetrySettings, TenantRetention, TimeToLive, TlsSettings, ToolsSettings, UnknownFields,
+    UnservedTools, WebSocketSettings,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,

@@ -6,6 +6,7 @@
 //! and beside it the items that a continuation shows to the model.
 
 mod approvals;
+mod erasure;
 mod error;
 mod lease;
 mod paging;
@@ -20,6 +21,7 @@ use async_trait::async_trait;
 use crate::admission::Requester;
 
 pub use self::approvals::{ApprovalClaim, Approvals, ClaimOutcome, PendingApproval};
+pub use self::erasure::{ErasedCounts, ErasureTarget};
 pub use self::error::StoreError;
 pub use self::lease::Lease;
 pub use self::paging::{MAX_PAGE_BYTES, Page, PageRequest};
@@ -38,6 +40,10 @@ pub use crate::identity::Owner;
 pub trait Store: ResponseStore + RunLog + Approvals {
     /// Renews the leases of this process's running responses, deletes expired rows.
     async fn maintain(&self) -> Result<(), StoreError>;
+
+    /// Deletes all that a tenant or an owner has: responses with their items, approvals, and what their runs have stored
+    /// so far. A run of theirs that is under way in this process stores nothing more. What is stored later stays.
+    async fn erase(&self, target: &ErasureTarget) -> Result<ErasedCounts, StoreError>;
 
     /// Whether a write is possible now.
     async fn ready(&self) -> Result<(), StoreError>;

@@ -6,6 +6,7 @@ pub(crate) mod route_table;
 pub(crate) mod routes;
 
 mod access;
+mod admin;
 mod agents;
 mod authority;
 mod body;

@@ -1,6 +1,6 @@
 //! The components of a gateway without its listener, as `serve`, `demo` and `prompt` build them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -8,7 +8,7 @@ use anyhow::Context;
 use super::tools::{self, GatewayTools, PreviousTools};
 use super::{migration, seal_key};
 use crate::admission::Admission;
-use crate::config::settings::AgentSettings;
+use crate::config::settings::{AgentSettings, StoreSettings, TenantRetention};
 use crate::config::{ConfigChange, Settings, StoreUrl, Synchronous};
 use crate::engine::{Engine, EngineOptions, EngineParts, InFlight, Recovery};
 use crate::identity::Requester;
@@ -197,6 +197,7 @@ pub(super) fn open_store(settings: &Settings, opener: StoreUser) -> anyhow::Resu
         },
         ttl: settings.store.ttl,
         max_bytes: settings.store.max_size.map(|bytes| bytes as u64),
+        tenants: tenant_retentions(&settings.store),
         lease: settings.store.lease,
         requesters: requesters(settings),
         reserve: opener == StoreUser::Server,
@@ -204,6 +205,18 @@ pub(super) fn open_store(settings: &Settings, opener: StoreUser) -> anyhow::Resu
     })
     .context("opening the store (store.url)")?;
     Ok(Arc::new(store))
+}
+
+/// Retention of the tenants that have their own.
+fn tenant_retentions(store: &StoreSettings) -> HashMap<Arc<str>, sqlite::TenantRetention> {
+    let own = |(tenant, own): (&String, &TenantRetention)| {
+        let retention = sqlite::TenantRetention {
+            ttl: own.ttl.map_or(store.ttl, |ttl| ttl.0),
+            max_bytes: own.max_size.map(|bytes| bytes as u64),
+        };
+        (tenant.as_str().into(), retention)
+    };
+    store.tenants.iter().map(own).collect()
 }
 
 /// The instance name under which this process owns its runs: stable over restarts, distinct for each process.

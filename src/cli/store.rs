@@ -1,4 +1,4 @@
-//! `antwort store`: backs up and migrates the configured database.
+//! `antwort store`: backs up and migrates the configured database, and erases data from it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,8 +7,10 @@ use super::offline;
 use super::output::{EXIT_MIGRATION_NEEDED, print_line};
 use crate::app::seal_key;
 use crate::config::{LoadOptions, Settings, StoreUrl};
-use crate::store::StoreError;
-use crate::store::sqlite::{self, FileSystem, Location, MigrateOptions, Schema, ServerLock};
+use crate::store::sqlite::{
+    self, FileSystem, Location, MigrateOptions, Schema, ServerLock, SqliteOptions, SqliteStore,
+};
+use crate::store::{ErasureTarget, Store, StoreError};
 
 /// Copies the database to this file.
 pub(super) fn backup(file: &Path, options: &LoadOptions) -> ExitCode {
@@ -78,6 +80,31 @@ pub(super) fn migrate(backup: bool, options: &LoadOptions) -> ExitCode {
                 format!("{file} was migrated from schema {} to {current}. {backup_note}", done.from)
             }
         });
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Deletes all that a tenant or an owner has stored.
+pub(super) fn erase(tenant: &str, owner: Option<&str>, options: &LoadOptions) -> ExitCode {
+    offline::run(options, async |settings| {
+        let database = database(&settings)?;
+        let file = database.display();
+        if readable(&database)? == Schema::New {
+            print_line(&format!("{file} does not exist yet: there is nothing to erase"));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let _lock = ServerLock::acquire(&database).map_err(|error| {
+            format!("{error}. Nothing was erased: stop the server first, or send it DELETE /v1/admin/data")
+        })?;
+        let failed = |error: StoreError| format!("cannot erase from {file}: {error}");
+        let options = SqliteOptions::new(Location::File(database.clone()), "antwort store erase");
+        let store = SqliteStore::open(options).map_err(failed)?;
+        let target = ErasureTarget { tenant: tenant.into(), principal: owner.map(Into::into) };
+        let erased = store.erase(&target).await;
+        store.close().await;
+        let responses = erased.map_err(failed)?.responses;
+        let of = owner.map_or_else(String::new, |owner| format!(", owner {owner}"));
+        print_line(&format!("erased from {file} of tenant {tenant}{of}: {responses} responses"));
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -104,6 +104,9 @@ pub enum Scope {
     /// List agent profiles.
     #[serde(rename = "agents:read")]
     AgentsRead,
+    /// Erase the data of tenants and owners. `*` allows a key to erase its own.
+    #[serde(rename = "data:admin")]
+    DataAdmin,
     /// All of them, including future ones.
     #[serde(rename = "*")]
     All,
@@ -125,6 +128,7 @@ impl Scope {
             Self::ToolsAdmin => "tools:admin",
             Self::McpAdmin => "mcp:admin",
             Self::AgentsRead => "agents:read",
+            Self::DataAdmin => "data:admin",
             Self::All => "*",
         }
     }

@@ -28,7 +28,7 @@ pub use super::mcp::{
 pub use super::network::{Cidr, NetworkSettings, ProxySource, TlsSettings};
 use super::provider::ProviderSettings;
 use super::request_limits::RequestSizeLimitsDef;
-pub use super::store::{Migrate, StoreSettings, StoreUrl, Synchronous};
+pub use super::store::{Migrate, StoreSettings, StoreUrl, Synchronous, TenantRetention, TimeToLive};
 pub use super::tools::{
     BreakerSettings, BuiltinSettings, ExecutorSettings, FileReadSettings, MockTool, OnError, ResultFormat,
     ReturnSchema, RouteSettings, RouteStrategy, SearchProvider, SimpleTool, ToolCacheSettings, ToolCollision,

@@ -1,5 +1,6 @@
 //! The database of responses, and retention.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub struct StoreSettings {
     /// Bytes beyond which the oldest responses are deleted; `None`: no limit.
     #[serde(with = "units::SizeOrOff")]
     pub max_size: Option<usize>,
+    /// Tenants with a retention of their own, by name.
+    pub tenants: BTreeMap<String, TenantRetention>,
     /// How long a running response belongs to a process after the lease was last renewed.
     #[serde(with = "units::HumanDuration")]
     pub lease: Duration,
@@ -40,11 +43,29 @@ impl Default for StoreSettings {
             migrate: Migrate::Auto,
             ttl: Some(30 * DAY),
             max_size: Some(10 * GIB),
+            tenants: BTreeMap::new(),
             lease: Duration::from_secs(30),
             maintenance_interval: Duration::from_secs(10),
         }
     }
 }
+
+/// The retention of one tenant.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TenantRetention {
+    /// How long its responses are stored after their last use; absent: as `store.ttl`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<TimeToLive>,
+    /// Bytes beyond which its oldest responses are deleted; absent: no limit.
+    #[serde(with = "units::OptionalSize", skip_serializing_if = "Option::is_none")]
+    pub max_size: Option<usize>,
+}
+
+/// How long something is stored after its last use; `None`, written `off`: forever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TimeToLive(#[serde(with = "units::DurationOrOff")] pub Option<Duration>);
 
 /// SQLite file or memory.
 #[derive(Debug, Clone, PartialEq, Eq)]

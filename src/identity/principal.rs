@@ -33,7 +33,8 @@ impl Principal {
         Self {
             name,
             owner,
-            scopes: Scopes::new(&[Scope::All]),
+            // All data is this caller's.
+            scopes: Scopes::new(&[Scope::All, Scope::DataAdmin]),
             dialect: None,
             client_action_status: None,
             store: StorePolicy::Allow,

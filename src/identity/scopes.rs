@@ -12,7 +12,12 @@ impl Scopes {
     }
 
     pub(crate) fn allow(self, scope: Scope) -> bool {
-        self.0 & (bit(scope) | bit(Scope::All)) != 0
+        self.names(scope) || self.names(Scope::All)
+    }
+
+    /// Whether the scope itself was granted; `*` does not count.
+    pub(crate) fn names(self, scope: Scope) -> bool {
+        self.0 & bit(scope) != 0
     }
 }
 
@@ -32,7 +37,7 @@ mod tests {
     use crate::config::Scope;
     use crate::identity::Principal;
 
-    const EACH: [Scope; 12] = [
+    const EACH: [Scope; 13] = [
         Scope::ResponsesCreate,
         Scope::ResponsesRead,
         Scope::ResponsesDelete,
@@ -45,6 +50,7 @@ mod tests {
         Scope::ToolsAdmin,
         Scope::McpAdmin,
         Scope::AgentsRead,
+        Scope::DataAdmin,
     ];
 
     #[test]

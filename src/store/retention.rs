@@ -1,5 +1,7 @@
 //! Retention: when a response expires, and until when the responses before it live with it.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// An ancestor is rewritten only when its expiry moves by at least this fraction of the time to live.
@@ -31,6 +33,31 @@ impl Retention {
     pub(crate) fn inherited(self, of_parent: Option<i64>, expiry: i64) -> Option<i64> {
         let recent = expiry.saturating_sub(self.ttl? / EXTENSION_DIVISOR);
         of_parent.filter(|until| *until >= recent)
+    }
+}
+
+/// The retention of each tenant.
+#[derive(Debug, Clone)]
+pub(crate) struct TenantRetentions {
+    default: Retention,
+    /// Those of tenants that have one of their own.
+    tenants: HashMap<Arc<str>, Retention>,
+}
+
+impl TenantRetentions {
+    pub(crate) fn new(
+        default: Option<Duration>,
+        tenants: impl IntoIterator<Item = (Arc<str>, Option<Duration>)>,
+    ) -> Self {
+        let tenants = tenants.into_iter().map(|(tenant, ttl)| (tenant, Retention::new(ttl)));
+        Self { default: Retention::new(default), tenants: tenants.collect() }
+    }
+
+    pub(crate) fn of(&self, tenant: &str) -> Retention {
+        if self.tenants.is_empty() {
+            return self.default;
+        }
+        self.tenants.get(tenant).copied().unwrap_or(self.default)
     }
 }
 

@@ -9,6 +9,7 @@ mod backup;
 mod backup_names;
 mod connection;
 mod disk;
+mod erasure;
 mod error;
 mod expiry;
 mod guard;
@@ -40,6 +41,7 @@ mod running;
 mod schema;
 mod size;
 mod space;
+mod tenants;
 mod texts;
 mod write;
 mod writer;
@@ -55,21 +57,22 @@ pub use self::backup::{Backup, backup};
 pub use self::disk::{Disk, DiskSpace, FileSystem};
 pub use self::lock::{LockError, ServerLock};
 pub use self::migrate::{MigrateOptions, Migrated, migrate};
-pub use self::options::{Location, SqliteOptions, Synchronous};
+pub use self::options::{Location, SqliteOptions, Synchronous, TenantRetention};
 pub use self::schema::Schema;
 
 use self::expiry::{Walk, Which};
 use self::guard::{FileGuard, GuardOptions};
 use self::health::StoreHealth;
-use self::operation::{ClaimRequest, Write, WriteOutcome};
+use self::operation::{ClaimRequest, EraseRequest, Write, WriteOutcome};
 use self::reader::{Pool, ReadKind, Readers};
 use self::retention::RowPolicy;
+use self::tenants::TenantWalk;
 use self::writer::Writer;
 use super::retention::millis;
 use super::{
-    ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ItemWithState, Lineage, OrphanedRun, Owner, Page,
-    PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog, RunRegistration,
-    RunRegistry, StateKey, Store, StoreError, TurnRecord,
+    ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, ItemWithState, Lineage,
+    OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog,
+    RunRegistration, RunRegistry, StateKey, Store, StoreError, TurnRecord,
 };
 use crate::admission::Requester;
 use crate::protocol::id::Id;
@@ -92,6 +95,8 @@ pub struct SqliteStore {
     max_bytes: Option<u64>,
     /// The walks that delete expired rows.
     walks: Vec<(Which, SharedWalk)>,
+    /// The same for tenants that have a retention of their own.
+    tenant_walks: Vec<Arc<parking_lot::Mutex<TenantWalk>>>,
     health: Arc<StoreHealth>,
     /// When it was last checked whether responses can be stored again.
     looked_at: Mutex<Option<Instant>>,
@@ -115,7 +120,7 @@ impl SqliteStore {
     fn try_open(options: SqliteOptions) -> Result<Self, StoreError> {
         let mut connection = connection::writer(&options.location, options.synchronous, options.max_pages)?;
         schema::create_or_check(&mut connection, &options.location)?;
-        let policy = Arc::new(RowPolicy::new(options.instance, options.lease, options.ttl));
+        let policy = Arc::new(RowPolicy::new(&options));
         orphans::release_left(&connection, &policy)?;
         let runs = RunRegistry::default();
         let health = Arc::new(StoreHealth::default());
@@ -135,7 +140,12 @@ impl SqliteStore {
         let older = options.ttl.map(|ttl| Which::Older(millis(ttl)));
         let walks =
             older.into_iter().chain([Which::All]).map(|which| (which, SharedWalk::default())).collect();
-        Ok(Self { writer, readers, policy, runs, max_bytes: options.max_bytes, walks, health, looked_at })
+        let own_walk = |(tenant, own): (Arc<str>, TenantRetention)| {
+            TenantWalk::new(tenant, own.ttl.map(millis), own.max_bytes).map(|walk| Arc::new(walk.into()))
+        };
+        let tenant_walks = options.tenants.into_iter().filter_map(own_walk).collect();
+        let max_bytes = options.max_bytes;
+        Ok(Self { writer, readers, policy, runs, max_bytes, walks, tenant_walks, health, looked_at })
     }
 
     /// One round of a walk.
@@ -313,11 +323,39 @@ impl Store for SqliteStore {
         for (which, walk) in &self.walks {
             self.delete_expired(*which, walk).await?;
         }
+        for walk in &self.tenant_walks {
+            walk.lock().begin_round();
+            let step = |walk: &Arc<parking_lot::Mutex<TenantWalk>>| {
+                let walk = Arc::clone(walk);
+                move |connection: &mut Connection| walk.lock().step(connection)
+            };
+            while self.writer.maintain(step(walk)).await? {}
+        }
         while self.writer.maintain(approvals::delete_expired).await? {}
         if let Some(most) = self.max_bytes {
             while self.writer.maintain(move |connection| maintenance::trim(connection, most)).await? {}
         }
         self.writer.check().await
+    }
+
+    async fn erase(&self, target: &ErasureTarget) -> Result<ErasedCounts, StoreError> {
+        let before = keys::lowest_at(retention::now().saturating_add(1));
+        let mut erased = ErasedCounts::default();
+        loop {
+            let step = EraseRequest { target: target.clone(), before };
+            match self.writer.write(Write::Erase(step)).await? {
+                WriteOutcome::Erased { counts, more } => {
+                    erased += counts;
+                    if !more {
+                        break;
+                    }
+                }
+                // A step never ends so.
+                _ => break,
+            }
+        }
+        self.writer.empty_log().await?;
+        Ok(erased)
     }
 
     async fn ready(&self) -> Result<(), StoreError> {

@@ -32,6 +32,7 @@ pub const API_ROUTES: &[(Method, &str, Access)] = &[
     (Method::POST, "/tools/{name}/execute", Access::Requires(Scope::ToolsExecute)),
     (Method::DELETE, "/tool_cache", Access::Requires(Scope::ToolsAdmin)),
     (Method::GET, "/mcp/servers", Access::Requires(Scope::McpAdmin)),
+    (Method::DELETE, "/admin/data", Access::Requires(Scope::DataAdmin)),
     (Method::GET, "/agents", Access::Requires(Scope::AgentsRead)),
     (Method::GET, "/agents/{id}", Access::Requires(Scope::AgentsRead)),
 ];

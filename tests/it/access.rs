@@ -36,6 +36,7 @@ auth:
     chatter: {key: key-chatter, scopes: ['chat:create']}
     embedder: {key: key-embedder, scopes: ['embeddings:create']}
     operator: {key: key-operator, scopes: ['mcp:admin']}
+    eraser: {key: key-eraser, scopes: ['data:admin']}
     prometheus: {key: key-prometheus, scopes: ['metrics:read']}
     purist: {key: key-purist, dialect: open_responses}
 ";
@@ -76,6 +77,7 @@ fn routes() -> Vec<(&'static str, &'static str, Option<Value>, &'static str)> {
         ("POST", "/v1/chat/completions", Some(chat()), "key-chatter"),
         ("POST", "/v1/embeddings", Some(json!({"model": "test-model", "input": "Hi"})), "key-embedder"),
         ("GET", "/v1/mcp/servers", None, "key-operator"),
+        ("DELETE", "/v1/admin/data?tenant=default&owner=alice", None, "key-eraser"),
         ("GET", "/metrics", None, "key-prometheus"),
     ]
 }

@@ -19,6 +19,7 @@ mod compaction;
 mod crash;
 mod deletion;
 mod documents;
+mod erasure;
 mod errors;
 mod floors;
 mod functions;

@@ -4,6 +4,7 @@ mod approvals;
 mod backup;
 mod contract;
 mod deletion;
+mod erasure;
 mod full;
 mod keys;
 mod leases;
@@ -13,6 +14,7 @@ mod migrations;
 mod moved;
 mod orphans;
 mod sqlite;
+mod tenants;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -121,6 +123,12 @@ laws! {
         a_run_that_was_deleted_behind_its_last_write_leaves_nothing,
         approvals_of_a_registered_run_go_with_it,
         a_run_that_is_registered_no_more_cannot_be_deleted,
+    }
+    // Erasure of all that a tenant or an owner has.
+    erasure {
+        all_of_an_owner_or_of_a_tenant_is_erased_and_nothing_of_others,
+        more_than_one_step_of_responses_is_erased_whole,
+        runs_that_began_before_an_erasure_store_nothing_more,
     }
     // Approvals.
     approvals {

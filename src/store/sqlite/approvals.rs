@@ -22,7 +22,7 @@ const FIND: &str = "SELECT response, arguments, definition, expires_at FROM appr
 /// Writes approval requests.
 pub(super) fn insert(
     connection: &Connection,
-    rows: &InFlightRows,
+    rows: &mut InFlightRows,
     pending: &[PendingApproval],
 ) -> rusqlite::Result<WriteOutcome> {
     let mut statement = connection.prepare_cached(
@@ -32,7 +32,9 @@ pub(super) fn insert(
     let mut outcome = WriteOutcome::Absent;
     for approval in pending {
         let owner = owners::key(connection, &approval.owner)?;
-        if was_deleted(connection, rows, owner, &approval.response)? {
+        if rows.is_deleted(&approval.owner, &approval.response)
+            || has_deleted_row(connection, owner, &approval.response)?
+        {
             continue;
         }
         statement.execute(params![
@@ -48,16 +50,8 @@ pub(super) fn insert(
     Ok(outcome)
 }
 
-/// Whether the response was deleted while it runs, so that nothing of it is to be stored.
-fn was_deleted(
-    connection: &Connection,
-    rows: &InFlightRows,
-    owner: i64,
-    response: &Id,
-) -> rusqlite::Result<bool> {
-    if rows.is_deleted(response) {
-        return Ok(true);
-    }
+/// Whether the response was deleted while it runs, behind its first write, so that nothing of it is to be stored.
+fn has_deleted_row(connection: &Connection, owner: i64, response: &Id) -> rusqlite::Result<bool> {
     let KeyRange { first, last } = KeyRange::of(response.as_str());
     connection
         .prepare_cached(

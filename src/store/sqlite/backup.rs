@@ -40,7 +40,7 @@ pub fn backup(database: &Path, target: &Path, disk: &dyn Disk) -> Result<Backup,
     if fs::symlink_metadata(&target).is_ok() {
         return Err(exists(&target));
     }
-    check_room(space::used_bytes(&source)?, &target, disk)?;
+    check_room(space::used_bytes(&source).map_err(super::error::database)?, &target, disk)?;
     let part = beside(&target, "part");
     copy(&source, &part)?;
     let published = publish(&part, &target);

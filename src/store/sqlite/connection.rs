@@ -21,7 +21,7 @@ pub(super) const PAGE_SIZE: u32 = 8192;
 const WAL_SIZE_LIMIT: u32 = 32 << 20;
 
 /// How long a statement waits for another process's lock.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The one writing connection; creates the database.
 pub(super) fn writer(

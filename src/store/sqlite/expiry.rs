@@ -104,11 +104,11 @@ impl Walk {
 
 /// Deletes the expired ones of these rows until enough is deleted for one transaction. Returns how many were handled.
 fn delete(connection: &Connection, found: &[(i64, bool)]) -> Result<usize, StoreError> {
-    let target = used_bytes(connection)?.saturating_sub(BATCH_BYTES);
+    let target = used_bytes(connection).map_err(database)?.saturating_sub(BATCH_BYTES);
     for (place, (key, is_expired)) in found.iter().enumerate() {
         if *is_expired {
             rows::remove(connection, *key).map_err(database)?;
-            if used_bytes(connection)? <= target {
+            if used_bytes(connection).map_err(database)? <= target {
                 return Ok(place + 1);
             }
         }

@@ -7,12 +7,15 @@ use std::collections::HashSet;
 
 use rusqlite::{Connection, params};
 
-use super::keys::KeyRange;
-use super::operation::Write;
-use super::retention::RowPolicy;
+use super::keys::{self, KeyRange};
+use super::operation::{EraseRequest, Write};
+use super::retention::{RowPolicy, now};
 use super::running::END_NOT_STORED;
 use crate::protocol::id::Id;
 use crate::store::{Lease, Owner, RunRegistry};
+
+/// No run goes on for longer than this.
+const MAX_RUN_MILLIS: i64 = 24 * 60 * 60 * 1000;
 
 /// The runs of this process.
 pub(super) struct InFlightRows {
@@ -21,6 +24,10 @@ pub(super) struct InFlightRows {
     undo: Vec<Undo>,
     runs: RunRegistry,
     deleted: Vec<Id>,
+    /// Runs that began before an erasure of their owner are not stored.
+    erasures: Vec<EraseRequest>,
+    /// Runs that were found to be such, until their end.
+    dropped: HashSet<Id>,
     abandoned: Vec<Id>,
 }
 
@@ -31,7 +38,15 @@ enum Undo {
 
 impl InFlightRows {
     pub(super) fn new(runs: RunRegistry) -> Self {
-        Self { begun: HashSet::new(), undo: Vec::new(), runs, deleted: Vec::new(), abandoned: Vec::new() }
+        Self {
+            begun: HashSet::new(),
+            undo: Vec::new(),
+            runs,
+            deleted: Vec::new(),
+            erasures: Vec::new(),
+            dropped: HashSet::new(),
+            abandoned: Vec::new(),
+        }
     }
 
     /// A write has failed for good. If it was the end of a run, the run will not write it again.
@@ -72,9 +87,34 @@ impl InFlightRows {
         was_running
     }
 
-    /// Whether a registered run was deleted, so that nothing more of it is stored.
-    pub(super) fn is_deleted(&self, id: &Id) -> bool {
+    /// Whether a run of this owner was deleted or erased before it had a row, so that nothing of it is stored.
+    pub(super) fn is_deleted(&mut self, owner: &Owner, id: &Id) -> bool {
+        if self.is_erased(owner, id) {
+            self.dropped.insert(id.clone());
+            return true;
+        }
         self.runs.is_deleted(id)
+    }
+
+    /// The same, for a run whose first write was made.
+    pub(super) fn was_dropped(&self, id: &Id) -> bool {
+        self.runs.is_deleted(id) || self.dropped.contains(id)
+    }
+
+    /// Remembers an erasure, for the runs that began before it and have no row.
+    pub(super) fn erase(&mut self, request: &EraseRequest) {
+        let oldest = keys::lowest_at(now().saturating_sub(MAX_RUN_MILLIS));
+        self.erasures.retain(|earlier| earlier.before >= oldest && earlier.target != request.target);
+        self.erasures.push(request.clone());
+    }
+
+    fn is_erased(&self, owner: &Owner, id: &Id) -> bool {
+        if self.erasures.is_empty() {
+            return false;
+        }
+        let key = KeyRange::of(id.as_str()).first;
+        // A negative key is no time.
+        key >= 0 && self.erasures.iter().any(|erased| key < erased.before && erased.target.includes(owner))
     }
 
     /// The row of a run was written.
@@ -86,6 +126,7 @@ impl InFlightRows {
 
     /// The run has ended. Returns whether its row was written before.
     pub(super) fn remove(&mut self, lease: &Lease) -> bool {
+        self.dropped.remove(&lease.id);
         let removed = self.begun.take(lease);
         let was_begun = removed.is_some();
         self.undo.extend(removed.map(Undo::Remember));

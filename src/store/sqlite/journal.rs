@@ -17,7 +17,7 @@ pub(super) fn commit_turn(
     turn: &TurnRecord,
 ) -> rusqlite::Result<WriteOutcome> {
     let lease = &turn.lease;
-    if rows.is_deleted(&lease.id) {
+    if rows.was_dropped(&lease.id) {
         return Ok(WriteOutcome::Absent);
     }
     let key = match &turn.begin {

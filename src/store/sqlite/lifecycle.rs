@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use super::in_flight::InFlightRows;
 use super::operation::WriteOutcome;
-use super::retention::{self, RowPolicy};
+use super::retention::{self, RowPolicy, extend_lineage};
 use super::rows::{self, Lifetime};
 use super::running::{self, RunningRow};
 use super::{approvals, owners};
@@ -20,7 +20,7 @@ pub(super) fn begin(
     state: Option<&[u8]>,
 ) -> rusqlite::Result<Result<i64, WriteOutcome>> {
     let lease = &record.lease;
-    if in_flight.is_deleted(&lease.id) {
+    if in_flight.is_deleted(&record.owner, &lease.id) {
         return Ok(Err(WriteOutcome::Absent));
     }
     let owner = owners::key(connection, &record.owner)?;
@@ -54,7 +54,7 @@ pub(super) fn finish(
     let owner = owners::key(connection, &record.owner)?;
     let slots = rows::slots(connection, owner, lease.id.as_str())?;
     let Some(row) = &slots.row else {
-        if was_begun || !lease.is_first() || in_flight.is_deleted(&lease.id) {
+        if was_begun || !lease.is_first() || in_flight.is_deleted(&record.owner, &lease.id) {
             return Ok(WriteOutcome::Absent);
         }
         let lifetime = ended(connection, policy, owner, record)?;
@@ -82,8 +82,9 @@ fn ended(
     record: &ResponseRecord,
 ) -> rusqlite::Result<Lifetime> {
     let now = retention::now();
-    let expires_at = policy.retention.expiry(now);
-    let lineage_until = retention::extend_lineage(connection, policy, owner, record.previous.as_ref(), now)?;
+    let retention = policy.retention.of(&record.owner.tenant);
+    let expires_at = retention.expiry(now);
+    let lineage_until = extend_lineage(connection, retention, owner, record.previous.as_ref(), now)?;
     Ok(Lifetime { finished_at: Some(now), expires_at, lineage_until })
 }
 

@@ -37,7 +37,7 @@ pub(super) fn release_leases(connection: &mut Connection, policy: &RowPolicy) ->
 
 /// Deletes the oldest ended rows while the database is larger than `max_bytes`. Returns whether it still may be.
 pub(super) fn trim(connection: &mut Connection, max_bytes: u64) -> Result<bool, StoreError> {
-    let used = used_bytes(connection)?;
+    let used = used_bytes(connection).map_err(database)?;
     if used <= max_bytes {
         return Ok(false);
     }
@@ -47,7 +47,7 @@ pub(super) fn trim(connection: &mut Connection, max_bytes: u64) -> Result<bool, 
     let oldest = keys(&transaction, sql, params![BATCH_ROWS])?;
     for key in &oldest {
         rows::remove(&transaction, *key).map_err(database)?;
-        if used_bytes(&transaction)? <= target {
+        if used_bytes(&transaction).map_err(database)? <= target {
             break;
         }
     }

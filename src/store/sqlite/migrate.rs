@@ -103,7 +103,7 @@ fn check_room(
     options: &MigrateOptions,
 ) -> Result<(), StoreError> {
     let (copy, moved) = (u64::from(options.backup), if schema::moves_rows(from) { 2 } else { 0 });
-    let needed = space::used_bytes(connection)?.saturating_mul(copy + moved);
+    let needed = space::used_bytes(connection).map_err(database)?.saturating_mul(copy + moved);
     backup::check_room(needed, path, &*options.disk).map_err(|error| no_room(&error, options.backup))
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::store::{
-    ApprovalClaim, CallOutcome, ClaimOutcome, ModelView, Owner, PendingApproval, ResponseRecord, StoredItem,
-    TurnRecord,
+    ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, ModelView, Owner, PendingApproval,
+    ResponseRecord, StoredItem, TurnRecord,
 };
 
 /// The approximate size of an approval's row.
@@ -19,6 +19,8 @@ pub(super) enum Write {
     Delete(Owner, String),
     AddApprovals(Vec<PendingApproval>),
     ClaimApprovals(Box<ClaimRequest>),
+    /// One step of an erasure.
+    Erase(EraseRequest),
 }
 
 impl Write {
@@ -30,7 +32,7 @@ impl Write {
             | Self::ToolResult(_)
             | Self::Finish(_)
             | Self::AddApprovals(_) => true,
-            Self::Delete(..) | Self::ClaimApprovals(_) => false,
+            Self::Delete(..) | Self::ClaimApprovals(_) | Self::Erase(_) => false,
         }
     }
 
@@ -49,7 +51,7 @@ impl Write {
             }
             Self::ToolResult(outcome) => outcome.output.len(),
             Self::AddApprovals(pending) => pending.len().saturating_mul(APPROVAL_BYTES),
-            Self::Delete(..) | Self::ClaimApprovals(..) => 0,
+            Self::Delete(..) | Self::ClaimApprovals(..) | Self::Erase(_) => 0,
         }
     }
 }
@@ -72,6 +74,14 @@ pub(super) struct ClaimRequest {
     pub now: i64,
 }
 
+/// What is erased.
+#[derive(Debug, Clone)]
+pub(super) struct EraseRequest {
+    pub target: ErasureTarget,
+    /// Responses with this key or a higher one are newer than the request.
+    pub before: i64,
+}
+
 /// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteOutcome {
@@ -83,6 +93,8 @@ pub(super) enum WriteOutcome {
     Superseded,
     /// The outcome of claiming approvals.
     Claimed(ClaimOutcome),
+    /// What a step of an erasure has deleted, and whether there may be more.
+    Erased { counts: ErasedCounts, more: bool },
 }
 
 #[cfg(test)]

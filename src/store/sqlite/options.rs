@@ -1,5 +1,6 @@
 //! How a store in SQLite is opened.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,15 @@ impl Synchronous {
     }
 }
 
+/// The retention of one tenant.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TenantRetention {
+    /// As [`SqliteOptions::ttl`].
+    pub ttl: Option<Duration>,
+    /// Above this many bytes of items and response objects the oldest responses of the tenant are deleted.
+    pub max_bytes: Option<u64>,
+}
+
 /// How a [`SqliteStore`](super::SqliteStore) is opened.
 #[derive(Debug, Clone)]
 pub struct SqliteOptions {
@@ -47,6 +57,8 @@ pub struct SqliteOptions {
     /// Above this many bytes [`Store::maintain`](crate::store::Store::maintain) deletes the oldest responses. The
     /// write-ahead log comes on top, about 16 MiB as a rule.
     pub max_bytes: Option<u64>,
+    /// Tenants that have a retention of their own.
+    pub tenants: HashMap<Arc<str>, TenantRetention>,
     /// The name under which this process owns its runs: the same after a restart, and unique among the processes that
     /// use this database.
     pub instance: String,
@@ -72,6 +84,7 @@ impl SqliteOptions {
             synchronous: Synchronous::default(),
             ttl: None,
             max_bytes: None,
+            tenants: HashMap::new(),
             instance: instance.into(),
             lease: Duration::from_secs(60),
             reserve: false,

@@ -1,12 +1,14 @@
 //! What this process writes into its rows, and the ancestors that a response keeps alive.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::keys::KeyRange;
+use super::options::SqliteOptions;
 use crate::protocol::id::Id;
-use crate::store::retention::{Retention, millis};
+use crate::store::retention::{Retention, TenantRetentions, millis};
 
 /// Responses in one chain. Far more than any model's context holds; bounds the work of one query.
 pub(super) const MAX_CHAIN_LENGTH: usize = 10_000;
@@ -18,12 +20,14 @@ pub(super) struct RowPolicy {
     /// How long a lease lasts without renewal.
     pub lease: i64,
     /// How long a response is kept after its last use.
-    pub retention: Retention,
+    pub retention: TenantRetentions,
 }
 
 impl RowPolicy {
-    pub(super) fn new(instance: String, lease: Duration, ttl: Option<Duration>) -> Self {
-        Self { instance, lease: millis(lease), retention: Retention::new(ttl) }
+    pub(super) fn new(options: &SqliteOptions) -> Self {
+        let tenants = options.tenants.iter().map(|(tenant, own)| (Arc::clone(tenant), own.ttl));
+        let retention = TenantRetentions::new(options.ttl, tenants);
+        Self { instance: options.instance.clone(), lease: millis(options.lease), retention }
     }
 }
 
@@ -35,12 +39,12 @@ pub(super) fn now() -> i64 {
 /// Extends the life of a response's ancestors, and returns until when they all live.
 pub(super) fn extend_lineage(
     connection: &Connection,
-    policy: &RowPolicy,
+    retention: Retention,
     owner: i64,
     previous: Option<&Id>,
     now: i64,
 ) -> rusqlite::Result<Option<i64>> {
-    let Some(expiry) = policy.retention.expiry(now) else {
+    let Some(expiry) = retention.expiry(now) else {
         return Ok(None);
     };
     let Some(previous) = previous else {
@@ -54,7 +58,7 @@ pub(super) fn extend_lineage(
         .query_row(params![first, last, previous.as_str(), owner], |row| row.get(0))
         .optional()?
         .flatten();
-    if let Some(until) = policy.retention.inherited(known, expiry) {
+    if let Some(until) = retention.inherited(known, expiry) {
         return Ok(Some(until));
     }
     extend(connection, owner, previous, now, expiry)?;

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::in_flight::InFlightRows;
 use super::operation::{Write, WriteOutcome};
 use super::retention::RowPolicy;
-use super::{approvals, journal, lifecycle};
+use super::{approvals, erasure, journal, lifecycle};
 
 /// Applies one write.
 pub(super) fn apply(
@@ -26,6 +26,10 @@ pub(super) fn apply(
         Write::Finish(record) => lifecycle::finish(connection, policy, in_flight, record),
         Write::Delete(owner, id) => lifecycle::delete(connection, in_flight, owner, id),
         Write::AddApprovals(pending) => approvals::insert(connection, in_flight, pending),
+        Write::Erase(request) => {
+            in_flight.erase(request);
+            erasure::step(connection, request)
+        }
         Write::ClaimApprovals(asked) => approvals::claim(connection, asked).map(WriteOutcome::Claimed),
     }
 }

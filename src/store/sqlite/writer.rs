@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rusqlite::hooks::Wal;
@@ -14,7 +15,7 @@ use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
-use super::connection::PAGE_SIZE;
+use super::connection::{BUSY_TIMEOUT, PAGE_SIZE};
 use super::error::{closed, database, is_of_one_row};
 use super::guard::FileGuard;
 use super::in_flight::InFlightRows;
@@ -103,6 +104,21 @@ impl Writer {
         let work: MaintenanceJob = Box::new(work);
         self.queue.send(Command::Maintenance(work, answer)).await.map_err(|_| closed())?;
         outcome.await.map_err(|_| closed())?
+    }
+
+    /// Empties the log, so that the files hold no more what was deleted. Does not wait for readers: while they use it, it
+    /// stays as it is.
+    pub(super) async fn empty_log(&self) -> Result<(), StoreError> {
+        let emptied = self.run_job(|connection| {
+            connection.busy_timeout(Duration::ZERO).map_err(database)?;
+            let result = connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE);
+            connection.busy_timeout(BUSY_TIMEOUT).map_err(database)?;
+            Ok(result.map_err(database))
+        });
+        if let Err(error) = emptied.await? {
+            tracing::info!(%error, "store: the write-ahead log is in use and was not emptied");
+        }
+        Ok(())
     }
 
     /// Checks whether responses can be stored.

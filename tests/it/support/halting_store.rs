@@ -10,9 +10,9 @@ use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore};
 use antwort::protocol::id::Id;
 use antwort::protocol::item::Item;
 use antwort::store::{
-    ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ItemWithState, Lineage, OrphanedRun, Owner, Page,
-    PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog, RunRegistration,
-    StateKey, Store, StoreError, TurnRecord,
+    ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, ItemWithState, Lineage,
+    OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog,
+    RunRegistration, StateKey, Store, StoreError, TurnRecord,
 };
 use async_trait::async_trait;
 use tokio::sync::Notify;
@@ -175,6 +175,10 @@ impl Approvals for HaltingStore {
 impl Store for HaltingStore {
     async fn maintain(&self) -> Result<(), StoreError> {
         self.inner.maintain().await
+    }
+
+    async fn erase(&self, target: &ErasureTarget) -> Result<ErasedCounts, StoreError> {
+        self.inner.erase(target).await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {

@@ -1,0 +1,75 @@
+//! Tenants that have a retention of their own.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use antwort::internal::sqlite::TenantRetention;
+use antwort::store::{PageRequest, ResponseRecord, ResponseStore, RunLog, Store};
+
+use super::{Folder, SHORT, owned_by, running, turn};
+
+async fn stored(store: &dyn Store, tenant: &str, principal: &str) -> usize {
+    let page = PageRequest { limit: 100, ascending: true, after: None, before: None, max_bytes: u64::MAX };
+    store.responses(&owned_by(tenant, principal), &page).await.unwrap().data.len()
+}
+
+fn of(tenant: &str, principal: &str, bytes: usize) -> ResponseRecord {
+    let record = turn(None, &"x".repeat(bytes), "answer");
+    ResponseRecord { owner: owned_by(tenant, principal), ..record }
+}
+
+#[tokio::test]
+async fn a_tenant_has_its_own_time_to_live() {
+    let folder = Folder::new();
+    let store = folder.open(|options| {
+        let own = |ttl| TenantRetention { ttl, max_bytes: None };
+        options.ttl = Some(Duration::from_hours(1));
+        options.tenants = HashMap::from([("brief".into(), own(Some(SHORT))), ("eternal".into(), own(None))]);
+    });
+    let records = ["brief", "eternal", "acme"].map(|tenant| of(tenant, "ann", 10));
+    for record in &records {
+        store.finish(record.clone()).await.unwrap();
+    }
+    tokio::time::sleep(SHORT + Duration::from_millis(100)).await;
+    assert_eq!(stored(&store, "brief", "ann").await, 0);
+    store.maintain().await.unwrap();
+    assert_eq!(folder.number("SELECT count(*) FROM responses"), 2, "its row is deleted");
+    assert_eq!((stored(&store, "eternal", "ann").await, stored(&store, "acme", "ann").await), (1, 1));
+    assert_eq!(folder.number("SELECT count(*) FROM responses WHERE expires_at IS NULL"), 1);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn the_oldest_responses_of_a_tenant_go_when_it_has_more_than_it_may_have() {
+    let folder = Folder::new();
+    let store = folder.open(|options| {
+        let own = TenantRetention { ttl: None, max_bytes: Some(100_000) };
+        options.tenants = HashMap::from([("small".into(), own)]);
+    });
+    let run = ResponseRecord { owner: owned_by("small", "ann"), ..running() };
+    store.begin(run, None).await.unwrap();
+    let mut records = Vec::new();
+    for number in 0..60 {
+        let principal = if number % 2 == 0 { "ann" } else { "bob" };
+        let record = of("small", principal, 5_000);
+        store.finish(record.clone()).await.unwrap();
+        store.finish(of("acme", "ann", 5_000)).await.unwrap();
+        records.push(record);
+    }
+    store.maintain().await.unwrap();
+    store.maintain().await.unwrap();
+    let left: Vec<bool> = {
+        let mut left = Vec::new();
+        for record in &records {
+            let found = store.response(&record.owner, record.lease.id.as_str(), u64::MAX).await.unwrap();
+            left.push(found.is_some());
+        }
+        left
+    };
+    let kept = left.iter().filter(|kept| **kept).count();
+    assert!((17..=20).contains(&kept), "{kept} of 5,000 bytes and a little more each");
+    assert!(left[60 - kept..].iter().all(|kept| *kept), "the newest: {left:?}");
+    assert_eq!(stored(&store, "acme", "ann").await, 60, "no other tenant loses any");
+    assert_eq!(folder.number("SELECT count(*) FROM runs"), 1, "nothing that runs is deleted");
+    store.close().await;
+}
