@@ -36,6 +36,7 @@ mod queue;
 mod read;
 mod reader;
 mod retention;
+mod rounds;
 mod rows;
 mod running;
 mod schema;
@@ -60,15 +61,13 @@ pub use self::migrate::{MigrateOptions, Migrated, migrate};
 pub use self::options::{Location, SqliteOptions, Synchronous, TenantRetention};
 pub use self::schema::Schema;
 
-use self::expiry::{Walk, Which};
 use self::guard::{FileGuard, GuardOptions};
 use self::health::StoreHealth;
 use self::operation::{ClaimRequest, EraseRequest, Write, WriteOutcome};
 use self::reader::{Pool, ReadKind, Readers};
 use self::retention::RowPolicy;
-use self::tenants::TenantWalk;
+use self::rounds::Rounds;
 use self::writer::Writer;
-use super::retention::millis;
 use super::{
     ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, ItemWithState, Lineage,
     OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog,
@@ -84,19 +83,13 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often it is checked whether responses can be stored again.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-type SharedWalk = Arc<parking_lot::Mutex<Walk>>;
-
 /// A store in SQLite.
 pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     policy: Arc<RowPolicy>,
     runs: RunRegistry,
-    max_bytes: Option<u64>,
-    /// The walks that delete expired rows.
-    walks: Vec<(Which, SharedWalk)>,
-    /// The same for tenants that have a retention of their own.
-    tenant_walks: Vec<Arc<parking_lot::Mutex<TenantWalk>>>,
+    rounds: Rounds,
     health: Arc<StoreHealth>,
     /// When it was last checked whether responses can be stored again.
     looked_at: Mutex<Option<Instant>>,
@@ -121,6 +114,7 @@ impl SqliteStore {
         let mut connection = connection::writer(&options.location, options.synchronous, options.max_pages)?;
         schema::create_or_check(&mut connection, &options.location)?;
         let policy = Arc::new(RowPolicy::new(&options));
+        let rounds = Rounds::new(&options);
         orphans::release_left(&connection, &policy)?;
         let runs = RunRegistry::default();
         let health = Arc::new(StoreHealth::default());
@@ -137,27 +131,7 @@ impl SqliteStore {
         guard.measure(&connection);
         let writer = Writer::start(connection, Arc::clone(&policy), runs.clone(), guard)?;
         let looked_at = Mutex::new(None);
-        let older = options.ttl.map(|ttl| Which::Older(millis(ttl)));
-        let walks =
-            older.into_iter().chain([Which::All]).map(|which| (which, SharedWalk::default())).collect();
-        let own_walk = |(tenant, own): (Arc<str>, TenantRetention)| {
-            TenantWalk::new(tenant, own.ttl.map(millis), own.max_bytes).map(|walk| Arc::new(walk.into()))
-        };
-        let tenant_walks = options.tenants.into_iter().filter_map(own_walk).collect();
-        let max_bytes = options.max_bytes;
-        Ok(Self { writer, readers, policy, runs, max_bytes, walks, tenant_walks, health, looked_at })
-    }
-
-    /// One round of a walk.
-    async fn delete_expired(&self, which: Which, walk: &SharedWalk) -> Result<(), StoreError> {
-        walk.lock().begin_round(which);
-        loop {
-            let walk = Arc::clone(walk);
-            let step = move |connection: &mut Connection| walk.lock().step(connection, which);
-            if !self.writer.maintain(step).await? {
-                return Ok(());
-            }
-        }
+        Ok(Self { writer, readers, policy, runs, rounds, health, looked_at })
     }
 
     async fn read<T: Send + 'static>(
@@ -316,26 +290,7 @@ impl Approvals for SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn maintain(&self) -> Result<(), StoreError> {
-        let policy = Arc::clone(&self.policy);
-        self.writer
-            .maintain(move |connection| maintenance::renew_leases(connection, &policy).map(|()| false))
-            .await?;
-        for (which, walk) in &self.walks {
-            self.delete_expired(*which, walk).await?;
-        }
-        for walk in &self.tenant_walks {
-            walk.lock().begin_round();
-            let step = |walk: &Arc<parking_lot::Mutex<TenantWalk>>| {
-                let walk = Arc::clone(walk);
-                move |connection: &mut Connection| walk.lock().step(connection)
-            };
-            while self.writer.maintain(step(walk)).await? {}
-        }
-        while self.writer.maintain(approvals::delete_expired).await? {}
-        if let Some(most) = self.max_bytes {
-            while self.writer.maintain(move |connection| maintenance::trim(connection, most)).await? {}
-        }
-        self.writer.check().await
+        self.rounds.run(&self.writer, &self.policy).await
     }
 
     async fn erase(&self, target: &ErasureTarget) -> Result<ErasedCounts, StoreError> {

@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(
             schema::plan(&connection, ROWS),
             [
-                "SEARCH s USING INDEX responses_by_owner (owner=? AND rowid<?)",
+                "SEARCH s USING INDEX responses_by_owner (owner=? AND key<?)",
                 "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"
             ]
         );

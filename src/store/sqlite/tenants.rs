@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(
             schema::plan(&connection, ROWS),
             [
-                "SEARCH responses USING INDEX responses_by_owner (owner=? AND rowid>? AND rowid<?)",
+                "SEARCH responses USING INDEX responses_by_owner (owner=? AND key>? AND key<?)",
                 "CORRELATED SCALAR SUBQUERY 1",
                 "SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)"
             ]

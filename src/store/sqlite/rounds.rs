@@ -1,0 +1,77 @@
+//! A round of maintenance: what is due, in bounded steps on the writer thread, between which other writes are committed.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rusqlite::Connection;
+
+use super::expiry::{Walk, Which};
+use super::options::{SqliteOptions, TenantRetention};
+use super::retention::RowPolicy;
+use super::tenants::TenantWalk;
+use super::writer::Writer;
+use super::{approvals, maintenance, owners};
+use crate::store::StoreError;
+use crate::store::retention::millis;
+
+/// How far each part of maintenance has come; the next round goes on from there.
+pub(super) struct Rounds {
+    max_bytes: Option<u64>,
+    /// The walks that delete expired rows.
+    walks: Vec<(Which, Arc<Mutex<Walk>>)>,
+    /// The same for tenants that have a retention of their own.
+    tenants: Vec<Arc<Mutex<TenantWalk>>>,
+    /// The last owner that was looked at.
+    owner: Arc<Mutex<i64>>,
+}
+
+impl Rounds {
+    pub(super) fn new(options: &SqliteOptions) -> Self {
+        let older = options.ttl.map(|ttl| Which::Older(millis(ttl)));
+        let walks = older.into_iter().chain([Which::All]).map(|which| (which, Arc::default())).collect();
+        let walk_of = |(tenant, own): (&Arc<str>, &TenantRetention)| {
+            let walk = TenantWalk::new(Arc::clone(tenant), own.ttl.map(millis), own.max_bytes)?;
+            Some(Arc::new(Mutex::new(walk)))
+        };
+        let tenants = options.tenants.iter().filter_map(walk_of).collect();
+        Self { max_bytes: options.max_bytes, walks, tenants, owner: Arc::default() }
+    }
+
+    /// One round.
+    pub(super) async fn run(&self, writer: &Writer, policy: &Arc<RowPolicy>) -> Result<(), StoreError> {
+        let policy = Arc::clone(policy);
+        let renew =
+            move |connection: &mut Connection| maintenance::renew_leases(connection, &policy).map(|()| false);
+        writer.maintain(renew).await?;
+        for (which, walk) in &self.walks {
+            let which = *which;
+            walk.lock().begin_round(which);
+            while writer.maintain(step(walk, move |walk, connection| walk.step(connection, which))).await? {}
+        }
+        for walk in &self.tenants {
+            walk.lock().begin_round();
+            while writer.maintain(step(walk, TenantWalk::step)).await? {}
+        }
+        while writer.maintain(approvals::delete_expired).await? {}
+        writer.maintain(step(&self.owner, forget_owners)).await?;
+        if let Some(most) = self.max_bytes {
+            while writer.maintain(move |connection| maintenance::trim(connection, most)).await? {}
+        }
+        writer.check().await
+    }
+}
+
+/// One step on the writer thread of what is shared with it.
+fn step<T: Send + 'static>(
+    shared: &Arc<Mutex<T>>,
+    mut work: impl FnMut(&mut T, &mut Connection) -> Result<bool, StoreError> + Send + 'static,
+) -> impl FnMut(&mut Connection) -> Result<bool, StoreError> + Send + 'static {
+    let shared = Arc::clone(shared);
+    move |connection| work(&mut shared.lock(), connection)
+}
+
+/// Forgets some owners that have nothing stored any more.
+fn forget_owners(looked_at: &mut i64, connection: &mut Connection) -> Result<bool, StoreError> {
+    *looked_at = owners::forget_unused(connection, *looked_at)?.unwrap_or(0);
+    Ok(false)
+}
