@@ -11,6 +11,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
+import counting
 import responses
 import upstream
 import wire
@@ -23,7 +24,7 @@ def main() -> int:
     options = arguments()
     # Being told to end runs the clean-up too, as Ctrl-C does.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    checks = responses.CHECKS if options.gateway else upstream.CHECKS
+    checks = responses.CHECKS + counting.CHECKS if options.gateway else upstream.CHECKS
     with tempfile.TemporaryDirectory(prefix="real-model-") as directory, Fleet(Path(directory)) as fleet:
         passed = run_all(checks, options, fleet)
     print(f"\nreal model: {passed} passed, {len(checks) - passed} failed")
@@ -97,6 +98,10 @@ def gateway_env(fleet: Fleet, kind: str, port: int, upstream_port: int) -> dict[
         "ANTWORT_LISTEN": f"127.0.0.1:{port}",
         "ANTWORT_UPSTREAM_URL": f"http://127.0.0.1:{upstream_port}/v1",
         "ANTWORT__PROVIDERS__DEFAULT__PRESET": "llama_cpp",
+        # The same model once more, of which the gateway only estimates the tokens.
+        "ANTWORT__PROVIDERS__ESTIMATED__URL": f"http://127.0.0.1:{upstream_port}/v1",
+        "ANTWORT__PROVIDERS__ESTIMATED__PREFIX": "estimated",
+        "ANTWORT__PROVIDERS__ESTIMATED__TOKENIZER": "none",
         "ANTWORT_STORE_URL": f"sqlite:{fleet.directory / f'{kind}.db'}",
         "ANTWORT_LOG": "warn",
         "NO_PROXY": "127.0.0.1",

@@ -38,6 +38,14 @@ class Server:
     def post(self, path: str, body: dict) -> dict:
         return self._json("POST", path, {"model": self.model} | body)
 
+    def post_for_headers(self, path: str, body: dict):
+        """The body of the answer, and its headers."""
+        connection, response = self._send("POST", path, {"model": self.model} | body)
+        try:
+            return json.loads(response.read()), response.headers
+        finally:
+            connection.close()
+
     def stream(self, path: str, body: dict) -> Iterator[Frame]:
         """Yields each event as it arrives."""
         connection, response = self._send("POST", path, {"model": self.model, "stream": True} | body)
