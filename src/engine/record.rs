@@ -31,6 +31,7 @@ pub(super) fn recovered(orphan: &OrphanedRun, closed: &ClosedResponse, stored: u
         model: orphan.model.clone(),
         created_at: orphan.created_at,
         previous: orphan.previous.clone(),
+        conversation: None,
         body: closed.snapshot.json().into(),
         items,
     }
@@ -45,6 +46,7 @@ pub(super) fn unreadable(orphan: &OrphanedRun) -> ResponseRecord {
         model: orphan.model.clone(),
         created_at: orphan.created_at,
         previous: orphan.previous.clone(),
+        conversation: None,
         body: Arc::clone(&orphan.body),
         items: orphan.items.clone(),
     }
@@ -113,6 +115,7 @@ fn record(prepared: &PreparedRun, response: &Response, body: &str, items: Vec<St
         model: response.echo.model.clone(),
         created_at: response.created_at,
         previous: prepared.previous.clone(),
+        conversation: None,
         body: body.into(),
         items,
     }

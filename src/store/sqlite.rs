@@ -1,13 +1,19 @@
 //! The embedded store: one SQLite file, or memory.
 //!
 //! One thread owns the writing connection and commits in groups (`writer`); reads have connections of their own
-//! (`reader`). Writes are in `lifecycle`, `journal` and `approvals`, reads in `read`, `lineage`,
-//! `items` and `list`; the tables in `migrations/sqlite`. The caller decides when to run [`Store::maintain`].
+//! (`reader`). Writes are in `lifecycle`, `journal`, `conversations` and `approvals`, reads in `read`, `lineage`,
+//! `items`, `list` and `conversation_context`; the tables in `migrations/sqlite`. The caller decides when to run [`Store::maintain`].
 
 mod approvals;
 mod backup;
 mod backup_names;
 mod connection;
+mod conversation_context;
+mod conversation_expiry;
+mod conversation_items;
+mod conversation_store;
+mod conversation_write;
+mod conversations;
 mod disk;
 mod error;
 mod expiry;
@@ -65,6 +71,7 @@ use self::operation::{ClaimRequest, Write, WriteOutcome};
 use self::reader::{Pool, ReadKind, Readers};
 use self::retention::RowPolicy;
 use self::writer::Writer;
+use super::conversations::ConversationLocks;
 use super::retention::millis;
 use super::{
     ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ItemWithState, Lineage, OrphanedRun, Owner, Page,
@@ -89,6 +96,7 @@ pub struct SqliteStore {
     readers: Readers,
     policy: Arc<RowPolicy>,
     runs: RunRegistry,
+    conversation_locks: ConversationLocks,
     max_bytes: Option<u64>,
     /// The walks that delete expired rows.
     walks: Vec<(Which, SharedWalk)>,
@@ -135,7 +143,9 @@ impl SqliteStore {
         let older = options.ttl.map(|ttl| Which::Older(millis(ttl)));
         let walks =
             older.into_iter().chain([Which::All]).map(|which| (which, SharedWalk::default())).collect();
-        Ok(Self { writer, readers, policy, runs, max_bytes: options.max_bytes, walks, health, looked_at })
+        let max_bytes = options.max_bytes;
+        let conversation_locks = ConversationLocks::default();
+        Ok(Self { writer, readers, policy, runs, conversation_locks, max_bytes, walks, health, looked_at })
     }
 
     /// One round of a walk.
@@ -185,9 +195,9 @@ impl ResponseStore for SqliteStore {
         id: &str,
         limit: ReadLimit,
     ) -> Result<Option<Lineage>, StoreError> {
-        let id = id.to_owned();
+        let (id, retention) = (id.to_owned(), self.policy.retention);
         self.read(ReadKind::Long, owner, move |connection, owner| {
-            lineage::lineage(connection, owner, &id, limit)
+            lineage::lineage(connection, owner, &id, limit, retention)
         })
         .await
     }
@@ -314,6 +324,10 @@ impl Store for SqliteStore {
             self.delete_expired(*which, walk).await?;
         }
         while self.writer.maintain(approvals::delete_expired).await? {}
+        let retention = self.policy.retention;
+        while self.writer.maintain(move |connection| conversation_expiry::step(connection, retention)).await?
+        {
+        }
         if let Some(most) = self.max_bytes {
             while self.writer.maintain(move |connection| maintenance::trim(connection, most)).await? {}
         }

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::in_flight::InFlightRows;
 use super::operation::{Write, WriteOutcome};
 use super::retention::RowPolicy;
-use super::{approvals, journal, lifecycle};
+use super::{approvals, conversations, journal, lifecycle};
 
 /// Applies one write.
 pub(super) fn apply(
@@ -27,5 +27,6 @@ pub(super) fn apply(
         Write::Delete(owner, id) => lifecycle::delete(connection, in_flight, owner, id),
         Write::AddApprovals(pending) => approvals::insert(connection, in_flight, pending),
         Write::ClaimApprovals(asked) => approvals::claim(connection, asked).map(WriteOutcome::Claimed),
+        Write::Conversation(write) => conversations::apply(connection, policy, write),
     }
 }
