@@ -3,7 +3,7 @@
 //! `prepare` validates a request and collects what its run needs (history, tools, echo), `run` drives the model
 //! and ends the response, `tools` says which tools it has and what may be called, `event_sink` sends the events, `record`
 //! builds the stored rows, `states` returns sealed state to the provider that it came from, `recover` ends
-//! the runs of processes that are gone, `token_count` measures a prompt without a run.
+//! the runs of processes that are gone, `run_conversation` is the conversation that a run appends to, `conversations` changes them without a run, `token_count` measures a prompt without a run.
 
 mod citations;
 mod compaction;
@@ -12,6 +12,7 @@ mod complexity_tests;
 mod connection_history;
 mod context;
 mod conversation;
+mod conversations;
 mod echo;
 mod event_sink;
 mod history;
@@ -24,6 +25,7 @@ mod record;
 mod recover;
 mod redaction;
 mod run;
+mod run_conversation;
 mod run_handle;
 mod sampling;
 mod states;

@@ -1,11 +1,12 @@
-//! Persistent state, by role: responses with their items ([`ResponseStore`]), the log of runs with their leases
-//! ([`RunLog`]), and approvals ([`Approvals`]).
+//! Persistent state, by role: responses with their items ([`ResponseStore`]), conversations ([`ConversationStore`]), the
+//! log of runs with their leases ([`RunLog`]), and approvals ([`Approvals`]).
 //!
 //! [`Store`] is all of them in one backend; `sqlite` is the embedded one. Rules that are no queries (pages, retention)
 //! stand beside the traits, so that every backend has the same. Rows keep the response as it was sent, byte for byte,
 //! and beside it the items that a continuation shows to the model.
 
 mod approvals;
+mod conversations;
 mod erasure;
 mod error;
 mod lease;
@@ -22,6 +23,10 @@ use crate::admission::Requester;
 
 pub use self::approvals::{ApprovalClaim, Approvals, ClaimOutcome, PendingApproval};
 pub use self::erasure::{ErasedCounts, ErasureTarget};
+pub use self::conversations::{
+    AddedItems, ContextRole, ConversationContext, ConversationItem, ConversationLock, ConversationRecord,
+    ConversationStore, ConversationTurn, RETAINED_TOKENS, StoredConversation,
+};
 pub use self::error::StoreError;
 pub use self::lease::Lease;
 pub use self::paging::{MAX_PAGE_BYTES, Page, PageRequest};
@@ -37,7 +42,7 @@ pub use crate::identity::Owner;
 
 /// A backend. Implementations pass the suite in `tests/it/store.rs`.
 #[async_trait]
-pub trait Store: ResponseStore + RunLog + Approvals {
+pub trait Store: ResponseStore + ConversationStore + RunLog + Approvals {
     /// Renews the leases of this process's running responses, deletes expired rows.
     async fn maintain(&self) -> Result<(), StoreError>;
 

@@ -12,6 +12,8 @@ mod authority;
 mod body;
 mod body_reader;
 mod compact;
+mod conversation_items;
+mod conversations;
 mod drain;
 mod error;
 mod forwarded;

@@ -20,9 +20,10 @@ use crate::protocol::request::CreateResponse;
 use crate::protocol::tool_choice::ToolChoice;
 use crate::response::seal::SummarySeal;
 use crate::response::turn::HistoryItem;
+use crate::store::RETAINED_TOKENS;
 
 /// Estimated tokens of the user's messages that are kept as they are beside a summary.
-const MAX_RETAINED_TOKENS: usize = 64_000;
+const MAX_RETAINED_TOKENS: usize = RETAINED_TOKENS as usize;
 /// The kept messages take at most this fraction of the context window, if it is known.
 const RETAINED_WINDOW_DIVISOR: u64 = 4;
 
@@ -72,14 +73,18 @@ pub(super) fn to_history_item(compaction: &Compaction, seal: &SummarySeal) -> Re
 }
 
 /// Refuses the request if a compaction that the model has to see cannot be opened.
-pub(super) fn check(past: &[Item], input: &[Item], seal: &SummarySeal) -> Result<(), ApiError> {
+pub(super) fn check(
+    (past, param): (&[Item], &'static str),
+    input: &[Item],
+    seal: &SummarySeal,
+) -> Result<(), ApiError> {
     let items: Vec<&Item> = past.iter().chain(input).collect();
     for (i, item) in items.iter().enumerate().skip(context_start(&items, seal)) {
         let Item::Compaction(compaction) = item else { continue };
         if seal.open(&compaction.encrypted_content).is_none() {
             let param = match i.checked_sub(past.len()) {
                 Some(i) => format!("input[{i}].encrypted_content"),
-                None => "previous_response_id".to_owned(),
+                None => param.to_owned(),
             };
             return Err(not_opened(param, compaction));
         }

@@ -237,7 +237,7 @@ proptest! {
     fn finding_what_belongs_to_calls_costs_what_they_are_many(n in 128_usize..600) {
         grows("pairs", n, |n| {
             let calls = calls(n);
-            work(|| history::check_pairs(&[], &calls).unwrap_or_else(|error| panic!("{error}")))
+            work(|| history::check_pairs((&[], ""), &calls).unwrap_or_else(|error| panic!("{error}")))
         })?;
         grows("calls that make way", n, |n| {
             let mut conversation: Vec<HistoryItem> = calls(n).into_iter().map(HistoryItem::from).collect();

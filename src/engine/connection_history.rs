@@ -188,6 +188,7 @@ mod tests {
             model: "m".into(),
             created_at: 0,
             previous,
+            conversation: None,
             body: "{}".into(),
             items: Vec::new(),
         }

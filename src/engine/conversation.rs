@@ -32,13 +32,16 @@ impl<'a> ConversationBudget<'a> {
         request: &CreateResponse,
     ) -> Result<Self, ApiError> {
         let max = parts.options.engine.max_conversation_bytes;
-        let continues = request.previous_response_id.is_some();
         let mut budget = Self {
             conversations: &parts.admission.conversations,
             requester: caller.requester(),
             max,
             left: max as u64,
-            param: if continues { "previous_response_id" } else { "input" },
+            param: match request {
+                CreateResponse { previous_response_id: Some(_), .. } => "previous_response_id",
+                CreateResponse { conversation: Some(_), .. } => "conversation",
+                _ => "input",
+            },
             permits: Vec::new(),
         };
         budget.left =

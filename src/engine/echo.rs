@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::id::IdGenerator;
 use crate::protocol::request::{CreateResponse, ServiceTier};
-use crate::protocol::response::{OutputItems, RequestEcho, Response, ResponseStatus, RunReport, to_raw};
+use crate::protocol::response::{
+    OutputItems, RequestEcho, Response, ResponseConversation, ResponseStatus, RunReport, to_raw,
+};
 
 /// The response as it is created, before its run begins.
 pub(super) fn created(
@@ -35,7 +37,7 @@ pub(super) fn created(
 fn echo(request: &CreateResponse, model: &str, dialect: Dialect) -> RequestEcho {
     RequestEcho {
         background: false,
-        conversation: None,
+        conversation: request.conversation.clone().map(|id| ResponseConversation { id }),
         frequency_penalty: request.frequency_penalty.unwrap_or(0.0),
         instructions: request.instructions.clone(),
         max_output_tokens: request.max_output_tokens,

@@ -1,4 +1,4 @@
-//! The prior conversation: the chain of a continued response, items that the input refers to, and the check that
+//! The prior conversation: the chain of a continued response or a stored conversation, items that the input refers to, and the check that
 //! calls and outputs pair.
 
 use std::collections::HashMap;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::context::{EngineParts, RunContext};
 use super::conversation::ConversationBudget;
+use super::run_conversation;
 use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
@@ -26,8 +27,12 @@ pub(super) struct PriorConversation {
     pub items: Vec<Item>,
     /// Sealed provider state that is stored beside these items, by place.
     pub states: HashMap<usize, Arc<str>>,
-    /// The first response of the chain.
+    /// The first response of the chain, or the conversation.
     pub root: Option<Id>,
+    /// The positions of a conversation that were read.
+    pub range: Option<(u64, u64)>,
+    /// The field that names it.
+    pub param: &'static str,
 }
 
 /// Loads the chain and replaces references of the input by the stored items. Also returns what is left of the
@@ -38,10 +43,35 @@ pub(super) async fn load<'a>(
     request: &mut CreateResponse,
 ) -> Result<(PriorConversation, Vec<Item>, ConversationBudget<'a>), ApiError> {
     let mut budget = ConversationBudget::new(parts, caller, request)?;
-    let past =
-        lineage(parts, caller, request.previous_response_id.as_deref(), request.store, &mut budget).await?;
+    let past = match request.conversation.as_deref() {
+        Some(id) => conversation(parts, caller, id, &mut budget).await?,
+        None => {
+            lineage(parts, caller, request.previous_response_id.as_deref(), request.store, &mut budget)
+                .await?
+        }
+    };
     let input = resolve(parts, &caller.owner, std::mem::take(&mut request.input), &mut budget).await?;
     Ok((past, input, budget))
+}
+
+/// What the model sees of a conversation.
+async fn conversation(
+    parts: &EngineParts,
+    caller: &RunContext,
+    id: &str,
+    budget: &mut ConversationBudget<'_>,
+) -> Result<PriorConversation, ApiError> {
+    let read = |limit| parts.store.conversation_context(&caller.owner, id, limit);
+    let Some(found) = budget.read(read).await? else {
+        return Err(run_conversation::not_found(id).with_param("conversation"));
+    };
+    Ok(PriorConversation {
+        items: found.items,
+        states: found.states,
+        root: Some(id.into()),
+        range: Some((found.first, found.until)),
+        param: "conversation",
+    })
 }
 
 async fn lineage(
@@ -83,7 +113,13 @@ async fn lineage(
             "The previous response has not ended yet; wait for it before continuing it.",
         ));
     }
-    Ok(PriorConversation { items: lineage.items, states: lineage.states, root: Some(lineage.root) })
+    Ok(PriorConversation {
+        items: lineage.items,
+        states: lineage.states,
+        root: Some(lineage.root),
+        range: None,
+        param: "previous_response_id",
+    })
 }
 
 async fn resolve(
@@ -135,15 +171,14 @@ pub(super) fn drop_repeated_calls(history: &[Item], input: &mut Vec<Item>) {
 
 /// Checks that every output answers an earlier call and that no call is left without one. A function call has exactly
 /// one output; a custom tool call may have several, as coding agents report progress by them.
-pub(super) fn check_pairs(history: &[Item], input: &[Item]) -> Result<(), ApiError> {
+pub(super) fn check_pairs((history, field): (&[Item], &'static str), input: &[Item]) -> Result<(), ApiError> {
     let mut open: HashMap<&str, bool> = HashMap::new();
     let items = history.iter().map(|item| (None, item));
     for (i, item) in items.chain(input.iter().enumerate().map(|(i, item)| (Some(i), item))) {
         if let Some(id) = call_id(item) {
             open.insert(id, true);
         } else if let Some(id) = output_of(item) {
-            let param =
-                || i.map_or_else(|| "previous_response_id".to_owned(), |i| format!("input[{i}].call_id"));
+            let param = || i.map_or_else(|| field.to_owned(), |i| format!("input[{i}].call_id"));
             match open.get_mut(id) {
                 Some(waiting @ true) => *waiting = false,
                 Some(false) if matches!(item, Item::CustomToolCallOutput(_)) => {}

@@ -85,6 +85,7 @@ mod tests {
                 model: "m".to_owned(),
                 created_at: 0,
                 previous: None,
+                conversation: None,
                 body: "{}".into(),
                 items: Vec::new(),
             });

@@ -17,6 +17,7 @@ use super::history::{HistoryEntry, PriorConversation};
 use super::limits::EffectiveLimits;
 use super::profile;
 use super::redaction::Redaction;
+use super::run_conversation::RunConversation;
 use super::states::{self, StoredInput};
 use super::structured::OutputValidator;
 use super::tools::approvals::{self, ApprovalScope, ApprovedCall};
@@ -25,7 +26,7 @@ use super::tools::offered::OfferedTools;
 use super::tools::scope::{self, ToolScope};
 use super::tools::{self, ResolvedTools, ToolRequest};
 use super::truncate::{self, ContextBudget};
-use super::{compaction, echo, history};
+use super::{compaction, echo, history, run_conversation};
 use crate::admission::Permit;
 use crate::identity::Owner;
 use crate::mcp::CallerCatalog;
@@ -70,6 +71,8 @@ pub(super) struct PreparedRun {
     pub offer: OfferedTools,
     /// The gateway's own tools for this caller.
     pub catalog: CallerCatalog,
+    /// The conversation that it appends to.
+    pub run_conversation: Option<RunConversation>,
     /// Identifies the conversation over its responses.
     pub conversation: Option<Arc<str>>,
     /// MCP servers with their tools.
@@ -136,10 +139,11 @@ pub(super) async fn prepare(
     let structured = structured(parts, &request, caller, agent.as_ref()).await?;
     let limits = limits(parts, &mut request, &route, agent.as_ref())?;
 
+    let lock = run_conversation::lock(parts, caller, &request, purpose == Purpose::Run).await?;
     let (past, mut input, mut memory) = history::load(parts, caller, &mut request).await?;
-    let PriorConversation { items: past, states: stored_states, root } = past;
+    let PriorConversation { items: past, states: stored_states, root, range, param } = past;
     let summaries = parts.seal.summaries_of(&caller.owner.tenant);
-    let compacts = check_conversation(&past, &mut input, &summaries)?;
+    let compacts = check_conversation((&past, param), &mut input, &summaries)?;
     let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
     let with_carried = tools::with_carried(&request, &past, &input);
     let claims_denied = purpose == Purpose::Run;
@@ -164,6 +168,10 @@ pub(super) async fn prepare(
         unserved: caller.unserved_tools,
         reports_progress: reports_progress(&request),
         emits_tool_lists: emits_tool_lists(caller.dialect, visibility),
+        run_conversation: root
+            .as_ref()
+            .zip(range)
+            .map(|(id, range)| RunConversation::new(id.clone(), range, Arc::clone(&summaries), lock)),
         conversation: conversation_key(&request, root, &ids.response()),
         catalog,
         tool_request: (!servers.is_empty()).then(|| Box::new(scope::tool_request(&with_carried))),
@@ -214,7 +222,7 @@ fn model_view(
 }
 
 /// Names items that came without an id by their response, so that the store finds them by it.
-fn name_input(ids: &IdGenerator, input: Vec<Item>) -> Vec<Arc<Item>> {
+pub(super) fn name_input(ids: &IdGenerator, input: Vec<Item>) -> Vec<Arc<Item>> {
     let named = |(place, mut item): (usize, Item)| {
         if let Some(id) = ids.name_input(place, item.id()) {
             item.set_id(id);
@@ -226,14 +234,14 @@ fn name_input(ids: &IdGenerator, input: Vec<Item>) -> Vec<Arc<Item>> {
 
 /// Checks that the items fit together. Returns whether they ask for a compaction.
 fn check_conversation(
-    past: &[Item],
+    (past, param): (&[Item], &'static str),
     input: &mut Vec<Item>,
     summaries: &SummarySeal,
 ) -> Result<bool, ApiError> {
-    compaction::check(past, input, summaries)?;
+    compaction::check((past, param), input, summaries)?;
     let compacts = compaction::is_requested(input);
     history::drop_repeated_calls(past, input);
-    history::check_pairs(past, input)?;
+    history::check_pairs((past, param), input)?;
     Ok(compacts)
 }
 
@@ -286,6 +294,13 @@ impl PreparedRun {
         let dropped = truncate::drop_oldest(&mut request.conversation, budget, (1, 1));
         tracing::debug!(dropped, "dropped the oldest items to fit the context window");
         Ok(())
+    }
+
+    /// The run has ended: another may begin in its conversation.
+    pub(super) fn leave_conversation(&mut self) {
+        if let Some(conversation) = &mut self.run_conversation {
+            conversation.unlock();
+        }
     }
 
     /// Collects the tools again after servers have changed theirs.

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::prepare::PreparedRun;
+use super::run_conversation::RunConversation;
 use super::states::{self, StoredInput};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::{Item, ItemStatus};
@@ -17,7 +18,13 @@ use crate::store::{
 pub(super) fn ended(prepared: &PreparedRun, closed: &ClosedResponse) -> ResponseRecord {
     let mut items = input_items(prepared);
     items.extend(closed_items(&prepared.owner, closed, 0));
-    record(prepared, &closed.snapshot.response, closed.snapshot.json(), items)
+    let output = closed.snapshot.response.output.iter();
+    let all = prepared.input.iter().map(|item| &**item).chain(output);
+    let conversation = prepared.run_conversation.as_ref().map(|conversation| conversation.ended(all));
+    ResponseRecord {
+        conversation,
+        ..record(prepared, &closed.snapshot.response, closed.snapshot.json(), items)
+    }
 }
 
 /// The row of a response that another process ends; the first `stored` items of its output are stored as they are.
@@ -31,6 +38,7 @@ pub(super) fn recovered(orphan: &OrphanedRun, closed: &ClosedResponse, stored: u
         model: orphan.model.clone(),
         created_at: orphan.created_at,
         previous: orphan.previous.clone(),
+        conversation: None,
         body: closed.snapshot.json().into(),
         items,
     }
@@ -45,6 +53,7 @@ pub(super) fn unreadable(orphan: &OrphanedRun) -> ResponseRecord {
         model: orphan.model.clone(),
         created_at: orphan.created_at,
         previous: orphan.previous.clone(),
+        conversation: None,
         body: Arc::clone(&orphan.body),
         items: orphan.items.clone(),
     }
@@ -113,26 +122,33 @@ fn record(prepared: &PreparedRun, response: &Response, body: &str, items: Vec<St
         model: response.echo.model.clone(),
         created_at: response.created_at,
         previous: prepared.previous.clone(),
+        conversation: prepared.run_conversation.as_ref().map(RunConversation::running),
         body: body.into(),
         items,
     }
 }
 
 fn input_items(prepared: &PreparedRun) -> Vec<StoredItem> {
-    let StoredInput { states, results } = &prepared.found;
-    let input = prepared.input.iter().enumerate();
-    input
-        .map(|(place, item)| StoredItem {
-            id: item.id().clone(),
-            direction: Direction::Input,
-            wire: wire(item, prepared.encoding.dialect),
-            model_view: match results.get(&place) {
-                Some(call) => ModelView::Override(to_raw(&Item::McpCall(call.clone())).get().into()),
-                None => ModelView::Same,
-            },
-            state: states.get(&place).map(|blob| stored_state(&prepared.owner, item, blob)),
-        })
-        .collect()
+    stored_input(&prepared.owner, prepared.encoding.dialect, &prepared.input, &prepared.found).collect()
+}
+
+/// Items of a client as they are stored, with what was found of them.
+pub(super) fn stored_input<'a>(
+    owner: &'a Owner,
+    dialect: Dialect,
+    input: &'a [Arc<Item>],
+    StoredInput { states, results }: &'a StoredInput,
+) -> impl Iterator<Item = StoredItem> + 'a {
+    input.iter().enumerate().map(move |(place, item)| StoredItem {
+        id: item.id().clone(),
+        direction: Direction::Input,
+        wire: wire(item, dialect),
+        model_view: match results.get(&place) {
+            Some(call) => ModelView::Override(to_raw(&Item::McpCall(call.clone())).get().into()),
+            None => ModelView::Same,
+        },
+        state: states.get(&place).map(|blob| stored_state(owner, item, blob)),
+    })
 }
 
 fn stored_state(owner: &Owner, item: &Item, blob: &str) -> StoredState {

@@ -58,6 +58,8 @@ error_kinds! {
     MethodNotAllowed => (405, "invalid_request_error", "method_not_allowed"),
     /// The request did not arrive in time.
     RequestTimeout => (408, "timeout", "request_timeout"),
+    /// The object is in use by another request.
+    Conflict => (409, "conflict", "conflict"),
     /// The request is larger than is read.
     RequestTooLarge => (413, "invalid_request_error", "request_too_large"),
     /// The request is in a format that is not read.
@@ -199,6 +201,7 @@ mod tests {
     #[test]
     fn every_kind_has_a_row_of_the_api_and_errors_are_made_from_it() {
         const TYPES: &[&str] = &[
+            "conflict",
             "external_connector_error",
             "invalid_request_error",
             "model_error",

@@ -8,6 +8,7 @@
 mod body;
 mod compaction;
 mod context_management;
+mod conversation;
 mod extra;
 mod fields;
 mod frame;
@@ -34,6 +35,7 @@ use super::tool_choice::ToolChoice;
 
 pub use compaction::COMPACTION_FIELDS;
 pub(crate) use context_management::ContextManagement;
+pub(crate) use conversation::{AddItems, CreateConversation, UpdateConversation};
 pub use fields::{FIELDS, NO_OPS};
 pub(crate) use frame::{ClientMessage, MessageContent};
 pub(crate) use include::Include;
@@ -52,7 +54,7 @@ pub(crate) use text::{JsonSchemaFormat, TextConfig, TextFormat, Verbosity};
 pub struct CreateResponse {
     /// The model; [`Self::model`] requires one if no default applies.
     pub model: Option<String>,
-    /// The new items of this turn; empty only if a previous response is continued.
+    /// The new items of this turn; empty only if a previous response or a conversation is continued.
     pub input: Vec<InputItem>,
     /// Bytes of `input` as sent.
     pub input_bytes: usize,
@@ -62,6 +64,8 @@ pub struct CreateResponse {
     pub instructions: Option<String>,
     /// The id of the response that this one continues.
     pub previous_response_id: Option<String>,
+    /// The id of the conversation that it is made in.
+    pub conversation: Option<String>,
     /// Whether the response can be retrieved and continued later.
     pub store: bool,
     /// Whether events are streamed.
@@ -131,6 +135,7 @@ impl Default for CreateResponse {
             bytes: 0,
             instructions: None,
             previous_response_id: None,
+            conversation: None,
             store: true,
             stream: false,
             stream_options: StreamOptions::default(),

@@ -175,7 +175,7 @@ impl Usage {
 #[allow(missing_docs, reason = "each field is the request field of the same name; see request.rs")]
 pub struct RequestEcho {
     pub background: bool,
-    pub conversation: Option<()>,
+    pub conversation: Option<ResponseConversation>,
     pub frequency_penalty: f64,
     pub instructions: Option<String>,
     pub max_output_tokens: Option<u64>,
@@ -204,6 +204,13 @@ pub struct RequestEcho {
     /// Only if the request named an agent profile by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+}
+
+/// The conversation that a response was made in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResponseConversation {
+    /// `conv_…`
+    pub id: String,
 }
 
 /// A response at one moment, with its JSON: the client, the store and every replay get the same bytes.

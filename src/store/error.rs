@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::conversations::is_conversation_id;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
 use crate::protocol::parse;
@@ -64,9 +65,14 @@ impl From<StoreError> for ApiError {
             StoreError::BrokenChain { missing } => Self::invalid(
                 "previous_response_not_found",
                 "previous_response_id",
-                format!(
-                    "The conversation cannot be continued: response '{missing}' of its chain was deleted or has expired."
-                ),
+                match is_conversation_id(missing.as_str()) {
+                    true => format!(
+                        "The response cannot be continued: conversation '{missing}', in which its chain began, was deleted or has expired."
+                    ),
+                    false => format!(
+                        "The conversation cannot be continued: response '{missing}' of its chain was deleted or has expired."
+                    ),
+                },
             ),
             StoreError::ChainTooLong => Self::invalid(
                 "previous_response_not_found",

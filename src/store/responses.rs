@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::conversations::ConversationTurn;
 use super::error::StoreError;
 use super::lease::Lease;
 use super::paging::{Page, PageRequest};
@@ -28,10 +29,19 @@ pub struct ResponseRecord {
     pub created_at: i64,
     /// The response that it continues.
     pub previous: Option<Id>,
+    /// Its part in the conversation that it was made in; such a response continues no other.
+    pub conversation: Option<ConversationTurn>,
     /// The response object as it was sent.
     pub body: Arc<str>,
     /// Its own input and output in order, without those of its ancestors.
     pub items: Vec<StoredItem>,
+}
+
+impl ResponseRecord {
+    /// The response that it continues, or the conversation that it was made in.
+    pub(super) fn continued(&self) -> Option<&Id> {
+        self.conversation.as_ref().map(|turn| &turn.id).or(self.previous.as_ref())
+    }
 }
 
 /// An item of a response.

@@ -23,6 +23,11 @@ impl Retention {
         Some(now.saturating_add(self.ttl?))
     }
 
+    /// The last use of what is expired now; what was never used is expired, too. Unix milliseconds.
+    pub(crate) fn oldest_use(self, now: i64) -> i64 {
+        self.ttl.map_or(0, |ttl| now.saturating_sub(ttl)).max(0)
+    }
+
     /// The time before which neither a new response nor any response of its chain expires, as its parent has noted
     /// it; `None` if the chain must be walked, and each of its rows extended to `expiry`.
     ///
@@ -79,5 +84,7 @@ mod tests {
         assert_eq!(retention.inherited(Some(12_299), expiry), None);
         assert_eq!(retention.inherited(None, expiry), None, "a parent that is gone or of an earlier version");
         assert_eq!(Retention::new(None).expiry(10_000), None);
+        assert_eq!((retention.oldest_use(10_000), retention.oldest_use(1)), (7_600, 0));
+        assert_eq!(Retention::new(None).oldest_use(10_000), 0);
     }
 }

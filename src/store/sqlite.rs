@@ -1,13 +1,19 @@
 //! The embedded store: one SQLite file, or memory.
 //!
 //! One thread owns the writing connection and commits in groups (`writer`); reads have connections of their own
-//! (`reader`). Writes are in `lifecycle`, `journal` and `approvals`, reads in `read`, `lineage`,
-//! `items` and `list`; the tables in `migrations/sqlite`. The caller decides when to run [`Store::maintain`].
+//! (`reader`). Writes are in `lifecycle`, `journal`, `conversations` and `approvals`, reads in `read`, `lineage`,
+//! `items`, `list` and `conversation_context`; the tables in `migrations/sqlite`. The caller decides when to run [`Store::maintain`].
 
 mod approvals;
 mod backup;
 mod backup_names;
 mod connection;
+mod conversation_context;
+mod conversation_expiry;
+mod conversation_items;
+mod conversation_store;
+mod conversation_write;
+mod conversations;
 mod disk;
 mod erasure;
 mod error;
@@ -68,6 +74,7 @@ use self::reader::{Pool, ReadKind, Readers};
 use self::retention::RowPolicy;
 use self::rounds::Rounds;
 use self::writer::Writer;
+use super::conversations::ConversationLocks;
 use super::{
     ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, ItemWithState, Lineage,
     OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog,
@@ -89,6 +96,7 @@ pub struct SqliteStore {
     readers: Readers,
     policy: Arc<RowPolicy>,
     runs: RunRegistry,
+    conversation_locks: ConversationLocks,
     rounds: Rounds,
     health: Arc<StoreHealth>,
     /// When it was last checked whether responses can be stored again.
@@ -131,7 +139,8 @@ impl SqliteStore {
         guard.measure(&connection);
         let writer = Writer::start(connection, Arc::clone(&policy), runs.clone(), guard)?;
         let looked_at = Mutex::new(None);
-        Ok(Self { writer, readers, policy, runs, rounds, health, looked_at })
+        let conversation_locks = ConversationLocks::default();
+        Ok(Self { writer, readers, policy, runs, conversation_locks, rounds, health, looked_at })
     }
 
     async fn read<T: Send + 'static>(
@@ -169,9 +178,9 @@ impl ResponseStore for SqliteStore {
         id: &str,
         limit: ReadLimit,
     ) -> Result<Option<Lineage>, StoreError> {
-        let id = id.to_owned();
+        let (id, retention) = (id.to_owned(), self.policy.retention);
         self.read(ReadKind::Long, owner, move |connection, owner| {
-            lineage::lineage(connection, owner, &id, limit)
+            lineage::lineage(connection, owner, &id, limit, retention)
         })
         .await
     }

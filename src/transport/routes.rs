@@ -14,8 +14,8 @@ use tower_http::decompression::RequestDecompressionLayer;
 use super::error::ErrorResponse;
 use super::route_table::API_PREFIXES;
 use super::{
-    AppState, access, admin, agents, body, compact, drain, health, input_tokens, mcp, models, openapi,
-    origin, pass_through, request_context, responses, tools, websocket,
+    AppState, access, admin, agents, body, compact, conversation_items, conversations, drain, health,
+    input_tokens, mcp, models, openapi, origin, pass_through, request_context, responses, tools, websocket,
 };
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
@@ -82,6 +82,16 @@ fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
         ("/responses/input_tokens", post(input_tokens::count)),
         ("/responses/{id}", get(responses::retrieve).merge(delete(responses::delete))),
         ("/responses/{id}/input_items", get(responses::input_items)),
+        ("/conversations", post(conversations::create)),
+        (
+            "/conversations/{id}",
+            get(conversations::retrieve).post(conversations::update).merge(delete(conversations::delete)),
+        ),
+        ("/conversations/{id}/items", post(conversation_items::create).get(conversation_items::list)),
+        (
+            "/conversations/{id}/items/{item_id}",
+            get(conversation_items::retrieve).merge(delete(conversation_items::delete)),
+        ),
         ("/admin/data", delete(admin::erase)),
         ("/models", get(models::list)),
         ("/models/{*model}", get(models::retrieve)),

@@ -16,6 +16,7 @@ mod choices;
 mod clients;
 mod codex;
 mod compaction;
+mod conversations;
 mod crash;
 mod deletion;
 mod documents;

@@ -3,6 +3,7 @@
 mod approvals;
 mod backup;
 mod contract;
+mod conversations;
 mod deletion;
 mod erasure;
 mod full;
@@ -115,6 +116,28 @@ laws! {
         walking_forth_and_back_sees_everything_once,
         an_unknown_cursor_is_refused,
         deleting_while_paging_skips_no_response,
+    }
+    // Conversations.
+    conversations {
+        a_conversation_is_read_back_and_its_metadata_replaced,
+        a_deleted_conversation_is_gone_with_its_items,
+        what_belongs_to_others_does_not_exist,
+        items_are_paged_by_limit_order_and_cursor,
+        an_item_is_found_and_deleted_by_its_id,
+        an_id_that_is_taken_adds_nothing,
+        a_turn_is_appended_by_the_write_that_ends_it,
+        a_response_that_failed_appends_nothing,
+        a_turn_follows_what_was_added_and_deleted_while_it_was_made,
+        a_turn_in_a_conversation_that_was_deleted_is_stored_alone,
+        an_item_of_a_turn_whose_id_is_taken_gets_another,
+        a_turn_reads_what_the_model_saw_and_its_states,
+        what_a_turn_reads_is_measured_first,
+        a_summary_hides_what_is_before_it_but_messages,
+        a_response_of_a_conversation_is_continued_from_what_it_has_read,
+        one_run_has_a_conversation_at_a_time,
+        any_sequence_of_changes_gives_the_list_of_a_vector,
+    } + short_lived {
+        a_conversation_expires_some_time_after_its_last_use,
     }
     // Deletion while a run goes on.
     deletion {
@@ -266,6 +289,7 @@ fn record() -> ResponseRecord {
         model: "m".to_owned(),
         created_at: 1_700_000_000,
         previous: None,
+        conversation: None,
         body,
         items: Vec::new(),
     }

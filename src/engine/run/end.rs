@@ -32,7 +32,7 @@ impl Run {
 
     /// Ends the run. A response is closed, its row committed, and only then its terminal event is sent.
     pub(super) async fn end(self: Box<Self>, outcome: RunEnd) {
-        let Self { parts, prepared, machine, executor, call, mut sink, started, state, .. } = *self;
+        let Self { parts, mut prepared, machine, executor, call, mut sink, started, state, .. } = *self;
         let (turns, first_event) = (state.turns(), state.first_event());
         // Held until the row is committed.
         let _registration = self.registration;
@@ -59,6 +59,7 @@ impl Run {
                     let closed = machine.close_response(failed, run_outcome, unix_now(), sink.events());
                     commit(&parts, &prepared, closed, false).await;
                 }
+                prepared.leave_conversation();
                 return sink.reject(error).await;
             }
         };
@@ -70,6 +71,8 @@ impl Run {
         let close = || machine.close_response(ending, run_outcome, unix_now(), sink.events());
         let closed = if large { run_in_place(close) } else { close() };
         let committed = commit(&parts, &prepared, closed, large).await;
+        // Before the client is told, which may send its next request then.
+        prepared.leave_conversation();
         if let Some(connection) = self.connection {
             keep(&connection, &parts, &prepared, &committed, &self.requester).await;
         }

@@ -8,7 +8,9 @@ use super::scalar::{
     any_object, boolean, bounded_string, decimal, enum_value, integer, non_empty_string, non_empty_strings,
     string,
 };
-use super::{CreateResponse, Include, Metadata, ReasoningRequest, StreamOptions, TextConfig, input};
+use super::{
+    CreateResponse, Include, Metadata, ReasoningRequest, StreamOptions, TextConfig, conversation, input,
+};
 use crate::protocol::parse::{self, FromJson, ParseError};
 use crate::protocol::tool::Tool;
 
@@ -22,9 +24,7 @@ pub(super) const READERS: &[(&str, Reader)] = &[
     ("background", |_, raw| refuse_true(raw, "background responses are not supported yet.")),
     ("client_metadata", |_, _| Ok(())),
     ("context_management", |r, raw| put_some(&mut r.context_management, FromJson::from_json(raw))),
-    ("conversation", |_, _| {
-        refuse("conversations are not supported yet; continue a response by 'previous_response_id'.")
-    }),
+    ("conversation", |r, raw| put_some(&mut r.conversation, conversation::reference(raw))),
     ("frequency_penalty", |r, raw| put_some(&mut r.frequency_penalty, decimal(raw, -2.0, 2.0))),
     ("include", |r, raw| put(&mut r.include, Include::from_json(raw))),
     ("input", |r, raw| {

@@ -16,6 +16,8 @@ const MAX_TEXT_CHARS: usize = 10_485_760;
 const MAX_IMAGE_URL_CHARS: usize = 20_971_520;
 const MAX_FILE_CHARS: usize = 73_400_320;
 const MAX_CALL_ID_CHARS: usize = 64;
+/// Items that one request stores in a conversation.
+const MAX_STORED_ITEMS: usize = 20;
 /// Of the sealed summary in a compaction item.
 const MAX_SUMMARY_CHARS: usize = 10_485_760;
 
@@ -41,6 +43,30 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<InputItem>, ParseError> {
             let got = parse::json_type(raw);
             Err(ParseError::wrong_type("", format!("expected a string or an array of items, got {got}.")))
         }
+    }
+}
+
+/// Reads items that are stored in a conversation as they are.
+pub(super) fn read_stored(raw: &RawValue) -> Result<Vec<Item>, ParseError> {
+    let items = parse::elements_up_to(raw, MAX_STORED_ITEMS)?;
+    if items.len() > MAX_STORED_ITEMS {
+        let problem = format!("at most {MAX_STORED_ITEMS} items are allowed.");
+        return Err(ParseError::invalid("", problem).with_code("array_above_max_length"));
+    }
+    let items = items.iter().enumerate().map(|(i, raw)| match read_item(raw).map_err(|e| e.at(i))? {
+        InputItem::Item(item) => Ok(item),
+        InputItem::Reference(_) => {
+            let problem = "a reference cannot be stored in a conversation; send the item itself.";
+            Err(ParseError::unsupported("type", problem).at(i))
+        }
+    });
+    let items = items.collect::<Result<Vec<_>, _>>()?;
+    match items.iter().rposition(|item| matches!(item, Item::CompactionTrigger(_))) {
+        Some(i) if !matches!(items.get(i + 1), Some(Item::Compaction(_))) => {
+            let problem = "a compaction is asked for by the input of a response.";
+            Err(ParseError::unsupported("type", problem).at(i))
+        }
+        _ => Ok(items),
     }
 }
 

@@ -46,7 +46,8 @@ impl CreateResponse {
                 .read_field(name, raw)
                 .map_err(|error| error.into_api_error(&truncate_for_display(name)))?;
         }
-        if needs_input && request.input.is_empty() && request.previous_response_id.is_none() {
+        let continues = request.previous_response_id.is_some() || request.conversation.is_some();
+        if needs_input && request.input.is_empty() && !continues {
             return Err(ParseError::missing("input").into_api_error(""));
         }
         request.check_field_combinations(given)?;
@@ -81,7 +82,7 @@ impl CreateResponse {
     }
 }
 
-/// Checked before anything is parsed, since one of the two is refused for another reason while it is not supported.
+/// Checked before anything is parsed.
 fn check_exclusive(given: impl Fn(&str) -> bool) -> Result<(), ApiError> {
     if given("previous_response_id") && given("conversation") {
         let problem = "give either 'previous_response_id' or 'conversation'.";

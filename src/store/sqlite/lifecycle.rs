@@ -7,7 +7,7 @@ use super::operation::WriteOutcome;
 use super::retention::{self, RowPolicy, extend_lineage};
 use super::rows::{self, Lifetime};
 use super::running::{self, RunningRow};
-use super::{approvals, owners};
+use super::{approvals, conversations, owners};
 use crate::protocol::id::Id;
 use crate::store::{Owner, ResponseRecord};
 
@@ -59,12 +59,14 @@ pub(super) fn finish(
         }
         let lifetime = ended(connection, policy, owner, record)?;
         rows::insert(connection, owner, &slots, record, &lifetime)?;
+        conversations::append_turn(connection, policy, owner, record)?;
         return Ok(WriteOutcome::Changed);
     };
     match row.state(policy, lease) {
         RunningRow::Held => {
             let lifetime = ended(connection, policy, owner, record)?;
             rows::end(connection, owner, row, record, &lifetime)?;
+            conversations::append_turn(connection, policy, owner, record)?;
             Ok(WriteOutcome::Changed)
         }
         RunningRow::Deleted => {

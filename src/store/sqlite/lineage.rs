@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 
+use super::conversation_context::{self, VisibleItems};
 use super::error::{corrupt, database};
 use super::item_index::{self, entries};
 use super::keys::KeyRange;
@@ -20,6 +21,8 @@ use super::size::Size;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::protocol::response::ResponseStatus;
+use crate::store::conversations::is_conversation_id;
+use crate::store::retention::Retention;
 use crate::store::{Lineage, Owner, ReadLimit, StoreError};
 
 /// The chain's items as the model saw them, oldest first.
@@ -28,18 +31,22 @@ pub(super) fn lineage(
     owner: &Owner,
     id: &str,
     limit: ReadLimit,
+    retention: Retention,
 ) -> Result<Option<Lineage>, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(database)?;
     let Some(owner) = owners::find(&snapshot, owner).map_err(database)? else {
         return Ok(None);
     };
     let mut chain = Chain::default();
-    chain.walk(&snapshot, owner, id, limit)?;
+    chain.walk(&snapshot, owner, id, limit, retention)?;
     let Some(root) = chain.root()? else {
         return Ok(None);
     };
     let status = status(&chain.status)?;
     let (mut items, mut states) = (Vec::new(), HashMap::new());
+    if let Some(conversation) = &chain.conversation {
+        conversation.read(&snapshot, &mut items, &mut states)?;
+    }
     for link in chain.links.iter().rev() {
         link.read(&snapshot, &mut items, &mut states)?;
     }
@@ -54,6 +61,8 @@ struct Chain {
     links: Vec<Link>,
     /// The id of the oldest, and of the one before it that does not exist or was not looked at.
     oldest: Option<(Id, Option<Id>)>,
+    /// What the oldest has read of the conversation that it was made in.
+    conversation: Option<VisibleItems>,
 }
 
 /// A response of a chain.
@@ -77,6 +86,7 @@ impl Chain {
         owner: i64,
         newest: &str,
         limit: ReadLimit,
+        retention: Retention,
     ) -> Result<(), StoreError> {
         let mut statement = connection.prepare_cached(LINK).map_err(database)?;
         let (mut size, now) = (Size::new(limit), now());
@@ -96,6 +106,18 @@ impl Chain {
                     link.turns = turn_indexes(connection, link.key).map_err(database)?;
                 }
                 link.measure(&mut size)?;
+                if let Some(conversation) = next.take_if(|id| is_conversation_id(id.as_str())) {
+                    let place = (owner, link.key);
+                    let oldest = retention.oldest_use(now);
+                    let id = conversation.as_str();
+                    self.conversation =
+                        conversation_context::of_response(connection, place, id, oldest, &mut size)?;
+                    if self.conversation.is_some()
+                        && let Some((_, before)) = &mut self.oldest
+                    {
+                        *before = None;
+                    }
+                }
             }
         }
         size.check()
@@ -194,7 +216,7 @@ mod tests {
         let cut_at = |count: usize| {
             let link = |_| Link { key: 1, index: Vec::new(), turns: Vec::new() };
             let oldest = Some((Id::from("resp_oldest"), Some(Id::from("resp_before"))));
-            Chain { status: String::new(), links: (0..count).map(link).collect(), oldest }.root()
+            Chain { links: (0..count).map(link).collect(), oldest, ..Chain::default() }.root()
         };
         assert!(matches!(cut_at(MAX_CHAIN_LENGTH), Err(StoreError::ChainTooLong)));
         assert!(matches!(cut_at(MAX_CHAIN_LENGTH - 1), Err(StoreError::BrokenChain { .. })));

@@ -3,12 +3,12 @@
 //! Each function is one bounded transaction on the writer thread; those that return whether there may be more are
 //! called again, and other writes run in between.
 
-use rusqlite::{Connection, Params, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::error::database;
 use super::retention::{RowPolicy, now};
-use super::rows;
 use super::space::{BATCH_BYTES, used_bytes};
+use super::{conversation_expiry, rows};
 use crate::store::StoreError;
 
 /// Rows per transaction.
@@ -35,17 +35,27 @@ pub(super) fn release_leases(connection: &mut Connection, policy: &RowPolicy) ->
     Ok(())
 }
 
-/// Deletes the oldest ended rows while the database is larger than `max_bytes`. Returns whether it still may be.
+/// Deletes the oldest ended rows, and the conversations that were used longest ago, while the database is larger than
+/// `max_bytes`. Returns whether it still may be.
 pub(super) fn trim(connection: &mut Connection, max_bytes: u64) -> Result<bool, StoreError> {
     let used = used_bytes(connection).map_err(database)?;
     if used <= max_bytes {
         return Ok(false);
     }
     let target = max_bytes.max(used.saturating_sub(BATCH_BYTES));
+    let conversation = conversation_expiry::least_used(connection)?;
+    let oldest = oldest_responses(connection)?;
+    if let Some((key, used_at)) = conversation
+        && oldest.first().is_none_or(|(_, created_at)| used_at / 1000 <= *created_at)
+    {
+        conversation_expiry::delete(connection, key)?;
+        return Ok(true);
+    }
     let transaction = begin(connection)?;
-    let sql = "SELECT key FROM responses WHERE key NOT IN (SELECT response FROM runs) ORDER BY key LIMIT ?1";
-    let oldest = keys(&transaction, sql, params![BATCH_ROWS])?;
-    for key in &oldest {
+    for (key, created_at) in &oldest {
+        if conversation.is_some_and(|(_, used_at)| used_at / 1000 <= *created_at) {
+            break;
+        }
         rows::remove(&transaction, *key).map_err(database)?;
         if used_bytes(&transaction).map_err(database)? <= target {
             break;
@@ -71,9 +81,12 @@ pub(super) fn probe(connection: &mut Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn keys(connection: &Connection, sql: &str, parameters: impl Params) -> Result<Vec<i64>, StoreError> {
+/// The oldest ended rows, and when they were created, in Unix seconds.
+fn oldest_responses(connection: &Connection) -> Result<Vec<(i64, i64)>, StoreError> {
+    let sql = "SELECT key, created_at FROM responses WHERE key NOT IN (SELECT response FROM runs)
+        ORDER BY key LIMIT ?1";
     let mut statement = connection.prepare_cached(sql).map_err(database)?;
-    let rows = statement.query_map(parameters, |row| row.get(0)).map_err(database)?;
+    let rows = statement.query_map([BATCH_ROWS], |row| Ok((row.get(0)?, row.get(1)?))).map_err(database)?;
     rows.collect::<Result<_, _>>().map_err(database)
 }
 

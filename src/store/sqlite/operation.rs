@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::conversation_write::ConversationWrite;
 use crate::store::{
     ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, ModelView, Owner, PendingApproval,
     ResponseRecord, StoredItem, TurnRecord,
@@ -21,6 +22,7 @@ pub(super) enum Write {
     ClaimApprovals(Box<ClaimRequest>),
     /// One step of an erasure.
     Erase(EraseRequest),
+    Conversation(Box<ConversationWrite>),
 }
 
 impl Write {
@@ -33,6 +35,7 @@ impl Write {
             | Self::Finish(_)
             | Self::AddApprovals(_) => true,
             Self::Delete(..) | Self::ClaimApprovals(_) | Self::Erase(_) => false,
+            Self::Conversation(write) => write.adds(),
         }
     }
 
@@ -43,6 +46,8 @@ impl Write {
         let of_state = |state: &Option<Arc<[u8]>>| state.as_ref().map_or(0, |state| state.len());
         match self {
             Self::Begin(record, state) => of_record(record) + of_state(state),
+            // The items of a turn are written to the conversation, too.
+            Self::Finish(record) if record.conversation.is_some() => 2 * of_record(record),
             Self::Finish(record) => of_record(record),
             Self::Turn(turn) => {
                 let calls = turn.calls.iter().map(|call| call.arguments.len());
@@ -52,6 +57,7 @@ impl Write {
             Self::ToolResult(outcome) => outcome.output.len(),
             Self::AddApprovals(pending) => pending.len().saturating_mul(APPROVAL_BYTES),
             Self::Delete(..) | Self::ClaimApprovals(..) | Self::Erase(_) => 0,
+            Self::Conversation(write) => write.size(item_size),
         }
     }
 }
@@ -95,6 +101,10 @@ pub(super) enum WriteOutcome {
     Claimed(ClaimOutcome),
     /// What a step of an erasure has deleted, and whether there may be more.
     Erased { counts: ErasedCounts, more: bool },
+    /// The id of the item at this place is taken, and nothing was written.
+    Duplicate(usize),
+    /// The conversation of this key is marked as deleted.
+    Deleting(i64),
 }
 
 #[cfg(test)]
@@ -122,6 +132,7 @@ mod tests {
             model: "m".to_owned(),
             created_at: 0,
             previous: None,
+            conversation: None,
             body: "z".repeat(100_000).into(),
             items: vec![item.clone()],
         };

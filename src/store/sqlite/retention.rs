@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::keys::KeyRange;
 use super::options::SqliteOptions;
 use crate::protocol::id::Id;
+use crate::store::conversations::is_conversation_id;
 use crate::store::retention::{Retention, TenantRetentions, millis};
 
 /// Responses in one chain. Far more than any model's context holds; bounds the work of one query.
@@ -61,12 +62,18 @@ pub(super) fn extend_lineage(
     if let Some(until) = retention.inherited(known, expiry) {
         return Ok(Some(until));
     }
-    extend(connection, owner, previous, now, expiry)?;
+    extend(connection, policy, owner, previous, (now, expiry))?;
     Ok(Some(expiry))
 }
 
 /// An expired ancestor stays expired and ends the walk: the chain is broken there.
-fn extend(connection: &Connection, owner: i64, newest: &Id, now: i64, expiry: i64) -> rusqlite::Result<()> {
+fn extend(
+    connection: &Connection,
+    policy: &RowPolicy,
+    owner: i64,
+    newest: &Id,
+    (now, expiry): (i64, i64),
+) -> rusqlite::Result<()> {
     let mut find = connection.prepare_cached(
         "SELECT key, previous_id FROM responses
          WHERE key BETWEEN ?1 AND ?2 AND id = ?3 AND +owner = ?4 AND (expires_at IS NULL OR expires_at > ?5)",
@@ -81,9 +88,30 @@ fn extend(connection: &Connection, owner: i64, newest: &Id, now: i64, expiry: i6
         let found: Option<(i64, Option<String>)> = find
             .query_row(params![first, last, id, owner, now], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
-        let Some((key, previous)) = found else { break };
+        let Some((key, previous)) = found else {
+            use_conversation(connection, owner, &id, now, policy)?;
+            break;
+        };
         update.execute(params![key, expiry])?;
         next = previous;
+    }
+    Ok(())
+}
+
+/// A chain that began in a conversation keeps that alive, too.
+fn use_conversation(
+    connection: &Connection,
+    owner: i64,
+    id: &str,
+    now: i64,
+    policy: &RowPolicy,
+) -> rusqlite::Result<()> {
+    if is_conversation_id(id) {
+        connection
+            .prepare_cached(
+                "UPDATE conversations SET used_at = ?3 WHERE id = ?1 AND owner = ?2 AND used_at > ?4",
+            )?
+            .execute(params![id, owner, now, policy.retention.oldest_use(now)])?;
     }
     Ok(())
 }

@@ -6,8 +6,9 @@ use super::item_index::ItemColumns;
 use super::keys::KeyRange;
 use super::retention::RowPolicy;
 use super::running::{self, RunningRow};
-use super::{approvals, item_ids};
+use super::{approvals, conversations, item_ids};
 use crate::protocol::id::Id;
+use crate::store::conversations::is_conversation_id;
 use crate::store::{Lease, ResponseRecord};
 
 /// The columns of a row that has ended, beside those of its record.
@@ -101,13 +102,14 @@ pub(super) fn insert(
         record.created_at,
         lifetime.finished_at,
         record.status.as_str(),
-        record.previous.as_ref().map(Id::as_str),
+        record.continued().map(Id::as_str),
         record.model,
         columns.index,
         columns.texts,
         &*record.body,
     ])?;
     item_ids::replace(connection, (owner, key), id.as_str(), &[], &columns.index)?;
+    conversations::note_context(connection, key, record)?;
     Ok(key)
 }
 
@@ -137,7 +139,7 @@ pub(super) fn end(
             lifetime.lineage_until,
             lifetime.finished_at,
             record.status.as_str(),
-            record.previous.as_ref().map(Id::as_str),
+            record.continued().map(Id::as_str),
             record.model,
             columns.index,
             columns.texts,
@@ -175,8 +177,8 @@ pub(super) fn remove_running(connection: &Connection, key: i64) -> rusqlite::Res
 }
 
 fn remove_parts(connection: &Connection, key: i64) -> rusqlite::Result<()> {
-    let mut statement =
-        connection.prepare_cached("SELECT owner, id, item_index FROM responses WHERE key = ?1")?;
+    let mut statement = connection
+        .prepare_cached("SELECT owner, id, item_index, previous_id FROM responses WHERE key = ?1")?;
     let mut rows = statement.query([key])?;
     if let Some(row) = rows.next()? {
         let owner: i64 = row.get(0)?;
@@ -184,6 +186,9 @@ fn remove_parts(connection: &Connection, key: i64) -> rusqlite::Result<()> {
             (row.get_ref(1)?.as_str().unwrap_or_default(), row.get_ref(2)?.as_blob().unwrap_or_default());
         item_ids::replace(connection, (owner, key), id, index, &[])?;
         approvals::delete_by_response(connection, owner, id)?;
+        if row.get_ref(3)?.as_str().is_ok_and(is_conversation_id) {
+            conversations::forget_context(connection, key)?;
+        }
     }
     connection.prepare_cached("DELETE FROM tool_calls WHERE response = ?1")?.execute([key])?;
     Ok(())

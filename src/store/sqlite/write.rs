@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::in_flight::InFlightRows;
 use super::operation::{Write, WriteOutcome};
 use super::retention::RowPolicy;
-use super::{approvals, erasure, journal, lifecycle};
+use super::{approvals, conversations, erasure, journal, lifecycle};
 
 /// Applies one write.
 pub(super) fn apply(
@@ -31,5 +31,6 @@ pub(super) fn apply(
             erasure::step(connection, request)
         }
         Write::ClaimApprovals(asked) => approvals::claim(connection, asked).map(WriteOutcome::Claimed),
+        Write::Conversation(write) => conversations::apply(connection, policy, write),
     }
 }

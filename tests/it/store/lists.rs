@@ -43,7 +43,7 @@ pub(super) async fn responses_are_paged_by_limit_order_and_cursor(store: &dyn St
 }
 
 /// Every page of a list of six, against what it must be.
-async fn check_pages(ids: &[String], list: impl AsyncFn(PageRequest) -> antwort::store::Page) {
+pub(super) async fn check_pages(ids: &[String], list: impl AsyncFn(PageRequest) -> antwort::store::Page) {
     /// Limit, ascending, after, before; elements, more.
     type Case<'a> = (usize, bool, Option<usize>, Option<usize>, &'a [usize], bool);
     #[rustfmt::skip]

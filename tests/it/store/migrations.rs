@@ -3,9 +3,12 @@
 use std::path::Path;
 
 use antwort::protocol::id::Id;
-use antwort::store::{OrphanCause, PageRequest, ReadLimit, ResponseStore, RunLog, Store};
+use antwort::store::{
+    AddedItems, ConversationRecord, ConversationStore, OrphanCause, PageRequest, ReadLimit, ResponseRecord,
+    ResponseStore, RunLog, Store,
+};
 
-use super::{Folder, owned_by, owner, text, turn};
+use super::{Folder, owned_by, owner, text, texts, turn};
 
 /// The n-th migration.
 pub fn read(number: usize) -> Option<String> {
@@ -15,6 +18,9 @@ pub fn read(number: usize) -> Option<String> {
     let file = files.find(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&start))?;
     Some(std::fs::read_to_string(file).unwrap())
 }
+
+/// The version since which a response is one row.
+const ONE_ROW: usize = 7;
 
 fn latest() -> usize {
     (1..).take_while(|number| read(*number).is_some()).last().unwrap()
@@ -49,7 +55,7 @@ async fn found(store: &dyn Store, id: &str) -> Option<String> {
 
 #[tokio::test]
 async fn a_file_of_any_earlier_version_is_read_whole() {
-    for version in 1..latest() {
+    for version in 1..ONE_ROW {
         let folder = Folder::new();
         folder.create_with_schema(version);
         insert(&folder, "acme", "resp_old", &["msg_0", "msg_1", "msg_2"]);
@@ -87,12 +93,12 @@ async fn a_file_of_any_earlier_version_is_read_whole() {
 
 #[tokio::test]
 async fn a_migration_that_fails_halfway_changes_nothing() {
-    for version in 1..latest() {
+    for version in 1..ONE_ROW {
         let folder = Folder::new();
         folder.create_with_schema(version);
         insert(&folder, "acme", "resp_old", &["msg_0"]);
         let schema = "SELECT group_concat(sql, ';') FROM (SELECT sql FROM sqlite_schema ORDER BY name)";
-        // The last migration fails, with half of its statements executed.
+        // The migration to one row fails, with half of its statements executed.
         folder.sql().execute_batch("CREATE TABLE turns (x)").unwrap();
         let read = || folder.sql().query_row(schema, [], |row| row.get::<_, String>(0)).unwrap();
         let before = read();
@@ -108,7 +114,7 @@ async fn a_migration_that_fails_halfway_changes_nothing() {
 
 #[tokio::test]
 async fn runs_that_an_earlier_version_left_are_orphans_after_the_migration() {
-    for version in 1..latest() {
+    for version in 1..ONE_ROW {
         let folder = Folder::new();
         folder.create_with_schema(version);
         insert(&folder, "acme", "resp_ended", &["msg_0"]);
@@ -136,4 +142,51 @@ async fn runs_that_an_earlier_version_left_are_orphans_after_the_migration() {
         ];
         assert_eq!(found, expected, "version {version}");
     }
+}
+
+/// A file that was written before there were conversations.
+async fn file_without_conversations() -> (Folder, ResponseRecord) {
+    let folder = Folder::new();
+    let store = folder.open(|_| ());
+    let record = turn(None, "question", "answer");
+    store.finish(record.clone()).await.unwrap();
+    store.close().await;
+    folder
+        .sql()
+        .execute_batch(
+            "DROP TABLE conversations; DROP TABLE conversation_items; DROP TABLE response_conversations;
+             PRAGMA user_version = 7",
+        )
+        .unwrap();
+    (folder, record)
+}
+
+#[tokio::test]
+async fn a_file_from_before_conversations_keeps_its_rows_and_takes_conversations() {
+    let (folder, record) = file_without_conversations().await;
+    let migrated = folder.migrate(|_| ()).unwrap().unwrap();
+    assert_eq!((migrated.from, folder.number("PRAGMA user_version")), (7, latest() as i64));
+    let store = folder.open(|_| ());
+    assert_eq!(texts(&store, &record).await.unwrap(), ["question", "answer"]);
+    let conversation = ConversationRecord {
+        id: Id::generate("conv"),
+        owner: owner(),
+        created_at: 1,
+        metadata: "{}".into(),
+        items: Vec::new(),
+    };
+    assert_eq!(store.create_conversation(conversation).await.unwrap(), AddedItems::Added);
+}
+
+#[tokio::test]
+async fn a_migration_to_conversations_that_fails_halfway_changes_nothing() {
+    let (folder, record) = file_without_conversations().await;
+    folder.sql().execute_batch("CREATE TABLE conversation_items (x)").unwrap();
+    assert!(folder.migrate(|_| ()).is_err());
+    let tables =
+        "SELECT count(*) FROM sqlite_schema WHERE name IN ('conversations', 'response_conversations')";
+    assert_eq!((folder.number(tables), folder.number("PRAGMA user_version")), (0, 7));
+    folder.sql().execute_batch("DROP TABLE conversation_items").unwrap();
+    folder.migrate(|_| ()).unwrap();
+    assert_eq!(texts(&folder.open(|_| ()), &record).await.unwrap().len(), 2);
 }

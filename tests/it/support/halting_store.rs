@@ -10,9 +10,10 @@ use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore};
 use antwort::protocol::id::Id;
 use antwort::protocol::item::Item;
 use antwort::store::{
-    ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, ItemWithState, Lineage,
-    OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog,
-    RunRegistration, StateKey, Store, StoreError, TurnRecord,
+    AddedItems, ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ConversationContext, ConversationItem,
+    ConversationLock, ConversationRecord, ConversationStore, ErasedCounts, ErasureTarget, ItemWithState, Lineage, OrphanedRun, Owner,
+    Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog, RunRegistration,
+    StateKey, Store, StoreError, StoredConversation, TurnRecord,
 };
 use async_trait::async_trait;
 use tokio::sync::Notify;
@@ -148,6 +149,84 @@ impl ResponseStore for HaltingStore {
 
     async fn responses(&self, owner: &Owner, page: &PageRequest) -> Result<Page, StoreError> {
         self.inner.responses(owner, page).await
+    }
+}
+
+#[async_trait]
+impl ConversationStore for HaltingStore {
+    async fn create_conversation(&self, record: ConversationRecord) -> Result<AddedItems, StoreError> {
+        self.inner.create_conversation(record).await
+    }
+
+    async fn conversation(&self, owner: &Owner, id: &str) -> Result<Option<StoredConversation>, StoreError> {
+        self.inner.conversation(owner, id).await
+    }
+
+    async fn update_conversation(
+        &self,
+        owner: &Owner,
+        id: &str,
+        metadata: Arc<str>,
+    ) -> Result<bool, StoreError> {
+        self.inner.update_conversation(owner, id, metadata).await
+    }
+
+    async fn delete_conversation(&self, owner: &Owner, id: &str) -> Result<bool, StoreError> {
+        self.inner.delete_conversation(owner, id).await
+    }
+
+    async fn add_conversation_items(
+        &self,
+        owner: &Owner,
+        id: &str,
+        items: Vec<ConversationItem>,
+    ) -> Result<AddedItems, StoreError> {
+        self.inner.add_conversation_items(owner, id, items).await
+    }
+
+    async fn conversation_item(
+        &self,
+        owner: &Owner,
+        id: &str,
+        item: &str,
+        max_bytes: u64,
+    ) -> Result<Option<Arc<str>>, StoreError> {
+        self.inner.conversation_item(owner, id, item, max_bytes).await
+    }
+
+    async fn delete_conversation_item(
+        &self,
+        owner: &Owner,
+        id: &str,
+        item: &str,
+    ) -> Result<bool, StoreError> {
+        self.inner.delete_conversation_item(owner, id, item).await
+    }
+
+    async fn conversation_items(
+        &self,
+        owner: &Owner,
+        id: &str,
+        page: &PageRequest,
+    ) -> Result<Option<Page>, StoreError> {
+        self.inner.conversation_items(owner, id, page).await
+    }
+
+    async fn conversation_context(
+        &self,
+        owner: &Owner,
+        id: &str,
+        limit: ReadLimit,
+    ) -> Result<Option<ConversationContext>, StoreError> {
+        self.inner.conversation_context(owner, id, limit).await
+    }
+
+    async fn lock_conversation(
+        &self,
+        owner: &Owner,
+        id: &str,
+    ) -> Result<Option<ConversationLock>, StoreError> {
+        self.inner.lock_conversation(owner, id).await
     }
 }
 

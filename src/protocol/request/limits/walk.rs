@@ -32,7 +32,8 @@ impl WalkContext {
     /// The context of a request field whose lists are counted.
     pub(super) fn for_field(name: &str) -> Option<Self> {
         match name {
-            "input" => Some(Self::Input),
+            // `items` is that of conversations.
+            "input" | "items" => Some(Self::Input),
             "tools" => Some(Self::Tools(CountedKind::Tool)),
             "tool_choice" | "allowed_tools" => Some(Self::WithinTool),
             "text" => Some(Self::Format),

@@ -1,0 +1,39 @@
+-- Conversations: items that requests read and append to. A response that was made in one has its id as `previous_id`.
+
+CREATE TABLE conversations (
+    key           INTEGER PRIMARY KEY,
+    owner         INTEGER NOT NULL,           -- owners.key
+    id            TEXT    NOT NULL,
+    created_at    INTEGER NOT NULL,           -- Unix seconds
+    used_at       INTEGER NOT NULL,           -- Unix milliseconds: the last append or update; 0: is being deleted
+    next_position INTEGER NOT NULL,           -- of the next item; never decreases
+    visible_from  INTEGER NOT NULL,           -- the newest summary of all before it hides what has a lower position
+    metadata      TEXT    NOT NULL            -- a JSON object
+) STRICT;
+
+-- Ids begin with their time, so that the index is appended to.
+CREATE UNIQUE INDEX conversations_by_id ON conversations (id);
+CREATE INDEX conversations_by_use ON conversations (used_at);
+
+CREATE TABLE conversation_items (
+    key          INTEGER PRIMARY KEY,         -- conversations.key << 31 | position
+    conversation INTEGER NOT NULL,            -- conversations.key
+    item_id      TEXT    NOT NULL,
+    direction    INTEGER NOT NULL,            -- 0: input, 1: output
+    context      INTEGER,                     -- 1: a user's message, 2: instructions, 3: a summary of all before it
+    tokens       INTEGER,                     -- estimated, of a user's message
+    state        TEXT,                        -- sealed provider state
+    model_view   TEXT,                        -- what the model sees; null: `wire`; '': nothing
+    wire         TEXT    NOT NULL             -- the item, as clients see it
+) STRICT;
+
+CREATE UNIQUE INDEX conversation_items_by_id ON conversation_items (conversation, item_id);
+-- What a summary leaves of the items before it, and the summaries.
+CREATE INDEX conversation_items_by_context ON conversation_items (conversation, context) WHERE context IS NOT NULL;
+
+-- What a response that was made in a conversation has read of it.
+CREATE TABLE response_conversations (
+    response INTEGER PRIMARY KEY,             -- responses.key
+    first    INTEGER NOT NULL,                -- the position from which items were visible
+    until    INTEGER NOT NULL                 -- the position behind the last item
+) STRICT;

@@ -1,0 +1,232 @@
+//! Conversations: the field of a request that names one, and the bodies of the routes for them.
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::body::{RawFields, split_fields};
+use super::limits::RequestSizeCounter;
+use super::scalar::non_empty_string;
+use super::{Metadata, RequestSizeLimits, input};
+use crate::protocol::error::ApiError;
+use crate::protocol::item::Item;
+use crate::protocol::parse::{self, FromJson, ParseError, truncate_for_display};
+
+/// The body of `POST /v1/conversations`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CreateConversation {
+    /// Key-value pairs of the client.
+    pub metadata: Metadata,
+    /// The first items.
+    pub items: Vec<Item>,
+    /// Bytes of `items` as sent.
+    pub item_bytes: usize,
+}
+
+/// The body of `POST /v1/conversations/{id}`.
+#[derive(Debug, Clone)]
+pub(crate) struct UpdateConversation {
+    /// Replaces what was there.
+    pub metadata: Metadata,
+}
+
+/// The body of `POST /v1/conversations/{id}/items`.
+#[derive(Debug, Clone)]
+pub(crate) struct AddItems {
+    /// At least one.
+    pub items: Vec<Item>,
+    /// Bytes of `items` as sent.
+    pub item_bytes: usize,
+}
+
+impl CreateConversation {
+    /// Parses a body; an empty one asks for an empty conversation.
+    pub(crate) fn parse(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
+        let read = fields(body, &["metadata", "items"], limits)?;
+        let mut request = Self::default();
+        if let Some(raw) = read.get("metadata") {
+            request.metadata = metadata(raw)?;
+        }
+        if let Some(raw) = read.get("items") {
+            (request.items, request.item_bytes) = (items(raw)?, raw.get().len());
+        }
+        Ok(request)
+    }
+}
+
+impl UpdateConversation {
+    /// Parses a body.
+    pub(crate) fn parse(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
+        let read = fields(body, &["metadata"], limits)?;
+        Ok(Self { metadata: metadata(read.required("metadata")?)? })
+    }
+}
+
+impl AddItems {
+    /// Parses a body.
+    pub(crate) fn parse(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
+        let read = fields(body, &["items"], limits)?;
+        let raw = read.required("items")?;
+        let items = items(raw)?;
+        if items.is_empty() {
+            let problem = ParseError::invalid("", "at least one item is expected.");
+            return Err(problem.with_code("array_below_min_length").into_api_error("items"));
+        }
+        Ok(Self { items, item_bytes: raw.get().len() })
+    }
+}
+
+/// Reads `conversation`: an id, or an object with one.
+pub(super) fn reference(raw: &RawValue) -> Result<String, ParseError> {
+    #[derive(Deserialize)]
+    struct Reference<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+    }
+    match raw.get().as_bytes().first() {
+        Some(b'"') => non_empty_string(raw),
+        Some(b'{') => {
+            let Reference { id } = parse::read(raw)?;
+            non_empty_string(id).map_err(|error| error.within("id"))
+        }
+        _ => {
+            let got = parse::json_type(raw);
+            Err(ParseError::wrong_type("", format!("expected a string or an object with 'id', got {got}.")))
+        }
+    }
+}
+
+/// The fields of a body that are not null.
+struct Given<'a>(RawFields<'a>);
+
+impl<'a> Given<'a> {
+    fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().find(|(key, raw)| key == name && !parse::is_null(raw)).map(|(_, raw)| *raw)
+    }
+
+    fn required(&self, name: &str) -> Result<&'a RawValue, ApiError> {
+        self.get(name).ok_or_else(|| ParseError::missing(name).into_api_error(""))
+    }
+}
+
+/// Splits a body into its fields, of which only these are known.
+fn fields<'a>(body: &'a [u8], known: &[&str], limits: RequestSizeLimits) -> Result<Given<'a>, ApiError> {
+    if body.trim_ascii().is_empty() {
+        return Ok(Given(Vec::new()));
+    }
+    let pairs = split_fields(body)?;
+    let mut seen = HashSet::with_capacity(pairs.len());
+    for (name, _) in &pairs {
+        let shown = truncate_for_display(name);
+        if !known.contains(&name.as_ref()) {
+            return Err(ParseError::unknown_field("").into_api_error(&shown));
+        }
+        if !seen.insert(name.as_ref()) {
+            return Err(ParseError::invalid("", "the field is given twice.").into_api_error(&shown));
+        }
+    }
+    RequestSizeCounter::new(limits).check(&pairs)?;
+    Ok(Given(pairs))
+}
+
+fn metadata(raw: &RawValue) -> Result<Metadata, ApiError> {
+    Metadata::from_json(raw).map_err(|error| error.into_api_error("metadata"))
+}
+
+fn items(raw: &RawValue) -> Result<Vec<Item>, ApiError> {
+    input::read_stored(raw).map_err(|error| error.into_api_error("items"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::protocol::request::CreateResponse;
+
+    fn refused<T: std::fmt::Debug>(read: Result<T, ApiError>) -> (String, String) {
+        let error = read.unwrap_err();
+        (error.code().to_owned(), error.body.param.unwrap_or_default())
+    }
+
+    fn add(items: Value) -> Result<AddItems, ApiError> {
+        AddItems::parse(json!({"items": items}).to_string().as_bytes(), RequestSizeLimits::default())
+    }
+
+    fn create(body: &str) -> Result<CreateConversation, ApiError> {
+        CreateConversation::parse(body.as_bytes(), RequestSizeLimits::default())
+    }
+
+    #[test]
+    fn a_conversation_may_begin_with_nothing_and_with_twenty_items() {
+        for body in ["", " ", "{}", r#"{"items":null,"metadata":null}"#, r#"{"items":[]}"#] {
+            let read = create(body).unwrap();
+            assert!(read.items.is_empty() && read.metadata.0.is_empty(), "{body}");
+        }
+        let items: Vec<_> = (0..20).map(|_| json!({"role": "user", "content": "hi"})).collect();
+        let body = json!({"items": items, "metadata": {"a": "b"}}).to_string();
+        let read = create(&body).unwrap();
+        assert_eq!((read.items.len(), read.metadata.0.len()), (20, 1));
+        assert_eq!(read.item_bytes, json!(items).to_string().len());
+    }
+
+    #[test]
+    fn wrong_items_are_refused_with_their_paths() {
+        let many: Vec<_> = (0..21).map(|_| json!({"role": "user", "content": "hi"})).collect();
+        let message =
+            |content: Value| json!([{"role": "user", "content": "a"}, {"role": "user", "content": content}]);
+        for (items, code, param) in [
+            (json!(many), "array_above_max_length", "items"),
+            (json!([]), "array_below_min_length", "items"),
+            (json!("text"), "invalid_type", "items"),
+            (message(json!([{"type": "nonsense"}])), "invalid_value", "items[1].content[0].type"),
+            (
+                message(json!([{"type": "input_image", "file_id": "f"}])),
+                "unsupported_parameter",
+                "items[1].content[0].file_id",
+            ),
+            (json!([{"type": "item_reference", "id": "msg_1"}]), "unsupported_parameter", "items[0].type"),
+            (json!([{"type": "compaction_trigger"}]), "unsupported_parameter", "items[0].type"),
+            (json!([1]), "invalid_type", "items[0]"),
+        ] {
+            assert_eq!(refused(add(items.clone())), (code.to_owned(), param.to_owned()), "{items}");
+        }
+        let missing = AddItems::parse(b"{}", RequestSizeLimits::default());
+        assert_eq!(refused(missing), ("missing_required_parameter".into(), "items".into()));
+    }
+
+    #[test]
+    fn fields_that_are_not_there_and_metadata_that_is_too_much_are_refused() {
+        assert_eq!(refused(create(r#"{"item":[]}"#)), ("unknown_parameter".into(), "item".into()));
+        assert_eq!(refused(create(r#"{"items":[],"items":[]}"#)), ("invalid_value".into(), "items".into()));
+        assert_eq!(refused(create("[]")).0, "invalid_json");
+        let update = |body: &str| UpdateConversation::parse(body.as_bytes(), RequestSizeLimits::default());
+        for body in ["{}", r#"{"metadata":null}"#] {
+            assert_eq!(refused(update(body)), ("missing_required_parameter".into(), "metadata".into()));
+        }
+        let long = json!({"metadata": {"k": "x".repeat(513)}}).to_string();
+        assert_eq!(refused(update(&long)), ("string_above_max_length".into(), "metadata.k".into()));
+        assert_eq!(update(r#"{"metadata":{}}"#).unwrap().metadata, Metadata::default());
+    }
+
+    #[test]
+    fn a_request_names_a_conversation_by_its_id_or_an_object() {
+        let named = |value: Value| {
+            let body = json!({"model": "m", "conversation": value}).to_string();
+            CreateResponse::parse(body.as_bytes())
+        };
+        for value in [json!("conv_1"), json!({"id": "conv_1"})] {
+            assert_eq!(named(value).unwrap().conversation.as_deref(), Some("conv_1"));
+        }
+        for (value, code, param) in [
+            (json!(""), "string_below_min_length", "conversation"),
+            (json!({"id": ""}), "string_below_min_length", "conversation.id"),
+            (json!({"id": 1}), "invalid_type", "conversation.id"),
+            (json!({}), "missing_required_parameter", "conversation.id"),
+            (json!(1), "invalid_type", "conversation"),
+        ] {
+            assert_eq!(refused(named(value.clone())), (code.to_owned(), param.to_owned()), "{value}");
+        }
+    }
+}
