@@ -22,11 +22,11 @@ use async_trait::async_trait;
 use crate::admission::Requester;
 
 pub use self::approvals::{ApprovalClaim, Approvals, ClaimOutcome, PendingApproval};
-pub use self::erasure::{ErasedCounts, ErasureTarget};
 pub use self::conversations::{
     AddedItems, ContextRole, ConversationContext, ConversationItem, ConversationLock, ConversationRecord,
     ConversationStore, ConversationTurn, RETAINED_TOKENS, StoredConversation,
 };
+pub use self::erasure::{ErasedCounts, ErasureTarget};
 pub use self::error::StoreError;
 pub use self::lease::Lease;
 pub use self::paging::{MAX_PAGE_BYTES, Page, PageRequest};
@@ -46,8 +46,8 @@ pub trait Store: ResponseStore + ConversationStore + RunLog + Approvals {
     /// Renews the leases of this process's running responses, deletes expired rows.
     async fn maintain(&self) -> Result<(), StoreError>;
 
-    /// Deletes all that a tenant or an owner has: responses with their items, approvals, and what their runs have stored
-    /// so far. A run of theirs that is under way in this process stores nothing more. What is stored later stays.
+    /// Deletes all that a tenant or an owner has: responses and conversations with their items, approvals, and what
+    /// their runs have stored so far. A run of theirs that is under way in this process stores nothing more. What is stored later stays.
     async fn erase(&self, target: &ErasureTarget) -> Result<ErasedCounts, StoreError>;
 
     /// Whether a write is possible now.

@@ -14,6 +14,7 @@ CREATE TABLE conversations (
 -- Ids begin with their time, so that the index is appended to.
 CREATE UNIQUE INDEX conversations_by_id ON conversations (id);
 CREATE INDEX conversations_by_use ON conversations (used_at);
+CREATE INDEX conversations_by_owner ON conversations (owner);
 
 CREATE TABLE conversation_items (
     key          INTEGER PRIMARY KEY,         -- conversations.key << 31 | position

@@ -196,6 +196,7 @@ pub(super) fn open_store(settings: &Settings, opener: StoreUser) -> anyhow::Resu
             Synchronous::Full => sqlite::Synchronous::Full,
         },
         ttl: settings.store.ttl,
+        conversation_ttl: settings.store.conversation_ttl,
         max_bytes: settings.store.max_size.map(|bytes| bytes as u64),
         tenants: tenant_retentions(&settings.store),
         lease: settings.store.lease,
@@ -210,8 +211,10 @@ pub(super) fn open_store(settings: &Settings, opener: StoreUser) -> anyhow::Resu
 /// Retention of the tenants that have their own.
 fn tenant_retentions(store: &StoreSettings) -> HashMap<Arc<str>, sqlite::TenantRetention> {
     let own = |(tenant, own): (&String, &TenantRetention)| {
+        let conversations = own.conversation_ttl.or(own.ttl).or(store.conversation_ttl);
         let retention = sqlite::TenantRetention {
             ttl: own.ttl.map_or(store.ttl, |ttl| ttl.0),
+            conversation_ttl: conversations.map_or(store.ttl, |ttl| ttl.0),
             max_bytes: own.max_size.map(|bytes| bytes as u64),
         };
         (tenant.as_str().into(), retention)

@@ -10,7 +10,7 @@ use crate::config::{LoadOptions, Settings, StoreUrl};
 use crate::store::sqlite::{
     self, FileSystem, Location, MigrateOptions, Schema, ServerLock, SqliteOptions, SqliteStore,
 };
-use crate::store::{ErasureTarget, Store, StoreError};
+use crate::store::{ErasedCounts, ErasureTarget, Store, StoreError};
 
 /// Copies the database to this file.
 pub(super) fn backup(file: &Path, options: &LoadOptions) -> ExitCode {
@@ -102,9 +102,11 @@ pub(super) fn erase(tenant: &str, owner: Option<&str>, options: &LoadOptions) ->
         let target = ErasureTarget { tenant: tenant.into(), principal: owner.map(Into::into) };
         let erased = store.erase(&target).await;
         store.close().await;
-        let responses = erased.map_err(failed)?.responses;
+        let ErasedCounts { responses, conversations } = erased.map_err(failed)?;
         let of = owner.map_or_else(String::new, |owner| format!(", owner {owner}"));
-        print_line(&format!("erased from {file} of tenant {tenant}{of}: {responses} responses"));
+        print_line(&format!(
+            "erased from {file} of tenant {tenant}{of}: {responses} responses, {conversations} conversations"
+        ));
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -22,6 +22,9 @@ pub struct StoreSettings {
     /// How long a response is stored after its last use; `None`: forever.
     #[serde(with = "units::DurationOrOff")]
     pub ttl: Option<Duration>,
+    /// How long a conversation is stored after its last use; absent: as a response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation_ttl: Option<TimeToLive>,
     /// Bytes beyond which the oldest responses are deleted; `None`: no limit.
     #[serde(with = "units::SizeOrOff")]
     pub max_size: Option<usize>,
@@ -42,6 +45,7 @@ impl Default for StoreSettings {
             synchronous: Synchronous::Normal,
             migrate: Migrate::Auto,
             ttl: Some(30 * DAY),
+            conversation_ttl: None,
             max_size: Some(10 * GIB),
             tenants: BTreeMap::new(),
             lease: Duration::from_secs(30),
@@ -57,6 +61,10 @@ pub struct TenantRetention {
     /// How long its responses are stored after their last use; absent: as `store.ttl`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<TimeToLive>,
+    /// How long its conversations are stored after their last use; absent: as its responses, if they have a time of their
+    /// own, else as all conversations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation_ttl: Option<TimeToLive>,
     /// Bytes beyond which its oldest responses are deleted; absent: no limit.
     #[serde(with = "units::OptionalSize", skip_serializing_if = "Option::is_none")]
     pub max_size: Option<usize>,

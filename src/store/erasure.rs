@@ -26,10 +26,13 @@ impl ErasureTarget {
 pub struct ErasedCounts {
     /// Responses, with those that still ran.
     pub responses: u64,
+    /// Conversations.
+    pub conversations: u64,
 }
 
 impl std::ops::AddAssign for ErasedCounts {
     fn add_assign(&mut self, other: Self) {
         self.responses += other.responses;
+        self.conversations += other.conversations;
     }
 }

@@ -41,7 +41,7 @@ impl Retention {
     }
 }
 
-/// The retention of each tenant.
+/// The retention of each tenant's responses, or of its conversations.
 #[derive(Debug, Clone)]
 pub(crate) struct TenantRetentions {
     default: Retention,
@@ -63,6 +63,12 @@ impl TenantRetentions {
             return self.default;
         }
         self.tenants.get(tenant).copied().unwrap_or(self.default)
+    }
+
+    /// What was used after this time has not expired, whosever it is. Unix milliseconds.
+    pub(crate) fn newest_expired_use(&self, now: i64) -> i64 {
+        let all = self.tenants.values().chain([&self.default]);
+        all.map(|retention| retention.oldest_use(now)).max().unwrap_or(0)
     }
 }
 

@@ -178,9 +178,9 @@ impl ResponseStore for SqliteStore {
         id: &str,
         limit: ReadLimit,
     ) -> Result<Option<Lineage>, StoreError> {
-        let (id, retention) = (id.to_owned(), self.policy.retention);
+        let (id, conversations) = (id.to_owned(), self.policy.conversations.of(&owner.tenant));
         self.read(ReadKind::Long, owner, move |connection, owner| {
-            lineage::lineage(connection, owner, &id, limit, retention)
+            lineage::lineage(connection, owner, &id, limit, conversations)
         })
         .await
     }
@@ -303,10 +303,10 @@ impl Store for SqliteStore {
     }
 
     async fn erase(&self, target: &ErasureTarget) -> Result<ErasedCounts, StoreError> {
-        let before = keys::lowest_at(retention::now().saturating_add(1));
+        let at = retention::now();
         let mut erased = ErasedCounts::default();
         loop {
-            let step = EraseRequest { target: target.clone(), before };
+            let step = EraseRequest { target: target.clone(), at };
             match self.writer.write(Write::Erase(step)).await? {
                 WriteOutcome::Erased { counts, more } => {
                     erased += counts;

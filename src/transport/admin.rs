@@ -12,7 +12,7 @@ use super::query::Query;
 use crate::config::Scope;
 use crate::identity::Principal;
 use crate::protocol::error::{ApiError, ErrorKind};
-use crate::store::ErasureTarget;
+use crate::store::{ErasedCounts, ErasureTarget};
 
 /// `DELETE /v1/admin/data?tenant=&owner=`: deletes all that a tenant, or one owner of it, has stored.
 pub(super) async fn erase(
@@ -26,14 +26,15 @@ pub(super) async fn erase(
         tenant: &'a str,
         owner: Option<&'a str>,
         responses: u64,
+        conversations: u64,
     }
     query.reject_unknown(&["tenant", "owner"])?;
     let target = target(&query)?;
     check_own(&caller.0, &target)?;
-    let erased = app.services.store.erase(&target).await?;
+    let ErasedCounts { responses, conversations } = app.services.store.erase(&target).await?;
     let (tenant, owner) = (&*target.tenant, target.principal.as_deref());
-    tracing::info!(key = %caller.0.name, tenant, owner, responses = erased.responses, "data was erased");
-    let answer = Erased { object: "data.erased", tenant, owner, responses: erased.responses };
+    tracing::info!(key = %caller.0.name, tenant, owner, responses, conversations, "data was erased");
+    let answer = Erased { object: "data.erased", tenant, owner, responses, conversations };
     Ok(Json(answer).into_response())
 }
 

@@ -46,10 +46,19 @@ async fn an_operator_erases_an_owner_or_a_tenant_and_is_told_how_much() {
     for key in ["key-alice", "key-alice", "key-bob", "key-other"] {
         create(&gateway, key).await;
     }
+    let mut conversations = Vec::new();
+    for key in ["key-alice", "key-bob"] {
+        let body = json!({"items": [{"role": "user", "content": "Hi"}]});
+        let made = send(&gateway, key, "POST", "/v1/conversations", Some(body)).await;
+        conversations.push(format!("/v1/conversations/{}", made.body["id"].as_str().unwrap()));
+    }
     let answer = erase(&gateway, "key-eraser", "?tenant=default&owner=alice").await;
-    let expected = json!({"object": "data.erased", "tenant": "default", "owner": "alice", "responses": 2});
+    let expected = json!({"object": "data.erased", "tenant": "default", "owner": "alice", "responses": 2,
+        "conversations": 1});
     assert_eq!((answer.status, answer.body), (200, expected));
     assert_eq!((count(&gateway, "key-alice").await, count(&gateway, "key-bob").await), (0, 1));
+    assert_eq!(send(&gateway, "key-alice", "GET", &conversations[0], None).await.status, 404);
+    assert_eq!(send(&gateway, "key-bob", "GET", &conversations[1], None).await.status, 200);
     let answer = erase(&gateway, "key-eraser", "?tenant=default").await;
     assert_eq!((&answer.body["owner"], &answer.body["responses"]), (&Value::Null, &json!(1)));
     assert_eq!((count(&gateway, "key-bob").await, count(&gateway, "key-other").await), (0, 1));
@@ -143,12 +152,15 @@ async fn the_command_erases_with_the_server_stopped_and_refuses_beside_one() {
     }
     gateway.stop().await;
     let (code, said, _) = run(&["--tenant", "default", "--owner", "nobody"]);
-    assert!(code == 0 && said.ends_with("of tenant default, owner nobody: 0 responses\n"), "{said}");
+    assert!(
+        code == 0 && said.ends_with("of tenant default, owner nobody: 0 responses, 0 conversations\n"),
+        "{said}"
+    );
     let lock = antwort::internal::sqlite::ServerLock::acquire(&database).unwrap();
     let (code, _, problem) = run(&["--tenant", "default"]);
     assert!(code == 1 && problem.contains("DELETE /v1/admin/data"), "{problem}");
     drop(lock);
     let (code, said, _) = run(&["--tenant", "default"]);
-    assert!(code == 0 && said.ends_with("of tenant default: 3 responses\n"), "{said}");
+    assert!(code == 0 && said.ends_with("of tenant default: 3 responses, 0 conversations\n"), "{said}");
     assert_eq!(run(&["--owner", "x"]).0, 2, "a tenant must be named");
 }

@@ -3,7 +3,7 @@
 //! The one that was used longest ago comes first. A conversation that is deleted is marked in the first step, and its row
 //! goes with its last items.
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::conversation_items::{end, key};
 use super::conversations;
@@ -11,11 +11,21 @@ use super::error::database;
 use super::retention::now;
 use super::space::{BATCH_BYTES, used_bytes};
 use crate::store::StoreError;
-use crate::store::retention::Retention;
+use crate::store::retention::TenantRetentions;
 
 /// Items that a step deletes.
 const STEP_ITEMS: i64 = 200;
 
+/// Conversations that a step looks at.
+const LOOK_ROWS: usize = 200;
+/// Conversations that a round passes.
+const ROUND_ROWS: usize = 2_000;
+/// The last use of a conversation that is being deleted.
+const DELETED: i64 = 0;
+
+const USED: &str =
+    "SELECT c.key, c.used_at, o.tenant FROM conversations c CROSS JOIN owners o ON o.key = c.owner
+    WHERE (c.used_at, c.key) > (?1, ?2) AND c.used_at <= ?3 ORDER BY c.used_at, c.key LIMIT ?4";
 const LEAST_USED: &str = "SELECT key, used_at FROM conversations ORDER BY used_at LIMIT 1";
 const ITEMS: &str = "SELECT key FROM conversation_items WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT ?3";
 
@@ -29,14 +39,54 @@ pub(super) fn least_used(connection: &Connection) -> Result<Option<(i64, i64)>, 
         .map_err(database)
 }
 
-/// One step of deleting expired conversations. Returns whether there may be more.
-pub(super) fn step(connection: &mut Connection, retention: Retention) -> Result<bool, StoreError> {
-    match least_used(connection)? {
-        Some((conversation, used_at)) if used_at <= retention.oldest_use(now()) => {
-            delete(connection, conversation)?;
-            Ok(true)
-        }
-        _ => Ok(false),
+/// One step of deleting expired conversations. Those that live on, as their tenants keep them for longer, are passed, and
+/// looked at again by the next walk. Returns whether there may be more to do in this round.
+pub(super) fn step(
+    connection: &mut Connection,
+    retentions: &TenantRetentions,
+    walk: &mut ConversationWalk,
+) -> Result<bool, StoreError> {
+    let now = now();
+    let found = walk.look(connection, retentions.newest_expired_use(now))?;
+    let is_expired =
+        |used: &Used| used.used_at == DELETED || used.used_at <= retentions.of(&used.tenant).oldest_use(now);
+    if let Some(expired) = found.iter().find(|used| is_expired(used)) {
+        delete(connection, expired.key)?;
+        return Ok(true);
+    }
+    walk.position = found.last().filter(|_| found.len() == LOOK_ROWS).map(|last| (last.used_at, last.key));
+    walk.left = walk.left.saturating_sub(found.len());
+    Ok(walk.position.is_some() && walk.left > 0)
+}
+
+/// A walk over the conversations that no tenant has used for some time.
+#[derive(Debug, Default)]
+pub(super) struct ConversationWalk {
+    /// The last use and the key of the last one that was passed.
+    position: Option<(i64, i64)>,
+    /// Rows that may still be passed in this round.
+    left: usize,
+}
+
+/// A conversation, as the walk comes to it.
+struct Used {
+    key: i64,
+    used_at: i64,
+    tenant: String,
+}
+
+impl ConversationWalk {
+    pub(super) fn begin_round(&mut self) {
+        self.left = ROUND_ROWS;
+    }
+
+    fn look(&self, connection: &Connection, newest: i64) -> Result<Vec<Used>, StoreError> {
+        let (used_at, key) = self.position.unwrap_or((DELETED, 0));
+        let read = |row: &Row<'_>| Ok(Used { key: row.get(0)?, used_at: row.get(1)?, tenant: row.get(2)? });
+        let mut statement = connection.prepare_cached(USED).map_err(database)?;
+        let rows =
+            statement.query_map(params![used_at, key, newest, LOOK_ROWS as i64], read).map_err(database)?;
+        rows.collect::<Result<_, _>>().map_err(database)
     }
 }
 
@@ -44,32 +94,31 @@ pub(super) fn step(connection: &mut Connection, retention: Retention) -> Result<
 pub(super) fn delete(connection: &mut Connection, conversation: i64) -> Result<bool, StoreError> {
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
-    conversations::mark_deleted(&transaction, conversation).map_err(database)?;
-    let is_done = delete_items(&transaction, conversation)?;
-    if is_done {
-        transaction
-            .prepare_cached("DELETE FROM conversations WHERE key = ?1")
-            .map_err(database)?
-            .execute([conversation])
-            .map_err(database)?;
-    }
+    let is_done = delete_part(&transaction, conversation).map_err(database)?;
     transaction.commit().map_err(database)?;
     Ok(!is_done)
 }
 
+/// Deletes as much of a conversation as is enough for one transaction. Returns whether nothing is left of it.
+pub(super) fn delete_part(connection: &Connection, conversation: i64) -> rusqlite::Result<bool> {
+    conversations::mark_deleted(connection, conversation)?;
+    let is_done = delete_items(connection, conversation)?;
+    if is_done {
+        connection.prepare_cached("DELETE FROM conversations WHERE key = ?1")?.execute([conversation])?;
+    }
+    Ok(is_done)
+}
+
 /// Deletes items until it is enough for one transaction. Returns whether none is left.
-fn delete_items(connection: &Connection, conversation: i64) -> Result<bool, StoreError> {
+fn delete_items(connection: &Connection, conversation: i64) -> rusqlite::Result<bool> {
     let target = used_bytes(connection)?.saturating_sub(BATCH_BYTES);
-    let mut statement = connection.prepare_cached(ITEMS).map_err(database)?;
+    let mut statement = connection.prepare_cached(ITEMS)?;
     let keys = statement
-        .query_map(params![key(conversation, 0), end(conversation), STEP_ITEMS], |row| row.get::<_, i64>(0))
-        .map_err(database)?
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(database)?;
-    let mut delete =
-        connection.prepare_cached("DELETE FROM conversation_items WHERE key = ?1").map_err(database)?;
+        .query_map(params![key(conversation, 0), end(conversation), STEP_ITEMS], |row| row.get::<_, i64>(0))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut delete = connection.prepare_cached("DELETE FROM conversation_items WHERE key = ?1")?;
     for key in &keys {
-        delete.execute([key]).map_err(database)?;
+        delete.execute([key])?;
         if used_bytes(connection)? <= target {
             return Ok(false);
         }
@@ -90,6 +139,9 @@ mod tests {
             schema::plan(&connection, LEAST_USED),
             ["SCAN conversations USING COVERING INDEX conversations_by_use"]
         );
+        let plan = schema::plan(&connection, USED);
+        assert!(plan[0].starts_with("SEARCH c USING COVERING INDEX conversations_by_use"), "{plan:?}");
+        assert!(plan.iter().all(|step| !step.contains("SCAN") && !step.contains("ORDER BY")), "{plan:?}");
         let range = "SEARCH conversation_items USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)";
         assert_eq!(schema::plan(&connection, ITEMS), [range]);
     }

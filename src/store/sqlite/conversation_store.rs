@@ -28,7 +28,7 @@ impl SqliteStore {
         id: &str,
         read: impl FnOnce(&Connection, i64) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<Option<T>, StoreError> {
-        let (id, retention) = (id.to_owned(), self.policy.retention);
+        let (id, retention) = (id.to_owned(), self.policy.conversations.of(&owner.tenant));
         self.read(kind, owner, move |connection, owner| {
             let snapshot = connection.unchecked_transaction().map_err(super::error::database)?;
             let found = conversations::find_of(&snapshot, owner, &id, retention.oldest_use(now()))?;
@@ -45,7 +45,7 @@ impl ConversationStore for SqliteStore {
     }
 
     async fn conversation(&self, owner: &Owner, id: &str) -> Result<Option<StoredConversation>, StoreError> {
-        let (id, retention) = (id.to_owned(), self.policy.retention);
+        let (id, retention) = (id.to_owned(), self.policy.conversations.of(&owner.tenant));
         self.read(ReadKind::Point, owner, move |connection, owner| {
             conversations::conversation(connection, owner, &id, retention.oldest_use(now()))
         })
@@ -120,7 +120,7 @@ impl ConversationStore for SqliteStore {
         id: &str,
         limit: ReadLimit,
     ) -> Result<Option<ConversationContext>, StoreError> {
-        let (id, retention) = (id.to_owned(), self.policy.retention);
+        let (id, retention) = (id.to_owned(), self.policy.conversations.of(&owner.tenant));
         self.read(ReadKind::Long, owner, move |connection, owner| {
             conversation_context::context(connection, owner, &id, retention.oldest_use(now()), limit)
         })

@@ -81,7 +81,7 @@ pub(super) fn apply(
 ) -> rusqlite::Result<WriteOutcome> {
     let now = retention::now();
     let found = |owner: &Owner, id: &str| match owners::find(connection, owner)? {
-        Some(owner) => find(connection, owner, id, policy.retention.oldest_use(now)),
+        Some(key) => find(connection, key, id, policy.conversations.of(&owner.tenant).oldest_use(now)),
         None => Ok(None),
     };
     match write {
@@ -148,7 +148,7 @@ pub(super) fn append_turn(
         return Ok(());
     };
     let now = retention::now();
-    let oldest = policy.retention.oldest_use(now);
+    let oldest = policy.conversations.of(&record.owner.tenant).oldest_use(now);
     let Some(row) = find(connection, owner, turn.id.as_str(), oldest)? else { return Ok(()) };
     let roles = turn.roles.iter().copied().chain(std::iter::repeat(ContextRole::Plain));
     append(connection, row, record.items.iter().zip(roles), now)

@@ -1,7 +1,8 @@
 //! Erases the rows of a tenant or an owner, in steps between which other writes are committed.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
+use super::conversation_expiry;
 use super::operation::{EraseRequest, WriteOutcome};
 use super::rows;
 use super::space::{BATCH_BYTES, used_bytes};
@@ -18,12 +19,14 @@ const ROWS: &str = "SELECT s.key, r.response IS NOT NULL
     FROM responses s LEFT JOIN runs r ON r.response = s.key
     WHERE s.owner = ?1 AND s.key < ?2 AND (r.response IS NULL OR s.expires_at IS NULL) ORDER BY s.key LIMIT ?3";
 
+const CONVERSATION: &str = "SELECT key FROM conversations WHERE owner = ?1 AND created_at <= ?2 LIMIT 1";
+
 /// One step. Returns how much was deleted, and whether there may be more.
 pub(super) fn step(connection: &Connection, request: &EraseRequest) -> rusqlite::Result<WriteOutcome> {
     let mut counts = ErasedCounts::default();
     let enough = used_bytes(connection)?.saturating_sub(BATCH_BYTES);
     for owner in owners(connection, &request.target)? {
-        for (key, is_running) in responses(connection, owner, request.before)? {
+        for (key, is_running) in responses(connection, owner, request.before())? {
             match is_running {
                 true => rows::remove_running(connection, key)?,
                 false => rows::remove(connection, key)?,
@@ -32,6 +35,12 @@ pub(super) fn step(connection: &Connection, request: &EraseRequest) -> rusqlite:
             if counts.responses >= STEP_ROWS as u64 || used_bytes(connection)? <= enough {
                 return Ok(WriteOutcome::Erased { counts, more: true });
             }
+        }
+        let conversation = conversation(connection, owner, request.at)?;
+        if let Some(conversation) = conversation {
+            let is_done = conversation_expiry::delete_part(connection, conversation)?;
+            counts.conversations += u64::from(is_done);
+            return Ok(WriteOutcome::Erased { counts, more: true });
         }
         // Those of responses without a row.
         connection.prepare_cached("DELETE FROM approvals WHERE owner = ?1")?.execute([owner])?;
@@ -53,6 +62,14 @@ fn responses(connection: &Connection, owner: i64, before: i64) -> rusqlite::Resu
     rows.collect()
 }
 
+/// A conversation of an owner.
+fn conversation(connection: &Connection, owner: i64, at: i64) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached(CONVERSATION)?
+        .query_row([owner, at.div_euclid(1000)], |row| row.get(0))
+        .optional()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::schema;
@@ -65,6 +82,10 @@ mod tests {
         assert_eq!(
             schema::plan(&connection, OWNERS),
             ["SEARCH owners USING COVERING INDEX sqlite_autoindex_owners_1 (tenant=?)"]
+        );
+        assert_eq!(
+            schema::plan(&connection, CONVERSATION),
+            ["SEARCH conversations USING INDEX conversations_by_owner (owner=?)"]
         );
         assert_eq!(
             schema::plan(&connection, ROWS),

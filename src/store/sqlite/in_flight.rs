@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use rusqlite::{Connection, params};
 
-use super::keys::{self, KeyRange};
+use super::keys::KeyRange;
 use super::operation::{EraseRequest, Write};
 use super::retention::{RowPolicy, now};
 use super::running::END_NOT_STORED;
@@ -103,8 +103,8 @@ impl InFlightRows {
 
     /// Remembers an erasure, for the runs that began before it and have no row.
     pub(super) fn erase(&mut self, request: &EraseRequest) {
-        let oldest = keys::lowest_at(now().saturating_sub(MAX_RUN_MILLIS));
-        self.erasures.retain(|earlier| earlier.before >= oldest && earlier.target != request.target);
+        let oldest = now().saturating_sub(MAX_RUN_MILLIS);
+        self.erasures.retain(|earlier| earlier.at >= oldest && earlier.target != request.target);
         self.erasures.push(request.clone());
     }
 
@@ -114,7 +114,7 @@ impl InFlightRows {
         }
         let key = KeyRange::of(id.as_str()).first;
         // A negative key is no time.
-        key >= 0 && self.erasures.iter().any(|erased| key < erased.before && erased.target.includes(owner))
+        key >= 0 && self.erasures.iter().any(|erased| key < erased.before() && erased.target.includes(owner))
     }
 
     /// The row of a run was written.

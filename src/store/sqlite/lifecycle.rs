@@ -84,9 +84,10 @@ fn ended(
     record: &ResponseRecord,
 ) -> rusqlite::Result<Lifetime> {
     let now = retention::now();
-    let retention = policy.retention.of(&record.owner.tenant);
-    let expires_at = retention.expiry(now);
-    let lineage_until = extend_lineage(connection, retention, owner, record.previous.as_ref(), now)?;
+    let tenant = &*record.owner.tenant;
+    let retentions = (policy.retention.of(tenant), policy.conversations.of(tenant));
+    let expires_at = retentions.0.expiry(now);
+    let lineage_until = extend_lineage(connection, retentions, owner, record.previous.as_ref(), now)?;
     Ok(Lifetime { finished_at: Some(now), expires_at, lineage_until })
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::conversation_write::ConversationWrite;
+use super::keys;
 use crate::store::{
     ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, ModelView, Owner, PendingApproval,
     ResponseRecord, StoredItem, TurnRecord,
@@ -84,8 +85,15 @@ pub(super) struct ClaimRequest {
 #[derive(Debug, Clone)]
 pub(super) struct EraseRequest {
     pub target: ErasureTarget,
-    /// Responses with this key or a higher one are newer than the request.
-    pub before: i64,
+    /// When it was asked for, in Unix milliseconds; what is newer stays.
+    pub at: i64,
+}
+
+impl EraseRequest {
+    /// Responses with this key or a higher one stay.
+    pub(super) fn before(&self) -> i64 {
+        keys::lowest_at(self.at.saturating_add(1))
+    }
 }
 
 /// The outcome of a write.

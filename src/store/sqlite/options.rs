@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::disk::{Disk, FileSystem};
 use crate::admission::Requester;
+use crate::config::TimeToLive;
 
 /// Where the database is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +42,8 @@ impl Synchronous {
 pub struct TenantRetention {
     /// As [`SqliteOptions::ttl`].
     pub ttl: Option<Duration>,
+    /// As [`SqliteOptions::conversation_ttl`], without a default.
+    pub conversation_ttl: Option<Duration>,
     /// Above this many bytes of items and response objects the oldest responses of the tenant are deleted.
     pub max_bytes: Option<u64>,
 }
@@ -54,6 +57,8 @@ pub struct SqliteOptions {
     pub synchronous: Synchronous,
     /// How long a response is kept after it was made or last continued; `None`: until it is deleted.
     pub ttl: Option<Duration>,
+    /// How long a conversation is kept after it was last used; absent: as long as a response.
+    pub conversation_ttl: Option<TimeToLive>,
     /// Above this many bytes [`Store::maintain`](crate::store::Store::maintain) deletes the oldest responses. The
     /// write-ahead log comes on top, about 16 MiB as a rule.
     pub max_bytes: Option<u64>,
@@ -83,6 +88,7 @@ impl SqliteOptions {
             location,
             synchronous: Synchronous::default(),
             ttl: None,
+            conversation_ttl: None,
             max_bytes: None,
             tenants: HashMap::new(),
             instance: instance.into(),

@@ -1,12 +1,12 @@
 //! What this process writes into its rows, and the ancestors that a response keeps alive.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::keys::KeyRange;
-use super::options::SqliteOptions;
+use super::options::{SqliteOptions, TenantRetention};
 use crate::protocol::id::Id;
 use crate::store::conversations::is_conversation_id;
 use crate::store::retention::{Retention, TenantRetentions, millis};
@@ -22,13 +22,22 @@ pub(super) struct RowPolicy {
     pub lease: i64,
     /// How long a response is kept after its last use.
     pub retention: TenantRetentions,
+    /// The same of conversations.
+    pub conversations: TenantRetentions,
 }
 
 impl RowPolicy {
     pub(super) fn new(options: &SqliteOptions) -> Self {
-        let tenants = options.tenants.iter().map(|(tenant, own)| (Arc::clone(tenant), own.ttl));
-        let retention = TenantRetentions::new(options.ttl, tenants);
-        Self { instance: options.instance.clone(), lease: millis(options.lease), retention }
+        let own = |ttl: fn(&TenantRetention) -> Option<Duration>| {
+            options.tenants.iter().map(move |(tenant, own)| (Arc::clone(tenant), ttl(own)))
+        };
+        let conversation_ttl = options.conversation_ttl.map_or(options.ttl, |ttl| ttl.0);
+        Self {
+            instance: options.instance.clone(),
+            lease: millis(options.lease),
+            retention: TenantRetentions::new(options.ttl, own(|own| own.ttl)),
+            conversations: TenantRetentions::new(conversation_ttl, own(|own| own.conversation_ttl)),
+        }
     }
 }
 
@@ -40,7 +49,7 @@ pub(super) fn now() -> i64 {
 /// Extends the life of a response's ancestors, and returns until when they all live.
 pub(super) fn extend_lineage(
     connection: &Connection,
-    retention: Retention,
+    (retention, conversations): (Retention, Retention),
     owner: i64,
     previous: Option<&Id>,
     now: i64,
@@ -62,14 +71,14 @@ pub(super) fn extend_lineage(
     if let Some(until) = retention.inherited(known, expiry) {
         return Ok(Some(until));
     }
-    extend(connection, policy, owner, previous, (now, expiry))?;
+    extend(connection, conversations, owner, previous, (now, expiry))?;
     Ok(Some(expiry))
 }
 
 /// An expired ancestor stays expired and ends the walk: the chain is broken there.
 fn extend(
     connection: &Connection,
-    policy: &RowPolicy,
+    conversations: Retention,
     owner: i64,
     newest: &Id,
     (now, expiry): (i64, i64),
@@ -89,7 +98,7 @@ fn extend(
             .query_row(params![first, last, id, owner, now], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
         let Some((key, previous)) = found else {
-            use_conversation(connection, owner, &id, now, policy)?;
+            use_conversation(connection, owner, &id, now, conversations)?;
             break;
         };
         update.execute(params![key, expiry])?;
@@ -104,14 +113,14 @@ fn use_conversation(
     owner: i64,
     id: &str,
     now: i64,
-    policy: &RowPolicy,
+    conversations: Retention,
 ) -> rusqlite::Result<()> {
     if is_conversation_id(id) {
         connection
             .prepare_cached(
                 "UPDATE conversations SET used_at = ?3 WHERE id = ?1 AND owner = ?2 AND used_at > ?4",
             )?
-            .execute(params![id, owner, now, policy.retention.oldest_use(now)])?;
+            .execute(params![id, owner, now, conversations.oldest_use(now)])?;
     }
     Ok(())
 }

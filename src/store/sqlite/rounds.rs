@@ -5,12 +5,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
+use super::conversation_expiry::ConversationWalk;
 use super::expiry::{Walk, Which};
 use super::options::{SqliteOptions, TenantRetention};
 use super::retention::RowPolicy;
 use super::tenants::TenantWalk;
 use super::writer::Writer;
-use super::{approvals, maintenance, owners};
+use super::{approvals, conversation_expiry, maintenance, owners};
 use crate::store::StoreError;
 use crate::store::retention::millis;
 
@@ -21,6 +22,7 @@ pub(super) struct Rounds {
     walks: Vec<(Which, Arc<Mutex<Walk>>)>,
     /// The same for tenants that have a retention of their own.
     tenants: Vec<Arc<Mutex<TenantWalk>>>,
+    conversations: Arc<Mutex<ConversationWalk>>,
     /// The last owner that was looked at.
     owner: Arc<Mutex<i64>>,
 }
@@ -34,14 +36,21 @@ impl Rounds {
             Some(Arc::new(Mutex::new(walk)))
         };
         let tenants = options.tenants.iter().filter_map(walk_of).collect();
-        Self { max_bytes: options.max_bytes, walks, tenants, owner: Arc::default() }
+        Self {
+            max_bytes: options.max_bytes,
+            walks,
+            tenants,
+            conversations: Arc::default(),
+            owner: Arc::default(),
+        }
     }
 
     /// One round.
     pub(super) async fn run(&self, writer: &Writer, policy: &Arc<RowPolicy>) -> Result<(), StoreError> {
-        let policy = Arc::clone(policy);
-        let renew =
-            move |connection: &mut Connection| maintenance::renew_leases(connection, &policy).map(|()| false);
+        let renewed = Arc::clone(policy);
+        let renew = move |connection: &mut Connection| {
+            maintenance::renew_leases(connection, &renewed).map(|()| false)
+        };
         writer.maintain(renew).await?;
         for (which, walk) in &self.walks {
             let which = *which;
@@ -53,6 +62,8 @@ impl Rounds {
             while writer.maintain(step(walk, TenantWalk::step)).await? {}
         }
         while writer.maintain(approvals::delete_expired).await? {}
+        self.conversations.lock().begin_round();
+        while writer.maintain(step(&self.conversations, expire_conversations(policy))).await? {}
         writer.maintain(step(&self.owner, forget_owners)).await?;
         if let Some(most) = self.max_bytes {
             while writer.maintain(move |connection| maintenance::trim(connection, most)).await? {}
@@ -68,6 +79,14 @@ fn step<T: Send + 'static>(
 ) -> impl FnMut(&mut Connection) -> Result<bool, StoreError> + Send + 'static {
     let shared = Arc::clone(shared);
     move |connection| work(&mut shared.lock(), connection)
+}
+
+/// Deletes conversations that have expired.
+fn expire_conversations(
+    policy: &Arc<RowPolicy>,
+) -> impl FnMut(&mut ConversationWalk, &mut Connection) -> Result<bool, StoreError> + Send + use<> {
+    let policy = Arc::clone(policy);
+    move |walk, connection| conversation_expiry::step(connection, &policy.conversations, walk)
 }
 
 /// Forgets some owners that have nothing stored any more.

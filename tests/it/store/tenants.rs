@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use antwort::config::TimeToLive;
 use antwort::internal::sqlite::TenantRetention;
-use antwort::store::{PageRequest, ResponseRecord, ResponseStore, RunLog, Store};
+use antwort::protocol::id::Id;
+use antwort::store::{
+    ConversationRecord, ConversationStore, PageRequest, ResponseRecord, ResponseStore, RunLog, Store,
+};
 
 use super::{Folder, SHORT, owned_by, running, turn};
 
@@ -22,7 +26,7 @@ fn of(tenant: &str, principal: &str, bytes: usize) -> ResponseRecord {
 async fn a_tenant_has_its_own_time_to_live() {
     let folder = Folder::new();
     let store = folder.open(|options| {
-        let own = |ttl| TenantRetention { ttl, max_bytes: None };
+        let own = |ttl| TenantRetention { ttl, ..TenantRetention::default() };
         options.ttl = Some(Duration::from_hours(1));
         options.tenants = HashMap::from([("brief".into(), own(Some(SHORT))), ("eternal".into(), own(None))]);
     });
@@ -40,10 +44,43 @@ async fn a_tenant_has_its_own_time_to_live() {
 }
 
 #[tokio::test]
+async fn conversations_of_a_tenant_have_their_own_time_to_live_and_do_not_wait_for_others() {
+    let folder = Folder::new();
+    let store = folder.open(|options| {
+        let own = |ttl| TenantRetention { conversation_ttl: ttl, ..TenantRetention::default() };
+        options.conversation_ttl = Some(TimeToLive(Some(Duration::from_hours(1))));
+        options.tenants = HashMap::from([("brief".into(), own(Some(SHORT))), ("eternal".into(), own(None))]);
+    });
+    let mut made = Vec::new();
+    for number in 0..450 {
+        // Most of those that were used longest ago live on.
+        let tenant = ["acme", "eternal", "brief"][if number < 440 { number % 2 } else { number % 3 }];
+        let record = ConversationRecord {
+            id: Id::generate("conv"),
+            owner: owned_by(tenant, "ann"),
+            created_at: 1_700_000_000,
+            metadata: "{}".into(),
+            items: Vec::new(),
+        };
+        made.push((record.owner.clone(), record.id.clone()));
+        store.create_conversation(record).await.unwrap();
+    }
+    tokio::time::sleep(SHORT + Duration::from_millis(100)).await;
+    let brief = made.iter().filter(|(owner, _)| &*owner.tenant == "brief").count();
+    for (owner, id) in &made {
+        let found = store.conversation(owner, id.as_str()).await.unwrap();
+        assert_eq!(found.is_none(), &*owner.tenant == "brief");
+    }
+    store.maintain().await.unwrap();
+    assert_eq!(folder.number("SELECT count(*) FROM conversations"), 450 - brief as i64);
+    store.close().await;
+}
+
+#[tokio::test]
 async fn the_oldest_responses_of_a_tenant_go_when_it_has_more_than_it_may_have() {
     let folder = Folder::new();
     let store = folder.open(|options| {
-        let own = TenantRetention { ttl: None, max_bytes: Some(100_000) };
+        let own = TenantRetention { max_bytes: Some(100_000), ..TenantRetention::default() };
         options.tenants = HashMap::from([("small".into(), own)]);
     });
     let run = ResponseRecord { owner: owned_by("small", "ann"), ..running() };

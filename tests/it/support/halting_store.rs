@@ -11,9 +11,9 @@ use antwort::protocol::id::Id;
 use antwort::protocol::item::Item;
 use antwort::store::{
     AddedItems, ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ConversationContext, ConversationItem,
-    ConversationLock, ConversationRecord, ConversationStore, ErasedCounts, ErasureTarget, ItemWithState, Lineage, OrphanedRun, Owner,
-    Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog, RunRegistration,
-    StateKey, Store, StoreError, StoredConversation, TurnRecord,
+    ConversationLock, ConversationRecord, ConversationStore, ErasedCounts, ErasureTarget, ItemWithState,
+    Lineage, OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord,
+    ResponseStore, RunLog, RunRegistration, StateKey, Store, StoreError, StoredConversation, TurnRecord,
 };
 use async_trait::async_trait;
 use tokio::sync::Notify;
