@@ -5,8 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::keys::KeyRange;
-use crate::protocol::id::Id;
-use crate::store::conversations::is_conversation_id;
+use crate::protocol::id::{Id, is_conversation_id};
 use crate::store::retention::{Retention, millis};
 
 /// Responses in one chain. Far more than any model's context holds; bounds the work of one query.
