@@ -6,6 +6,7 @@
 //! and beside it the items that a continuation shows to the model.
 
 mod approvals;
+mod conversation_turn;
 mod conversations;
 mod erasure;
 mod error;
@@ -22,9 +23,10 @@ use async_trait::async_trait;
 use crate::admission::Requester;
 
 pub use self::approvals::{ApprovalClaim, Approvals, ClaimOutcome, PendingApproval};
+pub use self::conversation_turn::{ContextRole, ConversationTurn, RETAINED_TOKENS};
 pub use self::conversations::{
-    AddedItems, ContextRole, ConversationContext, ConversationItem, ConversationLock, ConversationRecord,
-    ConversationStore, ConversationTurn, RETAINED_TOKENS, StoredConversation,
+    AddedItems, ConversationContext, ConversationItem, ConversationLock, ConversationRecord,
+    ConversationStore, StoredConversation,
 };
 pub use self::erasure::{ErasedCounts, ErasureTarget};
 pub use self::error::StoreError;

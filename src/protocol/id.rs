@@ -83,6 +83,12 @@ impl fmt::Debug for Id {
     }
 }
 
+/// Whether an id is one that the gateway made for a conversation.
+pub(crate) fn is_conversation_id(id: &str) -> bool {
+    id.strip_prefix("conv_")
+        .is_some_and(|hex| hex.len() == SEED_LEN && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
 /// Generates the identifiers of one response: its own, and those of its items.
 #[derive(Debug, Clone)]
 pub struct IdGenerator {
@@ -144,13 +150,21 @@ impl Default for IdGenerator {
 
 #[cfg(test)]
 mod tests {
-    use super::{Id, IdGenerator};
+    use super::{Id, IdGenerator, is_conversation_id};
 
     #[test]
     fn ids_of_items_of_responses_are_told_from_those_of_items_without() {
         assert!(IdGenerator::new().next("fc").is_response_scoped());
         assert!(!Id::generate("fc").is_response_scoped());
         assert!(!Id::from("call_0").is_response_scoped());
+    }
+
+    #[test]
+    fn ids_of_conversations_are_told_from_those_of_responses() {
+        assert!(is_conversation_id(Id::generate("conv").as_str()));
+        for id in ["conv_1", "", "conv_", IdGenerator::new().response().as_str()] {
+            assert!(!is_conversation_id(id), "{id}");
+        }
     }
 
     #[test]

@@ -6,16 +6,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
+use super::conversation_turn::ContextRole;
 use super::error::StoreError;
 use super::paging::{Page, PageRequest};
 use super::responses::{ReadLimit, StoredItem};
 use crate::identity::Owner;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
-use crate::protocol::response::ResponseStatus;
-
-/// Estimated tokens of the users' messages before a summary that are shown beside it.
-pub const RETAINED_TOKENS: u64 = 64_000;
 
 /// A new conversation.
 #[derive(Debug, Clone)]
@@ -52,25 +49,6 @@ pub struct ConversationItem {
     pub role: ContextRole,
 }
 
-/// What becomes of an item when a summary takes the place of all items before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ContextRole {
-    /// It is hidden from the model.
-    Plain,
-    /// A user's message: the newest ones are shown beside the summary, up to [`RETAINED_TOKENS`].
-    User {
-        /// Estimated.
-        tokens: u64,
-    },
-    /// A message of a system or developer, which is shown beside the summary.
-    Instructions,
-    /// It is such a summary.
-    Summary {
-        /// Whether the item before it asked for the summary.
-        with_trigger: bool,
-    },
-}
-
 /// What a request starts from: what the model sees of a conversation.
 #[derive(Debug, Clone)]
 pub struct ConversationContext {
@@ -82,36 +60,6 @@ pub struct ConversationContext {
     pub first: u64,
     /// The position behind the last one.
     pub until: u64,
-}
-
-/// The part that a response has in a conversation.
-#[derive(Debug, Clone)]
-pub struct ConversationTurn {
-    /// The conversation.
-    pub id: Id,
-    /// The position from which the response has read it.
-    pub first: u64,
-    /// The position behind the last item that it has read.
-    pub until: u64,
-    /// The roles of the response's items, by place; those of a running response are not needed.
-    pub roles: Vec<ContextRole>,
-}
-
-/// Whether the items of a response that ends so belong to its conversation. What has failed will be sent again.
-pub(crate) fn is_appended(status: ResponseStatus) -> bool {
-    match status {
-        ResponseStatus::Completed | ResponseStatus::Incomplete | ResponseStatus::RequiresAction => true,
-        ResponseStatus::Queued
-        | ResponseStatus::InProgress
-        | ResponseStatus::Failed
-        | ResponseStatus::Cancelled => false,
-    }
-}
-
-/// Whether an id is one of a conversation.
-pub(crate) fn is_conversation_id(id: &str) -> bool {
-    id.strip_prefix("conv_")
-        .is_some_and(|hex| hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// What came of adding items.
@@ -129,7 +77,7 @@ pub enum AddedItems {
 ///
 /// A response that was made in a conversation says so in its record
 /// ([`ResponseRecord::conversation`](super::ResponseRecord::conversation)): its items are appended by the write that
-/// ends it, if [it ended well](ResponseStatus). If the conversation is gone by then, nothing is appended. An item whose id the
+/// ends it, if it ended well. If the conversation is gone by then, nothing is appended. An item whose id the
 /// conversation has already gets another.
 #[async_trait]
 pub trait ConversationStore: Send + Sync {

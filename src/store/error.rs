@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::conversations::is_conversation_id;
 use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::id::Id;
+use crate::protocol::id::{Id, is_conversation_id};
 use crate::protocol::parse;
 
 /// `Retry-After` of a full store.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::conversations::ConversationTurn;
+use super::conversation_turn::ConversationTurn;
 use super::error::StoreError;
 use super::lease::Lease;
 use super::paging::{Page, PageRequest};

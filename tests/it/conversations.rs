@@ -1,5 +1,6 @@
 //! Conversations: their routes, and the responses that are made in them.
 
+mod crash;
 mod locks;
 mod routes;
 mod runs;

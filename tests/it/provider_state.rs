@@ -35,16 +35,19 @@ enum Continued {
     ByReplayOfAll,
     /// Nothing is stored.
     Unstored,
+    /// Both are in a conversation.
+    InConversation,
 }
 
 const SERVERS: [Server; 2] = [Server::Gemini, Server::OpenRouter];
 const ANSWERS: [Answer; 4] = [Answer::Text, Answer::Call, Answer::Calls, Answer::TextAndCall];
-const CONTINUED: [Continued; 5] = [
+const CONTINUED: [Continued; 6] = [
     Continued::ById,
     Continued::ByReplay,
     Continued::ByReplayOfTheRest,
     Continued::ByReplayOfAll,
     Continued::Unstored,
+    Continued::InConversation,
 ];
 
 fn signature(mark: &str) -> Value {
@@ -160,6 +163,11 @@ fn next(continued: Continued, response: &Value, question: &Value) -> Value {
             next["previous_response_id"] = response["id"].clone();
             return next;
         }
+        Continued::InConversation => {
+            let mut next = body(more.into());
+            next["conversation"] = response["conversation"].clone();
+            return next;
+        }
         Continued::ByReplayOfTheRest => {
             replayed.extend(items.filter(|item| item["type"] != "reasoning").cloned());
         }
@@ -171,6 +179,19 @@ fn next(continued: Continued, response: &Value, question: &Value) -> Value {
     let mut next = body(replayed.into());
     next["store"] = (continued != Continued::Unstored).into();
     next
+}
+
+/// The request that begins.
+async fn first(gateway: &Gateway, continued: Continued, question: &Value) -> Value {
+    let mut first = body(json!([question]));
+    first["store"] = (continued != Continued::Unstored).into();
+    if continued == Continued::ByReplayOfAll {
+        first["include"] = json!(["reasoning.encrypted_content"]);
+    }
+    if continued == Continued::InConversation {
+        first["conversation"] = gateway.post("/v1/conversations", &json!({})).await.body["id"].clone();
+    }
+    first
 }
 
 async fn ask(gateway: &Gateway, body: Value, stream: bool) -> Value {
@@ -193,11 +214,7 @@ async fn state_comes_back_word_for_word_however_a_client_goes_on() {
                     let mark = format!("{n}-");
                     upstream.reply(reply(server, answer, visible, stream, &mark)).text("So.");
                     let question = json!({"role": "user", "content": case});
-                    let mut first = body(json!([question]));
-                    first["store"] = (continued != Continued::Unstored).into();
-                    if continued == Continued::ByReplayOfAll {
-                        first["include"] = json!(["reasoning.encrypted_content"]);
-                    }
+                    let first = first(&gateway, continued, &question).await;
                     let response = ask(&gateway, first, stream).await;
                     let shown = response.to_string();
                     assert!(!shown.contains("sig-") && !shown.contains("enc-"), "{case}: {response:#}");
@@ -222,7 +239,7 @@ async fn state_comes_back_word_for_word_however_a_client_goes_on() {
             }
         }
     }
-    assert_eq!(n, 160);
+    assert_eq!(n, 192);
 }
 
 #[tokio::test]
@@ -234,10 +251,12 @@ async fn a_second_continuation_has_the_state_of_the_first_answer_too() {
         (Server::OpenRouter, Continued::ByReplay),
         (Server::Gemini, Continued::ById),
         (Server::OpenRouter, Continued::ById),
+        (Server::Gemini, Continued::InConversation),
+        (Server::OpenRouter, Continued::InConversation),
     ] {
         let question = json!({"role": "user", "content": "1"});
         upstream.reply(reply(server, Answer::Call, false, true, "a"));
-        let first = gateway.stream(body(json!([question]))).await.response;
+        let first = gateway.stream(first(&gateway, continued, &question).await).await.response;
         upstream.reply(reply(server, Answer::Call, false, true, "b"));
         let second = gateway.stream(next(continued, &first, &question)).await.response;
         // What was replayed is part of a stored response now.
@@ -275,11 +294,7 @@ async fn state_that_comes_late_finds_its_call() {
             done(),
         ]));
         let question = json!({"role": "user", "content": "1"});
-        let mut first = body(json!([question]));
-        first["store"] = (continued != Continued::Unstored).into();
-        if continued == Continued::ByReplayOfAll {
-            first["include"] = json!(["reasoning.encrypted_content"]);
-        }
+        let first = first(&gateway, continued, &question).await;
         let response = gateway.stream(first).await.response;
         upstream.text("So.");
         gateway.create(next(continued, &response, &question)).await;
@@ -314,13 +329,9 @@ async fn each_call_of_several_turns_has_its_own_signature() {
             upstream.reply(turn(json!([named(0, "noop", "a"), named(1, "echo", "b")])));
             upstream.reply(turn(json!([named(0, "noop", "c"), named(1, "f", "d")])));
             let question = json!({"role": "user", "content": "1"});
-            let mut first = body(json!([question]));
+            let mut first = first(&gateway, continued, &question).await;
             first["tools"] = tools.clone();
             first["antwort"] = json!({"stream_visibility": visibility});
-            first["store"] = (continued != Continued::Unstored).into();
-            if continued == Continued::ByReplayOfAll {
-                first["include"] = json!(["reasoning.encrypted_content"]);
-            }
             let response = gateway.stream(first).await.response;
             assert_eq!(response["status"], "requires_action", "{response:#}");
             let signatures = |request: &Value| -> Vec<Vec<Value>> {
@@ -357,11 +368,7 @@ async fn state_of_another_provider_is_dropped() {
         .await;
     for continued in CONTINUED {
         let question = json!({"role": "user", "content": "1"});
-        let mut first = body(json!([question]));
-        first["store"] = (continued != Continued::Unstored).into();
-        if continued == Continued::ByReplayOfAll {
-            first["include"] = json!(["reasoning.encrypted_content"]);
-        }
+        let first = first(&gateway, continued, &question).await;
         upstream.reply(reply(Server::Gemini, Answer::Call, false, true, "x")).text("So.");
         let response = gateway.stream(first).await.response;
         let mut next = next(continued, &response, &question);

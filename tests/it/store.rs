@@ -3,6 +3,7 @@
 mod approvals;
 mod backup;
 mod contract;
+mod conversation_rows;
 mod conversations;
 mod deletion;
 mod erasure;

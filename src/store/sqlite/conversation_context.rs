@@ -15,8 +15,7 @@ use super::owners;
 use super::read::{item, text};
 use super::size::Size;
 use crate::protocol::item::Item;
-use crate::store::conversations::RETAINED_TOKENS;
-use crate::store::{ConversationContext, Owner, ReadLimit, StoreError};
+use crate::store::{ConversationContext, Owner, RETAINED_TOKENS, ReadLimit, StoreError};
 
 /// The items that the model sees, by their keys.
 pub(super) struct VisibleItems {
@@ -161,6 +160,8 @@ fn add_length(row: &Row<'_>, column: usize, size: &mut Size) -> Result<(), Store
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::super::schema;
     use super::*;
 
@@ -181,5 +182,50 @@ mod tests {
             assert_eq!(schema::plan(&connection, sql), [step]);
         }
         assert_eq!(conversation_items::position(conversation_items::key(7, 12)), 12);
+    }
+
+    /// The steps of SQLite's virtual machine that a turn's load takes.
+    fn steps_to_load(hidden: i64) -> usize {
+        let mut connection = Connection::open_in_memory().unwrap();
+        schema::apply(&connection, 0).unwrap();
+        let owner = Owner { tenant: "t".into(), principal: "p".into() };
+        let key = owners::key(&connection, &owner).unwrap();
+        connection
+            .execute(
+                "INSERT INTO conversations VALUES (1, ?1, 'conv_1', 0, 1, ?2 + 10, ?2, '{}')",
+                [key, hidden],
+            )
+            .unwrap();
+        connection
+            .execute(
+                "WITH RECURSIVE n(x) AS (SELECT 0 UNION ALL SELECT x + 1 FROM n WHERE x < ?1 + 9)
+                 INSERT INTO conversation_items SELECT (1 << 31) + x, 1, x, 1, NULL, NULL, NULL, NULL,
+                    '{\"type\":\"message\",\"id\":\"m\",\"role\":\"assistant\",\"content\":\"\"}' FROM n",
+                [hidden],
+            )
+            .unwrap();
+        connection
+            .execute("UPDATE conversation_items SET context = 1, tokens = 16000 WHERE key % 2 = 0", [])
+            .unwrap();
+        let mut load = || {
+            let steps = Arc::new(AtomicUsize::new(0));
+            let counter = Arc::clone(&steps);
+            let count = move || {
+                counter.fetch_add(1, Ordering::Relaxed);
+                false
+            };
+            connection.progress_handler(1, Some(count)).unwrap();
+            let found = context(&connection, &owner, "conv_1", 0, ReadLimit::UNLIMITED).unwrap().unwrap();
+            assert_eq!(found.items.len(), 14, "four messages fit beside the summary");
+            steps.load(Ordering::Relaxed)
+        };
+        // Statements are compiled for the first.
+        load();
+        load()
+    }
+
+    #[test]
+    fn a_turn_costs_the_same_however_many_items_a_summary_hides() {
+        assert_eq!(steps_to_load(20), steps_to_load(10_000));
     }
 }

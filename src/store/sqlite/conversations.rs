@@ -13,7 +13,7 @@ use super::owners;
 use super::read::text;
 use super::retention::{self, RowPolicy};
 use crate::protocol::id::Id;
-use crate::store::conversations::is_appended;
+use crate::store::conversation_turn::is_appended;
 use crate::store::{
     ContextRole, ConversationItem, ConversationRecord, Owner, ResponseRecord, StoreError, StoredConversation,
     StoredItem,

@@ -18,10 +18,9 @@ use super::owners;
 use super::read::{bytes, item, text};
 use super::retention::{MAX_CHAIN_LENGTH, now};
 use super::size::Size;
-use crate::protocol::id::Id;
+use crate::protocol::id::{Id, is_conversation_id};
 use crate::protocol::item::Item;
 use crate::protocol::response::ResponseStatus;
-use crate::store::conversations::is_conversation_id;
 use crate::store::retention::Retention;
 use crate::store::{Lineage, Owner, ReadLimit, StoreError};
 

@@ -7,8 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::keys::KeyRange;
 use super::options::{SqliteOptions, TenantRetention};
-use crate::protocol::id::Id;
-use crate::store::conversations::is_conversation_id;
+use crate::protocol::id::{Id, is_conversation_id};
 use crate::store::retention::{Retention, TenantRetentions, millis};
 
 /// Responses in one chain. Far more than any model's context holds; bounds the work of one query.

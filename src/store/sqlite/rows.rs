@@ -7,8 +7,7 @@ use super::keys::KeyRange;
 use super::retention::RowPolicy;
 use super::running::{self, RunningRow};
 use super::{approvals, conversations, item_ids};
-use crate::protocol::id::Id;
-use crate::store::conversations::is_conversation_id;
+use crate::protocol::id::{Id, is_conversation_id};
 use crate::store::{Lease, ResponseRecord};
 
 /// The columns of a row that has ended, beside those of its record.
