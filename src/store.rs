@@ -1,5 +1,6 @@
 //! Persistent state, by role: responses with their items ([`ResponseStore`]), the log of runs with their leases
-//! ([`RunLog`]), and approvals ([`Approvals`]).
+//! ([`RunLog`]), runs that are asked for more than once ([`IdempotencyKeys`], [`EventLog`]), and approvals
+//! ([`Approvals`]).
 //!
 //! [`Store`] is all of them in one backend; `sqlite` is the embedded one. Rules that are no queries (pages, retention)
 //! stand beside the traits, so that every backend has the same. Rows keep the response as it was sent, byte for byte,
@@ -7,6 +8,7 @@
 
 mod approvals;
 mod error;
+mod keyed_runs;
 mod lease;
 mod paging;
 mod responses;
@@ -21,6 +23,10 @@ use crate::admission::Requester;
 
 pub use self::approvals::{ApprovalClaim, Approvals, ClaimOutcome, PendingApproval};
 pub use self::error::StoreError;
+pub use self::keyed_runs::{
+    EventLog, IdempotencyKey, IdempotencyKeys, KeyedResponse, KeyedRun, LogEnd, LogExtent, LogPage,
+    LoggedEvents,
+};
 pub use self::lease::Lease;
 pub use self::paging::{MAX_PAGE_BYTES, Page, PageRequest};
 pub use self::responses::{
@@ -35,7 +41,7 @@ pub use crate::identity::Owner;
 
 /// A backend. Implementations pass the suite in `tests/it/store.rs`.
 #[async_trait]
-pub trait Store: ResponseStore + RunLog + Approvals {
+pub trait Store: ResponseStore + RunLog + IdempotencyKeys + EventLog + Approvals {
     /// Renews the leases of this process's running responses, deletes expired rows.
     async fn maintain(&self) -> Result<(), StoreError>;
 

@@ -196,6 +196,7 @@ pub(super) fn open_store(settings: &Settings, opener: StoreUser) -> anyhow::Resu
             Synchronous::Full => sqlite::Synchronous::Full,
         },
         ttl: settings.store.ttl,
+        idempotency_ttl: settings.store.idempotency_ttl,
         max_bytes: settings.store.max_size.map(|bytes| bytes as u64),
         lease: settings.store.lease,
         requesters: requesters(settings),

@@ -21,6 +21,9 @@ pub struct StoreSettings {
     /// How long a response is stored after its last use; `None`: forever.
     #[serde(with = "units::DurationOrOff")]
     pub ttl: Option<Duration>,
+    /// How long an idempotency key is kept, and the events of its response with it.
+    #[serde(with = "units::HumanDuration")]
+    pub idempotency_ttl: Duration,
     /// Bytes beyond which the oldest responses are deleted; `None`: no limit.
     #[serde(with = "units::SizeOrOff")]
     pub max_size: Option<usize>,
@@ -39,6 +42,7 @@ impl Default for StoreSettings {
             synchronous: Synchronous::Normal,
             migrate: Migrate::Auto,
             ttl: Some(30 * DAY),
+            idempotency_ttl: DAY,
             max_size: Some(10 * GIB),
             lease: Duration::from_secs(30),
             maintenance_interval: Duration::from_secs(10),

@@ -58,6 +58,8 @@ error_kinds! {
     MethodNotAllowed => (405, "invalid_request_error", "method_not_allowed"),
     /// The request did not arrive in time.
     RequestTimeout => (408, "timeout", "request_timeout"),
+    /// The request contradicts an earlier one.
+    Conflict => (409, "invalid_request_error", "conflict"),
     /// The request is larger than is read.
     RequestTooLarge => (413, "invalid_request_error", "request_too_large"),
     /// The request is in a format that is not read.

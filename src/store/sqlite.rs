@@ -10,15 +10,18 @@ mod backup_names;
 mod connection;
 mod disk;
 mod error;
+mod event_log;
 mod expiry;
 mod guard;
 mod health;
+mod idempotency;
 mod in_flight;
 mod item_ids;
 mod item_index;
 mod item_states;
 mod items;
 mod journal;
+mod keyed_runs;
 mod keys;
 mod lifecycle;
 mod lineage;
@@ -115,7 +118,8 @@ impl SqliteStore {
     fn try_open(options: SqliteOptions) -> Result<Self, StoreError> {
         let mut connection = connection::writer(&options.location, options.synchronous, options.max_pages)?;
         schema::create_or_check(&mut connection, &options.location)?;
-        let policy = Arc::new(RowPolicy::new(options.instance, options.lease, options.ttl));
+        let policy =
+            Arc::new(RowPolicy::new(options.instance, options.lease, options.ttl, options.idempotency_ttl));
         orphans::release_left(&connection, &policy)?;
         let runs = RunRegistry::default();
         let health = Arc::new(StoreHealth::default());
@@ -314,6 +318,7 @@ impl Store for SqliteStore {
             self.delete_expired(*which, walk).await?;
         }
         while self.writer.maintain(approvals::delete_expired).await? {}
+        while self.writer.maintain(idempotency::delete_expired).await? {}
         if let Some(most) = self.max_bytes {
             while self.writer.maintain(move |connection| maintenance::trim(connection, most)).await? {}
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::store::{
-    ApprovalClaim, CallOutcome, ClaimOutcome, ModelView, Owner, PendingApproval, ResponseRecord, StoredItem,
-    TurnRecord,
+    ApprovalClaim, CallOutcome, ClaimOutcome, KeyedRun, Lease, LogEnd, LoggedEvents, ModelView, Owner,
+    PendingApproval, ResponseRecord, StoredItem, TurnRecord,
 };
 
 /// The approximate size of an approval's row.
@@ -19,6 +19,10 @@ pub(super) enum Write {
     Delete(Owner, String),
     AddApprovals(Vec<PendingApproval>),
     ClaimApprovals(Box<ClaimRequest>),
+    BeginKeyed(Box<KeyedRun>),
+    Withdraw(Lease),
+    Log(Lease, LoggedEvents),
+    FinishLogged(Box<(ResponseRecord, LogEnd)>),
 }
 
 impl Write {
@@ -29,8 +33,11 @@ impl Write {
             | Self::Turn(_)
             | Self::ToolResult(_)
             | Self::Finish(_)
-            | Self::AddApprovals(_) => true,
-            Self::Delete(..) | Self::ClaimApprovals(_) => false,
+            | Self::AddApprovals(_)
+            | Self::BeginKeyed(_)
+            | Self::Log(..)
+            | Self::FinishLogged(_) => true,
+            Self::Delete(..) | Self::ClaimApprovals(_) | Self::Withdraw(_) => false,
         }
     }
 
@@ -39,6 +46,7 @@ impl Write {
         let of_record =
             |record: &ResponseRecord| record.body.len() + record.items.iter().map(item_size).sum::<usize>();
         let of_state = |state: &Option<Arc<[u8]>>| state.as_ref().map_or(0, |state| state.len());
+        let of_events = |events: Option<&LoggedEvents>| events.map_or(0, |events| events.bytes.len());
         match self {
             Self::Begin(record, state) => of_record(record) + of_state(state),
             Self::Finish(record) => of_record(record),
@@ -49,7 +57,12 @@ impl Write {
             }
             Self::ToolResult(outcome) => outcome.output.len(),
             Self::AddApprovals(pending) => pending.len().saturating_mul(APPROVAL_BYTES),
-            Self::Delete(..) | Self::ClaimApprovals(..) => 0,
+            Self::BeginKeyed(run) => {
+                of_record(&run.record) + of_state(&run.state) + of_events(run.events.as_ref())
+            }
+            Self::Log(_, events) => of_events(Some(events)),
+            Self::FinishLogged(end) => of_record(&end.0) + of_events(end.1.events.as_ref()),
+            Self::Delete(..) | Self::ClaimApprovals(..) | Self::Withdraw(_) => 0,
         }
     }
 }
@@ -81,6 +94,8 @@ pub(super) enum WriteOutcome {
     Absent,
     /// The row has ended or belongs to another process.
     Superseded,
+    /// The idempotency key has led to another response.
+    KeyTaken,
     /// The outcome of claiming approvals.
     Claimed(ClaimOutcome),
 }

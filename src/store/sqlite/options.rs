@@ -44,6 +44,8 @@ pub struct SqliteOptions {
     pub synchronous: Synchronous,
     /// How long a response is kept after it was made or last continued; `None`: until it is deleted.
     pub ttl: Option<Duration>,
+    /// How long an idempotency key is kept, with the log of its response's events.
+    pub idempotency_ttl: Duration,
     /// Above this many bytes [`Store::maintain`](crate::store::Store::maintain) deletes the oldest responses. The
     /// write-ahead log comes on top, about 16 MiB as a rule.
     pub max_bytes: Option<u64>,
@@ -65,12 +67,13 @@ pub struct SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// The defaults: nothing expires, no size limit, leases of a minute.
+    /// The defaults: no response expires, idempotency keys do after 24 hours, no size limit, leases of a minute.
     pub fn new(location: Location, instance: impl Into<String>) -> Self {
         Self {
             location,
             synchronous: Synchronous::default(),
             ttl: None,
+            idempotency_ttl: Duration::from_hours(24),
             max_bytes: None,
             instance: instance.into(),
             lease: Duration::from_secs(60),

@@ -19,11 +19,14 @@ pub(super) struct RowPolicy {
     pub lease: i64,
     /// How long a response is kept after its last use.
     pub retention: Retention,
+    /// How long an idempotency key is kept.
+    pub key_ttl: i64,
 }
 
 impl RowPolicy {
-    pub(super) fn new(instance: String, lease: Duration, ttl: Option<Duration>) -> Self {
-        Self { instance, lease: millis(lease), retention: Retention::new(ttl) }
+    pub(super) fn new(instance: String, lease: Duration, ttl: Option<Duration>, key_ttl: Duration) -> Self {
+        let retention = Retention::new(ttl);
+        Self { instance, lease: millis(lease), retention, key_ttl: millis(key_ttl) }
     }
 }
 
