@@ -1,17 +1,18 @@
 //! One run: asks the model, feeds its answer to the machine, and ends the response in exactly one way.
 //!
 //! Its phases: `prepare` (before the run), `compact` replaces a conversation that has become long, `inference` asks the model for one turn, `tools` makes the calls of the turn,
-//! `end` ends the response. `keyed` begins a run that has an idempotency key. `mcp` follows the MCP servers, `reprompt` asks the model once more, `wait` is what
+//! `end` ends the response. `begin` begins a run that has an idempotency key, `key`. `mcp` follows the MCP servers, `reprompt` asks the model once more, `wait` is what
 //! interrupts a run that waits, `live` is the run with its handles, `state` is what it has done so far, `saved` is what is committed of it.
 //!
 //! Owns the order of things in time: when events are sent, what is awaited before the terminal event, and what
 //! happens when the client disconnects, a deadline passes or something panics. The order of events on the wire is the
 //! machine's.
 
+mod begin;
 mod compact;
 mod end;
 mod inference;
-mod keyed;
+mod key;
 mod live;
 mod mcp;
 mod reprompt;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-pub(super) use self::keyed::Keyed;
+pub(super) use self::key::Keyed;
 pub(super) use self::live::Run;
 use self::live::{RunEnd, RunError};
 pub(super) use self::saved::{SavedRun, save};

@@ -21,6 +21,7 @@ mod item_index;
 mod item_states;
 mod items;
 mod journal;
+mod keyed_rows;
 mod keyed_runs;
 mod keys;
 mod lifecycle;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::keyed::Keyed;
+use super::key::Keyed;
 use super::live::{Run, RunEnd, RunError};
 use super::summary::RunSummary;
 use crate::admission::run_in_place;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::keyed::Keyed;
+use super::key::Keyed;
 use super::state::RunState;
 use super::timer::RunTimer;
 use crate::engine::ConnectionHistory;

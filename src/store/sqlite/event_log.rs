@@ -4,6 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::error::database;
 use super::in_flight::InFlightRows;
+use super::keyed_rows::{self, number};
 use super::operation::WriteOutcome;
 use super::read::{self, bytes};
 use super::retention::RowPolicy;
@@ -21,7 +22,7 @@ pub(super) fn append(
 ) -> rusqlite::Result<WriteOutcome> {
     match running::find(connection, policy, lease)? {
         Some((key, RunningRow::Held)) => {
-            insert(connection, key, events, false)?;
+            keyed_rows::insert_events(connection, key, events, false)?;
             Ok(WriteOutcome::Changed)
         }
         Some((_, RunningRow::Superseded)) => Ok(WriteOutcome::Superseded),
@@ -44,30 +45,10 @@ pub(super) fn finish(
                 .execute(params![key, number(keep_below)])?;
         }
         if let Some(events) = &end.events {
-            insert(connection, key, events, true)?;
+            keyed_rows::insert_events(connection, key, events, true)?;
         }
     }
     lifecycle::finish(connection, policy, in_flight, record)
-}
-
-pub(super) fn insert(
-    connection: &Connection,
-    response: i64,
-    events: &LoggedEvents,
-    is_end: bool,
-) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO event_log (response, first, last, is_end, bytes) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![response, number(events.first), number(events.last), is_end, events.bytes])?;
-    Ok(())
-}
-
-/// Deletes the log of a response.
-pub(super) fn remove(connection: &Connection, response: i64) -> rusqlite::Result<()> {
-    connection.prepare_cached("DELETE FROM event_log WHERE response = ?1")?.execute([response])?;
-    Ok(())
 }
 
 const ROWS: &str = "SELECT first, last, is_end, octet_length(bytes), bytes FROM event_log
@@ -135,8 +116,4 @@ fn key(connection: &Connection, owner: &Owner, id: &Id) -> Result<Option<i64>, S
         Some(owner) => read::live_key(connection, owner, id.as_str()),
         None => Ok(None),
     }
-}
-
-fn number(sequence: u64) -> i64 {
-    i64::try_from(sequence).unwrap_or(i64::MAX)
 }

@@ -9,17 +9,18 @@ use super::read::{bytes, text};
 use super::retention::{RowPolicy, now};
 use super::running::{self, RunningRow};
 use super::space::{BATCH_BYTES, used_bytes};
-use super::{event_log, lifecycle, owners, rows};
+use super::{keyed_rows, lifecycle, owners, rows};
 use crate::protocol::id::Id;
 use crate::store::{KeyedResponse, KeyedRun, Lease, Owner, StoreError};
 
 /// Keys per transaction.
 const BATCH_ROWS: i64 = 200;
 
-/// Whether the key `k` counts at the time ?3: a run that goes on keeps its key.
+/// Whether the key `k` of the response `s` counts at the time ?3: a run that goes on keeps its key.
 macro_rules! is_valid {
     () => {
-        "(k.expires_at > ?3 OR EXISTS (SELECT 1 FROM runs r WHERE r.response = k.response))"
+        "(k.expires_at > ?3 AND (s.expires_at IS NULL OR s.expires_at > ?3)
+            OR EXISTS (SELECT 1 FROM runs r WHERE r.response = k.response))"
     };
 }
 
@@ -58,13 +59,13 @@ pub(super) fn begin(
         .prepare_cached(concat!(
             "SELECT k.response, ",
             is_valid!(),
-            " FROM idempotency_keys k WHERE k.owner = ?1 AND k.key = ?2"
+            " FROM idempotency_keys k JOIN responses s ON s.key = k.response WHERE k.owner = ?1 AND k.key = ?2"
         ))?
         .query_row(params![owner, &*key.key, now], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     match known {
         Some((_, true)) => return Ok(WriteOutcome::KeyTaken),
-        Some((response, false)) => remove(connection, response)?,
+        Some((response, false)) => keyed_rows::remove(connection, response)?,
         None => {}
     }
     let response = match lifecycle::begin(connection, policy, in_flight, record, state.as_deref())? {
@@ -78,7 +79,7 @@ pub(super) fn begin(
         )?
         .execute(params![owner, &*key.key, key.fingerprint, response, now.saturating_add(policy.key_ttl)])?;
     if let Some(events) = events {
-        event_log::insert(connection, response, events, false)?;
+        keyed_rows::insert_events(connection, response, events, false)?;
     }
     Ok(WriteOutcome::Changed)
 }
@@ -101,12 +102,6 @@ pub(super) fn withdraw(
     }
 }
 
-/// Deletes the key of a response, and the log that is kept for it.
-pub(super) fn remove(connection: &Connection, response: i64) -> rusqlite::Result<()> {
-    connection.prepare_cached("DELETE FROM idempotency_keys WHERE response = ?1")?.execute([response])?;
-    event_log::remove(connection, response)
-}
-
 const EXPIRED: &str = "SELECT k.response FROM idempotency_keys k
     WHERE k.expires_at <= ?1 AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.response = k.response) LIMIT ?2";
 
@@ -120,7 +115,7 @@ pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreE
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
     let target = used_bytes(&transaction)?.saturating_sub(BATCH_BYTES);
     for response in expired(&transaction, BATCH_ROWS)? {
-        remove(&transaction, response).map_err(database)?;
+        keyed_rows::remove(&transaction, response).map_err(database)?;
         if used_bytes(&transaction)? < target {
             break;
         }

@@ -6,7 +6,7 @@ use super::item_index::ItemColumns;
 use super::keys::KeyRange;
 use super::retention::RowPolicy;
 use super::running::{self, RunningRow};
-use super::{approvals, idempotency, item_ids};
+use super::{approvals, item_ids, keyed_rows};
 use crate::protocol::id::Id;
 use crate::store::{Lease, ResponseRecord};
 
@@ -186,5 +186,5 @@ fn remove_parts(connection: &Connection, key: i64) -> rusqlite::Result<()> {
         approvals::delete_by_response(connection, owner, id)?;
     }
     connection.prepare_cached("DELETE FROM tool_calls WHERE response = ?1")?.execute([key])?;
-    idempotency::remove(connection, key)
+    keyed_rows::remove(connection, key)
 }

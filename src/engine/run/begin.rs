@@ -1,29 +1,14 @@
-//! A run with an idempotency key: its row is written with the key before the model is asked, and deleted with it if the
-//! run comes to nothing.
+//! Begins a run that has an idempotency key: its row is written with the key before the model is asked.
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
+use super::key::Keyed;
 use super::live::Run;
 use super::saved::save;
 use crate::engine::event_log::EventLogger;
-use crate::engine::live_runs::{LiveRun, RunEnding};
-use crate::engine::{EngineParts, record};
+use crate::engine::record;
 use crate::protocol::error::ApiError;
-use crate::protocol::id::Id;
-use crate::store::{IdempotencyKey, KeyedResponse, KeyedRun, Lease};
-
-/// What comes of a key: `None`, the run has it; else the response that it has led to before.
-pub(in crate::engine) type KeyAnswer = Result<Option<KeyedResponse>, ApiError>;
-
-/// The key of a run.
-pub(in crate::engine) enum Keyed {
-    /// It is to be written.
-    Wanted(IdempotencyKey, oneshot::Sender<KeyAnswer>),
-    /// It was written.
-    Taken(Arc<LiveRun>),
-}
+use crate::store::{KeyedRun, Lease};
 
 impl Run {
     /// Writes the row of a run that has a key. Returns whether the run is to go on.
@@ -60,26 +45,5 @@ impl Run {
         // If its client has gone meanwhile, the run goes on all the same.
         let _gone = answer.send(begun);
         goes_on
-    }
-}
-
-impl Keyed {
-    /// Deletes what was written of a run that came to nothing, so that its key is free.
-    pub(super) async fn withdraw(&self, parts: &EngineParts, id: &Id, error: &ApiError) {
-        let withdrawn = parts.store.withdraw(Lease::first(id.clone())).await;
-        self.ended(match withdrawn {
-            Ok(()) => RunEnding::Refused(Box::new(error.clone())),
-            Err(error) => {
-                tracing::warn!(%error, "deleting the row of a refused response failed; it will be a failed one");
-                RunEnding::NotStored
-            }
-        });
-    }
-
-    /// Tells those who wait for the run.
-    pub(super) fn ended(&self, ending: RunEnding) {
-        if let Self::Taken(live) = self {
-            live.ended(ending);
-        }
     }
 }
