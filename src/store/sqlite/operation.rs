@@ -142,4 +142,13 @@ mod tests {
         };
         assert_eq!(Write::Turn(Box::new(turn)).size(), 1_122_000);
     }
+
+    #[test]
+    fn logged_events_count_as_what_they_write() {
+        let lease = Lease::first("resp_1".into());
+        let log = Write::Log(lease.clone(), LoggedEvents { first: 0, last: 9, bytes: vec![0; 5_000] });
+        assert_eq!((log.size(), log.adds()), (5_000, true));
+        let withdrawn = Write::Withdraw(lease);
+        assert_eq!((withdrawn.size(), withdrawn.adds()), (0, false), "it is made on a full disk, too");
+    }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{ask, keyed, listed, send, slow_answer};
 use crate::support::eventually;
-use crate::support::gateway::Gateway;
+use crate::support::gateway::{Gateway, frames};
+use crate::support::stream_validator::assert_valid_stream;
 use crate::support::upstream::Upstream;
 
 #[tokio::test]
@@ -86,4 +87,29 @@ async fn a_stream_whose_log_is_gone_is_refused_with_the_id_of_its_response() {
     );
     assert!(refused.body["error"]["message"].as_str().unwrap().contains(id.as_str()));
     assert_eq!(refused.headers["x-should-retry"], "false");
+}
+
+/// Each word of two bytes is a frame of more than two hundred.
+#[tokio::test]
+async fn a_log_that_is_much_larger_than_a_response_may_be_is_dropped_and_the_response_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("test.db");
+    let upstream = Upstream::spawn().await;
+    let small = |settings: &mut antwort::config::Settings| {
+        settings.engine.max_response_bytes = 64 << 10;
+        settings.engine.max_item_bytes = 64 << 10;
+    };
+    let gateway = Gateway::with_upstream(&upstream).database(database.clone()).set(small).spawn().await;
+    upstream.text(&"x ".repeat(8_000));
+    let first = send(&gateway, "k", &ask(true)).await;
+    assert!(first.text.len() > 4 * (64 << 10), "{}", first.text.len());
+    assert_eq!(assert_valid_stream(&frames(&first.text)).response["status"], "completed");
+    let refused = gateway.send(keyed(&gateway.base, "k", &ask(true))).await;
+    assert_eq!(
+        (refused.status, refused.body["error"]["code"].as_str()),
+        (409, Some("event_log_unavailable"))
+    );
+    let sql = rusqlite::Connection::open(&database).unwrap();
+    let left: i64 = sql.query_row("SELECT count(*) FROM event_log", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0, "nothing of it is kept");
 }

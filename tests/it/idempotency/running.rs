@@ -131,3 +131,45 @@ async fn a_follower_that_reads_nothing_disturbs_nobody() {
     assert_eq!(last.text, first.text);
     assert_eq!(Raw::of(stalled).await.text, first.text, "it gets all of it when it reads on");
 }
+
+/// It needs none: it makes no run.
+#[tokio::test]
+async fn a_create_that_waits_for_another_has_no_run_slot() {
+    let upstream = Upstream::spawn().await;
+    let one = |settings: &mut antwort::config::Settings| {
+        settings.server.max_runs = 1;
+        settings.server.queue_timeout = Duration::from_millis(50);
+    };
+    let gateway = Gateway::with_upstream(&upstream).set(one).spawn().await;
+    for stream in [false, true] {
+        upstream.reply(slow_answer());
+        let (key, body) = (format!("key-{stream}"), ask(stream));
+        let asked = upstream.requests().len();
+        let first = async { Raw::of(keyed(&gateway.base, &key, &body).send().await.unwrap()).await };
+        let second = async {
+            assert!(eventually(async || upstream.requests().len() == asked + 1).await);
+            let other = gateway.post("/v1/responses", &ask(false)).await;
+            assert_eq!(other.status, 503, "there is no slot: {:#}", other.body);
+            send(&gateway, &key, &body).await
+        };
+        let (first, second) = tokio::join!(first, second);
+        assert_eq!((second.status, second.text), (200, first.text), "stream: {stream}");
+    }
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_a_run_whose_client_has_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("test.db");
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).database(database.clone()).spawn().await;
+    upstream.reply(slow_answer());
+    let mut first = keyed(&gateway.base, "k", &ask(true)).send().await.unwrap();
+    assert!(first.chunk().await.unwrap().is_some());
+    drop(first);
+    gateway.stop().await;
+    let gateway = Gateway::with_upstream(&upstream).database(database).spawn().await;
+    let again = send(&gateway, "k", &ask(true)).await;
+    assert_eq!(assert_valid_stream(&frames(&again.text)).response["status"], "completed");
+    assert_eq!(upstream.requests().len(), 1);
+}

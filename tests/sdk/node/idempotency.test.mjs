@@ -16,7 +16,8 @@ async function cuttingProxy(answerBytes) {
     const upstream = connect(Number(gateway.port), gateway.hostname);
     let received = Buffer.alloc(0);
     let left = answerBytes;
-    const end = () => (socket.destroy(), upstream.destroy());
+    // The request arrives: a connection that is reset could lose what was passed on.
+    const end = () => (socket.destroy(), upstream.end());
     socket.on('data', (data) => {
       upstream.write(data, () => {
         received = Buffer.concat([received, data]);
