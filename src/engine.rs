@@ -3,7 +3,9 @@
 //! `prepare` validates a request and collects what its run needs (history, tools, echo), `run` drives the model
 //! and ends the response, `tools` says which tools it has and what may be called, `event_sink` sends the events, `record`
 //! builds the stored rows, `states` returns sealed state to the provider that it came from, `recover` ends
-//! the runs of processes that are gone, `run_conversation` is the conversation that a run appends to, `conversations` changes them without a run, `token_count` measures a prompt without a run.
+//! the runs of processes that are gone, `run_conversation` is the conversation that a run appends to, `conversations` changes
+//! them without a run, `token_count` measures a prompt without a run. `keyed` starts runs that have an idempotency key, and
+//! leads to what they have come to, `event_log` writes their events to the store, `live_runs` says how far they are.
 
 mod citations;
 mod compaction;
@@ -14,11 +16,14 @@ mod context;
 mod conversation;
 mod conversations;
 mod echo;
+mod event_log;
 mod event_sink;
 mod history;
 mod in_flight;
 mod journal;
+mod keyed;
 mod limits;
+mod live_runs;
 mod prepare;
 mod profile;
 mod record;
@@ -45,12 +50,15 @@ use crate::config::StorePolicy;
 use crate::identity::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
+use event_sink::{EventSink, OnDisconnect};
 use prepare::Purpose;
+use run::Keyed;
 
 pub(crate) use connection_history::ConnectionHistory;
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
 pub(crate) use event_sink::{BatchEvents, EventBatch, EventFormat};
 pub(crate) use in_flight::{AdmittedRequest, InFlight};
+pub(crate) use keyed::{KeyedStart, KnownResponse, NextEvents};
 pub use recover::{RecoveredRun, Recovery};
 pub(crate) use run_handle::RunHandle;
 pub(crate) use sampling::EngineSampler;
@@ -75,6 +83,17 @@ impl Engine {
     ) -> Result<RunHandle, ApiError> {
         let started = Instant::now();
         apply_store_policy(caller.store, &mut request)?;
+        self.launch(request, caller, started, None).await
+    }
+
+    /// Starts a run whose store policy is applied, with an idempotency key or without one.
+    async fn launch(
+        self: &Arc<Self>,
+        request: CreateResponse,
+        caller: RunContext,
+        started: Instant,
+        keyed: Option<Keyed>,
+    ) -> Result<RunHandle, ApiError> {
         self.check_storage(&request).await?;
         let admitted = self.admit(&caller.requester()).await?;
         let mut prepared = admitted
@@ -86,7 +105,9 @@ impl Engine {
             EventReader::WebSocket => EventFormat::Frames(prepared.encoding),
             EventReader::Process => EventFormat::Typed,
         };
-        let (sink, events) = event_sink::EventSink::new(format, self.parts.options.write_timeout);
+        // A client that asks with a key comes back for the response.
+        let on_disconnect = if keyed.is_some() { OnDisconnect::Continue } else { OnDisconnect::Cancel };
+        let (sink, events) = EventSink::new(format, self.parts.options.write_timeout, on_disconnect);
         let handle = RunHandle {
             id: prepared.response.id.clone(),
             encoding: prepared.encoding,
@@ -97,7 +118,7 @@ impl Engine {
         };
         let memory = std::mem::take(&mut prepared.memory_permits);
         // Boxed before it is spawned: a run is large, and would be copied into the task.
-        let run = Box::new(run::Run::new(Arc::clone(&self.parts), prepared, caller, sink, started));
+        let run = Box::new(run::Run::new(Arc::clone(&self.parts), prepared, caller, sink, started, keyed));
         // The run outlives the request's handler and still belongs to its span.
         let span = tracing::Span::current();
         let task = async move {

@@ -18,6 +18,7 @@ mod drain;
 mod error;
 mod forwarded;
 mod health;
+mod idempotency;
 mod input_tokens;
 mod mcp;
 mod models;

@@ -25,6 +25,9 @@ pub struct StoreSettings {
     /// How long a conversation is stored after its last use; absent: as a response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation_ttl: Option<TimeToLive>,
+    /// How long an idempotency key is kept, and the events of its response with it.
+    #[serde(with = "units::HumanDuration")]
+    pub idempotency_ttl: Duration,
     /// Bytes beyond which the oldest responses are deleted; `None`: no limit.
     #[serde(with = "units::SizeOrOff")]
     pub max_size: Option<usize>,
@@ -46,6 +49,7 @@ impl Default for StoreSettings {
             migrate: Migrate::Auto,
             ttl: Some(30 * DAY),
             conversation_ttl: None,
+            idempotency_ttl: DAY,
             max_size: Some(10 * GIB),
             tenants: BTreeMap::new(),
             lease: Duration::from_secs(30),

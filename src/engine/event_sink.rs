@@ -2,17 +2,20 @@
 //!
 //! Events that happened together are one batch. For a client that streams they are encoded here, once, whoever reads
 //! the bytes. Nothing is sent until the run is committed to an answer with status 200, and a reader that takes
-//! nothing for `server.write_timeout` counts as disconnected.
+//! nothing for `server.write_timeout` counts as disconnected. What that means for the run says [`OnDisconnect`].
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::event_log::{self, EventLogger};
 use crate::protocol::error::ApiError;
 use crate::protocol::event::EventEncoder;
 use crate::protocol::response::ResponseSnapshot;
-use crate::response::machine::Events;
+use crate::response::machine::{ClosedResponse, Events};
+use crate::store::{LogEnd, LoggedEvents};
 
 /// Batches between a run and its reader. A batch holds the events of one upstream read, so this bounds memory.
 const CHANNEL_CAPACITY: usize = 16;
@@ -30,6 +33,15 @@ pub(crate) enum EventFormat {
     Typed,
     /// Not at all: only the response is wanted.
     ResponseOnly,
+}
+
+/// What happens to a run whose reader has disconnected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnDisconnect {
+    /// It is cancelled.
+    Cancel,
+    /// It goes on, and its events are sent to nobody.
+    Continue,
 }
 
 /// Events that happened together, in order.
@@ -83,20 +95,38 @@ pub(super) struct Disconnected;
 
 /// The sending end of a run's channel.
 pub(super) struct EventSink {
-    to: mpsc::Sender<RunOutput>,
+    /// `None` once the reader of a run that goes on without one is gone.
+    to: Option<mpsc::Sender<RunOutput>>,
+    on_disconnect: OnDisconnect,
     format: EventFormat,
     buffer: Events,
     committed: bool,
     write_timeout: Duration,
     /// A batch could not be sent. Nothing is sent after it: a stream with a gap must not look complete.
     broken: bool,
+    /// Where events are written besides.
+    log: Option<EventLogger>,
 }
 
 impl EventSink {
     /// A sink, and the receiver for the reader.
-    pub(super) fn new(format: EventFormat, write_timeout: Duration) -> (Self, mpsc::Receiver<RunOutput>) {
+    pub(super) fn new(
+        format: EventFormat,
+        write_timeout: Duration,
+        on_disconnect: OnDisconnect,
+    ) -> (Self, mpsc::Receiver<RunOutput>) {
         let (to, from) = mpsc::channel(CHANNEL_CAPACITY);
-        (Self { to, format, buffer: Events::new(), committed: false, write_timeout, broken: false }, from)
+        let sink = Self {
+            to: Some(to),
+            on_disconnect,
+            format,
+            buffer: Events::new(),
+            committed: false,
+            write_timeout,
+            broken: false,
+            log: None,
+        };
+        (sink, from)
     }
 
     /// The buffer that the machine appends to.
@@ -121,54 +151,110 @@ impl EventSink {
         if self.broken {
             return Err(Disconnected);
         }
-        let Some(batch) = self.take_batch() else { return Ok(()) };
-        let sent = match self.to.try_send(RunOutput::Batch(batch)) {
+        if self.log.is_some() {
+            self.log_buffer().await;
+        }
+        let Some(to) = &self.to else {
+            self.buffer.clear();
+            return Ok(());
+        };
+        let Some(batch) = take_batch(&mut self.buffer, self.format) else { return Ok(()) };
+        let sent = match to.try_send(RunOutput::Batch(batch)) {
             Ok(()) => Ok(()),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(Disconnected),
             Err(mpsc::error::TrySendError::Full(batch)) => {
-                self.to.send_timeout(batch, self.write_timeout).await.map_err(|_| Disconnected)
+                to.send_timeout(batch, self.write_timeout).await.map_err(|_| Disconnected)
             }
         };
-        self.broken = sent.is_err();
-        sent
+        match (sent, self.on_disconnect) {
+            (Err(Disconnected), OnDisconnect::Continue) => {
+                // The reader, if it still is there, finds that nothing more comes.
+                self.to = None;
+                Ok(())
+            }
+            (sent, _) => {
+                self.broken = sent.is_err();
+                sent
+            }
+        }
     }
 
-    /// The buffered events as a batch; `None` if there is nothing to send.
-    fn take_batch(&mut self) -> Option<EventBatch> {
-        let (first, last) = (self.buffer.first()?.sequence_number, self.buffer.last()?);
-        let terminal = last.event.terminal().cloned();
-        let last = last.sequence_number;
-        let events = match self.format {
-            EventFormat::Sse(encoder) => {
-                let mut bytes = Vec::with_capacity(self.buffer.len() * TYPICAL_EVENT_BYTES);
-                for event in self.buffer.drain(..) {
-                    encoder.write_sse(&event, &mut bytes);
-                }
-                BatchEvents::Sse(bytes)
-            }
-            EventFormat::Frames(encoder) => {
-                BatchEvents::Frames(self.buffer.drain(..).map(|event| encoder.to_json(&event)).collect())
-            }
-            EventFormat::Typed => BatchEvents::Typed(std::mem::take(&mut self.buffer)),
-            EventFormat::ResponseOnly => {
-                self.buffer.clear();
-                terminal.as_ref()?;
-                BatchEvents::None
-            }
-        };
-        Some(EventBatch { first, last, events, terminal })
+    /// Logs events from now on; those in the buffer are logged already.
+    pub(super) fn start_log(&mut self, log: EventLogger) {
+        self.log = Some(log);
+    }
+
+    /// The events in the buffer, encoded for the log; `None` in a format that is not logged.
+    pub(super) fn buffered(&self) -> Option<(EventEncoder, LoggedEvents)> {
+        match self.format {
+            EventFormat::Sse(encoder) => Some((encoder, event_log::logged(encoder, &self.buffer)?)),
+            EventFormat::Frames(_) | EventFormat::Typed | EventFormat::ResponseOnly => None,
+        }
+    }
+
+    async fn log_buffer(&mut self) {
+        let Some(log) = &mut self.log else { return };
+        log.log(&self.buffer).await;
+        if self.committed {
+            log.show_begun();
+        }
+    }
+
+    /// Returns once all events so far are in the log, if there is one.
+    pub(super) async fn settle_log(&mut self) {
+        self.log_buffer().await;
+        if let Some(log) = &mut self.log {
+            log.settle().await;
+        }
+    }
+
+    /// How the log ends with this response, if there is one. Nothing is logged after it.
+    pub(super) async fn end_log(&mut self, closed: &ClosedResponse) -> Option<LogEnd> {
+        self.settle_log().await;
+        Some(self.log.take()?.end(closed))
     }
 
     /// Answers the request with an error instead of a response.
     pub(super) async fn reject(self, error: ApiError) {
         // A client that has disconnected needs no answer.
-        let _gone = self.to.send_timeout(RunOutput::Rejected(Box::new(error)), self.write_timeout).await;
+        if let Some(to) = &self.to {
+            let _gone = to.send_timeout(RunOutput::Rejected(Box::new(error)), self.write_timeout).await;
+        }
     }
 
-    /// Resolves when the reader has disconnected.
+    /// Resolves when the reader of a run that ends with it has disconnected.
     pub(super) async fn closed(&self) {
-        self.to.closed().await;
+        match (&self.to, self.on_disconnect) {
+            (Some(to), OnDisconnect::Cancel) => to.closed().await,
+            _ => pending().await,
+        }
     }
+}
+
+/// The buffered events as a batch; `None` if there is nothing to send.
+fn take_batch(buffer: &mut Events, format: EventFormat) -> Option<EventBatch> {
+    let (first, last) = (buffer.first()?.sequence_number, buffer.last()?);
+    let terminal = last.event.terminal().cloned();
+    let last = last.sequence_number;
+    let events = match format {
+        EventFormat::Sse(encoder) => {
+            let mut bytes = Vec::with_capacity(buffer.len() * TYPICAL_EVENT_BYTES);
+            for event in buffer.drain(..) {
+                encoder.write_sse(&event, &mut bytes);
+            }
+            BatchEvents::Sse(bytes)
+        }
+        EventFormat::Frames(encoder) => {
+            BatchEvents::Frames(buffer.drain(..).map(|event| encoder.to_json(&event)).collect())
+        }
+        EventFormat::Typed => BatchEvents::Typed(std::mem::take(buffer)),
+        EventFormat::ResponseOnly => {
+            buffer.clear();
+            terminal.as_ref()?;
+            BatchEvents::None
+        }
+    };
+    Some(EventBatch { first, last, events, terminal })
 }
 
 #[cfg(test)]
@@ -184,7 +270,8 @@ mod tests {
     /// Events of a run without a stream were once kept until its end: 270 bytes for each letter of the answer.
     #[tokio::test]
     async fn where_nobody_streams_no_events_are_kept_or_encoded() {
-        let (mut sink, mut reader) = EventSink::new(EventFormat::ResponseOnly, Duration::from_secs(1));
+        let (mut sink, mut reader) =
+            EventSink::new(EventFormat::ResponseOnly, Duration::from_secs(1), OnDisconnect::Cancel);
         for sequence_number in 0..100 {
             push(&mut sink, sequence_number);
             sink.flush().await.unwrap();
@@ -196,7 +283,8 @@ mod tests {
     #[tokio::test]
     async fn a_batch_is_encoded_once_and_knows_its_sequence_numbers() {
         let encoder = EventEncoder::default();
-        let (mut sink, mut reader) = EventSink::new(EventFormat::Sse(encoder), Duration::from_secs(1));
+        let (mut sink, mut reader) =
+            EventSink::new(EventFormat::Sse(encoder), Duration::from_secs(1), OnDisconnect::Cancel);
         for sequence_number in 3..6 {
             push(&mut sink, sequence_number);
         }

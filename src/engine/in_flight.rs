@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::live_runs::LiveRuns;
 use crate::admission::{Permit, Resource};
 use crate::identity::Requester;
 use crate::protocol::error::{ApiError, ErrorKind};
@@ -21,6 +22,8 @@ pub struct InFlight {
     requests: TaskTracker,
     /// Cancelled when the drain deadline passes.
     abort_token: CancellationToken,
+    /// Those that others may wait for or follow.
+    live: Arc<LiveRuns>,
 }
 
 impl InFlight {
@@ -39,6 +42,11 @@ impl InFlight {
         let counted = self.requests.token();
         let permit = runs.acquire(requester, 1).await?;
         Ok(AdmittedRequest { _permit: permit, _counted: counted, registry: Arc::clone(self) })
+    }
+
+    /// The runs that others may wait for or follow.
+    pub(super) fn live(&self) -> &Arc<LiveRuns> {
+        &self.live
     }
 
     /// Cancelled when the requests in flight have to end.

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use super::context::unix_now;
-use super::record;
 use super::run::SavedRun;
+use super::{event_log, record};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ErrorBody;
+use crate::protocol::event::EventEncoder;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::protocol::response::{Response, RunOutcome};
@@ -21,7 +22,9 @@ use crate::response::machine::{
 use crate::response::presentation::Presentation;
 use crate::response::seal::SealKeys;
 use crate::response::turn::{CallKind, ModelEvent};
-use crate::store::{CallOutcome, Direction, OrphanCause, OrphanedCall, OrphanedRun, Store, StoreError};
+use crate::store::{
+    CallOutcome, Direction, LogEnd, LogExtent, OrphanCause, OrphanedCall, OrphanedRun, Store, StoreError,
+};
 use crate::telemetry::fields::RESPONSE_ID;
 
 /// Runs that are taken over at a time.
@@ -84,10 +87,19 @@ impl Recovery {
         self.declare_unknown(orphan);
         let mut events = Events::new();
         let id = orphan.lease.id.clone();
-        match self.close(orphan, &mut events) {
-            Ok((closed, stored)) => {
-                self.store.finish(record::recovered(orphan, &closed, stored)).await?;
+        let logged = self.store.log_extent(&orphan.owner, &id).await?;
+        match self.close(orphan, logged, &mut events) {
+            Ok(Ended { closed, stored, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
+                let record = record::recovered(orphan, &closed, stored);
+                match logged.and_then(|_| event_log::logged(encoder, &events)) {
+                    // Text that was streamed since the last commit is lost, and its events with it.
+                    Some(end) => {
+                        let end = LogEnd { keep_below: Some(end.first), events: Some(end) };
+                        self.store.finish_logged(record, end).await?;
+                    }
+                    None => self.store.finish(record).await?,
+                }
             }
             Err(error) => {
                 tracing::error!({ RESPONSE_ID } = id.as_str(), %error, "the row of an orphaned response cannot be read");
@@ -110,12 +122,13 @@ impl Recovery {
         }
     }
 
-    /// Closes the response through its machine. Returns how many of its output items are stored as they are.
+    /// Closes the response through its machine. Its events follow those of the log that are kept.
     fn close(
         &self,
         orphan: &OrphanedRun,
+        logged: Option<LogExtent>,
         events: &mut Events,
-    ) -> Result<(ClosedResponse, usize), serde_json::Error> {
+    ) -> Result<Ended, serde_json::Error> {
         let tenant = &orphan.owner.tenant;
         let saved = orphan.state.as_deref().and_then(|sealed| SavedRun::open(&self.keys, tenant, sealed));
         let output = output(orphan)?;
@@ -124,8 +137,13 @@ impl Recovery {
             Some(saved) if saved.machine.unfinished() <= output.len() => {
                 (Some(saved.spec), saved.state.turns(), saved.machine)
             }
-            _ => (None, inferences(orphan), MachineState::after_items(output.len())),
+            _ => (
+                None,
+                inferences(orphan),
+                MachineState::after_items(output.len(), first_event(orphan, logged)),
+            ),
         };
+        let obfuscate = spec.as_ref().is_some_and(|spec| spec.obfuscate);
         let dialect = spec.as_ref().map_or_else(|| dialect_of(&output), |spec| spec.dialect);
         let options =
             spec.map_or_else(MachineOptions::default, |spec| spec.machine_options(tenant, &self.keys));
@@ -137,8 +155,24 @@ impl Recovery {
         let _shown = finish_calls(&mut machine, orphan, calls, events);
         let outcome = RunOutcome { turns, structured: None };
         let ending = Termination::Failed(error(orphan.cause));
-        Ok((machine.close_response(ending, outcome, unix_now(), events), stored))
+        let closed = machine.close_response(ending, outcome, unix_now(), events);
+        Ok(Ended { closed, stored, encoder: EventEncoder { dialect, obfuscate } })
     }
+}
+
+/// A response that was ended.
+struct Ended {
+    closed: ClosedResponse,
+    /// How many of its output items are stored as they are.
+    stored: usize,
+    /// How its events were encoded before.
+    encoder: EventEncoder,
+}
+
+/// The sequence number of the first event of a run of which no state is known: behind all events that were logged, or
+/// behind those that it was begun with, if it has no turn whose calls they may show.
+fn first_event(orphan: &OrphanedRun, logged: Option<LogExtent>) -> u64 {
+    logged.map_or(0, |logged| if orphan.calls.is_empty() { logged.begun } else { logged.next })
 }
 
 /// The output items that were committed.

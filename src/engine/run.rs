@@ -1,16 +1,18 @@
 //! One run: asks the model, feeds its answer to the machine, and ends the response in exactly one way.
 //!
 //! Its phases: `prepare` (before the run), `compact` replaces a conversation that has become long, `inference` asks the model for one turn, `tools` makes the calls of the turn,
-//! `end` ends the response. `mcp` follows the MCP servers, `reprompt` asks the model once more, `wait` is what
+//! `end` ends the response. `begin` begins a run that has an idempotency key, `key`. `mcp` follows the MCP servers, `reprompt` asks the model once more, `wait` is what
 //! interrupts a run that waits, `live` is the run with its handles, `state` is what it has done so far, `saved` is what is committed of it.
 //!
 //! Owns the order of things in time: when events are sent, what is awaited before the terminal event, and what
 //! happens when the client disconnects, a deadline passes or something panics. The order of events on the wire is the
 //! machine's.
 
+mod begin;
 mod compact;
 mod end;
 mod inference;
+mod key;
 mod live;
 mod mcp;
 mod reprompt;
@@ -26,6 +28,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
+pub(super) use self::key::Keyed;
 pub(super) use self::live::Run;
 use self::live::{RunEnd, RunError};
 pub(super) use self::saved::{SavedRun, save};
@@ -45,6 +48,10 @@ const MAX_DENIED_TURNS: u32 = 3;
 impl Run {
     /// Runs to the end. Never panics, and always ends in exactly one way.
     pub(super) async fn drive(mut self: Box<Self>) {
+        self.machine.start(self.sink.events());
+        if !self.begin_keyed().await {
+            return;
+        }
         self.parts.metrics.run_started();
         let outcome = match AssertUnwindSafe(self.agent_loop()).catch_unwind().await {
             Ok(Ok(ending)) => RunEnd::Ended(ending),
@@ -60,7 +67,6 @@ impl Run {
     /// The agent loop: an inference, then the calls that follow from it, until the model is done or a limit is
     /// reached.
     async fn agent_loop(&mut self) -> Result<Termination, RunError> {
-        self.machine.start(self.sink.events());
         if !self.generates {
             return Ok(Termination::Completed);
         }

@@ -58,7 +58,7 @@ error_kinds! {
     MethodNotAllowed => (405, "invalid_request_error", "method_not_allowed"),
     /// The request did not arrive in time.
     RequestTimeout => (408, "timeout", "request_timeout"),
-    /// The object is in use by another request.
+    /// The object is in use by another request, or the request contradicts an earlier one.
     Conflict => (409, "conflict", "conflict"),
     /// The request is larger than is read.
     RequestTooLarge => (413, "invalid_request_error", "request_too_large"),

@@ -27,6 +27,8 @@ fields! {
     CODE = "code";
     /// The refused field of the request.
     PARAM = "param";
+    /// What the idempotency key of the request has led to.
+    IDEMPOTENCY = "idempotency";
     /// Name of the API key.
     KEY = "key";
     /// Tenant of the key.

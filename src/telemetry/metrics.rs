@@ -40,6 +40,7 @@ pub struct Metrics {
     upstream_retries: Family<Counter>,
     provider_failures: Family<Counter>,
     rejected: Family<Counter>,
+    idempotency_keys: Family<Counter>,
     queues: Queues,
     configuration: Configuration,
     tools: ToolMetrics,
@@ -100,6 +101,11 @@ impl Metrics {
                 "Requests rejected before their body was read, by reason.",
                 &["reason"],
             ),
+            idempotency_keys: Family::counter(
+                "antwort_idempotency_keys_total",
+                "Creates with an idempotency key, by what the key has led to.",
+                &["outcome"],
+            ),
             queues: Queues::new(),
             configuration: Configuration::new(),
             tools: ToolMetrics::new(),
@@ -132,6 +138,11 @@ impl Metrics {
     /// A request was rejected before its body was read. `reason` has few values.
     pub fn request_rejected(&self, reason: &'static str) {
         self.rejected.with(&[reason]).add(1);
+    }
+
+    /// A create with an idempotency key. `outcome` has few values.
+    pub fn idempotency_key(&self, outcome: &'static str) {
+        self.idempotency_keys.with(&[outcome]).add(1);
     }
 
     pub fn config_reloaded(&self, success: bool) {
@@ -241,6 +252,7 @@ impl Metrics {
         self.responses.render(&mut out);
         self.runs_active.render(&mut out);
         self.rejected.render(&mut out);
+        self.idempotency_keys.render(&mut out);
         self.queues.render(&mut out);
         self.connections.render(&mut out);
         self.connections_closed.render(&mut out);

@@ -12,9 +12,9 @@ use http::Method;
 use parking_lot::Mutex;
 
 use super::fields::{
-    BYTES, CACHED_TOKENS, CLIENT_ADDRESS, CODE, ENDED, FIRST_BYTE_MS, FIRST_DELTA_MS, INPUT_TOKENS, KEY,
-    METHOD, MODEL, MS, OUTPUT_TOKENS, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID, ROUTE, STATUS, TENANT,
-    TOOL_CALLS, TURNS,
+    BYTES, CACHED_TOKENS, CLIENT_ADDRESS, CODE, ENDED, FIRST_BYTE_MS, FIRST_DELTA_MS, IDEMPOTENCY,
+    INPUT_TOKENS, KEY, METHOD, MODEL, MS, OUTPUT_TOKENS, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID, ROUTE,
+    STATUS, TENANT, TOOL_CALLS, TURNS,
 };
 use super::milliseconds;
 use crate::protocol::id::Id;
@@ -82,6 +82,8 @@ pub struct RequestFacts {
     pub run: Option<RunStats>,
     /// Tool calls that the gateway made.
     pub tool_calls: Option<u32>,
+    /// What its idempotency key has led to.
+    pub idempotency: Option<&'static str>,
     /// Its outcome, if something else than the connection determined it.
     pub ended: Option<RequestOutcome>,
 }
@@ -204,6 +206,7 @@ impl RequestLog {
                 { CODE } = code.map(truncate_for_display).as_deref(),
                 { PARAM } = facts.param.as_deref().map(truncate_for_display).as_deref(),
                 { ENDED } = ended.map(RequestOutcome::as_str),
+                { IDEMPOTENCY } = facts.idempotency,
                 { KEY } = key,
                 { TENANT } = tenant,
                 { PROVIDER } = provider,

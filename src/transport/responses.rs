@@ -16,13 +16,14 @@ use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::response_budget::ResponseBudget;
-use super::{AppState, mcp, response_budget, sse, stored};
-use crate::engine::{EventReader, OnUnservedTool, RunContext};
+use super::{AppState, idempotency, mcp, response_budget, sse, stored};
+use crate::engine::{EventReader, KeyedStart, OnUnservedTool, RunContext};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::CreateResponse;
 use crate::store::PageRequest;
+use crate::util::digest::sha256;
 
 pub(super) const IGNORED_FIELDS: HeaderName = HeaderName::from_static("antwort-ignored-fields");
 pub(super) const OMITTED_TOOLS: HeaderName = HeaderName::from_static("antwort-omitted-tools");
@@ -38,11 +39,29 @@ pub(super) async fn create(
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let limits = app.requests.limits;
-    let read = move |body: &Bytes| CreateResponse::parse_with_limits(body, limits);
-    let (request, reserved) = body.read(&app, &principal, read).await?;
+    let key = idempotency::key(&headers)?;
+    let is_keyed = key.is_some();
+    let read = move |body: &Bytes| {
+        Ok((CreateResponse::parse_with_limits(body, limits)?, is_keyed.then(|| sha256(body))))
+    };
+    let ((request, hash), reserved) = body.read(&app, &principal, read).await?;
     let stream = request.stream;
     let caller = caller(&app, &principal, &request_context, &headers)?;
-    let mut run = app.engine.start(request, caller).await?;
+    let mut run = match key.zip(hash) {
+        None => app.engine.start(request, caller).await?,
+        Some(key) => {
+            let context = (&request_context, &headers);
+            // Boxed, as few requests have a key and the future of each would have room for it.
+            match Box::pin(idempotency::start(&app, request, caller, context, key)).await? {
+                KeyedStart::Started(run) => run,
+                KeyedStart::Known(known) => {
+                    drop(reserved);
+                    let replay = idempotency::replay(&app, &principal, known, stream, &request_context.log);
+                    return Box::pin(replay).await;
+                }
+            }
+        }
+    };
     // Requests that wait for a run slot count against the body budget; this one has its slot now.
     drop(reserved);
     let ignored = names_header(&run.ignored);

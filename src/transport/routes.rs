@@ -29,6 +29,7 @@ const EXPOSED_HEADERS: &[&str] = &[
     "antwort-client-profile",
     "antwort-omitted-tools",
     "antwort-token-count",
+    "idempotent-replayed",
     "openai-processing-ms",
 ];
 

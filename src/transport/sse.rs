@@ -25,8 +25,8 @@ use crate::protocol::error::ApiError;
 use crate::telemetry::request_log::{RequestLog, RequestOutcome};
 
 /// A comment: clients ignore it, proxies see that the connection lives.
-const KEEPALIVE: &[u8] = b": keepalive\n\n";
-const DONE: &[u8] = b"data: [DONE]\n\n";
+pub(super) const KEEPALIVE: &[u8] = b": keepalive\n\n";
+pub(super) const DONE: &[u8] = b"data: [DONE]\n\n";
 /// A frame is closed at about this size, so that one slow client does not hold much.
 const TARGET_FRAME_BYTES: usize = 64 * 1024;
 /// A frame beyond this has large events in it.
@@ -48,13 +48,18 @@ pub(super) async fn response(
     if frames.buffer.bytes.len() > MAX_UNRESERVED_BYTES {
         frames.reserved = Some(frames.budget.clone().acquire(frames.buffer.bytes.len()).await?);
     }
-    let mut response = Response::new(Body::from_stream(stream(frames)));
+    Ok(event_stream(stream(frames)))
+}
+
+/// The response with a stream of events.
+pub(super) fn event_stream(frames: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Response {
+    let mut response = Response::new(Body::from_stream(frames));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Tells nginx and its kin not to collect events before passing them on.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    response
 }
 
 /// Dropping it drops the run, and so cancels it.
@@ -193,7 +198,7 @@ impl FrameReader {
 }
 
 /// When an idle stream needs a sign of life.
-struct Keepalive {
+pub(super) struct Keepalive {
     interval: Duration,
     /// When the last frame was sent.
     last: Instant,
@@ -201,16 +206,16 @@ struct Keepalive {
 }
 
 impl Keepalive {
-    fn new(interval: Duration) -> Self {
+    pub(super) fn new(interval: Duration) -> Self {
         Self { interval, last: Instant::now(), timer: Box::pin(tokio::time::sleep(interval)) }
     }
 
-    fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.last = Instant::now();
     }
 
     /// The timer is not reset for each frame: when it fires, it is moved to where it belongs by then.
-    async fn expired(&mut self) {
+    pub(super) async fn expired(&mut self) {
         loop {
             self.timer.as_mut().await;
             let due = self.last + self.interval;

@@ -25,6 +25,7 @@ mod errors;
 mod floors;
 mod functions;
 mod hostile;
+mod idempotency;
 mod input_tokens;
 mod machine;
 mod mcp;

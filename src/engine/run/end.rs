@@ -2,10 +2,13 @@
 
 use std::time::Instant;
 
+use super::key::Keyed;
 use super::live::{Run, RunEnd, RunError};
 use super::summary::RunSummary;
 use crate::admission::run_in_place;
 use crate::engine::context::unix_now;
+use crate::engine::event_sink::EventSink;
+use crate::engine::live_runs::RunEnding;
 use crate::engine::prepare::PreparedRun;
 use crate::engine::tools::approvals;
 use crate::engine::{ConnectionHistory, EngineParts, record};
@@ -53,11 +56,18 @@ impl Run {
                     took,
                 );
                 summary.refusal(&prepared, error.body.code.clone());
-                if state.is_recorded {
-                    // The client is not told the id, but the row is listed, and must not stay in progress.
-                    let failed = Termination::Failed(error.body.clone());
-                    let closed = machine.close_response(failed, run_outcome, unix_now(), sink.events());
-                    commit(&parts, &prepared, closed, false).await;
+                match &self.keyed {
+                    // Nothing has happened: the same request may be sent again.
+                    Some(keyed) if state.tool_calls == 0 => {
+                        keyed.withdraw(&parts, &prepared.response.id, &error).await;
+                    }
+                    keyed if state.is_recorded => {
+                        // The client is not told the id, but the row is listed, and must not stay in progress.
+                        let failed = Termination::Failed(error.body.clone());
+                        let closed = machine.close_response(failed, run_outcome, unix_now(), sink.events());
+                        commit(&parts, &mut prepared, closed, false, (&mut sink, keyed.as_ref())).await;
+                    }
+                    _ => {}
                 }
                 prepared.leave_conversation();
                 return sink.reject(error).await;
@@ -70,9 +80,7 @@ impl Run {
         let large = machine.bytes() > MAX_INLINE_SNAPSHOT_BYTES;
         let close = || machine.close_response(ending, run_outcome, unix_now(), sink.events());
         let closed = if large { run_in_place(close) } else { close() };
-        let committed = commit(&parts, &prepared, closed, large).await;
-        // Before the client is told, which may send its next request then.
-        prepared.leave_conversation();
+        let committed = commit(&parts, &mut prepared, closed, large, (&mut sink, self.keyed.as_ref())).await;
         if let Some(connection) = self.connection {
             keep(&connection, &parts, &prepared, &committed, &self.requester).await;
         }
@@ -101,9 +109,10 @@ impl Run {
 /// Commits a closed response: its approval requests, then its row. One that cannot be committed becomes a failed one.
 async fn commit(
     parts: &EngineParts,
-    prepared: &PreparedRun,
+    prepared: &mut PreparedRun,
     mut closed: ClosedResponse,
     large: bool,
+    (sink, keyed): (&mut EventSink, Option<&Keyed>),
 ) -> ClosedResponse {
     // However the response ended, an approval request that its client sees can be answered.
     if let Err(error) =
@@ -117,8 +126,16 @@ async fn commit(
     let build = || record::ended(prepared, &closed);
     let record = if large { run_in_place(build) } else { build() };
     let committing = Instant::now();
-    let committed = parts.store.finish(record).await;
+    let committed = match sink.end_log(&closed).await {
+        Some(end) => parts.store.finish_logged(record, end).await,
+        None => parts.store.finish(record).await,
+    };
     parts.metrics.store_commit(committing.elapsed());
+    // Before anybody is told of the end, who may send the next request then.
+    prepared.leave_conversation();
+    if let Some(keyed) = keyed {
+        keyed.ended(if committed.is_ok() { RunEnding::Stored } else { RunEnding::NotStored });
+    }
     match committed {
         Ok(()) => closed,
         Err(error) => closed.into_failed(ApiError::from(error).body),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::key::Keyed;
 use super::state::RunState;
 use super::timer::RunTimer;
 use crate::engine::ConnectionHistory;
@@ -66,6 +67,8 @@ pub(in crate::engine) struct Run {
     pub(super) connection: Option<Arc<ConnectionHistory>>,
     /// Whether the model is asked.
     pub(super) generates: bool,
+    /// Of a run with an idempotency key.
+    pub(super) keyed: Option<Keyed>,
 }
 
 impl Run {
@@ -75,6 +78,7 @@ impl Run {
         caller: RunContext,
         sink: EventSink,
         started: Instant,
+        keyed: Option<Keyed>,
     ) -> Self {
         let (time, deadline_name) = prepared.limits.timeout(parts.options.engine.run_timeout);
         let deadline = started + time;
@@ -101,6 +105,7 @@ impl Run {
             registration,
             connection: caller.connection,
             generates: caller.generates,
+            keyed,
             machine,
             call_filter,
             executor,

@@ -40,6 +40,9 @@ struct Borrowed<'a, M> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::engine) struct RunSpec {
     pub dialect: Dialect,
+    /// Whether deltas are padded.
+    #[serde(default)]
+    pub obfuscate: bool,
     /// The provider that was chosen, whose state is sealed for it alone.
     pub provider: String,
     reasoning: ReasoningDisplay,
@@ -53,6 +56,7 @@ impl RunSpec {
         let options = &prepared.options;
         Self {
             dialect: prepared.encoding.dialect,
+            obfuscate: prepared.encoding.obfuscate,
             provider: prepared.provider.name().to_owned(),
             reasoning: options.reasoning,
             logprobs: options.logprobs,

@@ -36,6 +36,8 @@ impl Run {
 
     /// Executes calls and emits their results.
     pub(super) async fn dispatch(&mut self, calls: &[ServerCall]) -> Result<(), RunError> {
+        // The log of events must not end before the state that is committed with the turn.
+        self.sink.settle_log().await;
         let turn = self.state.journaled_turns;
         self.executor.commit(&self.prepared, &self.machine, &mut self.state, calls, &self.parts.seal).await?;
         self.machine.dispatch_calls();

@@ -87,10 +87,10 @@ impl MachineState {
         self.unfinished
     }
 
-    /// The state after a number of items of which nothing else is known.
-    pub fn after_items(items: usize) -> Self {
+    /// The state after a number of items of which nothing else is known, with the number of the next event.
+    pub fn after_items(items: usize, sequence: u64) -> Self {
         Self {
-            sequence: 0,
+            sequence,
             next_id: FIRST_FREE_ID,
             unfinished: items,
             items: Vec::new(),

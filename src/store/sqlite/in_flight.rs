@@ -51,10 +51,14 @@ impl InFlightRows {
 
     /// A write has failed for good. If it was the end of a run, the run will not write it again.
     pub(super) fn abandon(&mut self, write: &Write) {
-        if let Write::Finish(record) = write
-            && self.begun.remove(&record.lease)
-        {
-            self.abandoned.push(record.lease.id.clone());
+        let lease = match write {
+            Write::Finish(record) => &record.lease,
+            Write::FinishLogged(end) => &end.0.lease,
+            Write::Withdraw(lease) => lease,
+            _ => return,
+        };
+        if self.begun.remove(lease) {
+            self.abandoned.push(lease.id.clone());
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::conversation_write::ConversationWrite;
 use super::keys;
 use crate::store::{
-    ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, ModelView, Owner, PendingApproval,
-    ResponseRecord, StoredItem, TurnRecord,
+    ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, KeyedRun, Lease, LogEnd,
+    LoggedEvents, ModelView, Owner, PendingApproval, ResponseRecord, StoredItem, TurnRecord,
 };
 
 /// The approximate size of an approval's row.
@@ -24,6 +24,10 @@ pub(super) enum Write {
     /// One step of an erasure.
     Erase(EraseRequest),
     Conversation(Box<ConversationWrite>),
+    BeginKeyed(Box<KeyedRun>),
+    Withdraw(Lease),
+    Log(Lease, LoggedEvents),
+    FinishLogged(Box<(ResponseRecord, LogEnd)>),
 }
 
 impl Write {
@@ -34,8 +38,11 @@ impl Write {
             | Self::Turn(_)
             | Self::ToolResult(_)
             | Self::Finish(_)
-            | Self::AddApprovals(_) => true,
-            Self::Delete(..) | Self::ClaimApprovals(_) | Self::Erase(_) => false,
+            | Self::AddApprovals(_)
+            | Self::BeginKeyed(_)
+            | Self::Log(..)
+            | Self::FinishLogged(_) => true,
+            Self::Delete(..) | Self::ClaimApprovals(_) | Self::Erase(_) | Self::Withdraw(_) => false,
             Self::Conversation(write) => write.adds(),
         }
     }
@@ -45,11 +52,13 @@ impl Write {
         let of_record =
             |record: &ResponseRecord| record.body.len() + record.items.iter().map(item_size).sum::<usize>();
         let of_state = |state: &Option<Arc<[u8]>>| state.as_ref().map_or(0, |state| state.len());
+        let of_events = |events: Option<&LoggedEvents>| events.map_or(0, |events| events.bytes.len());
+        // The items of a turn are written to its conversation, too.
+        let of_finish =
+            |record: &ResponseRecord| of_record(record) * if record.conversation.is_some() { 2 } else { 1 };
         match self {
             Self::Begin(record, state) => of_record(record) + of_state(state),
-            // The items of a turn are written to the conversation, too.
-            Self::Finish(record) if record.conversation.is_some() => 2 * of_record(record),
-            Self::Finish(record) => of_record(record),
+            Self::Finish(record) => of_finish(record),
             Self::Turn(turn) => {
                 let calls = turn.calls.iter().map(|call| call.arguments.len());
                 let begun = turn.begin.as_ref().map_or(0, of_record);
@@ -57,7 +66,12 @@ impl Write {
             }
             Self::ToolResult(outcome) => outcome.output.len(),
             Self::AddApprovals(pending) => pending.len().saturating_mul(APPROVAL_BYTES),
-            Self::Delete(..) | Self::ClaimApprovals(..) | Self::Erase(_) => 0,
+            Self::BeginKeyed(run) => {
+                of_record(&run.record) + of_state(&run.state) + of_events(run.events.as_ref())
+            }
+            Self::Log(_, events) => of_events(Some(events)),
+            Self::FinishLogged(end) => of_finish(&end.0) + of_events(end.1.events.as_ref()),
+            Self::Delete(..) | Self::ClaimApprovals(..) | Self::Erase(_) | Self::Withdraw(_) => 0,
             Self::Conversation(write) => write.size(item_size),
         }
     }
@@ -105,6 +119,8 @@ pub(super) enum WriteOutcome {
     Absent,
     /// The row has ended or belongs to another process.
     Superseded,
+    /// The idempotency key has led to another response.
+    KeyTaken,
     /// The outcome of claiming approvals.
     Claimed(ClaimOutcome),
     /// What a step of an erasure has deleted, and whether there may be more.
@@ -157,5 +173,14 @@ mod tests {
             state: Some(state),
         };
         assert_eq!(Write::Turn(Box::new(turn)).size(), 1_122_000);
+    }
+
+    #[test]
+    fn logged_events_count_as_what_they_write() {
+        let lease = Lease::first("resp_1".into());
+        let log = Write::Log(lease.clone(), LoggedEvents { first: 0, last: 9, bytes: vec![0; 5_000] });
+        assert_eq!((log.size(), log.adds()), (5_000, true));
+        let withdrawn = Write::Withdraw(lease);
+        assert_eq!((withdrawn.size(), withdrawn.adds()), (0, false), "it is made on a full disk, too");
     }
 }

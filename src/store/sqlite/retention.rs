@@ -23,6 +23,8 @@ pub(super) struct RowPolicy {
     pub retention: TenantRetentions,
     /// The same of conversations.
     pub conversations: TenantRetentions,
+    /// How long an idempotency key is kept.
+    pub key_ttl: i64,
 }
 
 impl RowPolicy {
@@ -36,6 +38,7 @@ impl RowPolicy {
             lease: millis(options.lease),
             retention: TenantRetentions::new(options.ttl, own(|own| own.ttl)),
             conversations: TenantRetentions::new(conversation_ttl, own(|own| own.conversation_ttl)),
+            key_ttl: millis(options.idempotency_ttl),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::options::{SqliteOptions, TenantRetention};
 use super::retention::RowPolicy;
 use super::tenants::TenantWalk;
 use super::writer::Writer;
-use super::{approvals, conversation_expiry, maintenance, owners};
+use super::{approvals, conversation_expiry, idempotency, maintenance, owners};
 use crate::store::StoreError;
 use crate::store::retention::millis;
 
@@ -62,6 +62,7 @@ impl Rounds {
             while writer.maintain(step(walk, TenantWalk::step)).await? {}
         }
         while writer.maintain(approvals::delete_expired).await? {}
+        while writer.maintain(idempotency::delete_expired).await? {}
         self.conversations.lock().begin_round();
         while writer.maintain(step(&self.conversations, expire_conversations(policy))).await? {}
         writer.maintain(step(&self.owner, forget_owners)).await?;

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::in_flight::InFlightRows;
 use super::operation::{Write, WriteOutcome};
 use super::retention::RowPolicy;
-use super::{approvals, conversations, erasure, journal, lifecycle};
+use super::{approvals, conversations, erasure, event_log, idempotency, journal, lifecycle};
 
 /// Applies one write.
 pub(super) fn apply(
@@ -32,5 +32,9 @@ pub(super) fn apply(
         }
         Write::ClaimApprovals(asked) => approvals::claim(connection, asked).map(WriteOutcome::Claimed),
         Write::Conversation(write) => conversations::apply(connection, policy, write),
+        Write::BeginKeyed(run) => idempotency::begin(connection, policy, in_flight, run),
+        Write::Withdraw(lease) => idempotency::withdraw(connection, policy, in_flight, lease),
+        Write::Log(lease, events) => event_log::append(connection, policy, lease, events),
+        Write::FinishLogged(end) => event_log::finish(connection, policy, in_flight, &end.0, &end.1),
     }
 }

@@ -1,5 +1,6 @@
 //! Databases of earlier versions: nothing in them is lost, and their rows are found as new ones are.
 
+use std::ops::Range;
 use std::path::Path;
 
 use antwort::protocol::id::Id;
@@ -19,14 +20,14 @@ pub fn read(number: usize) -> Option<String> {
     Some(std::fs::read_to_string(file).unwrap())
 }
 
-/// The version since which a response is one row.
-const ONE_ROW: usize = 7;
-
 fn latest() -> usize {
     (1..).take_while(|number| read(*number).is_some()).last().unwrap()
 }
 
-/// A response of this owner with messages of these ids, as every version has stored it.
+/// Schemas whose items have rows of their own.
+const WITH_ITEMS: Range<usize> = 1..7;
+
+/// A response of this owner with messages of these ids, as these versions have stored it.
 pub fn insert(folder: &Folder, tenant: &str, response: &str, items: &[&str]) {
     let sql = folder.sql();
     sql.execute(
@@ -55,7 +56,7 @@ async fn found(store: &dyn Store, id: &str) -> Option<String> {
 
 #[tokio::test]
 async fn a_file_of_any_earlier_version_is_read_whole() {
-    for version in 1..ONE_ROW {
+    for version in WITH_ITEMS {
         let folder = Folder::new();
         folder.create_with_schema(version);
         insert(&folder, "acme", "resp_old", &["msg_0", "msg_1", "msg_2"]);
@@ -93,12 +94,12 @@ async fn a_file_of_any_earlier_version_is_read_whole() {
 
 #[tokio::test]
 async fn a_migration_that_fails_halfway_changes_nothing() {
-    for version in 1..ONE_ROW {
+    for version in WITH_ITEMS {
         let folder = Folder::new();
         folder.create_with_schema(version);
         insert(&folder, "acme", "resp_old", &["msg_0"]);
         let schema = "SELECT group_concat(sql, ';') FROM (SELECT sql FROM sqlite_schema ORDER BY name)";
-        // The migration to one row fails, with half of its statements executed.
+        // A migration fails, with half of its statements executed.
         folder.sql().execute_batch("CREATE TABLE turns (x)").unwrap();
         let read = || folder.sql().query_row(schema, [], |row| row.get::<_, String>(0)).unwrap();
         let before = read();
@@ -112,9 +113,24 @@ async fn a_migration_that_fails_halfway_changes_nothing() {
     }
 }
 
+/// What the last migration adds is not there, and another table has one of its names.
+#[tokio::test]
+async fn a_last_migration_that_fails_halfway_changes_nothing() {
+    let folder = Folder::new();
+    let released = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/stores/schema-7.sqlite"));
+    std::fs::copy(released, folder.path()).unwrap();
+    folder.sql().execute_batch("CREATE TABLE event_log (x)").unwrap();
+    assert!(folder.migrate(|_| ()).is_err());
+    let added = "SELECT count(*) FROM sqlite_schema WHERE name = 'idempotency_keys'";
+    assert_eq!((folder.number(added), folder.number("PRAGMA user_version")), (0, 7));
+    folder.sql().execute_batch("DROP TABLE event_log").unwrap();
+    folder.migrate(|_| ()).unwrap();
+    assert_eq!((folder.number(added), folder.number("PRAGMA user_version")), (1, latest() as i64));
+}
+
 #[tokio::test]
 async fn runs_that_an_earlier_version_left_are_orphans_after_the_migration() {
-    for version in 1..ONE_ROW {
+    for version in WITH_ITEMS {
         let folder = Folder::new();
         folder.create_with_schema(version);
         insert(&folder, "acme", "resp_ended", &["msg_0"]);

@@ -11,8 +11,9 @@ use antwort::protocol::id::Id;
 use antwort::protocol::item::Item;
 use antwort::store::{
     AddedItems, ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ConversationContext, ConversationItem,
-    ConversationLock, ConversationRecord, ConversationStore, ErasedCounts, ErasureTarget, ItemWithState,
-    Lineage, OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord,
+    ConversationLock, ConversationRecord, ConversationStore, ErasedCounts, ErasureTarget, EventLog,
+    IdempotencyKeys, ItemWithState, KeyedResponse, KeyedRun, Lease, Lineage, LogEnd, LogExtent, LogPage,
+    LoggedEvents, OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord,
     ResponseStore, RunLog, RunRegistration, StateKey, Store, StoreError, StoredConversation, TurnRecord,
 };
 use async_trait::async_trait;
@@ -93,6 +94,51 @@ impl RunLog for HaltingStore {
 
     async fn take_orphaned(&self, limit: usize) -> Result<Vec<OrphanedRun>, StoreError> {
         self.inner.take_orphaned(limit).await
+    }
+}
+
+#[async_trait]
+impl IdempotencyKeys for HaltingStore {
+    async fn keyed_response(&self, owner: &Owner, key: &str) -> Result<Option<KeyedResponse>, StoreError> {
+        self.inner.keyed_response(owner, key).await
+    }
+
+    async fn begin_keyed(&self, run: KeyedRun) -> Result<Option<KeyedResponse>, StoreError> {
+        let begun = self.inner.begin_keyed(run).await?;
+        self.halt_at(Halt::AfterCreation).await;
+        Ok(begun)
+    }
+
+    async fn withdraw(&self, lease: Lease) -> Result<(), StoreError> {
+        self.inner.withdraw(lease).await
+    }
+}
+
+#[async_trait]
+impl EventLog for HaltingStore {
+    async fn log_events(&self, lease: &Lease, events: LoggedEvents) -> Result<(), StoreError> {
+        self.inner.log_events(lease, events).await
+    }
+
+    async fn finish_logged(&self, record: ResponseRecord, end: LogEnd) -> Result<(), StoreError> {
+        self.halt_at(Halt::BeforeFinish).await;
+        self.inner.finish_logged(record, end).await?;
+        self.halt_at(Halt::AfterFinish).await;
+        Ok(())
+    }
+
+    async fn logged_events(
+        &self,
+        owner: &Owner,
+        id: &Id,
+        from: u64,
+        max_bytes: u64,
+    ) -> Result<Option<LogPage>, StoreError> {
+        self.inner.logged_events(owner, id, from, max_bytes).await
+    }
+
+    async fn log_extent(&self, owner: &Owner, id: &Id) -> Result<Option<LogExtent>, StoreError> {
+        self.inner.log_extent(owner, id).await
     }
 }
 

@@ -1,0 +1,126 @@
+//! Runs that their client may ask for more than once: their idempotency keys, and the log of their events.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::error::StoreError;
+use super::lease::Lease;
+use super::responses::ResponseRecord;
+use crate::identity::Owner;
+use crate::protocol::id::Id;
+
+/// The key of a request, which is its owner's.
+#[derive(Debug, Clone)]
+pub struct IdempotencyKey {
+    /// The key as the client sent it.
+    pub key: Arc<str>,
+    /// Tells requests apart that have the same key.
+    pub fingerprint: [u8; 32],
+}
+
+/// The response that a key has led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyedResponse {
+    /// The response's id.
+    pub id: Id,
+    /// The fingerprint of its request.
+    pub fingerprint: [u8; 32],
+    /// Whether its run goes on.
+    pub is_running: bool,
+}
+
+/// The beginning of a run with a key.
+#[derive(Debug, Clone)]
+pub struct KeyedRun {
+    /// Its key.
+    pub key: IdempotencyKey,
+    /// The row of the running response.
+    pub record: ResponseRecord,
+    /// The state of the run, opaque to the store.
+    pub state: Option<Arc<[u8]>>,
+    /// The events up to this state, if they are logged.
+    pub events: Option<LoggedEvents>,
+}
+
+/// Events that follow one another, encoded for the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedEvents {
+    /// The sequence number of the first event.
+    pub first: u64,
+    /// The sequence number of the last event.
+    pub last: u64,
+    /// The events.
+    pub bytes: Vec<u8>,
+}
+
+/// How the log of a response ends.
+#[derive(Debug, Clone)]
+pub struct LogEnd {
+    /// Events with this sequence number and later ones are removed from the log before.
+    pub keep_below: Option<u64>,
+    /// The last events, with the terminal event.
+    pub events: Option<LoggedEvents>,
+}
+
+/// How far a log goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogExtent {
+    /// The sequence number of the event behind those that the run was begun with.
+    pub begun: u64,
+    /// The sequence number of the event behind the last one.
+    pub next: u64,
+}
+
+/// A part of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogPage {
+    /// Events, from the one that was asked for on; empty if there are none yet.
+    pub bytes: Vec<u8>,
+    /// The sequence number of the event behind them.
+    pub next: u64,
+    /// Whether the last of them is the terminal event.
+    pub is_end: bool,
+    /// Whether the run was going on when the log was read.
+    pub is_running: bool,
+}
+
+/// Idempotency keys: a key and the row of its response are written, and deleted, together.
+#[async_trait]
+pub trait IdempotencyKeys: Send + Sync {
+    /// The response that this key of the owner has led to, unless the key has expired.
+    async fn keyed_response(&self, owner: &Owner, key: &str) -> Result<Option<KeyedResponse>, StoreError>;
+
+    /// Writes the row of a running response and its key in one commit. If the key has led to a response already, nothing
+    /// is written, and that is returned. The write happens even if the future is dropped, once it was polled and the
+    /// queue had room.
+    async fn begin_keyed(&self, run: KeyedRun) -> Result<Option<KeyedResponse>, StoreError>;
+
+    /// Deletes the row of a running response with its key and its log, as if it had never been begun.
+    async fn withdraw(&self, lease: Lease) -> Result<(), StoreError>;
+}
+
+/// The log of a run's events, from which its stream is sent again.
+#[async_trait]
+pub trait EventLog: Send + Sync {
+    /// Appends events to the log of a running response, and returns when they are committed. Those of a response that was
+    /// deleted are dropped.
+    async fn log_events(&self, lease: &Lease, events: LoggedEvents) -> Result<(), StoreError>;
+
+    /// Ends a response as [`RunLog::finish`](super::RunLog::finish) does, and its log in the same commit.
+    async fn finish_logged(&self, record: ResponseRecord, end: LogEnd) -> Result<(), StoreError>;
+
+    /// Events from this sequence number on, as many as have `max_bytes` together. If the first alone has more, nothing is
+    /// read, and the error is [`StoreError::TooLarge`] with their size. `None` if the owner has no such response, or its
+    /// log has no event of this number and will not get one.
+    async fn logged_events(
+        &self,
+        owner: &Owner,
+        id: &Id,
+        from: u64,
+        max_bytes: u64,
+    ) -> Result<Option<LogPage>, StoreError>;
+
+    /// How far the log of a response goes; `None` if it has none.
+    async fn log_extent(&self, owner: &Owner, id: &Id) -> Result<Option<LogExtent>, StoreError>;
+}

@@ -1,0 +1,212 @@
+//! The header `Idempotency-Key` of creates, and the answer to one that was sent before.
+//!
+//! The answer is the stored body, or the logged stream, as it was sent the first time; while the run goes on it is waited
+//! for, or followed.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+
+use async_stream::try_stream;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::Stream;
+
+use super::access::Authenticated;
+use super::error::ErrorResponse;
+use super::request_context::RequestContext;
+use super::response_budget::{self, ResponseBudget};
+use super::sse::{self, Keepalive};
+use super::{AppState, stored};
+use crate::engine::{KeyedStart, KnownResponse, NextEvents, RunContext};
+use crate::protocol::error::ApiError;
+use crate::protocol::request::CreateResponse;
+use crate::store::IdempotencyKey;
+use crate::telemetry::request_log::{RequestLog, RequestOutcome};
+use crate::util::digest::FieldHasher;
+
+const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Marks the answer to a request that was sent before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+/// Longest key.
+const MAX_KEY: usize = 255;
+/// Events are read from the log in pieces of this size, unless one is larger.
+const PIECE_BYTES: u64 = 64 << 10;
+
+/// The key of a request; `None` without the header.
+pub(super) fn key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let mut values = headers.get_all(KEY).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.any(|other| other != value) {
+        return Err(invalid("The header 'Idempotency-Key' is there more than once, with different values."));
+    }
+    let key = value.to_str().ok().filter(|key| key.bytes().all(|byte| byte.is_ascii_graphic()));
+    match key {
+        Some("") => Err(invalid("The header 'Idempotency-Key' is empty.")),
+        Some(key) if key.len() <= MAX_KEY => Ok(Some(key)),
+        Some(_) => {
+            Err(invalid(&format!("The header 'Idempotency-Key' is longer than {MAX_KEY} characters.")))
+        }
+        None => Err(invalid(
+            "The header 'Idempotency-Key' must consist of visible ASCII characters, without spaces; a UUID, for example.",
+        )),
+    }
+}
+
+fn invalid(message: &str) -> ApiError {
+    ApiError::invalid("invalid_value", KEY.as_str(), message)
+}
+
+/// Starts a create with a key, whose body has this hash.
+pub(super) async fn start(
+    app: &AppState,
+    request: CreateResponse,
+    caller: RunContext,
+    context: (&RequestContext, &HeaderMap),
+    (key, body): (&str, [u8; 32]),
+) -> Result<KeyedStart, ApiError> {
+    let fingerprint = fingerprint(context, body);
+    let key = IdempotencyKey { key: key.into(), fingerprint };
+    let started = app.engine.start_keyed(request, caller, key).await;
+    let outcome = match &started {
+        Ok(KeyedStart::Started(_)) => "new",
+        Ok(KeyedStart::Known(known)) if known.is_running() => "followed",
+        Ok(KeyedStart::Known(_)) => "replayed",
+        Err(error) if error.code() == "idempotency_key_reused" => "reused",
+        Err(_) => return started,
+    };
+    app.metrics.idempotency_key(outcome);
+    context.0.log.update(|facts| facts.idempotency = Some(outcome));
+    started
+}
+
+/// What makes two requests the same: the body, and the headers that change what is made of it.
+fn fingerprint((request, headers): (&RequestContext, &HeaderMap), body: [u8; 32]) -> [u8; 32] {
+    FieldHasher::new()
+        .field(body)
+        .option(headers.get("antwort-dialect"))
+        .option(request.client_profile.map(|client| client.name))
+        .finish()
+}
+
+/// The answer with the response that the key has led to before.
+pub(super) async fn replay(
+    app: &AppState,
+    principal: &Authenticated,
+    mut known: Box<KnownResponse>,
+    stream: bool,
+    log: &Arc<RequestLog>,
+) -> Result<Response, ErrorResponse> {
+    let mut response = if stream {
+        let budget = ResponseBudget::new(app, principal.requester());
+        let first = next_piece(&mut known, &budget).await?;
+        let keepalive = Keepalive::new(app.requests.keepalive);
+        sse::event_stream(follow(first, known, budget, keepalive, Arc::clone(log)))
+    } else {
+        known.ended().await?;
+        let (owner, id) = (&principal.0.owner, known.id.as_str());
+        let read = |max_bytes| app.services.store.response(owner, id, max_bytes);
+        let found = response_budget::read_stored(app, &principal.requester(), read, stored::object).await?;
+        found.ok_or_else(|| {
+            ApiError::not_found("The response that this Idempotency-Key has led to was deleted.")
+        })?
+    };
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    Ok(response)
+}
+
+/// The pieces of a stream from its log.
+fn follow(
+    first: Option<Bytes>,
+    mut known: Box<KnownResponse>,
+    budget: ResponseBudget,
+    mut keepalive: Keepalive,
+    log: Arc<RequestLog>,
+) -> impl Stream<Item = io::Result<Bytes>> {
+    try_stream! {
+        let mut piece = first;
+        while let Some(bytes) = piece {
+            yield bytes;
+            keepalive.restart();
+            let mut next = pin!(next_piece(&mut known, &budget));
+            piece = loop {
+                let read = tokio::select! {
+                    biased;
+                    read = &mut next => Some(read),
+                    () = keepalive.expired() => None,
+                };
+                match read {
+                    Some(read) => break read.map_err(|error| cut(&error, &log))?,
+                    None => yield Bytes::from_static(sse::KEEPALIVE),
+                }
+            };
+        }
+        yield Bytes::from_static(sse::DONE);
+    }
+}
+
+/// The connection breaks, so that what the client has does not look whole.
+fn cut(error: &ErrorResponse, log: &RequestLog) -> io::Error {
+    log.set_outcome(RequestOutcome::Cut);
+    tracing::info!(error = %error.0, "closing the stream of a response that was sent before");
+    io::Error::other("the events of the response ended early")
+}
+
+/// The next events, reserved if they are many; `None` behind the terminal event.
+async fn next_piece(
+    known: &mut KnownResponse,
+    budget: &ResponseBudget,
+) -> Result<Option<Bytes>, ErrorResponse> {
+    let (mut max_bytes, mut reserved) = (PIECE_BYTES, None);
+    loop {
+        match known.next_events(max_bytes).await? {
+            NextEvents::End => return Ok(None),
+            NextEvents::TooLarge(bytes) => {
+                drop(reserved.take());
+                let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+                reserved = Some(budget.clone().acquire(size).await?);
+                max_bytes = bytes;
+            }
+            NextEvents::Bytes(bytes) => {
+                let bytes = Bytes::from(bytes);
+                return Ok(Some(match reserved {
+                    Some(permit) => response_budget::bytes_with_permit(bytes, Arc::new(permit)),
+                    None => bytes,
+                }));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_one_value_of_visible_ascii() {
+        let key_of = |values: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(KEY, HeaderValue::from_bytes(value.as_bytes()).expect("a value"));
+            }
+            key(&headers).map(|key| key.map(str::to_owned)).map_err(|error| error.code().to_owned())
+        };
+        let longest = "k".repeat(MAX_KEY);
+        for (values, expected) in [
+            (&[][..], Ok(None)),
+            (&["a-1_~"], Ok(Some("a-1_~"))),
+            (&["a", "a"], Ok(Some("a"))),
+            (&[&longest], Ok(Some(longest.as_str()))),
+            (&[""], Err(())),
+            (&["a", "b"], Err(())),
+            (&["a b"], Err(())),
+            (&["schlüssel"], Err(())),
+            (&[&format!("{longest}k")], Err(())),
+        ] {
+            let expected =
+                expected.map(|key| key.map(str::to_owned)).map_err(|()| "invalid_value".to_owned());
+            assert_eq!(key_of(values), expected, "{values:?}");
+        }
+    }
+}

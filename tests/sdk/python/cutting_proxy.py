@@ -1,0 +1,65 @@
+"""A TCP proxy before a gateway that breaks the first connection, as a network does."""
+
+import socket
+import threading
+from urllib.parse import urlsplit
+
+
+class CuttingProxy:
+    """Breaks the first connection once the request was passed on: after so many bytes of the answer."""
+
+    def __init__(self, url: str, answer_bytes: int = 0):
+        self.target = (urlsplit(url).hostname, urlsplit(url).port)
+        self.answer_bytes = answer_bytes
+        self.connections = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}{urlsplit(url).path}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self.serve, args=(client, self.connections == 1), daemon=True).start()
+
+    def serve(self, client, is_cut):
+        with client, socket.create_connection(self.target) as server:
+            passed = threading.Event()
+            threading.Thread(target=self.requests, args=(client, server, passed), daemon=True).start()
+            if is_cut and self.answer_bytes == 0:
+                passed.wait(10)
+                return
+            left = self.answer_bytes if is_cut else None
+            while left is None or left > 0:
+                data = server.recv(65536 if left is None else min(left, 65536))
+                if not data:
+                    return
+                client.sendall(data)
+                left = None if left is None else left - len(data)
+
+    @staticmethod
+    def requests(client, server, passed):
+        """Passes on what the client sends; a request is whole with its body, whose length is known."""
+        received, needed = b"", None
+        try:
+            while data := client.recv(65536):
+                server.sendall(data)
+                received += data
+                head, found, _ = received.partition(b"\r\n\r\n")
+                if needed is None and found:
+                    lengths = [line.split(b":")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")]
+                    needed = len(head) + 4 + int(lengths[0])
+                if needed is not None and len(received) >= needed:
+                    passed.set()
+            server.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
