@@ -1,6 +1,8 @@
 //! Crashes, of the gateway and of its provider: what a client has seen the end of is kept, every request ends in
 //! exactly one way, and nothing hangs. With the real binary.
 
+mod appends;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

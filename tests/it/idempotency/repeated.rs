@@ -83,7 +83,7 @@ async fn the_key_with_another_body_or_dialect_is_a_conflict_that_is_not_retried(
         let error = &refused.body["error"];
         assert_eq!(
             (&error["code"], &error["type"], &error["param"]),
-            (&json!("idempotency_key_reused"), &json!("invalid_request_error"), &json!("idempotency-key"))
+            (&json!("idempotency_key_reused"), &json!("conflict"), &json!("idempotency-key"))
         );
         assert_eq!(refused.headers["x-should-retry"], "false");
     }

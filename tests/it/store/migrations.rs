@@ -171,6 +171,7 @@ async fn file_without_conversations() -> (Folder, ResponseRecord) {
         .sql()
         .execute_batch(
             "DROP TABLE conversations; DROP TABLE conversation_items; DROP TABLE response_conversations;
+             DROP TABLE idempotency_keys; DROP TABLE event_log;
              PRAGMA user_version = 7",
         )
         .unwrap();
