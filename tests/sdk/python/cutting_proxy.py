@@ -2,15 +2,18 @@
 
 import socket
 import threading
+import time
 from urllib.parse import urlsplit
 
 
 class CuttingProxy:
-    """Breaks the first connection once the request was passed on: after so many bytes of the answer."""
+    """Breaks the first connection once the request was passed on: after so many bytes of the answer, and not before
+    something has happened."""
 
-    def __init__(self, url: str, answer_bytes: int = 0):
+    def __init__(self, url: str, answer_bytes: int = 0, happened=lambda: True):
         self.target = (urlsplit(url).hostname, urlsplit(url).port)
         self.answer_bytes = answer_bytes
+        self.happened = happened
         self.connections = 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}{urlsplit(url).path}"
@@ -37,6 +40,9 @@ class CuttingProxy:
             threading.Thread(target=self.requests, args=(client, server, passed), daemon=True).start()
             if is_cut and self.answer_bytes == 0:
                 passed.wait(10)
+                until = time.monotonic() + 10
+                while not self.happened() and time.monotonic() < until:
+                    time.sleep(0.02)
                 return
             left = self.answer_bytes if is_cut else None
             while left is None or left > 0:
