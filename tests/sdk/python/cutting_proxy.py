@@ -1,5 +1,6 @@
 """A TCP proxy before a gateway that breaks the first connection, as a network does."""
 
+import contextlib
 import socket
 import threading
 import time
@@ -36,21 +37,31 @@ class CuttingProxy:
 
     def serve(self, client, is_cut):
         with client, socket.create_connection(self.target) as server:
-            passed = threading.Event()
-            threading.Thread(target=self.requests, args=(client, server, passed), daemon=True).start()
-            if is_cut and self.answer_bytes == 0:
-                passed.wait(10)
-                until = time.monotonic() + 10
-                while not self.happened() and time.monotonic() < until:
-                    time.sleep(0.02)
+            try:
+                self.answers(client, server, is_cut)
+            finally:
+                # Another thread still reads from them, so that closing alone would tell nobody.
+                for side in (client, server):
+                    with contextlib.suppress(OSError):
+                        side.shutdown(socket.SHUT_RDWR)
+
+    def answers(self, client, server, is_cut):
+        """Passes on what the gateway answers, until the connection is to break."""
+        passed = threading.Event()
+        threading.Thread(target=self.requests, args=(client, server, passed), daemon=True).start()
+        if is_cut and self.answer_bytes == 0:
+            passed.wait(10)
+            until = time.monotonic() + 10
+            while not self.happened() and time.monotonic() < until:
+                time.sleep(0.02)
+            return
+        left = self.answer_bytes if is_cut else None
+        while left is None or left > 0:
+            data = server.recv(65536 if left is None else min(left, 65536))
+            if not data:
                 return
-            left = self.answer_bytes if is_cut else None
-            while left is None or left > 0:
-                data = server.recv(65536 if left is None else min(left, 65536))
-                if not data:
-                    return
-                client.sendall(data)
-                left = None if left is None else left - len(data)
+            client.sendall(data)
+            left = None if left is None else left - len(data)
 
     @staticmethod
     def requests(client, server, passed):
