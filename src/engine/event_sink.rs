@@ -259,6 +259,8 @@ fn take_batch(buffer: &mut Events, format: EventFormat) -> Option<EventBatch> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
     use crate::protocol::event::{ResponseEvent, StreamEvent};
 
@@ -278,6 +280,21 @@ mod tests {
         }
         assert!(sink.is_committed() && sink.buffer.is_empty());
         assert!(reader.try_recv().is_err(), "no event is sent");
+    }
+
+    #[tokio::test]
+    async fn a_run_that_goes_on_without_its_reader_keeps_and_encodes_nothing_for_it() {
+        let format = EventFormat::Sse(EventEncoder::default());
+        let (mut sink, reader) = EventSink::new(format, Duration::from_secs(1), OnDisconnect::Continue);
+        push(&mut sink, 0);
+        drop(reader);
+        for sequence_number in 1..100 {
+            sink.flush().await.unwrap();
+            push(&mut sink, sequence_number);
+        }
+        sink.flush().await.unwrap();
+        assert!(sink.buffer.is_empty() && sink.is_committed());
+        assert!(sink.closed().now_or_never().is_none(), "nobody has to stop for it");
     }
 
     #[tokio::test]

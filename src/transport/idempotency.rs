@@ -23,7 +23,7 @@ use crate::engine::{KeyedStart, KnownResponse, NextEvents, RunContext};
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
 use crate::store::IdempotencyKey;
-use crate::telemetry::request_log::{RequestLog, RequestOutcome};
+use crate::telemetry::request_log::{RequestLog, RequestOutcome, RunStats};
 use crate::util::digest::FieldHasher;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -83,11 +83,13 @@ pub(super) async fn start(
 
 /// What makes two requests the same: the body, and the headers that change what is made of it.
 fn fingerprint((request, headers): (&RequestContext, &HeaderMap), body: [u8; 32]) -> [u8; 32] {
-    FieldHasher::new()
-        .field(body)
-        .option(headers.get("antwort-dialect"))
-        .option(request.client_profile.map(|client| client.name))
-        .finish()
+    let client = request.client_profile.map(|client| client.name);
+    fingerprint_of(body, headers.get("antwort-dialect"), client)
+}
+
+/// It is stored with the key, and compared across versions.
+fn fingerprint_of(body: [u8; 32], dialect: Option<&HeaderValue>, client: Option<&str>) -> [u8; 32] {
+    FieldHasher::new().field(body).option(dialect).option(client).finish()
 }
 
 /// The answer with the response that the key has led to before.
@@ -98,6 +100,10 @@ pub(super) async fn replay(
     stream: bool,
     log: &Arc<RequestLog>,
 ) -> Result<Response, ErrorResponse> {
+    log.update(|facts| {
+        let response_id = known.id.clone();
+        facts.run = Some(RunStats { response_id, turns: 0, usage: None, first_delta: None });
+    });
     let mut response = if stream {
         let budget = ResponseBudget::new(app, principal.requester());
         let first = next_piece(&mut known, &budget).await?;
@@ -182,6 +188,18 @@ async fn next_piece(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::util::digest::sha256;
+
+    /// Computed by hand: a gateway that is updated between a request and its retry knows the request.
+    #[test]
+    fn stored_fingerprints_stay_the_same() {
+        let field = |bytes: &[u8]| [&(bytes.len() as u64).to_le_bytes(), bytes].concat();
+        let plain = [field(&[7; 32]), field(b"-"), field(b"-")].concat();
+        assert_eq!(fingerprint_of([7; 32], None, None), sha256(&plain));
+        let dialect = HeaderValue::from_static("openai");
+        let both = [field(&[7; 32]), field(b"+"), field(b"openai"), field(b"+"), field(b"codex")].concat();
+        assert_eq!(fingerprint_of([7; 32], Some(&dialect), Some("codex")), sha256(&both));
+    }
 
     #[test]
     fn a_key_is_one_value_of_visible_ascii() {

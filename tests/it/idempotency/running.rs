@@ -173,3 +173,43 @@ async fn a_stop_waits_for_a_run_whose_client_has_gone() {
     assert_eq!(assert_valid_stream(&frames(&again.text)).response["status"], "completed");
     assert_eq!(upstream.requests().len(), 1);
 }
+
+#[tokio::test]
+async fn a_first_client_that_reads_nothing_holds_the_run_up_and_does_not_end_it() {
+    let upstream = Upstream::spawn().await;
+    let short = |settings: &mut antwort::config::Settings| {
+        settings.server.write_timeout = Duration::from_millis(500);
+    };
+    let gateway = Gateway::with_upstream(&upstream).set(short).spawn().await;
+    upstream.text(&"word ".repeat(60_000));
+    let stalled = keyed(&gateway.base, "k", &ask(true)).send().await.unwrap();
+    let again = send(&gateway, "k", &ask(true)).await;
+    assert_eq!((again.status, again.is_replayed()), (200, true));
+    assert_eq!(assert_valid_stream(&frames(&again.text)).response["status"], "completed");
+    assert!(stalled.text().await.is_err(), "what the first was sent does not look whole");
+    assert_eq!(upstream.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn those_who_wait_for_a_response_that_is_deleted_are_told_so() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    upstream.reply(slow_answer());
+    let body = ask(false);
+    let first = keyed(&gateway.base, "k", &body).send();
+    let second = gateway.send(keyed(&gateway.base, "k", &body));
+    let delete = async {
+        assert!(eventually(async || !listed(&gateway).await.is_empty()).await, "it is listed while it runs");
+        let followed = "antwort_idempotency_keys_total{outcome=\"followed\"}";
+        assert!(eventually(async || metric(&gateway, followed).await.as_deref() == Some("1")).await);
+        let [id] = &listed(&gateway).await[..] else { panic!("one") };
+        assert_eq!(gateway.delete(&format!("/v1/responses/{id}")).await.status, 200);
+    };
+    let (first, second, ()) = tokio::join!(first, second, delete);
+    // Of the two, the one that made the run has its response all the same.
+    let mut statuses = [first.unwrap().status().as_u16(), second.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 404]);
+    assert_eq!(listed(&gateway).await.len(), 0);
+    assert!(!send(&gateway, "k", &body).await.is_replayed(), "the key is free");
+}

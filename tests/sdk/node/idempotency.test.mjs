@@ -8,8 +8,11 @@ import { all, client, rejected, sdk } from './helpers.mjs';
 
 const gateway = new URL(process.env.SDK_OPEN_URL);
 
-/** A TCP proxy that breaks its first connection once the request was passed on: after so many bytes of the answer. */
-async function cuttingProxy(answerBytes) {
+/**
+ * A TCP proxy that breaks its first connection once the request was passed on: after so many bytes of the answer, and not
+ * before something has happened.
+ */
+async function cuttingProxy(answerBytes, happened = async () => {}) {
   let connections = 0;
   const server = createServer((socket) => {
     const isCut = ++connections === 1;
@@ -24,7 +27,7 @@ async function cuttingProxy(answerBytes) {
         const head = received.indexOf('\r\n\r\n');
         const length = /content-length: *(\d+)/i.exec(received.toString('latin1'));
         const isWhole = head >= 0 && length && received.length >= head + 4 + Number(length[1]);
-        if (isCut && answerBytes === 0 && isWhole) end();
+        if (isCut && answerBytes === 0 && isWhole) happened().then(end, end);
       });
     });
     upstream.on('data', (data) => {
@@ -40,13 +43,18 @@ async function cuttingProxy(answerBytes) {
   return { url, connections: () => connections, close: () => server.close() };
 }
 
-/** How often the gateway has asked this model. */
-async function asked(model) {
+/** The sum of a metric, of the series with this label. */
+async function metric(name, label) {
   const text = await (await fetch(new URL('/metrics', gateway))).text();
-  const lines = text.split('\n').filter((line) => line.startsWith('gen_ai_client_operation_duration_seconds_count{'));
-  const counts = lines.filter((line) => line.includes(`gen_ai_request_model="${model}"`)).map((line) => line.split(' ').at(-1));
-  return counts.reduce((sum, count) => sum + Number(count), 0);
+  const lines = text.split('\n').filter((line) => line.startsWith(`${name}{`) && line.includes(label));
+  return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
 }
+
+/** How often the gateway has asked this model. */
+const asked = (model) => metric('gen_ai_client_operation_duration_seconds_count', `gen_ai_request_model="${model}"`);
+
+/** Runs that were begun with a key. */
+const begun = () => metric('antwort_idempotency_keys_total', 'outcome="new"');
 
 /** The ids of the stored responses of this model. */
 async function stored(model) {
@@ -74,7 +82,10 @@ for (const stream of [false, true]) {
 
 test('a retry while the first runs waits for it', async () => {
   const [before, headers] = [await asked('slow'), { 'Idempotency-Key': randomUUID() }];
-  const proxy = await cuttingProxy(0);
+  const runs = await begun();
+  const proxy = await cuttingProxy(0, async () => {
+    while ((await begun()) === runs);
+  });
   const made = retrying(proxy).responses.create({ model: 'slow', input: 'hi' }, { headers });
   const { data, response } = await made.withResponse();
   proxy.close();

@@ -1,16 +1,20 @@
 """A TCP proxy before a gateway that breaks the first connection, as a network does."""
 
+import contextlib
 import socket
 import threading
+import time
 from urllib.parse import urlsplit
 
 
 class CuttingProxy:
-    """Breaks the first connection once the request was passed on: after so many bytes of the answer."""
+    """Breaks the first connection once the request was passed on: after so many bytes of the answer, and not before
+    something has happened."""
 
-    def __init__(self, url: str, answer_bytes: int = 0):
+    def __init__(self, url: str, answer_bytes: int = 0, happened=lambda: True):
         self.target = (urlsplit(url).hostname, urlsplit(url).port)
         self.answer_bytes = answer_bytes
+        self.happened = happened
         self.connections = 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}{urlsplit(url).path}"
@@ -33,18 +37,31 @@ class CuttingProxy:
 
     def serve(self, client, is_cut):
         with client, socket.create_connection(self.target) as server:
-            passed = threading.Event()
-            threading.Thread(target=self.requests, args=(client, server, passed), daemon=True).start()
-            if is_cut and self.answer_bytes == 0:
-                passed.wait(10)
+            try:
+                self.answers(client, server, is_cut)
+            finally:
+                # Another thread still reads from them, so that closing alone would tell nobody.
+                for side in (client, server):
+                    with contextlib.suppress(OSError):
+                        side.shutdown(socket.SHUT_RDWR)
+
+    def answers(self, client, server, is_cut):
+        """Passes on what the gateway answers, until the connection is to break."""
+        passed = threading.Event()
+        threading.Thread(target=self.requests, args=(client, server, passed), daemon=True).start()
+        if is_cut and self.answer_bytes == 0:
+            passed.wait(10)
+            until = time.monotonic() + 10
+            while not self.happened() and time.monotonic() < until:
+                time.sleep(0.02)
+            return
+        left = self.answer_bytes if is_cut else None
+        while left is None or left > 0:
+            data = server.recv(65536 if left is None else min(left, 65536))
+            if not data:
                 return
-            left = self.answer_bytes if is_cut else None
-            while left is None or left > 0:
-                data = server.recv(65536 if left is None else min(left, 65536))
-                if not data:
-                    return
-                client.sendall(data)
-                left = None if left is None else left - len(data)
+            client.sendall(data)
+            left = None if left is None else left - len(data)
 
     @staticmethod
     def requests(client, server, passed):

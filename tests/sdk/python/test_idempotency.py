@@ -12,14 +12,21 @@ from cutting_proxy import CuttingProxy
 OPEN = os.environ.get("SDK_OPEN_URL", "")
 
 
-def asked(model: str) -> int:
-    """How often the gateway has asked this model."""
+def metric(name: str, label: str) -> int:
+    """The sum of a metric, of the series with this label."""
     with urllib.request.urlopen(OPEN.removesuffix("/v1") + "/metrics") as metrics:
         text = metrics.read().decode()
-    counts = re.findall(
-        rf'^gen_ai_client_operation_duration_seconds_count{{[^}}]*gen_ai_request_model="{model}"[^}}]*}} (\d+)', text, re.M
-    )
-    return sum(map(int, counts))
+    return sum(map(int, re.findall(rf"^{name}{{[^}}]*{label}[^}}]*}} (\d+)", text, re.M)))
+
+
+def asked(model: str) -> int:
+    """How often the gateway has asked this model."""
+    return metric("gen_ai_client_operation_duration_seconds_count", f'gen_ai_request_model="{model}"')
+
+
+def begun() -> int:
+    """Runs that were begun with a key."""
+    return metric("antwort_idempotency_keys_total", 'outcome="new"')
 
 
 def stored(client, model: str) -> list:
@@ -49,7 +56,8 @@ def test_a_retry_after_a_broken_connection_gets_the_response_of_the_first(client
 
 def test_a_retry_while_the_first_runs_waits_for_it(client):
     before, key = asked("slow"), {"Idempotency-Key": str(uuid.uuid4())}
-    with CuttingProxy(OPEN) as proxy:
+    runs = begun()
+    with CuttingProxy(OPEN, happened=lambda: begun() > runs) as proxy:
         retrying = client.with_options(base_url=proxy.url, max_retries=3)
         raw = retrying.responses.with_raw_response.create(model="slow", input="hi", extra_headers=key)
         assert raw.headers["idempotent-replayed"] == "true"
