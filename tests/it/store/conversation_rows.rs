@@ -10,7 +10,8 @@ use antwort::store::{
 
 use super::{Folder, SHORT, message, owner, turn};
 
-const ROWS: &str = "SELECT (SELECT count(*) FROM conversations) * 1000 + (SELECT count(*) FROM conversation_items)";
+const ROWS: &str =
+    "SELECT (SELECT count(*) FROM conversations) * 1000 + (SELECT count(*) FROM conversation_items)";
 
 fn conversation(items: usize, text: &str) -> ConversationRecord {
     let item =
