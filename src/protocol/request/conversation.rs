@@ -150,7 +150,7 @@ mod tests {
         (error.code().to_owned(), error.body.param.unwrap_or_default())
     }
 
-    fn add(items: Value) -> Result<AddItems, ApiError> {
+    fn add(items: &Value) -> Result<AddItems, ApiError> {
         AddItems::parse(json!({"items": items}).to_string().as_bytes(), RequestSizeLimits::default())
     }
 
@@ -190,7 +190,7 @@ mod tests {
             (json!([{"type": "compaction_trigger"}]), "unsupported_parameter", "items[0].type"),
             (json!([1]), "invalid_type", "items[0]"),
         ] {
-            assert_eq!(refused(add(items.clone())), (code.to_owned(), param.to_owned()), "{items}");
+            assert_eq!(refused(add(&items)), (code.to_owned(), param.to_owned()), "{items}");
         }
         let missing = AddItems::parse(b"{}", RequestSizeLimits::default());
         assert_eq!(refused(missing), ("missing_required_parameter".into(), "items".into()));

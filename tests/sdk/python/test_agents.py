@@ -49,6 +49,28 @@ async def chained(agent, said):
     return await agents.Runner.run(agent, said, auto_previous_response_id=True)
 
 
+async def in_session(agent, said):
+    """The history is a conversation, which the agent reads and adds to by itself."""
+    session = agents.OpenAIConversationsSession(openai_client=agent.model._client)
+    result = await agents.Runner.run(agent, said, session=session)
+    kept = await session.get_items()
+    assert kept[0]["content"][0]["text"] == said and len(kept) == len(result.to_input_list())
+    return result
+
+
+async def in_conversation(agent, said):
+    """Each response is made in a conversation."""
+    api = agent.model._client
+    conversation = await api.conversations.create()
+    result = await agents.Runner.run(agent, said, conversation_id=conversation.id)
+    kept = [item async for item in api.conversations.items.list(conversation.id, order="asc")]
+    assert kept[0].content[0].text == said and kept[-1].content[0].text == result.final_output
+    return result
+
+
+RUNS = [plain, streamed, chained, in_session, in_conversation]
+
+
 def ran(run, said, **settings):
     async def main():
         async with openai.AsyncOpenAI(base_url=os.environ["SDK_OPEN_URL"], api_key="unused", max_retries=0) as api:
@@ -62,12 +84,12 @@ def calls(result) -> list:
     return [item.raw_item for item in result.new_items if isinstance(item, agents.ToolCallItem)]
 
 
-@pytest.mark.parametrize("run", [plain, streamed, chained])
+@pytest.mark.parametrize("run", RUNS)
 def test_function_tool(run):
     assert ran(run, "weather?").final_output == "The tools said: rain in Paris"
 
 
-@pytest.mark.parametrize("run", [plain, streamed, chained])
+@pytest.mark.parametrize("run", RUNS)
 def test_a_tool_of_the_gateway(run):
     result = ran(run, SUM, model="caller", tools=[calculate])
     [call] = calls(result)
@@ -77,7 +99,7 @@ def test_a_tool_of_the_gateway(run):
     assert len(result.raw_responses) == 1, "the agent has nothing to do"
 
 
-@pytest.mark.parametrize("run", [plain, streamed, chained])
+@pytest.mark.parametrize("run", RUNS)
 def test_a_tool_of_the_gateway_fails(run):
     result = ran(run, NO_SUM, model="caller", tools=[calculate])
     [call] = calls(result)
@@ -85,9 +107,9 @@ def test_a_tool_of_the_gateway_fails(run):
     assert result.final_output.startswith("The tools said: Error: ")
 
 
-@pytest.mark.parametrize("run", [plain, streamed, chained])
+@pytest.mark.parametrize("run", RUNS)
 def test_tools_of_both_in_one_turn(run):
-    """The agent runs its function only; unless it chains, it sends the gateway's call back with its result."""
+    """The agent runs its function only; unless it chains or is in a conversation, it sends the gateway's call back with its result."""
     result = ran(run, f"{SUM}\n{IN_PARIS}", model="caller", tools=[calculate, get_weather])
     run_by_gateway, run_here = calls(result)
     assert (run_by_gateway.type, run_here.type) == ("mcp_call", "function_call")
@@ -95,7 +117,7 @@ def test_tools_of_both_in_one_turn(run):
     assert len(result.raw_responses) == 2
 
 
-@pytest.mark.parametrize("run", [plain, streamed, chained])
+@pytest.mark.parametrize("run", RUNS)
 def test_web_search(run):
     result = ran(run, 'web_search {"query": "learn rust"}', model="caller", tools=[agents.WebSearchTool()])
     [call] = calls(result)
@@ -111,7 +133,7 @@ def sums(**more):
     return agents.HostedMCPTool(tool_config=config | more, on_approval_request=on_approval_request)
 
 
-@pytest.mark.parametrize("run", [plain, streamed, chained])
+@pytest.mark.parametrize("run", RUNS)
 def test_a_server_of_the_agent(run):
     result = ran(run, 'add {"a": 2, "b": 3}', model="caller", tools=[sums()])
     [call] = calls(result)
@@ -121,7 +143,7 @@ def test_a_server_of_the_agent(run):
     assert (result.final_output, len(result.raw_responses)) == ("The tools said: 5", 1)
 
 
-@pytest.mark.parametrize("run", [plain, streamed, chained])
+@pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("approve", [True, False])
 def test_a_call_that_a_person_has_to_allow(run, approve):
     asked = []

@@ -38,7 +38,6 @@ def ask(client, **fields):
         ({"tool_choice": "required"}, "tool_choice", "invalid_value"),
         ({"extra_body": {"nonsense": 1}}, "nonsense", "unknown_parameter"),
         ({"background": True}, "background", "unsupported_parameter"),
-        ({"conversation": "conv_1"}, "conversation", "unsupported_parameter"),
         ({"metadata": {"k": "v" * 513}}, "metadata.k", "string_above_max_length"),
         ({"model": None}, "model", "missing_required_parameter"),
     ],
