@@ -1,9 +1,10 @@
 //! The agentic loop: every transport starts a run here and reads one stream of events.
 //!
-//! `prepare` validates a request and collects what its run needs (history, tools, echo), `run` drives the model
-//! and ends the response, `tools` says which tools it has and what may be called, `event_sink` sends the events, `record`
-//! builds the stored rows, `states` returns sealed state to the provider that it came from, `recover` ends
-//! the runs of processes that are gone, `run_conversation` is the conversation that a run appends to, `conversations` changes them without a run, `token_count` measures a prompt without a run.
+//! `prepare` validates a request and collects what its run needs (history, tools, echo), `run` drives the model and
+//! ends the response, `tools` says which tools it has and what may be called, `event_sink` sends the events, `record`
+//! builds the stored rows, `states` returns sealed state to the provider that it came from, `recover` ends the runs of
+//! processes that are gone, `run_conversation` is the conversation that a run appends to, `conversations` changes them
+//! without a run, `token_count` measures a prompt without a run.
 
 mod citations;
 mod compaction;
