@@ -1,5 +1,5 @@
-//! The prior conversation: the chain of a continued response or a stored conversation, items that the input refers to, and the check that
-//! calls and outputs pair.
+//! The prior conversation: the chain of a continued response or a stored conversation, items that the input refers to,
+//! and the check that calls and outputs pair.
 
 use std::collections::HashMap;
 use std::sync::Arc;

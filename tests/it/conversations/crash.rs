@@ -84,3 +84,41 @@ async fn a_killed_process_leaves_no_half_turn_in_a_conversation() {
         assert_eq!(before.iter().map(|text| (*text).clone()).collect::<Vec<_>>(), expected);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_was_cut_off_by_a_crash_leaves_its_conversation_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    upstream.reply(Reply::Stream(vec![chunk(json!({"content": "Hel"})), Step::Hang]));
+    let mut gateway = Process::start(folder.path(), &upstream).await;
+    let http = reqwest::Client::new();
+    let items = json!({"items": [{"role": "user", "content": "before"}]});
+    let made = post(&http, &gateway.base, "/v1/conversations", &items).await.unwrap();
+    let id = made["id"].as_str().unwrap();
+    let mut body = ask(id, "cut off");
+    body["stream"] = true.into();
+    let request = http.post(format!("{}/v1/responses", gateway.base)).json_body(&body);
+    let _stream = request.send().await.unwrap();
+    let get = async |base: String, path: &str| -> Value {
+        let text = http.get(format!("{base}{path}")).send().await.unwrap().text().await.unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let listed = async || get(gateway.base.clone(), "/v1/responses").await["data"].clone();
+    assert!(
+        eventually(async || listed().await[0]["status"] == "in_progress").await,
+        "recorded while it runs"
+    );
+    gateway.kill();
+    gateway.restart().await;
+    let failed = get(gateway.base.clone(), "/v1/responses").await["data"][0].clone();
+    assert_eq!((&failed["status"], &failed["conversation"]), (&json!("failed"), &json!({"id": id})));
+    let items = get(gateway.base.clone(), &format!("/v1/conversations/{id}/items")).await;
+    assert_eq!(items["data"].as_array().unwrap().len(), 1, "{items:#}");
+    // It can be continued by its id, from what it has read.
+    let next = json!({"model": "test-model", "input": "next", "previous_response_id": failed["id"]});
+    assert_eq!(post(&http, &gateway.base, "/v1/responses", &next).await.unwrap()["status"], "completed");
+    assert_eq!(super::asked(&upstream), ["before", "cut off", "next"]);
+    let again = post(&http, &gateway.base, "/v1/responses", &ask(id, "again")).await.unwrap();
+    assert_eq!(again["status"], "completed", "it is not locked");
+    assert_eq!(super::asked(&upstream), ["before", "again"]);
+}

@@ -190,24 +190,63 @@ struct Stored {
     input: Vec<String>,
 }
 
+/// The ids of the input items in an index of items.
+fn input_ids(mut index: &[u8]) -> Vec<String> {
+    fn number(index: &mut &[u8]) -> usize {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let byte = usize::from(index[0]);
+            *index = &index[1..];
+            number |= (byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return number;
+            }
+            shift += 7;
+        }
+    }
+    fn text(index: &mut &[u8]) -> String {
+        let length = number(index);
+        let (text, rest) = index.split_at(length);
+        *index = rest;
+        String::from_utf8(text.to_vec()).unwrap()
+    }
+    let mut ids = Vec::new();
+    while let Some((flags, rest)) = index.split_first() {
+        index = rest;
+        let (id, _wire) = (text(&mut index), number(&mut index));
+        if flags & 2 != 0 {
+            number(&mut index);
+        }
+        if flags & 8 != 0 {
+            let _state = (text(&mut index), number(&mut index));
+        }
+        if flags & 1 == 0 {
+            ids.push(id);
+        }
+    }
+    ids
+}
+
 fn stored(database: &Path) -> Vec<Stored> {
     let sql = rusqlite::Connection::open(database).unwrap();
     let has_items = "SELECT count(*) FROM sqlite_schema WHERE name = 'items'";
     let has_items = sql.query_row(has_items, [], |row| row.get::<_, bool>(0)).unwrap();
     let mut rows = sql.prepare("SELECT key, id, previous_id, body FROM responses ORDER BY key").unwrap();
     let rows = rows.query_map([], |row| {
-        // From schema 7 on, ids of items that clients have sent are beside their texts.
-        let input = match has_items {
-            true => "SELECT item_id FROM items WHERE response = ?1 AND side = 0 ORDER BY position",
-            false => "SELECT item_id FROM item_ids WHERE response = ?1 ORDER BY item_id",
+        let key = row.get::<_, i64>(0)?;
+        // From schema 7 on, ids of items stand in an index before their texts.
+        let input = if has_items {
+            let ids = "SELECT item_id FROM items WHERE response = ?1 AND side = 0 ORDER BY position";
+            sql.prepare(ids)?.query_map([key], |row| row.get(0))?.collect::<Result<_, _>>()?
+        } else {
+            let index = "SELECT item_index FROM responses WHERE key = ?1";
+            input_ids(&sql.query_row(index, [key], |row| row.get::<_, Vec<u8>>(0))?)
         };
-        let mut input = sql.prepare(input)?;
-        let input = input.query_map([row.get::<_, i64>(0)?], |row| row.get(0))?;
         Ok(Stored {
             id: row.get(1)?,
             previous: row.get(2)?,
             body: serde_json::from_str(&row.get::<_, String>(3)?).unwrap(),
-            input: input.collect::<Result<_, _>>()?,
+            input,
         })
     });
     rows.unwrap().collect::<Result<_, _>>().unwrap()
