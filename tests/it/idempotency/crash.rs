@@ -1,8 +1,9 @@
 //! Keys across a crash, with the real binary.
 
+use std::path::Path;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Raw, ask, keyed};
 use crate::support::eventually;
@@ -83,17 +84,17 @@ async fn what_has_ended_before_a_crash_is_sent_again_after_it() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn after_kill_9_in_a_call_the_stream_shows_the_turn_and_that_the_outcome_is_unknown() {
-    let (upstream, weather) = (Upstream::spawn().await, Weather::spawn().await);
-    let folder = tempfile::tempdir().unwrap();
+/// A gateway that has called two tools, one of which has not answered, in a stream of which the client has seen something; and
+/// what the client asked.
+async fn killed_in_a_call(folder: &Path, upstream: &Upstream) -> (Process, Value) {
+    let weather = Weather::spawn().await;
     let config = format!(
         "tools: {{builtin: {{get_weather: {{api_key: weather-key, base_url: \"{}\"}}}}}}\n\
          egress: {{allow: [127.0.0.1]}}\n",
         weather.url
     );
-    std::fs::write(folder.path().join("antwort.yaml"), config).unwrap();
-    let mut gateway = Process::start(folder.path(), &upstream).await;
+    std::fs::write(folder.join("antwort.yaml"), config).unwrap();
+    let mut gateway = Process::start(folder, upstream).await;
     upstream.reply(Reply::Calls(vec![("calculate", json!({"expression": "1+2*3"}))]));
     upstream.reply(Reply::Calls(vec![
         ("calculate", json!({"expression": "2*2"})),
@@ -106,12 +107,22 @@ async fn after_kill_9_in_a_call_the_stream_shows_the_turn_and_that_the_outcome_i
     assert!(first.chunk().await.unwrap().is_some());
     assert!(eventually(async || weather.asked() == 1).await, "the tool was called");
     gateway.kill();
-    weather.resume_answering();
+    (gateway, body)
+}
+
+fn sequence_numbers(events: &[Value]) -> Vec<u64> {
+    events.iter().map(|event| event["sequence_number"].as_u64().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_kill_9_in_a_call_the_stream_shows_the_turn_and_that_the_outcome_is_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    let (mut gateway, body) = killed_in_a_call(folder.path(), &upstream).await;
     gateway.restart().await;
     let again = Raw::of(keyed(&gateway.base, "k", &body).send().await.unwrap()).await;
     let events = frames(&again.text);
-    let numbers: Vec<_> = events.iter().map(|event| event["sequence_number"].as_u64().unwrap()).collect();
-    assert_eq!(numbers, (0..events.len() as u64).collect::<Vec<_>>(), "without a gap");
+    assert_eq!(sequence_numbers(&events), (0..events.len() as u64).collect::<Vec<_>>(), "without a gap");
     let response = assert_valid_stream(&events).response;
     assert_eq!(
         (&response["status"], &response["error"]["code"]),
@@ -120,5 +131,36 @@ async fn after_kill_9_in_a_call_the_stream_shows_the_turn_and_that_the_outcome_i
     let calls: Vec<_> = response["output"].as_array().unwrap().iter().map(|item| &item["name"]).collect();
     assert_eq!(calls, ["calculate", "calculate", "get_weather"]);
     assert_eq!(response["output"][2]["error"]["code"], "outcome_unknown");
-    assert_eq!((weather.asked(), upstream.requests().len()), (1, 2), "nothing is done again");
+    assert_eq!(upstream.requests().len(), 2, "nothing is done again");
+}
+
+/// The state of the run cannot be opened: it is sealed.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_its_seal_key_a_stream_that_was_cut_off_still_has_one_end_and_no_gap() {
+    for in_a_call in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let upstream = Upstream::spawn().await;
+        let (mut gateway, body) = if in_a_call {
+            killed_in_a_call(folder.path(), &upstream).await
+        } else {
+            upstream.reply(Reply::Stream(vec![chunk(json!({"content": "Hel"})), Step::Hang]));
+            let mut gateway = Process::start(folder.path(), &upstream).await;
+            let mut first = keyed(&gateway.base, "k", &ask(true)).send().await.unwrap();
+            assert!(first.chunk().await.unwrap().is_some());
+            gateway.kill();
+            (gateway, ask(true))
+        };
+        std::fs::remove_file(folder.path().join("test.db.seal-key")).unwrap();
+        gateway.restart().await;
+        let again = Raw::of(keyed(&gateway.base, "k", &body).send().await.unwrap()).await;
+        let events = frames(&again.text);
+        assert_eq!(sequence_numbers(&events), (0..events.len() as u64).collect::<Vec<_>>(), "{in_a_call}");
+        let last = events.last().unwrap();
+        assert_eq!(
+            (&last["type"], &last["response"]["error"]["code"]),
+            (&json!("response.failed"), &json!("server_restarted"))
+        );
+        let ends = events.iter().filter(|event| event["type"] == "response.failed").count();
+        assert_eq!(ends, 1, "{in_a_call}");
+    }
 }

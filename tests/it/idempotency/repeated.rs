@@ -1,5 +1,7 @@
 //! The same key again, when the run has ended.
 
+use std::io::Write;
+
 use serde_json::json;
 
 use super::{ask, keyed, listed, metric, send};
@@ -136,4 +138,17 @@ async fn a_key_that_cannot_be_kept_is_refused_with_what_to_do() {
     let refused = gateway.send(twice.header("authorization", "Bearer key-any")).await;
     assert_eq!((refused.status, &refused.body["error"]["code"]), (400, &json!("invalid_value")));
     assert_eq!(upstream.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_body_is_the_same_however_it_is_compressed() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let first = send(&gateway, "k", &ask(false)).await;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(ask(false).to_string().as_bytes()).unwrap();
+    let headers = [("idempotency-key", "k"), ("content-encoding", "gzip")];
+    let again = gateway.post_bytes("/v1/responses", encoder.finish().unwrap(), &headers).await;
+    assert_eq!((again.status, &again.headers["idempotent-replayed"]), (200, &"true".parse().unwrap()));
+    assert_eq!(again.body, first.json());
 }

@@ -6,9 +6,13 @@ use std::time::Duration;
 
 use antwort::internal::sqlite::{Disk, DiskSpace, SqliteOptions, SqliteStore};
 use antwort::protocol::response::ResponseStatus;
-use antwort::store::{OrphanCause, ResponseRecord, ResponseStore, RunLog, Store, StoreError};
+use antwort::store::{
+    EventLog, IdempotencyKeys, LoggedEvents, OrphanCause, ResponseRecord, ResponseStore, RunLog, Store,
+    StoreError,
+};
 use serde_json::json;
 
+use super::keyed_runs::keyed;
 use super::{Folder, owner, record, running, turn};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
@@ -172,6 +176,20 @@ async fn a_run_that_found_no_room_for_its_end_does_not_stay_in_progress() {
     assert_eq!((&orphan.lease.id, orphan.cause), (&run.lease.id, OrphanCause::EndNotStored));
     let ended = ResponseRecord { lease: orphan.lease.clone(), status: ResponseStatus::Failed, ..run };
     store.finish(ended).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_refused_run_is_withdrawn_from_a_full_database_and_its_log_takes_nothing_more() {
+    let folder = Folder::new();
+    let store = open(&folder, &Told::small(), |_| ());
+    let run = keyed("k");
+    store.begin_keyed(run.clone()).await.unwrap();
+    fill(&store).await;
+    let events = LoggedEvents { first: 2, last: 2, bytes: vec![0; 100] };
+    assert!(is_full(store.log_events(&run.record.lease, events).await));
+    assert!(is_full(store.begin_keyed(keyed("other")).await));
+    store.withdraw(run.record.lease.clone()).await.unwrap();
+    assert_eq!(store.keyed_response(&owner(), "k").await.unwrap(), None);
 }
 
 #[tokio::test]

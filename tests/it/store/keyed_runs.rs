@@ -19,7 +19,8 @@ fn events(first: u64, last: u64) -> LoggedEvents {
     LoggedEvents { first, last, bytes }
 }
 
-fn keyed(name: &str) -> KeyedRun {
+/// A run with this key and the two events that it begins with.
+pub(super) fn keyed(name: &str) -> KeyedRun {
     KeyedRun { key: key(name), record: running(), state: None, events: Some(events(0, 1)) }
 }
 
