@@ -44,9 +44,11 @@ impl Write {
         let of_state = |state: &Option<Arc<[u8]>>| state.as_ref().map_or(0, |state| state.len());
         match self {
             Self::Begin(record, state) => of_record(record) + of_state(state),
-            // The items of a turn are written to the conversation, too.
-            Self::Finish(record) if record.conversation.is_some() => 2 * of_record(record),
-            Self::Finish(record) => of_record(record),
+            Self::Finish(record) => {
+                // The items of a turn are written to its conversation, too.
+                let appended = record.items.iter().filter(|_| record.conversation.is_some());
+                of_record(record) + appended.map(item_size).sum::<usize>()
+            }
             Self::Turn(turn) => {
                 let calls = turn.calls.iter().map(|call| call.arguments.len());
                 let begun = turn.begin.as_ref().map_or(0, of_record);
@@ -99,7 +101,7 @@ pub(super) enum WriteOutcome {
 mod tests {
     use super::*;
     use crate::protocol::response::ResponseStatus;
-    use crate::store::{Direction, Lease, StateKey, StoredState};
+    use crate::store::{ConversationTurn, Direction, Lease, StateKey, StoredState};
 
     /// Once only the texts of a turn's own items were counted, however large the response was that it began.
     #[test]
@@ -124,6 +126,10 @@ mod tests {
             body: "z".repeat(100_000).into(),
             items: vec![item.clone()],
         };
+        let conversation = ConversationTurn { id: "conv_1".into(), first: 0, until: 0, roles: Vec::new() };
+        let in_conversation = ResponseRecord { conversation: Some(conversation), ..begin.clone() };
+        assert_eq!(Write::Finish(begin.clone()).size(), 111_000);
+        assert_eq!(Write::Finish(in_conversation).size(), 122_000, "its items are written twice");
         let (lease, items) = (begin.lease.clone(), vec![item]);
         let state: Arc<[u8]> = vec![0; 1_000_000].into();
         assert_eq!(Write::Begin(begin.clone(), Some(Arc::clone(&state))).size(), 1_111_000);
