@@ -140,6 +140,7 @@ laws! {
         any_sequence_of_changes_gives_the_list_of_a_vector,
     } + short_lived {
         a_conversation_expires_some_time_after_its_last_use,
+        a_chain_in_use_keeps_the_conversation_in_which_it_began,
     }
     // Deletion while a run goes on.
     deletion {

@@ -53,9 +53,11 @@ impl Write {
             |record: &ResponseRecord| record.body.len() + record.items.iter().map(item_size).sum::<usize>();
         let of_state = |state: &Option<Arc<[u8]>>| state.as_ref().map_or(0, |state| state.len());
         let of_events = |events: Option<&LoggedEvents>| events.map_or(0, |events| events.bytes.len());
-        // The items of a turn are written to its conversation, too.
-        let of_finish =
-            |record: &ResponseRecord| of_record(record) * if record.conversation.is_some() { 2 } else { 1 };
+        let of_finish = |record: &ResponseRecord| {
+            // The items of a turn are written to its conversation, too.
+            let appended = record.items.iter().filter(|_| record.conversation.is_some());
+            of_record(record) + appended.map(item_size).sum::<usize>()
+        };
         match self {
             Self::Begin(record, state) => of_record(record) + of_state(state),
             Self::Finish(record) => of_finish(record),
@@ -135,7 +137,7 @@ pub(super) enum WriteOutcome {
 mod tests {
     use super::*;
     use crate::protocol::response::ResponseStatus;
-    use crate::store::{Direction, Lease, StateKey, StoredState};
+    use crate::store::{ConversationTurn, Direction, Lease, StateKey, StoredState};
 
     /// Once only the texts of a turn's own items were counted, however large the response was that it began.
     #[test]
@@ -160,6 +162,10 @@ mod tests {
             body: "z".repeat(100_000).into(),
             items: vec![item.clone()],
         };
+        let conversation = ConversationTurn { id: "conv_1".into(), first: 0, until: 0, roles: Vec::new() };
+        let in_conversation = ResponseRecord { conversation: Some(conversation), ..begin.clone() };
+        assert_eq!(Write::Finish(begin.clone()).size(), 111_000);
+        assert_eq!(Write::Finish(in_conversation).size(), 122_000, "its items are written twice");
         let (lease, items) = (begin.lease.clone(), vec![item]);
         let state: Arc<[u8]> = vec![0; 1_000_000].into();
         assert_eq!(Write::Begin(begin.clone(), Some(Arc::clone(&state))).size(), 1_111_000);

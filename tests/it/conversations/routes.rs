@@ -169,6 +169,9 @@ async fn a_conversation_is_its_owners_and_routes_have_scopes() {
     for (method, path, body, _) in cases {
         assert_eq!(send("key-bob", method, path, body).await.status, 404, "{method} {path}");
     }
+    let intruder = json!({"model": "test-model", "input": "Hi", "conversation": made["id"]});
+    let refused = send("key-bob", "POST", "/responses", &intruder).await;
+    assert_eq!(code(&refused), (404, "not_found", "conversation"));
     for (method, path, body, allowed) in cases {
         for key in ["creator", "reader", "deleter"] {
             if key != allowed {

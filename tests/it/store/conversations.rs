@@ -399,3 +399,18 @@ pub(super) async fn a_conversation_expires_some_time_after_its_last_use(store: &
     assert!(!store.delete_conversation(&owner(), &unused).await.unwrap());
     assert_eq!(seen(store, &used).await.len(), 8);
 }
+
+pub(super) async fn a_chain_in_use_keeps_the_conversation_in_which_it_began(store: &dyn Store) {
+    let id = created(store, vec![said("zero")]).await;
+    let mut last = turn_in(store, &id, "q", "a").await;
+    store.finish(last.clone()).await.unwrap();
+    for number in 0..4 {
+        tokio::time::sleep(SHORT / 3).await;
+        last = turn(Some(&last), &number.to_string(), "a");
+        store.finish(last.clone()).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    store.maintain().await.unwrap();
+    assert_eq!(texts(store, &last).await.unwrap().len(), 11);
+    assert_eq!(seen(store, &id).await, ["zero", "q", "a"]);
+}
