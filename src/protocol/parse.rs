@@ -209,9 +209,9 @@ pub(crate) fn elements_up_to(raw: &RawValue, max: usize) -> Result<Vec<&RawValue
         return elements(raw);
     }
     match serde_json::Deserializer::from_str(raw.get()).deserialize_seq(UpTo(max)) {
-        Ok(elements) => Ok(elements),
-        // The rest of a list that is too long is not read, and serde misses its end.
-        Err(_) => {
+        Ok(elements) if elements.len() <= max => Ok(elements),
+        // Of a list that is longer by more than one, the rest is not read, and serde misses its end.
+        Ok(_) | Err(_) => {
             let problem = format!("at most {max} elements are allowed.");
             Err(ParseError::invalid("", problem).with_code("array_above_max_length"))
         }
@@ -346,6 +346,16 @@ mod tests {
     fn error(json: &str) -> ApiError {
         let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
         read::<Outer>(&raw).err().unwrap().into_api_error("input[2]")
+    }
+
+    /// A list with one element more than allowed was taken for a list that is not too long.
+    #[test]
+    fn a_list_that_is_too_long_by_one_is_too_long() {
+        let count = |json: &str| {
+            let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
+            elements_up_to(&raw, 2).map(|elements| elements.len()).map_err(|_| ())
+        };
+        assert_eq!(["[]", "[1,2]", "[1,2,3]", "[1,2,3,4]"].map(count), [Ok(0), Ok(2), Err(()), Err(())]);
     }
 
     #[test]

@@ -25,10 +25,6 @@ impl FromJson for ContextManagement {
             let problem = "expected an entry of type 'compaction'.";
             return Err(ParseError::invalid("", problem).with_code("array_below_min_length"));
         };
-        if entries.len() > 1 {
-            let problem = "expected one entry.";
-            return Err(ParseError::invalid("", problem).with_code("array_above_max_length"));
-        }
         read_entry(entry).map_err(|error| error.at(0))
     }
 }

@@ -49,10 +49,6 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<InputItem>, ParseError> {
 /// Reads items that are stored in a conversation as they are.
 pub(super) fn read_stored(raw: &RawValue) -> Result<Vec<Item>, ParseError> {
     let items = parse::elements_up_to(raw, MAX_STORED_ITEMS)?;
-    if items.len() > MAX_STORED_ITEMS {
-        let problem = format!("at most {MAX_STORED_ITEMS} items are allowed.");
-        return Err(ParseError::invalid("", problem).with_code("array_above_max_length"));
-    }
     let items = items.iter().enumerate().map(|(i, raw)| match read_item(raw).map_err(|e| e.at(i))? {
         InputItem::Item(item) => Ok(item),
         InputItem::Reference(_) => {
