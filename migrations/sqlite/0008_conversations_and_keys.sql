@@ -1,7 +1,7 @@
 -- Conversations: items that requests read and append to. A response that was made in one has its id as `previous_id`.
 
 CREATE TABLE conversations (
-    key           INTEGER PRIMARY KEY,
+    key           INTEGER PRIMARY KEY AUTOINCREMENT,   -- never given twice: a deletion in steps knows only this
     owner         INTEGER NOT NULL,           -- owners.key
     id            TEXT    NOT NULL,
     created_at    INTEGER NOT NULL,           -- Unix seconds

@@ -25,7 +25,7 @@ use super::interpolate::Lookup;
 use super::raw::{Raw, RawAuth, RawKey, RawSeal};
 use super::request_limits;
 use super::settings::{SealKey, SealSettings, Settings, WebSocketSettings};
-use super::store::StoreUrl;
+use super::store::{StoreSettings, StoreUrl, TimeToLive};
 use super::tree::Tree;
 
 mod agents;
@@ -240,6 +240,7 @@ impl Checker<'_> {
         ] {
             self.require_nonzero(&path, value.is_zero());
         }
+        self.check_retention(store);
         self.check_websocket(&server.websocket);
         if engine.max_item_bytes > engine.max_response_bytes {
             self.error(
@@ -286,6 +287,21 @@ impl Checker<'_> {
             self.require_nonzero(&path, max == 0);
             if max > all {
                 self.error(&path, "is more than server.max_runs, so it limits nothing");
+            }
+        }
+    }
+
+    /// What expires at once is never seen.
+    fn check_retention(&mut self, store: &StoreSettings) {
+        let is_zero = |ttl: Option<TimeToLive>| ttl.and_then(|ttl| ttl.0).is_some_and(|ttl| ttl.is_zero());
+        self.require_nonzero(&["store", "conversation_ttl"], is_zero(store.conversation_ttl));
+        for (tenant, own) in &store.tenants {
+            for (key, value) in [
+                ("ttl", is_zero(own.ttl)),
+                ("conversation_ttl", is_zero(own.conversation_ttl)),
+                ("max_size", own.max_size == Some(0)),
+            ] {
+                self.require_nonzero(&["store", "tenants", tenant, key], value);
             }
         }
     }

@@ -169,7 +169,7 @@ fn everything_that_is_wrong_is_said_at_once() {
         providers:
           a: {url: 'ftp://host/v1', timeouts: {idle: 0s}}
           b: {}
-        store: {maintenance_interval: 20s}";
+        store: {maintenance_interval: 20s, conversation_ttl: 0s, tenants: {acme: {ttl: 0s, max_size: 0}}}";
     let expected = [
         "auth.keys.ci.scopes[1]: expected one of responses:create, responses:read, responses:delete, models:read, chat:create, embeddings:create, metrics:read, tools:read, tools:execute, tools:admin, mcp:admin, agents:read, data:admin, *, found \"responses:destroy\"",
         "engine.dialect: expected one of openai, open_responses, found \"klingon\"",
@@ -181,6 +181,9 @@ fn everything_that_is_wrong_is_said_at_once() {
         "providers.a.url: expected an http or https URL, such as http://localhost:8000/v1",
         "providers.a.timeouts.idle: must be more than 0",
         "providers.b.url: is missing: the base URL, usually ending in /v1",
+        "store.conversation_ttl: must be more than 0",
+        "store.tenants.acme.ttl: must be more than 0",
+        "store.tenants.acme.max_size: must be more than 0",
         "store.maintenance_interval: must be at most half of store.lease, or a live process may lose its leases",
     ];
     assert_eq!(errors(yaml, &[]), expected);

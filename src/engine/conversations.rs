@@ -75,7 +75,11 @@ impl Engine {
 
     /// Whether the caller may write to a conversation, and the store be written to.
     async fn check_conversations(&self, caller: &RunContext) -> Result<(), ApiError> {
-        check_policy(caller.store)?;
+        check_policy(caller.store).map_err(|mut error| {
+            // These requests have no such field.
+            error.body.param = None;
+            error
+        })?;
         if self.parts.store.is_impaired() {
             self.parts.store.check_writable().await?;
         }

@@ -74,7 +74,7 @@ impl Engine {
             ));
         }
         let owner = caller.owner.clone();
-        if let Some(found) = self.parts.store.keyed_response(&owner, &key.key).await? {
+        if let Some(found) = self.find_keyed(&owner, &key).await? {
             return self.known(owner, key, found);
         }
         let (answer, answered) = oneshot::channel();
@@ -82,7 +82,7 @@ impl Engine {
         let run = match self.launch(request, caller, started, Some(wanted)).await {
             Ok(run) => run,
             // Another request with this key may have been first, and have used up what this one needs.
-            Err(error) => match self.parts.store.keyed_response(&owner, &key.key).await? {
+            Err(error) => match self.find_keyed(&owner, &key).await? {
                 Some(found) => return self.known(owner, key, found),
                 None => return Err(error),
             },
@@ -90,6 +90,21 @@ impl Engine {
         match answered.await.map_err(|_| ApiError::internal())?? {
             None => Ok(KeyedStart::Started(run)),
             Some(found) => self.known(owner, key, found),
+        }
+    }
+
+    /// What the key has led to. A run that was withdrawn while it was looked up has left nothing.
+    async fn find_keyed(
+        &self,
+        owner: &Owner,
+        key: &IdempotencyKey,
+    ) -> Result<Option<KeyedResponse>, StoreError> {
+        let found = self.parts.store.keyed_response(owner, &key.key).await?;
+        match found {
+            Some(found) if found.is_running && self.parts.in_flight.live().get(&found.id).is_none() => {
+                self.parts.store.keyed_response(owner, &key.key).await
+            }
+            found => Ok(found),
         }
     }
 

@@ -139,6 +139,8 @@ pub(super) async fn prepare(
     let structured = structured(parts, &request, caller, agent.as_ref()).await?;
     let limits = limits(parts, &mut request, &route, agent.as_ref())?;
 
+    // Before anything is read: an erasure of what the run reads is known to be newer than the run by its id.
+    let ids = IdGenerator::new();
     let lock = run_conversation::lock(parts, caller, &request, purpose == Purpose::Run).await?;
     let (past, mut input, mut memory) = history::load(parts, caller, &mut request).await?;
     let PriorConversation { items: past, states: stored_states, root, range, param } = past;
@@ -151,7 +153,6 @@ pub(super) async fn prepare(
     let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved } =
         tools::resolve(parts, caller, asked).await?;
 
-    let ids = IdGenerator::new();
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
     let input = name_input(&ids, input);

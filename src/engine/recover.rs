@@ -23,7 +23,8 @@ use crate::response::presentation::Presentation;
 use crate::response::seal::SealKeys;
 use crate::response::turn::{CallKind, ModelEvent};
 use crate::store::{
-    CallOutcome, Direction, LogEnd, LogExtent, OrphanCause, OrphanedCall, OrphanedRun, Store, StoreError,
+    CallOutcome, Direction, LogEnd, LogExtent, LoggedEvents, OrphanCause, OrphanedCall, OrphanedRun, Store,
+    StoreError,
 };
 use crate::telemetry::fields::RESPONSE_ID;
 
@@ -92,12 +93,8 @@ impl Recovery {
             Ok(Ended { closed, stored, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
                 let record = record::recovered(orphan, &closed, stored);
-                match logged.and_then(|_| event_log::logged(encoder, &events)) {
-                    // Text that was streamed since the last commit is lost, and its events with it.
-                    Some(end) => {
-                        let end = LogEnd { keep_below: Some(end.first), events: Some(end) };
-                        self.store.finish_logged(record, end).await?;
-                    }
+                match logged.and_then(|logged| Some(log_end(logged, event_log::logged(encoder, &events)?))) {
+                    Some(end) => self.store.finish_logged(record, end).await?,
                     None => self.store.finish(record).await?,
                 }
             }
@@ -167,6 +164,15 @@ struct Ended {
     stored: usize,
     /// How its events were encoded before.
     encoder: EventEncoder,
+}
+
+/// How a log ends with these events. Text that was streamed since the last commit is lost, and its events with it.
+fn log_end(logged: LogExtent, events: LoggedEvents) -> LogEnd {
+    // The log was given up before the state was saved: a stream with a gap must not look whole.
+    if events.first > logged.next {
+        return LogEnd { keep_below: Some(0), events: None };
+    }
+    LogEnd { keep_below: Some(events.first), events: Some(events) }
 }
 
 /// The sequence number of the first event of a run of which no state is known: behind all events that were logged, or
@@ -254,5 +260,23 @@ fn error(cause: OrphanCause) -> ErrorBody {
         kind: "server_error".into(),
         param: None,
         code: Some(code.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log that had been given up before the crash was ended behind a gap: each repetition of the stream broke there.
+    #[test]
+    fn a_log_with_a_gap_is_given_up() {
+        let events = |first| LoggedEvents { first, last: first + 1, bytes: vec![b'x'] };
+        let logged = LogExtent { begun: 2, next: 5 };
+        for first in [3, 5] {
+            let end = log_end(logged, events(first));
+            assert_eq!((end.keep_below, end.events), (Some(first), Some(events(first))));
+        }
+        let end = log_end(logged, events(6));
+        assert_eq!((end.keep_below, end.events), (Some(0), None));
     }
 }

@@ -115,7 +115,7 @@ pub(super) fn check_policy(policy: StorePolicy) -> Result<(), ApiError> {
         )),
         StorePolicy::Never => Err(ApiError::unsupported(
             "conversation",
-            "Nothing is stored for this API key, and so no conversations: send the items as 'input'.",
+            "Nothing is stored for this API key, and so no conversations: send the items as the 'input' of each response.",
         )),
     }
 }

@@ -24,6 +24,7 @@ pub use extension::{ServerToolCall, ServerToolError, UserMessage};
 pub use function::{CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput, ToolOutput};
 pub use message::{Message, Phase, Role};
 pub use opaque::OpaqueItem;
+pub(crate) use opaque::with_id;
 pub use reasoning::{Compaction, CompactionTrigger, Reasoning, ReasoningText, SummaryText};
 pub use status::ItemStatus;
 

@@ -177,6 +177,12 @@ impl ConversationLocks {
         let is_free = self.0.lock().insert(key.clone());
         is_free.then(|| ConversationLock::new(HeldLock { locks: self.clone(), key }))
     }
+
+    /// Whether a run has the conversation.
+    pub(crate) fn is_locked(&self, owner: &Owner, id: &str) -> bool {
+        let locks = self.0.lock();
+        !locks.is_empty() && locks.contains(&(owner.clone(), id.into()))
+    }
 }
 
 struct HeldLock {

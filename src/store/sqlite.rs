@@ -18,6 +18,7 @@ mod disk;
 mod erasure;
 mod error;
 mod event_log;
+mod event_log_sweep;
 mod expiry;
 mod guard;
 mod health;
@@ -101,6 +102,8 @@ pub struct SqliteStore {
     policy: Arc<RowPolicy>,
     runs: RunRegistry,
     conversation_locks: ConversationLocks,
+    /// Held by an erasure, which ends with a checkpoint.
+    erasing: Mutex<()>,
     rounds: Rounds,
     health: Arc<StoreHealth>,
     /// When it was last checked whether responses can be stored again.
@@ -126,7 +129,8 @@ impl SqliteStore {
         let mut connection = connection::writer(&options.location, options.synchronous, options.max_pages)?;
         schema::create_or_check(&mut connection, &options.location)?;
         let policy = Arc::new(RowPolicy::new(&options));
-        let rounds = Rounds::new(&options);
+        let conversation_locks = ConversationLocks::default();
+        let rounds = Rounds::new(&options, conversation_locks.clone());
         orphans::release_left(&connection, &policy)?;
         let runs = RunRegistry::default();
         let health = Arc::new(StoreHealth::default());
@@ -143,8 +147,17 @@ impl SqliteStore {
         guard.measure(&connection);
         let writer = Writer::start(connection, Arc::clone(&policy), runs.clone(), guard)?;
         let looked_at = Mutex::new(None);
-        let conversation_locks = ConversationLocks::default();
-        Ok(Self { writer, readers, policy, runs, conversation_locks, rounds, health, looked_at })
+        Ok(Self {
+            writer,
+            readers,
+            policy,
+            runs,
+            conversation_locks,
+            erasing: Mutex::default(),
+            rounds,
+            health,
+            looked_at,
+        })
     }
 
     async fn read<T: Send + 'static>(
@@ -307,6 +320,8 @@ impl Store for SqliteStore {
     }
 
     async fn erase(&self, target: &ErasureTarget) -> Result<ErasedCounts, StoreError> {
+        let _one_at_a_time = self.erasing.lock().await;
+        self.rounds.restart(&target.tenant);
         let at = retention::now();
         let mut erased = ErasedCounts::default();
         loop {
@@ -322,7 +337,10 @@ impl Store for SqliteStore {
                 _ => break,
             }
         }
-        self.writer.empty_log().await?;
+        if erased != ErasedCounts::default() {
+            self.rounds.restart(&target.tenant);
+            self.writer.empty_log().await?;
+        }
         Ok(erased)
     }
 

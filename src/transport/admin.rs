@@ -1,5 +1,7 @@
 //! `/v1/admin`: what operators do with stored data.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
@@ -31,7 +33,13 @@ pub(super) async fn erase(
     query.reject_unknown(&["tenant", "owner"])?;
     let target = target(&query)?;
     check_own(&caller.0, &target)?;
-    let ErasedCounts { responses, conversations } = app.services.store.erase(&target).await?;
+    let (store, wanted) = (Arc::clone(&app.services.store), target.clone());
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a half of an erasure is none: it goes on when its client disconnects"
+    )]
+    let erasing = tokio::spawn(async move { store.erase(&wanted).await });
+    let ErasedCounts { responses, conversations } = erasing.await.map_err(|_| ApiError::internal())??;
     let (tenant, owner) = (&*target.tenant, target.principal.as_deref());
     tracing::info!(key = %caller.0.name, tenant, owner, responses, conversations, "data was erased");
     let answer = Erased { object: "data.erased", tenant, owner, responses, conversations };

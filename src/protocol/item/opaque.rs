@@ -14,6 +14,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+pub(crate) use self::members::with_id;
 use self::members::{Edits, Members};
 use super::ItemStatus;
 use crate::protocol::dialect::Dialect;

@@ -22,7 +22,7 @@ const FIND: &str = "SELECT response, arguments, definition, expires_at FROM appr
 /// Writes approval requests.
 pub(super) fn insert(
     connection: &Connection,
-    rows: &mut InFlightRows,
+    rows: &InFlightRows,
     pending: &[PendingApproval],
 ) -> rusqlite::Result<WriteOutcome> {
     let mut statement = connection.prepare_cached(
@@ -143,6 +143,30 @@ pub(super) fn delete_by_response(
         .prepare_cached("DELETE FROM approvals WHERE owner = ?1 AND response = ?2")?
         .execute(params![owner, response])?;
     Ok(())
+}
+
+/// Deletes approval requests of an owner whose responses have a key below this one, at most so many. Returns whether there
+/// may be more.
+pub(super) fn delete_before(
+    connection: &Connection,
+    owner: i64,
+    before: i64,
+    limit: usize,
+) -> rusqlite::Result<bool> {
+    let mut statement = connection.prepare_cached("SELECT id, response FROM approvals WHERE owner = ?1")?;
+    let mut rows = statement.query([owner])?;
+    let mut older = Vec::new();
+    while let Some(row) = rows.next()?.filter(|_| older.len() < limit) {
+        let (id, response): (String, String) = (row.get(0)?, row.get(1)?);
+        if KeyRange::of(&response).first < before {
+            older.push(id);
+        }
+    }
+    let mut delete = connection.prepare_cached("DELETE FROM approvals WHERE owner = ?1 AND id = ?2")?;
+    for id in &older {
+        delete.execute(params![owner, id])?;
+    }
+    Ok(older.len() == limit)
 }
 
 /// Deletes expired approval requests. Returns whether there may be more.

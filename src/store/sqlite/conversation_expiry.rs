@@ -3,15 +3,16 @@
 //! The one that was used longest ago comes first. A conversation that is deleted is marked in the first step, and its row
 //! goes with its last items.
 
-use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+use rusqlite::{Connection, Row, TransactionBehavior, params};
 
 use super::conversation_items::{end, key};
-use super::conversations;
+use super::conversations::{self, DELETED};
 use super::error::database;
 use super::retention::now;
 use super::space::{BATCH_BYTES, used_bytes};
-use crate::store::StoreError;
+use crate::store::conversations::ConversationLocks;
 use crate::store::retention::TenantRetentions;
+use crate::store::{Owner, StoreError};
 
 /// Items that a step deletes.
 const STEP_ITEMS: i64 = 200;
@@ -20,23 +21,29 @@ const STEP_ITEMS: i64 = 200;
 const LOOK_ROWS: usize = 200;
 /// Conversations that a round passes.
 const ROUND_ROWS: usize = 2_000;
-/// The last use of a conversation that is being deleted.
-const DELETED: i64 = 0;
 
 const USED: &str =
-    "SELECT c.key, c.used_at, o.tenant FROM conversations c CROSS JOIN owners o ON o.key = c.owner
+    "SELECT c.key, c.used_at, c.id, o.tenant, o.principal FROM conversations c CROSS JOIN owners o ON o.key = c.owner
     WHERE (c.used_at, c.key) > (?1, ?2) AND c.used_at <= ?3 ORDER BY c.used_at, c.key LIMIT ?4";
-const LEAST_USED: &str = "SELECT key, used_at FROM conversations ORDER BY used_at LIMIT 1";
+const LEAST_USED: &str =
+    "SELECT c.key, c.used_at, c.id, o.tenant, o.principal FROM conversations c CROSS JOIN owners o ON o.key = c.owner
+    ORDER BY c.used_at LIMIT ?1";
 const ITEMS: &str = "SELECT key FROM conversation_items WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT ?3";
 
-/// The conversation that was used longest ago, and when that was.
-pub(super) fn least_used(connection: &Connection) -> Result<Option<(i64, i64)>, StoreError> {
-    connection
-        .prepare_cached(LEAST_USED)
-        .map_err(database)?
-        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()
-        .map_err(database)
+/// The conversation that was used longest ago, and when that was; none in which a run goes on.
+pub(super) fn least_used(
+    connection: &Connection,
+    locks: &ConversationLocks,
+) -> Result<Option<(i64, i64)>, StoreError> {
+    let mut statement = connection.prepare_cached(LEAST_USED).map_err(database)?;
+    let found = statement.query_map([LOOK_ROWS as i64], Used::read).map_err(database)?;
+    for used in found {
+        let used = used.map_err(database)?;
+        if !locks.is_locked(&used.owner, &used.id) {
+            return Ok(Some((used.key, used.used_at)));
+        }
+    }
+    Ok(None)
 }
 
 /// One step of deleting expired conversations. Those that live on, as their tenants keep them for longer, are passed, and
@@ -44,19 +51,50 @@ pub(super) fn least_used(connection: &Connection) -> Result<Option<(i64, i64)>, 
 pub(super) fn step(
     connection: &mut Connection,
     retentions: &TenantRetentions,
+    locks: &ConversationLocks,
     walk: &mut ConversationWalk,
 ) -> Result<bool, StoreError> {
     let now = now();
     let found = walk.look(connection, retentions.newest_expired_use(now))?;
-    let is_expired =
-        |used: &Used| used.used_at == DELETED || used.used_at <= retentions.of(&used.tenant).oldest_use(now);
-    if let Some(expired) = found.iter().find(|used| is_expired(used)) {
-        delete(connection, expired.key)?;
-        return Ok(true);
+    let is_expired = |used: &Used| {
+        used.used_at == DELETED
+            || used.used_at <= retentions.of(&used.owner.tenant).oldest_use(now)
+                // Its turn is appended at its end.
+                && !locks.is_locked(&used.owner, &used.id)
+    };
+    let handled = delete_all(connection, found.iter().filter(|used| is_expired(used)))?;
+    walk.left = walk.left.saturating_sub(handled.max(1));
+    if handled == 0 {
+        walk.position =
+            found.last().filter(|_| found.len() == LOOK_ROWS).map(|last| (last.used_at, last.key));
+        walk.left = walk.left.saturating_sub(found.len());
+        return Ok(walk.position.is_some() && walk.left > 0);
     }
-    walk.position = found.last().filter(|_| found.len() == LOOK_ROWS).map(|last| (last.used_at, last.key));
-    walk.left = walk.left.saturating_sub(found.len());
-    Ok(walk.position.is_some() && walk.left > 0)
+    Ok(walk.left > 0)
+}
+
+/// Deletes these conversations until it is enough for one transaction. Returns how many were handled.
+fn delete_all<'a>(
+    connection: &mut Connection,
+    expired: impl Iterator<Item = &'a Used>,
+) -> Result<usize, StoreError> {
+    let mut expired = expired.peekable();
+    if expired.peek().is_none() {
+        return Ok(0);
+    }
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
+    let enough = used_bytes(&transaction).map_err(database)?.saturating_sub(BATCH_BYTES);
+    let mut handled = 0;
+    for used in expired {
+        handled += 1;
+        let is_done = delete_part(&transaction, used.key).map_err(database)?;
+        if !is_done || used_bytes(&transaction).map_err(database)? <= enough {
+            break;
+        }
+    }
+    transaction.commit().map_err(database)?;
+    Ok(handled)
 }
 
 /// A walk over the conversations that no tenant has used for some time.
@@ -72,7 +110,16 @@ pub(super) struct ConversationWalk {
 struct Used {
     key: i64,
     used_at: i64,
-    tenant: String,
+    id: String,
+    owner: Owner,
+}
+
+impl Used {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let owner =
+            Owner { tenant: row.get::<_, String>(3)?.into(), principal: row.get::<_, String>(4)?.into() };
+        Ok(Self { key: row.get(0)?, used_at: row.get(1)?, id: row.get(2)?, owner })
+    }
 }
 
 impl ConversationWalk {
@@ -82,10 +129,9 @@ impl ConversationWalk {
 
     fn look(&self, connection: &Connection, newest: i64) -> Result<Vec<Used>, StoreError> {
         let (used_at, key) = self.position.unwrap_or((DELETED, 0));
-        let read = |row: &Row<'_>| Ok(Used { key: row.get(0)?, used_at: row.get(1)?, tenant: row.get(2)? });
         let mut statement = connection.prepare_cached(USED).map_err(database)?;
-        let rows =
-            statement.query_map(params![used_at, key, newest, LOOK_ROWS as i64], read).map_err(database)?;
+        let parameters = params![used_at, key, newest, LOOK_ROWS as i64];
+        let rows = statement.query_map(parameters, Used::read).map_err(database)?;
         rows.collect::<Result<_, _>>().map_err(database)
     }
 }
@@ -137,7 +183,7 @@ mod tests {
         schema::apply(&connection, 0).unwrap();
         assert_eq!(
             schema::plan(&connection, LEAST_USED),
-            ["SCAN conversations USING COVERING INDEX conversations_by_use"]
+            ["SCAN c USING INDEX conversations_by_use", "SEARCH o USING INTEGER PRIMARY KEY (rowid=?)"]
         );
         let plan = schema::plan(&connection, USED);
         assert!(plan[0].starts_with("SEARCH c USING INDEX conversations_by_use"), "{plan:?}");

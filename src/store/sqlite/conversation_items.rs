@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde_json::Value;
 
 use super::error::database;
 use super::read::text;
 use crate::protocol::id::Id;
+use crate::protocol::item::with_id;
 use crate::store::paging::{Element, PageRange};
 use crate::store::{
     ContextRole, ConversationItem, Direction, ModelView, Page, PageRequest, StoreError, StoredItem,
@@ -92,18 +92,29 @@ fn renamed(item: &StoredItem) -> StoredItem {
     let is_prefix = |prefix: &&str| prefix.bytes().all(|byte| byte.is_ascii_lowercase());
     let prefix = item.id.as_str().split_once('_').map(|(prefix, _)| prefix).filter(is_prefix);
     let id = Id::generate(prefix.unwrap_or("item"));
+    // Its text is edited and not parsed: it may be long.
     let rename = |json: &Arc<str>| match serde_json::from_str(json) {
-        Ok(Value::Object(mut object)) => {
-            object.insert("id".to_owned(), id.as_str().into());
-            Value::Object(object).to_string().into()
-        }
-        _ => Arc::clone(json),
+        Ok(object) => with_id(object, id.as_str()).get().into(),
+        Err(_) => Arc::clone(json),
     };
     let model_view = match &item.model_view {
         ModelView::Override(other) => ModelView::Override(rename(other)),
         same => same.clone(),
     };
     StoredItem { wire: rename(&item.wire), model_view, id, ..item.clone() }
+}
+
+/// Moves the items from a position to before another by this distance, to where there are none.
+pub(super) fn shift(
+    connection: &Connection,
+    conversation: i64,
+    (first, until): (i64, i64),
+    distance: i64,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE conversation_items SET key = key + ?3 WHERE key >= ?1 AND key < ?2")?
+        .execute([key(conversation, first), key(conversation, until), distance])?;
+    Ok(())
 }
 
 const BY_ID: &str = "SELECT key FROM conversation_items WHERE conversation = ?1 AND item_id = ?2";

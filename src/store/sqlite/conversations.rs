@@ -19,6 +19,9 @@ use crate::store::{
     StoredItem,
 };
 
+/// The last use of a conversation that is being deleted.
+pub(super) const DELETED: i64 = 0;
+
 /// A conversation, as a write finds it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConversationRow {
@@ -137,21 +140,38 @@ fn add(
     Ok(WriteOutcome::Changed)
 }
 
-/// Appends the items of a response that has ended to its conversation, if that still exists.
+/// Appends the items of a response that has ended to its conversation, if that was not deleted meanwhile.
 pub(super) fn append_turn(
     connection: &Connection,
-    policy: &RowPolicy,
     owner: i64,
     record: &ResponseRecord,
 ) -> rusqlite::Result<()> {
     let Some(turn) = record.conversation.as_ref().filter(|_| is_appended(record.status)) else {
         return Ok(());
     };
-    let now = retention::now();
-    let oldest = policy.conversations.of(&record.owner.tenant).oldest_use(now);
-    let Some(row) = find(connection, owner, turn.id.as_str(), oldest)? else { return Ok(()) };
+    // One that has expired since is used now.
+    let Some(row) = find(connection, owner, turn.id.as_str(), DELETED)? else { return Ok(()) };
     let roles = turn.roles.iter().copied().chain(std::iter::repeat(ContextRole::Plain));
-    append(connection, row, record.items.iter().zip(roles), now)
+    append(connection, row, record.items.iter().zip(roles), retention::now())?;
+    let is_summary = |role: &ContextRole| matches!(role, ContextRole::Summary { .. });
+    let added = (number(turn.until), row.next);
+    if added.0 < added.1 && turn.roles.iter().any(is_summary) {
+        move_behind(connection, row.key, added)?;
+    }
+    Ok(())
+}
+
+/// Moves items behind all others: they were added while a run went on whose summary was not made of them, and would
+/// be hidden by it.
+fn move_behind(connection: &Connection, key: i64, (first, until): (i64, i64)) -> rusqlite::Result<()> {
+    let next: i64 = connection
+        .prepare_cached("SELECT next_position FROM conversations WHERE key = ?1")?
+        .query_row([key], |row| row.get(0))?;
+    conversation_items::shift(connection, key, (first, until), next - first)?;
+    connection
+        .prepare_cached("UPDATE conversations SET next_position = ?2 WHERE key = ?1")?
+        .execute([key, next + until - first])?;
+    Ok(())
 }
 
 fn append<'a>(

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::approvals;
 use super::conversation_expiry;
 use super::operation::{EraseRequest, WriteOutcome};
 use super::rows;
@@ -36,14 +37,17 @@ pub(super) fn step(connection: &Connection, request: &EraseRequest) -> rusqlite:
                 return Ok(WriteOutcome::Erased { counts, more: true });
             }
         }
-        let conversation = conversation(connection, owner, request.at)?;
-        if let Some(conversation) = conversation {
+        while let Some(conversation) = conversation(connection, owner, request.at)? {
             let is_done = conversation_expiry::delete_part(connection, conversation)?;
             counts.conversations += u64::from(is_done);
-            return Ok(WriteOutcome::Erased { counts, more: true });
+            if !is_done || counts.conversations >= STEP_ROWS as u64 || used_bytes(connection)? <= enough {
+                return Ok(WriteOutcome::Erased { counts, more: true });
+            }
         }
         // Those of responses without a row.
-        connection.prepare_cached("DELETE FROM approvals WHERE owner = ?1")?.execute([owner])?;
+        if approvals::delete_before(connection, owner, request.before(), STEP_ROWS as usize)? {
+            return Ok(WriteOutcome::Erased { counts, more: true });
+        }
     }
     Ok(WriteOutcome::Erased { counts, more: false })
 }

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::error::database;
+use super::event_log_sweep;
 use super::in_flight::InFlightRows;
 use super::keyed_rows::{self, number};
 use super::operation::WriteOutcome;
@@ -39,7 +40,9 @@ pub(super) fn finish(
     end: &LogEnd,
 ) -> rusqlite::Result<WriteOutcome> {
     if let Some((key, RunningRow::Held)) = running::find(connection, policy, &record.lease)? {
-        if let Some(keep_below) = end.keep_below {
+        if end.keep_below == Some(0) {
+            event_log_sweep::delete_beginning(connection, key)?;
+        } else if let Some(keep_below) = end.keep_below {
             connection
                 .prepare_cached("DELETE FROM event_log WHERE response = ?1 AND last >= ?2")?
                 .execute(params![key, number(keep_below)])?;

@@ -92,7 +92,12 @@ impl InFlightRows {
     }
 
     /// Whether a run of this owner was deleted or erased before it had a row, so that nothing of it is stored.
-    pub(super) fn is_deleted(&mut self, owner: &Owner, id: &Id) -> bool {
+    pub(super) fn is_deleted(&self, owner: &Owner, id: &Id) -> bool {
+        self.runs.is_deleted(id) || self.is_erased(owner, id)
+    }
+
+    /// The same, for the first write of a run that goes on: its later writes are dropped, too.
+    pub(super) fn drops(&mut self, owner: &Owner, id: &Id) -> bool {
         if self.is_erased(owner, id) {
             self.dropped.insert(id.clone());
             return true;
@@ -108,8 +113,11 @@ impl InFlightRows {
     /// Remembers an erasure, for the runs that began before it and have no row.
     pub(super) fn erase(&mut self, request: &EraseRequest) {
         let oldest = now().saturating_sub(MAX_RUN_MILLIS);
-        self.erasures.retain(|earlier| earlier.at >= oldest && earlier.target != request.target);
-        self.erasures.push(request.clone());
+        self.erasures.retain(|earlier| earlier.at >= oldest);
+        match self.erasures.iter_mut().find(|earlier| earlier.target == request.target) {
+            Some(earlier) => earlier.at = earlier.at.max(request.at),
+            None => self.erasures.push(request.clone()),
+        }
     }
 
     fn is_erased(&self, owner: &Owner, id: &Id) -> bool {
@@ -152,5 +160,32 @@ impl InFlightRows {
                 Undo::Remember(lease) => self.begun.insert(lease),
             };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::id::IdGenerator;
+    use crate::store::ErasureTarget;
+
+    /// Each step of an erasure replaced that of another one of the same owner, also a newer one.
+    #[test]
+    fn an_older_erasure_does_not_undo_a_newer_one() {
+        let mut rows = InFlightRows::new(RunRegistry::default());
+        let owner = Owner { tenant: "t".into(), principal: "p".into() };
+        let target = ErasureTarget { tenant: "t".into(), principal: None };
+        let id = IdGenerator::new().response();
+        let at = now();
+        assert!(!rows.drops(&owner, &id));
+        for at in [at - 1000, at + 1000, at - 1000] {
+            rows.erase(&EraseRequest { target: target.clone(), at });
+        }
+        assert!(rows.is_deleted(&owner, &id) && rows.drops(&owner, &id) && rows.was_dropped(&id));
+        let other = Owner { tenant: "other".into(), ..owner.clone() };
+        assert!(!rows.is_deleted(&other, &id));
+        // Nothing is remembered of a run that has ended.
+        rows.remove(&Lease::first(id.clone()));
+        assert!(rows.is_deleted(&owner, &id) && !rows.was_dropped(&id));
     }
 }

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, params};
 
+use super::event_log_sweep;
 use crate::store::LoggedEvents;
 
 /// Adds a row to the log of a response.
@@ -19,11 +20,10 @@ pub(super) fn insert_events(
     Ok(())
 }
 
-/// Deletes the key of a response, and the log that is kept for it.
+/// Deletes the key of a response, and the log that is kept for it. What is large of the log goes later.
 pub(super) fn remove(connection: &Connection, response: i64) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM idempotency_keys WHERE response = ?1")?.execute([response])?;
-    connection.prepare_cached("DELETE FROM event_log WHERE response = ?1")?.execute([response])?;
-    Ok(())
+    event_log_sweep::delete_beginning(connection, response).map(drop)
 }
 
 /// A sequence number as it is stored.

@@ -20,7 +20,7 @@ pub(super) fn begin(
     state: Option<&[u8]>,
 ) -> rusqlite::Result<Result<i64, WriteOutcome>> {
     let lease = &record.lease;
-    if in_flight.is_deleted(&record.owner, &lease.id) {
+    if in_flight.drops(&record.owner, &lease.id) {
         return Ok(Err(WriteOutcome::Absent));
     }
     let owner = owners::key(connection, &record.owner)?;
@@ -59,14 +59,14 @@ pub(super) fn finish(
         }
         let lifetime = ended(connection, policy, owner, record)?;
         rows::insert(connection, owner, &slots, record, &lifetime)?;
-        conversations::append_turn(connection, policy, owner, record)?;
+        conversations::append_turn(connection, owner, record)?;
         return Ok(WriteOutcome::Changed);
     };
     match row.state(policy, lease) {
         RunningRow::Held => {
             let lifetime = ended(connection, policy, owner, record)?;
             rows::end(connection, owner, row, record, &lifetime)?;
-            conversations::append_turn(connection, policy, owner, record)?;
+            conversations::append_turn(connection, owner, record)?;
             Ok(WriteOutcome::Changed)
         }
         RunningRow::Deleted => {

@@ -10,6 +10,7 @@ use super::retention::{RowPolicy, now};
 use super::space::{BATCH_BYTES, used_bytes};
 use super::{conversation_expiry, rows};
 use crate::store::StoreError;
+use crate::store::conversations::ConversationLocks;
 
 /// Rows per transaction.
 const BATCH_ROWS: i64 = 200;
@@ -37,13 +38,17 @@ pub(super) fn release_leases(connection: &mut Connection, policy: &RowPolicy) ->
 
 /// Deletes the oldest ended rows, and the conversations that were used longest ago, while the database is larger than
 /// `max_bytes`. Returns whether it still may be.
-pub(super) fn trim(connection: &mut Connection, max_bytes: u64) -> Result<bool, StoreError> {
+pub(super) fn trim(
+    connection: &mut Connection,
+    max_bytes: u64,
+    locks: &ConversationLocks,
+) -> Result<bool, StoreError> {
     let used = used_bytes(connection).map_err(database)?;
     if used <= max_bytes {
         return Ok(false);
     }
     let target = max_bytes.max(used.saturating_sub(BATCH_BYTES));
-    let conversation = conversation_expiry::least_used(connection)?;
+    let conversation = conversation_expiry::least_used(connection, locks)?;
     let oldest = oldest_responses(connection)?;
     if let Some((key, used_at)) = conversation
         && oldest.first().is_none_or(|(_, created_at)| used_at / 1000 <= *created_at)

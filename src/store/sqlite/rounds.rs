@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use super::conversation_expiry::ConversationWalk;
+use super::event_log_sweep::LogSweep;
 use super::expiry::{Walk, Which};
 use super::options::{SqliteOptions, TenantRetention};
 use super::retention::RowPolicy;
@@ -13,6 +14,7 @@ use super::tenants::TenantWalk;
 use super::writer::Writer;
 use super::{approvals, conversation_expiry, idempotency, maintenance, owners};
 use crate::store::StoreError;
+use crate::store::conversations::ConversationLocks;
 use crate::store::retention::millis;
 
 /// How far each part of maintenance has come; the next round goes on from there.
@@ -22,13 +24,16 @@ pub(super) struct Rounds {
     walks: Vec<(Which, Arc<Mutex<Walk>>)>,
     /// The same for tenants that have a retention of their own.
     tenants: Vec<Arc<Mutex<TenantWalk>>>,
+    logs: Arc<Mutex<LogSweep>>,
     conversations: Arc<Mutex<ConversationWalk>>,
+    /// Conversations in which runs go on.
+    locks: ConversationLocks,
     /// The last owner that was looked at.
     owner: Arc<Mutex<i64>>,
 }
 
 impl Rounds {
-    pub(super) fn new(options: &SqliteOptions) -> Self {
+    pub(super) fn new(options: &SqliteOptions, locks: ConversationLocks) -> Self {
         let older = options.ttl.map(|ttl| Which::Older(millis(ttl)));
         let walks = older.into_iter().chain([Which::All]).map(|which| (which, Arc::default())).collect();
         let walk_of = |(tenant, own): (&Arc<str>, &TenantRetention)| {
@@ -40,7 +45,9 @@ impl Rounds {
             max_bytes: options.max_bytes,
             walks,
             tenants,
+            logs: Arc::default(),
             conversations: Arc::default(),
+            locks,
             owner: Arc::default(),
         }
     }
@@ -63,13 +70,35 @@ impl Rounds {
         }
         while writer.maintain(approvals::delete_expired).await? {}
         while writer.maintain(idempotency::delete_expired).await? {}
+        self.logs.lock().begin_round();
+        while writer.maintain(step(&self.logs, LogSweep::step)).await? {}
         self.conversations.lock().begin_round();
-        while writer.maintain(step(&self.conversations, expire_conversations(policy))).await? {}
+        while writer.maintain(step(&self.conversations, self.expire_conversations(policy))).await? {}
         writer.maintain(step(&self.owner, forget_owners)).await?;
         if let Some(most) = self.max_bytes {
-            while writer.maintain(move |connection| maintenance::trim(connection, most)).await? {}
+            let trim = {
+                let locks = self.locks.clone();
+                move |connection: &mut Connection| maintenance::trim(connection, most, &locks)
+            };
+            while writer.maintain(trim.clone()).await? {}
         }
         writer.check().await
+    }
+
+    /// Deletes conversations that have expired.
+    fn expire_conversations(
+        &self,
+        policy: &Arc<RowPolicy>,
+    ) -> impl FnMut(&mut ConversationWalk, &mut Connection) -> Result<bool, StoreError> + Send + use<> {
+        let (policy, locks) = (Arc::clone(policy), self.locks.clone());
+        move |walk, connection| conversation_expiry::step(connection, &policy.conversations, &locks, walk)
+    }
+
+    /// Begins the walk over a tenant's rows anew: what it has added up is not there any more.
+    pub(super) fn restart(&self, tenant: &str) {
+        for walk in &self.tenants {
+            walk.lock().restart(tenant);
+        }
     }
 }
 
@@ -80,14 +109,6 @@ fn step<T: Send + 'static>(
 ) -> impl FnMut(&mut Connection) -> Result<bool, StoreError> + Send + 'static {
     let shared = Arc::clone(shared);
     move |connection| work(&mut shared.lock(), connection)
-}
-
-/// Deletes conversations that have expired.
-fn expire_conversations(
-    policy: &Arc<RowPolicy>,
-) -> impl FnMut(&mut ConversationWalk, &mut Connection) -> Result<bool, StoreError> + Send + use<> {
-    let policy = Arc::clone(policy);
-    move |walk, connection| conversation_expiry::step(connection, &policy.conversations, walk)
 }
 
 /// Forgets some owners that have nothing stored any more.

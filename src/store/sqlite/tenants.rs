@@ -73,6 +73,13 @@ impl TenantWalk {
         self.left = ROUND_ROWS;
     }
 
+    /// Begins anew, if it is the walk of this tenant.
+    pub(super) fn restart(&mut self, tenant: &str) {
+        if *self.tenant == *tenant {
+            self.stage = Stage::START;
+        }
+    }
+
     /// One step: a bounded transaction. Returns whether there is more to do in this round.
     pub(super) fn step(&mut self, connection: &mut Connection) -> Result<bool, StoreError> {
         let transaction =

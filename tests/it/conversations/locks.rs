@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{ask, conversation, said};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
-use crate::support::upstream::{Reply, Step, Upstream, chunk};
+use crate::support::upstream::{Reply, Step, Upstream, chunk, done, finish};
 
 #[tokio::test]
 async fn a_second_response_is_refused_while_the_first_is_made() {
@@ -75,4 +75,42 @@ async fn of_many_at_once_each_one_that_is_made_is_whole() {
         let number: usize = turn[0].parse().unwrap();
         assert_eq!(answers[number].1, 200, "{turn:?}");
     }
+}
+
+/// What was added while the summary was made was hidden by it, though it was not made of that.
+#[tokio::test]
+async fn a_summary_does_not_hide_what_was_added_while_it_was_made() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let before =
+        json!([{"role": "user", "content": "Build a boat."}, {"role": "assistant", "content": "Planks."}]);
+    let id = conversation(&gateway, before).await;
+    upstream.reply(Reply::Stream(vec![
+        chunk(json!({"content": "The "})),
+        Step::Wait(Duration::from_millis(400)),
+        chunk(json!({"content": "summary."})),
+        finish("stop"),
+        done(),
+    ]));
+    let compaction = ask(&id, json!([{"type": "compaction_trigger"}]));
+    let summarise = gateway.create(compaction);
+    let add = async {
+        while upstream.requests().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        for text in ["Nails.", "Glue."] {
+            let items = json!({"items": [{"role": "assistant", "content": text}]});
+            assert_eq!(gateway.post(&format!("/v1/conversations/{id}/items"), &items).await.status, 200);
+        }
+    };
+    tokio::join!(summarise, add);
+    let expected = ["Build a boat.", "Planks.", "compaction_trigger", "compaction", "Nails.", "Glue."];
+    assert_eq!(said(&gateway, &id).await, expected);
+    gateway.create(ask(&id, "And now?")).await;
+    let seen = super::asked(&upstream);
+    assert_eq!(
+        (&*seen[0], &seen[2..]),
+        ("Build a boat.", &["Nails.", "Glue.", "And now?"].map(String::from)[..])
+    );
+    assert_eq!(said(&gateway, &id).await.len(), 8, "the next turn follows");
 }

@@ -384,7 +384,8 @@ pub(super) async fn any_sequence_of_changes_gives_the_list_of_a_vector(store: &d
 
 pub(super) async fn a_conversation_expires_some_time_after_its_last_use(store: &dyn Store) {
     let (unused, used) = (created(store, vec![said("unused")]).await, created(store, Vec::new()).await);
-    let first = turn_in(store, &unused, "q", "a").await;
+    let lock = store.lock_conversation(&owner(), &unused).await.unwrap().unwrap();
+    let began = turn_in(store, &unused, "q", "a").await;
     for number in 0..4 {
         tokio::time::sleep(SHORT / 3).await;
         store.finish(turn_in(store, &used, &number.to_string(), "a").await).await.unwrap();
@@ -393,11 +394,15 @@ pub(super) async fn a_conversation_expires_some_time_after_its_last_use(store: &
     assert!(store.conversation(&owner(), &unused).await.unwrap().is_none());
     assert!(context(store, &unused).await.is_none());
     assert!(!store.update_conversation(&owner(), &unused, "{}".into()).await.unwrap());
-    store.finish(first.clone()).await.unwrap();
-    assert!(context(store, &unused).await.is_none(), "a turn does not bring it back");
-    store.maintain().await.unwrap();
     assert!(!store.delete_conversation(&owner(), &unused).await.unwrap());
     assert_eq!(seen(store, &used).await.len(), 8);
+    store.maintain().await.unwrap();
+    store.finish(began).await.unwrap();
+    drop(lock);
+    assert_eq!(seen(store, &unused).await, ["unused", "q", "a"], "a run that began before loses nothing");
+    tokio::time::sleep(SHORT + Duration::from_millis(50)).await;
+    store.maintain().await.unwrap();
+    assert!(context(store, &unused).await.is_none());
 }
 
 pub(super) async fn a_chain_in_use_keeps_the_conversation_in_which_it_began(store: &dyn Store) {

@@ -65,6 +65,14 @@ impl<'a> Members<'a> {
     }
 }
 
+/// The text of an object with another `id`; all else is as it was written.
+pub(crate) fn with_id(object: &RawValue, id: &str) -> Box<RawValue> {
+    let Ok(members) = Members::of(object) else { return object.to_owned() };
+    let mut edits = Edits::of(&members);
+    edits.set("id", &serde_json::Value::from(id).to_string());
+    edits.apply()
+}
+
 /// Changes to the text of an object.
 pub(super) struct Edits<'a> {
     members: &'a Members<'a>,
