@@ -80,6 +80,7 @@ impl AddItems {
 /// Reads `conversation`: an id, or an object with one.
 pub(super) fn reference(raw: &RawValue) -> Result<String, ParseError> {
     #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
     struct Reference<'a> {
         #[serde(borrow)]
         id: &'a RawValue,
@@ -223,6 +224,7 @@ mod tests {
             (json!(""), "string_below_min_length", "conversation"),
             (json!({"id": ""}), "string_below_min_length", "conversation.id"),
             (json!({"id": 1}), "invalid_type", "conversation.id"),
+            (json!({"id": "conv_1", "x": 1}), "unknown_parameter", "conversation.x"),
             (json!({}), "missing_required_parameter", "conversation.id"),
             (json!(1), "invalid_type", "conversation"),
         ] {
