@@ -69,7 +69,7 @@ pub struct TenantRetention {
     /// own, else as all conversations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation_ttl: Option<TimeToLive>,
-    /// Bytes beyond which its oldest responses are deleted; absent: no limit.
+    /// Bytes beyond which its oldest responses and conversations are deleted; absent: no limit.
     #[serde(with = "units::OptionalSize", skip_serializing_if = "Option::is_none")]
     pub max_size: Option<usize>,
 }

@@ -53,6 +53,7 @@ mod running;
 mod schema;
 mod size;
 mod space;
+mod tenant_conversations;
 mod tenants;
 mod texts;
 mod write;

@@ -15,7 +15,7 @@ use crate::store::retention::TenantRetentions;
 use crate::store::{Owner, StoreError};
 
 /// Items that a step deletes.
-const STEP_ITEMS: i64 = 200;
+pub(super) const STEP_ITEMS: usize = 200;
 
 /// Conversations that a step looks at.
 const LOOK_ROWS: usize = 200;
@@ -160,7 +160,9 @@ fn delete_items(connection: &Connection, conversation: i64) -> rusqlite::Result<
     let target = used_bytes(connection)?.saturating_sub(BATCH_BYTES);
     let mut statement = connection.prepare_cached(ITEMS)?;
     let keys = statement
-        .query_map(params![key(conversation, 0), end(conversation), STEP_ITEMS], |row| row.get::<_, i64>(0))?
+        .query_map(params![key(conversation, 0), end(conversation), STEP_ITEMS as i64], |row| {
+            row.get::<_, i64>(0)
+        })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let mut delete = connection.prepare_cached("DELETE FROM conversation_items WHERE key = ?1")?;
     for key in &keys {
@@ -169,7 +171,7 @@ fn delete_items(connection: &Connection, conversation: i64) -> rusqlite::Result<
             return Ok(false);
         }
     }
-    Ok((keys.len() as i64) < STEP_ITEMS)
+    Ok(keys.len() < STEP_ITEMS)
 }
 
 #[cfg(test)]

@@ -44,7 +44,8 @@ pub struct TenantRetention {
     pub ttl: Option<Duration>,
     /// As [`SqliteOptions::conversation_ttl`], without a default.
     pub conversation_ttl: Option<Duration>,
-    /// Above this many bytes of items and response objects the oldest responses of the tenant are deleted.
+    /// Above this many bytes of items and response objects the oldest responses and conversations of the tenant are
+    /// deleted.
     pub max_bytes: Option<u64>,
 }
 

@@ -37,7 +37,8 @@ impl Rounds {
         let older = options.ttl.map(|ttl| Which::Older(millis(ttl)));
         let walks = older.into_iter().chain([Which::All]).map(|which| (which, Arc::default())).collect();
         let walk_of = |(tenant, own): (&Arc<str>, &TenantRetention)| {
-            let walk = TenantWalk::new(Arc::clone(tenant), own.ttl.map(millis), own.max_bytes)?;
+            let walk =
+                TenantWalk::new(Arc::clone(tenant), own.ttl.map(millis), own.max_bytes, locks.clone())?;
             Some(Arc::new(Mutex::new(walk)))
         };
         let tenants = options.tenants.iter().filter_map(walk_of).collect();

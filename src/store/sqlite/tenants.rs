@@ -1,5 +1,5 @@
-//! Retention of single tenants: deletes the rows of a tenant that have expired, and its oldest ones while it has more
-//! than it may have.
+//! Retention of single tenants: deletes the responses of a tenant that have expired, and its oldest responses and
+//! conversations while it has more than it may have.
 //!
 //! A walk goes over the rows of the tenant, owner by owner, a limited number in each round of maintenance. It adds up
 //! their sizes; at its end the oldest rows are deleted if there are too many bytes. So no write has to count.
@@ -13,9 +13,10 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 use super::error::database;
 use super::keys::{self, BEFORE_ALL};
 use super::retention::now;
-use super::rows;
 use super::space::{BATCH_BYTES, used_bytes};
+use super::{conversation_expiry, rows, tenant_conversations};
 use crate::store::StoreError;
+use crate::store::conversations::ConversationLocks;
 
 /// Rows that one step looks at.
 const STEP_ROWS: usize = 500;
@@ -31,7 +32,8 @@ const ROWS: &str = "SELECT key, expires_at <= ?4 AND NOT EXISTS (SELECT 1 FROM r
     FROM responses WHERE owner = ?1 AND key > ?2 AND key < ?3 ORDER BY key LIMIT ?5";
 
 /// The oldest row of an owner that has ended.
-const OLDEST: &str = "SELECT key, octet_length(item_index) + octet_length(items) + octet_length(body)
+const OLDEST: &str =
+    "SELECT key, octet_length(item_index) + octet_length(items) + octet_length(body), created_at
     FROM responses WHERE owner = ?1 AND key NOT IN (SELECT response FROM runs) ORDER BY key LIMIT 1";
 
 /// The retention of one tenant, and how far its walk has come.
@@ -41,6 +43,8 @@ pub(super) struct TenantWalk {
     /// Only rows older than this many milliseconds are looked at; `None`: all, to add up their sizes.
     older: Option<i64>,
     max_bytes: Option<u64>,
+    /// Conversations in which runs go on.
+    locks: ConversationLocks,
     stage: Stage,
     /// Rows that may still be looked at in this round.
     left: usize,
@@ -50,6 +54,8 @@ pub(super) struct TenantWalk {
 enum Stage {
     /// Looks at rows: the owner, and the last key that was looked at; the bytes of those that live on.
     Looking { owner: i64, key: i64, bytes: u64 },
+    /// Adds up the items of an owner's conversations: the conversation, and the key of the last item.
+    Measuring { owner: i64, conversation: i64, item: i64, bytes: u64 },
     /// Deletes the oldest rows, of so many bytes.
     Trimming { excess: u64 },
 }
@@ -60,12 +66,17 @@ impl Stage {
 
 impl TenantWalk {
     /// The walk of a tenant; `None` if there is nothing to do for it.
-    pub(super) fn new(tenant: Arc<str>, ttl: Option<i64>, max_bytes: Option<u64>) -> Option<Self> {
+    pub(super) fn new(
+        tenant: Arc<str>,
+        ttl: Option<i64>,
+        max_bytes: Option<u64>,
+        locks: ConversationLocks,
+    ) -> Option<Self> {
         if ttl.is_none() && max_bytes.is_none() {
             return None;
         }
         let older = ttl.filter(|_| max_bytes.is_none());
-        Some(Self { tenant, older, max_bytes, stage: Stage::START, left: 0 })
+        Some(Self { tenant, older, max_bytes, locks, stage: Stage::START, left: 0 })
     }
 
     /// Begins a round.
@@ -86,6 +97,9 @@ impl TenantWalk {
             connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
         let (stage, handled) = match self.stage {
             Stage::Looking { owner, key, bytes } => self.look(&transaction, owner, key, bytes),
+            Stage::Measuring { owner, conversation, item, bytes } => {
+                self.measure(&transaction, owner, (conversation, item), bytes)
+            }
             Stage::Trimming { excess } => self.trim(&transaction, excess),
         }
         .map_err(database)?;
@@ -123,7 +137,37 @@ impl TenantWalk {
         if let Some(last) = found.last().filter(|_| found.len() == STEP_ROWS) {
             return Ok((Some(Stage::Looking { owner, key: last.key, bytes }), found.len()));
         }
-        Ok((self.after_owner(transaction, owner, bytes)?, found.len()))
+        let next = match self.max_bytes {
+            Some(_) => Some(Stage::Measuring { owner, conversation: -1, item: -1, bytes }),
+            None => self.after_owner(transaction, owner, bytes)?,
+        };
+        Ok((next, found.len()))
+    }
+
+    /// Adds up items of conversations. Returns as `look` does.
+    fn measure(
+        &self,
+        transaction: &Transaction<'_>,
+        owner: i64,
+        (mut conversation, mut item): (i64, i64),
+        mut bytes: u64,
+    ) -> rusqlite::Result<(Option<Stage>, usize)> {
+        let mut handled = 0;
+        while handled < STEP_ROWS {
+            let left = STEP_ROWS - handled;
+            let (last, count, of_items) =
+                tenant_conversations::measure(transaction, conversation, item, left)?;
+            bytes = bytes.saturating_add(of_items).saturating_add(ROW_OVERHEAD * count as u64);
+            (item, handled) = (last, handled + count);
+            if count < left {
+                let Some(next) = tenant_conversations::next(transaction, owner, conversation)? else {
+                    return Ok((self.after_owner(transaction, owner, bytes)?, handled));
+                };
+                (conversation, item) = (next, tenant_conversations::before_items(next));
+                (bytes, handled) = (bytes.saturating_add(ROW_OVERHEAD), handled + 1);
+            }
+        }
+        Ok((Some(Stage::Measuring { owner, conversation, item, bytes }), handled))
     }
 
     /// What follows the rows of an owner: those of the next one, or the end.
@@ -140,30 +184,70 @@ impl TenantWalk {
         Ok(excess.map(|excess| Stage::Trimming { excess }))
     }
 
-    /// Deletes the oldest rows of all owners of the tenant.
+    /// Deletes the oldest responses, and the conversations that were used longest ago, of all owners of the tenant.
     fn trim(&self, transaction: &Transaction<'_>, excess: u64) -> rusqlite::Result<(Option<Stage>, usize)> {
         let mut oldest = BinaryHeap::new();
         let mut owner = 0;
         while let Some(next) = next_owner(transaction, &self.tenant, owner)? {
             owner = next;
-            oldest.extend(oldest_of(transaction, owner)?.map(|(key, bytes)| Reverse((key, bytes, owner))));
+            oldest.extend(oldest_response(transaction, owner)?.map(Reverse));
+            let conversations = tenant_conversations::oldest(transaction, owner, &self.locks)?;
+            oldest.extend(
+                conversations.into_iter().map(|(used_at, key)| {
+                    Reverse(Oldest { time: used_at, row: Trimmed::Conversation { key } })
+                }),
+            );
         }
         let enough = used_bytes(transaction)?.saturating_sub(BATCH_BYTES);
         let (mut excess, mut handled) = (excess, 0);
-        while let Some(Reverse((key, bytes, owner))) = oldest.pop() {
-            rows::remove(transaction, key)?;
+        while let Some(Reverse(Oldest { row, .. })) = oldest.pop() {
+            let bytes = match row {
+                Trimmed::Response { key, bytes, owner } => {
+                    rows::remove(transaction, key)?;
+                    oldest.extend(oldest_response(transaction, owner)?.map(Reverse));
+                    bytes
+                }
+                Trimmed::Conversation { key } => {
+                    let first = tenant_conversations::before_items(key);
+                    let (_, count, bytes) = tenant_conversations::measure(
+                        transaction,
+                        key,
+                        first,
+                        conversation_expiry::STEP_ITEMS,
+                    )?;
+                    let bytes = bytes.saturating_add(ROW_OVERHEAD * count as u64);
+                    handled += count;
+                    if !conversation_expiry::delete_part(transaction, key)? {
+                        // The next step goes on with it, before all others.
+                        return Ok((Some(Stage::Trimming { excess: excess.saturating_sub(bytes) }), handled));
+                    }
+                    bytes
+                }
+            };
             handled += 1;
             excess = excess.saturating_sub(bytes);
             if excess == 0 {
                 return Ok((None, handled));
             }
-            if handled == STEP_ROWS || used_bytes(transaction)? <= enough {
+            if handled >= STEP_ROWS || used_bytes(transaction)? <= enough {
                 return Ok((Some(Stage::Trimming { excess }), handled));
             }
-            oldest.extend(oldest_of(transaction, owner)?.map(|(key, bytes)| Reverse((key, bytes, owner))));
         }
         Ok((None, handled))
     }
+}
+
+/// A row that goes first, by its time in Unix milliseconds.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Oldest {
+    time: i64,
+    row: Trimmed,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Trimmed {
+    Response { key: i64, bytes: u64, owner: i64 },
+    Conversation { key: i64 },
 }
 
 /// A row that the walk has come to.
@@ -190,8 +274,11 @@ fn next_owner(connection: &Connection, tenant: &str, after: i64) -> rusqlite::Re
     connection.prepare_cached(NEXT_OWNER)?.query_row(params![tenant, after], |row| row.get(0))
 }
 
-fn oldest_of(connection: &Connection, owner: i64) -> rusqlite::Result<Option<(i64, u64)>> {
-    let read = |row: &Row<'_>| Ok((row.get(0)?, size(row, 1)?));
+fn oldest_response(connection: &Connection, owner: i64) -> rusqlite::Result<Option<Oldest>> {
+    let read = |row: &Row<'_>| {
+        let time = row.get::<_, i64>(2)?.saturating_mul(1000);
+        Ok(Oldest { time, row: Trimmed::Response { key: row.get(0)?, bytes: size(row, 1)?, owner } })
+    };
     connection.prepare_cached(OLDEST)?.query_row([owner], read).optional()
 }
 

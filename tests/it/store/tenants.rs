@@ -7,10 +7,11 @@ use antwort::config::TimeToLive;
 use antwort::internal::sqlite::TenantRetention;
 use antwort::protocol::id::Id;
 use antwort::store::{
-    ConversationRecord, ConversationStore, PageRequest, ResponseRecord, ResponseStore, RunLog, Store,
+    ContextRole, ConversationItem, ConversationRecord, ConversationStore, Direction, PageRequest,
+    ResponseRecord, ResponseStore, RunLog, Store,
 };
 
-use super::{Folder, SHORT, owned_by, running, turn};
+use super::{Folder, SHORT, message, owned_by, running, turn};
 
 async fn stored(store: &dyn Store, tenant: &str, principal: &str) -> usize {
     let page = PageRequest { limit: 100, ascending: true, after: None, before: None, max_bytes: u64::MAX };
@@ -40,6 +41,51 @@ async fn a_tenant_has_its_own_time_to_live() {
     assert_eq!(folder.number("SELECT count(*) FROM responses"), 2, "its row is deleted");
     assert_eq!((stored(&store, "eternal", "ann").await, stored(&store, "acme", "ann").await), (1, 1));
     assert_eq!(folder.number("SELECT count(*) FROM responses WHERE expires_at IS NULL"), 1);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn conversations_count_towards_the_size_of_a_tenant_and_go_by_their_last_use() {
+    let folder = Folder::new();
+    let store = folder.open(|options| {
+        let own = TenantRetention { max_bytes: Some(300_000), ..TenantRetention::default() };
+        options.tenants = HashMap::from([("small".into(), own)]);
+    });
+    let mut made = Vec::new();
+    for number in 0..8 {
+        let owner = owned_by(if number == 7 { "acme" } else { "small" }, ["ann", "bob"][number % 2]);
+        let items = (0..300).map(|_| ConversationItem {
+            item: message(Direction::Input, &"x".repeat(200)),
+            role: ContextRole::Plain,
+        });
+        let record = ConversationRecord {
+            id: Id::generate("conv"),
+            owner: owner.clone(),
+            created_at: 1_700_000_000,
+            metadata: "{}".into(),
+            items: items.collect(),
+        };
+        made.push((owner, record.id.clone()));
+        store.create_conversation(record).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    // Used again, though it is the oldest; and one in which a run goes on.
+    let (owner, first) = &made[0];
+    assert!(store.update_conversation(owner, first.as_str(), "{}".into()).await.unwrap());
+    let lock = store.lock_conversation(&made[1].0, made[1].1.as_str()).await.unwrap();
+    for _ in 0..3 {
+        store.maintain().await.unwrap();
+    }
+    let mut left = Vec::new();
+    for (place, (owner, id)) in made.iter().enumerate() {
+        if store.conversation(owner, id.as_str()).await.unwrap().is_some() {
+            left.push(place);
+        }
+    }
+    // Each has 300 items of 400 bytes and a little.
+    assert_eq!(left, [0, 1, 7], "what was used last, what is in use, and that of another tenant");
+    assert_eq!(folder.number("SELECT count(*) FROM conversation_items"), 900);
+    drop(lock);
     store.close().await;
 }
 
