@@ -1,5 +1,7 @@
 """Conversations: their routes, and the responses that are made in them."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import openai
 import pytest
 from helpers import fits, output_for, reached
@@ -99,12 +101,19 @@ def test_a_function_in_a_conversation(client):
 def test_one_response_at_a_time(client):
     made = client.conversations.create()
     impatient = client.with_options(max_retries=0)
-    with client.responses.create(model="slow", input="first", conversation=made.id, stream=True) as stream:
-        iterator = iter(stream)
-        with pytest.raises(openai.ConflictError) as refused:
-            impatient.responses.create(model="slow", input="second", conversation=made.id)
-        assert refused.value.code == "conversation_locked" and refused.value.type == "conflict"
-        assert list(iterator)[-1].type == "response.completed"
+
+    def ask(text):
+        # The model answers after three seconds: one of the two asks meanwhile.
+        try:
+            return impatient.responses.create(model="slow", input=text, conversation=made.id)
+        except openai.ConflictError as refused:
+            return refused
+
+    with ThreadPoolExecutor() as pool:
+        ended = list(pool.map(ask, ["first", "second"]))
+    (refused,) = [end for end in ended if isinstance(end, openai.ConflictError)]
+    assert (refused.code, refused.type) == ("conversation_locked", "conflict")
+    assert len(said(client, made)) == 2
     client.responses.create(model="scripted", input="third", conversation=made.id)
     assert "third" in said(client, made)
 
