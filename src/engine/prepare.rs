@@ -169,10 +169,7 @@ pub(super) async fn prepare(
         unserved: caller.unserved_tools,
         reports_progress: reports_progress(&request),
         emits_tool_lists: emits_tool_lists(caller.dialect, visibility),
-        run_conversation: root
-            .as_ref()
-            .zip(range)
-            .map(|(id, range)| RunConversation::new(id.clone(), range, Arc::clone(&summaries), lock)),
+        run_conversation: RunConversation::of(root.as_ref(), range, &summaries, lock),
         conversation: conversation_key(&request, root, &ids.response()),
         catalog,
         tool_request: (!servers.is_empty()).then(|| Box::new(scope::tool_request(&with_carried))),

@@ -24,13 +24,15 @@ pub(super) struct RunConversation {
 }
 
 impl RunConversation {
-    pub(super) fn new(
-        id: Id,
-        range: (u64, u64),
-        summaries: Arc<SummarySeal>,
+    /// The conversation with the positions that were read; `None` if the run has none.
+    pub(super) fn of(
+        id: Option<&Id>,
+        range: Option<(u64, u64)>,
+        summaries: &Arc<SummarySeal>,
         lock: Option<ConversationLock>,
-    ) -> Self {
-        Self { id, range, summaries, lock }
+    ) -> Option<Self> {
+        let (id, range) = id.zip(range)?;
+        Some(Self { id: id.clone(), range, summaries: Arc::clone(summaries), lock })
     }
 
     /// The part of a response that goes on.

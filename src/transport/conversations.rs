@@ -8,13 +8,13 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::AppState;
 use super::access::Authenticated;
 use super::body::JsonBody;
 use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::responses::caller;
+use super::{AppState, stored};
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::{CreateConversation, UpdateConversation};
@@ -70,16 +70,10 @@ pub(super) async fn delete(
     Extension(principal): Extension<Authenticated>,
     PathParam(id): PathParam,
 ) -> Result<Response, ErrorResponse> {
-    #[derive(Serialize)]
-    struct Deleted {
-        id: String,
-        object: &'static str,
-        deleted: bool,
-    }
     if !app.services.store.delete_conversation(&principal.0.owner, &id).await? {
         return Err(ErrorResponse(not_found(&id)));
     }
-    Ok(Json(Deleted { id, object: "conversation.deleted", deleted: true }).into_response())
+    Ok(stored::deleted(&id, "conversation.deleted"))
 }
 
 /// The conversation object.

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderName, HeaderValue};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
-use serde::Serialize;
 
 use super::access::Authenticated;
 use super::body::JsonBody;
@@ -181,16 +179,10 @@ pub(super) async fn delete(
     Extension(principal): Extension<Authenticated>,
     PathParam(id): PathParam,
 ) -> Result<Response, ErrorResponse> {
-    #[derive(Serialize)]
-    struct Deleted {
-        id: String,
-        object: &'static str,
-        deleted: bool,
-    }
     if !app.services.store.delete(&principal.0.owner, &id).await? {
         return Err(ErrorResponse(response_not_found(&id)));
     }
-    Ok(Json(Deleted { id, object: "response", deleted: true }).into_response())
+    Ok(stored::deleted(&id, "response"))
 }
 
 /// `GET /v1/responses/{id}/input_items`

@@ -27,6 +27,11 @@ pub(super) fn object(text: Arc<str>) -> Response {
     json(Body::from(bytes(text)))
 }
 
+/// The confirmation that an object was deleted.
+pub(super) fn deleted(id: &str, object: &'static str) -> Response {
+    json(Body::from(json!({"id": id, "object": object, "deleted": true}).to_string()))
+}
+
 /// A page of a list.
 pub(super) fn list(page: Page) -> Response {
     let ids = (page.data.first().map(|(id, _)| id), page.data.last().map(|(id, _)| id));

@@ -2,11 +2,9 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::approvals;
-use super::conversation_expiry;
 use super::operation::{EraseRequest, WriteOutcome};
-use super::rows;
 use super::space::{BATCH_BYTES, used_bytes};
+use super::{approvals, conversation_expiry, rows};
 use crate::store::{ErasedCounts, ErasureTarget};
 
 /// Responses that one step deletes at most.
