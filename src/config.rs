@@ -5,6 +5,7 @@
 
 mod agents;
 mod auth;
+mod bus;
 mod changes;
 mod de;
 mod egress;
@@ -56,12 +57,12 @@ pub use settings::{
     WeatherSettings, WebSearchSettings, mcp_label,
 };
 pub use settings::{
-    ApiKeySettings, AuthSettings, Cidr, ClientActionStatus, CompactionSettings, CompatSettings, CorsSettings,
-    EngineSettings, LogFormat, LogSettings, Migrate, ModelsSettings, NetworkSettings, OnMismatch,
-    OnMissingCall, ProxySource, ReadyRequirement, ReasoningDisplay, Scope, SealKey, SealSettings,
-    ServerSettings, Settings, SseSettings, StorePolicy, StoreSettings, StoreUrl, StructuredSettings, Switch,
-    Synchronous, TelemetrySettings, TenantRetention, TimeToLive, TlsSettings, ToolsSettings, UnknownFields,
-    UnservedTools, WebSocketSettings,
+    ApiKeySettings, AuthSettings, BusSettings, BusUrl, Cidr, ClientActionStatus, CompactionSettings,
+    CompatSettings, CorsSettings, EngineSettings, LogFormat, LogSettings, Migrate, ModelsSettings,
+    NetworkSettings, OnMismatch, OnMissingCall, ProxySource, ReadyRequirement, ReasoningDisplay, Scope,
+    SealKey, SealSettings, ServerSettings, Settings, SseSettings, StorePolicy, StoreSettings, StoreUrl,
+    StructuredSettings, Switch, Synchronous, TelemetrySettings, TenantRetention, TimeToLive, TlsSettings,
+    ToolsSettings, UnknownFields, UnservedTools, WebSocketSettings,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,

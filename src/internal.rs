@@ -1,6 +1,10 @@
 //! What the tests and benchmarks of this repository reach inside. It is promised to nobody else and may change with any
 //! commit.
 
+pub mod bus {
+    pub use crate::bus::{Bus, NatsOptions, RunWatch};
+}
+
 pub mod engine {
     pub use crate::engine::{RecoveredRun, Recovery};
 }

@@ -20,6 +20,7 @@ mod admission;
 mod response;
 // 3: the outside world behind traits
 mod auth;
+mod bus;
 mod mcp;
 mod provider;
 pub mod store;

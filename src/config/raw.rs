@@ -10,6 +10,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 
 use super::auth::{Scope, StorePolicy};
+use super::bus::BusSettings;
 use super::network::{self, NetworkSettings, TlsSettings};
 use super::provider::{
     ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderTimeouts, ReasoningField,
@@ -43,6 +44,7 @@ pub(super) struct Raw {
     pub agents: BTreeMap<String, AgentSettings>,
     pub compat: CompatSettings,
     pub store: StoreSettings,
+    pub bus: BusSettings,
     pub providers: BTreeMap<String, RawProvider>,
     pub telemetry: TelemetrySettings,
     pub models: ModelsSettings,

@@ -53,6 +53,7 @@ pub(super) const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("providers", Reload),
     ("models", Reload),
     ("store", Restart),
+    ("bus", Restart),
     ("telemetry", Restart),
     // Clients hold state that was encrypted with these keys, and runs in flight use them.
     ("seal", Restart),

@@ -17,6 +17,7 @@ pub use super::agents::{
     AgentSettings, LimitOverrides, ModelPrice, ReasoningDefaults, RunLimits, TextDefaults,
 };
 pub use super::auth::{ApiKeySettings, AuthSettings, Scope, StorePolicy};
+pub use super::bus::{BusSettings, BusUrl};
 pub use super::egress::EgressSettings;
 use super::file_hashes::FileHashes;
 use super::masks;
@@ -75,6 +76,8 @@ pub struct Settings {
     pub compat: CompatSettings,
     /// The database of responses.
     pub store: StoreSettings,
+    /// The bus between replicas.
+    pub bus: BusSettings,
     /// Model servers by name.
     pub providers: BTreeMap<String, ProviderSettings>,
     /// OpenTelemetry traces.
@@ -106,6 +109,7 @@ impl Default for Settings {
             agents: BTreeMap::new(),
             compat: CompatSettings::default(),
             store: StoreSettings::default(),
+            bus: BusSettings::default(),
             providers: BTreeMap::new(),
             telemetry: TelemetrySettings::default(),
             models: ModelsSettings::default(),

@@ -11,12 +11,13 @@ use super::tree::{self, Origin, OriginKind, Tree};
 use crate::compat::foreign_files;
 
 /// Environment variables with names of their own, and the keys that they set.
-const VARIABLES: [(&str, &[&str]); 9] = [
+const VARIABLES: [(&str, &[&str]); 10] = [
     ("ANTWORT_LISTEN", &["listen"]),
     ("ANTWORT_UPSTREAM_URL", &["providers", "default", "url"]),
     ("ANTWORT_UPSTREAM_API_KEY", &["providers", "default", "api_key"]),
     ("ANTWORT_API_KEY", &["auth", "keys", "env", "key"]),
     ("ANTWORT_STORE_URL", &["store", "url"]),
+    ("ANTWORT_BUS_URL", &["bus", "url"]),
     ("ANTWORT_SEAL_KEYS", &["seal", "keys"]),
     ("ANTWORT_LOG", &["log", "filter"]),
     ("ANTWORT_EGRESS_ALLOW", &["egress", "allow"]),

@@ -12,6 +12,7 @@
 
 mod access;
 mod bounded;
+mod bus;
 mod choices;
 mod clients;
 mod codex;

@@ -4,6 +4,7 @@ pub mod gateway;
 pub mod halting_store;
 pub mod mcp_client;
 pub mod mcp_server;
+pub mod nats;
 pub mod network;
 pub mod openapi;
 pub mod probe;

@@ -1,0 +1,156 @@
+//! Signals between the processes that share a store: that a job was queued, that a run was asked to end, that the log of
+//! a run has grown.
+//!
+//! A signal is a hint that makes somebody look into the store sooner. It may be lost, come twice, or come from anybody
+//! who can reach the bus; the store is the truth. So whoever waits for one also looks from time to time by itself, after
+//! [`Bus::poll_interval`].
+//!
+//! [`Bus::local`] is the bus of a store that one process has. `nats` and `postgres` reach the others: a task sends what
+//! was published, in batches, and reconnects by itself. Without a way to others (`poll:`) everybody only looks.
+
+mod link;
+mod nats;
+mod signal;
+mod watchers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, broadcast, mpsc};
+
+pub use self::nats::NatsOptions;
+pub use self::watchers::RunWatch;
+
+use self::link::{Inbound, LinkStatus};
+use self::signal::Signal;
+use self::watchers::RunWatchers;
+use crate::protocol::id::Id;
+
+/// Signals that wait to be sent. When there are more, the oldest are still sent, and new ones are lost.
+const MAX_OUTGOING: usize = 4096;
+/// Cancellations that a slow subscriber may be behind.
+const MAX_CANCELLATIONS: usize = 256;
+/// How often is looked while the other processes cannot tell of themselves, or where all is in one process.
+const CONNECTED_POLL: Duration = Duration::from_secs(2);
+
+/// A process's end of the bus. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Bus {
+    local: Arc<LocalBus>,
+    /// `None`: nobody else is reached.
+    outgoing: Option<mpsc::Sender<Signal>>,
+    status: Arc<LinkStatus>,
+    poll_interval: Duration,
+}
+
+/// What the waiters of this process wait at.
+#[derive(Debug)]
+struct LocalBus {
+    jobs: Notify,
+    cancellations: broadcast::Sender<Id>,
+    runs: RunWatchers,
+}
+
+impl LocalBus {
+    fn new() -> Arc<Self> {
+        let (cancellations, _) = broadcast::channel(MAX_CANCELLATIONS);
+        Arc::new(Self { jobs: Notify::new(), cancellations, runs: RunWatchers::default() })
+    }
+
+    fn accept(&self, signal: &Signal) {
+        match signal {
+            Signal::JobQueued => self.jobs.notify_one(),
+            // An error: nobody listens.
+            Signal::CancelRequested(id) => _ = self.cancellations.send(id.clone()),
+            Signal::Advanced { id, next } => self.runs.advanced(id, *next),
+            Signal::Ended(id) => self.runs.ended(id),
+        }
+    }
+}
+
+impl Bus {
+    /// The bus of a process that shares its store with nobody.
+    pub fn local() -> Self {
+        Self {
+            local: LocalBus::new(),
+            outgoing: None,
+            status: Arc::new(LinkStatus::connected()),
+            poll_interval: CONNECTED_POLL,
+        }
+    }
+
+    /// A bus that reaches nobody: others are found out about by looking.
+    pub fn poll(interval: Duration) -> Self {
+        Self { status: Arc::default(), poll_interval: interval, ..Self::local() }
+    }
+
+    /// A bus over NATS. Connects in the background, and again whenever the connection is lost.
+    pub fn nats(options: NatsOptions, poll_interval: Duration) -> Self {
+        let (outgoing, signals) = mpsc::channel(MAX_OUTGOING);
+        let bus = Self { outgoing: Some(outgoing), ..Self::poll(poll_interval) };
+        let inbound = Inbound::new(&bus.local);
+        let status = Arc::clone(&bus.status);
+        #[expect(clippy::disallowed_methods, reason = "ends when the last handle of the bus is dropped")]
+        tokio::spawn(nats::run(options, signals, inbound, status));
+        bus
+    }
+
+    /// Tells all processes that a job was queued.
+    pub fn job_queued(&self) {
+        self.publish(Signal::JobQueued);
+    }
+
+    /// Tells all processes that a run was asked to end.
+    pub fn cancel_requested(&self, id: &Id) {
+        self.publish(Signal::CancelRequested(id.clone()));
+    }
+
+    /// Tells all processes that the events of a run before `next` are logged.
+    pub fn run_advanced(&self, id: &Id, next: u64) {
+        self.publish(Signal::Advanced { id: id.clone(), next });
+    }
+
+    /// Tells all processes that a run has ended, and its end is stored.
+    pub fn run_ended(&self, id: &Id) {
+        self.publish(Signal::Ended(id.clone()));
+    }
+
+    fn publish(&self, signal: Signal) {
+        self.local.accept(&signal);
+        if let Some(outgoing) = &self.outgoing
+            && outgoing.try_send(signal).is_err()
+        {
+            self.status.dropped();
+        }
+    }
+
+    /// Returns when a job was queued, if nobody else of this process was told, or after [`Bus::poll_interval`].
+    pub async fn job_or_poll(&self) {
+        _ = tokio::time::timeout(self.poll_interval(), self.local.jobs.notified()).await;
+    }
+
+    /// The runs that are asked to end, whoever makes them.
+    pub fn cancellations(&self) -> broadcast::Receiver<Id> {
+        self.local.cancellations.subscribe()
+    }
+
+    /// Waits for signals of one run.
+    pub fn watch_run(&self, id: &Id) -> RunWatch {
+        self.local.runs.watch(id)
+    }
+
+    /// How often to look into the store for what signals may have failed to tell.
+    pub fn poll_interval(&self) -> Duration {
+        if self.status.is_connected() { CONNECTED_POLL.max(self.poll_interval) } else { self.poll_interval }
+    }
+
+    /// Whether the other processes are reached now.
+    pub fn is_connected(&self) -> bool {
+        self.status.is_connected()
+    }
+
+    /// How many signals were lost on the way out.
+    pub fn dropped(&self) -> u64 {
+        self.status.dropped_count()
+    }
+}

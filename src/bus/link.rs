@@ -1,0 +1,81 @@
+//! What the links to other processes have in common: the way in, their status, and batches.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::LocalBus;
+use super::signal::{self, Signal};
+
+/// How long signals are collected for one message.
+const COLLECT_TIME: Duration = Duration::from_millis(10);
+/// Bytes of a message: those of a PostgreSQL notification are less than 8000.
+const MAX_MESSAGE_BYTES: usize = 7_500;
+
+/// Whether the other processes are reached, and how many signals were lost.
+#[derive(Debug, Default)]
+pub(super) struct LinkStatus {
+    is_connected: AtomicBool,
+    dropped: AtomicU64,
+}
+
+impl LinkStatus {
+    pub(super) fn connected() -> Self {
+        Self { is_connected: AtomicBool::new(true), ..Self::default() }
+    }
+
+    pub(super) fn set_connected(&self, is_connected: bool) {
+        if self.is_connected.swap(is_connected, Ordering::Relaxed) != is_connected {
+            match is_connected {
+                true => tracing::info!("bus: connected"),
+                false => tracing::warn!("bus: the connection is lost; looking into the store instead"),
+            }
+        }
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.is_connected.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn dropped(&self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn dropped_count(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// The way of messages into this process. Does not keep the bus alive.
+pub(super) struct Inbound(Weak<LocalBus>);
+
+impl Inbound {
+    pub(super) fn new(local: &Arc<LocalBus>) -> Self {
+        Self(Arc::downgrade(local))
+    }
+
+    /// Passes the signals of a message on. What is not understood is left out: other versions may know more.
+    pub(super) fn accept(&self, message: &[u8]) {
+        let Some(local) = self.0.upgrade() else { return };
+        for signal in signal::decode(message) {
+            local.accept(&signal);
+        }
+    }
+}
+
+/// The next message: what is published within [`COLLECT_TIME`], each signal once. `None`: the bus is gone.
+pub(super) async fn next_message(signals: &mut mpsc::Receiver<Signal>) -> Option<String> {
+    let mut batch = signal::Batch::default();
+    batch.add(signals.recv().await?);
+    let until = Instant::now() + COLLECT_TIME;
+    while batch.bytes() < MAX_MESSAGE_BYTES {
+        match tokio::time::timeout_at(until, signals.recv()).await {
+            Ok(Some(signal)) => batch.add(signal),
+            Ok(None) | Err(_) => break,
+        }
+    }
+    Some(batch.encode())
+}
