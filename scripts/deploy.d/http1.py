@@ -54,15 +54,19 @@ class Client:
         self.writer: asyncio.StreamWriter | None = None
         self.used = False
 
-    async def ask(self, method: str, path: str, body: dict | None = None, on_event=None, timeout: float = 300) -> Reply:
+    async def ask(
+        self, method: str, path: str, body: dict | None = None, on_event=None, timeout: float = 300, on_frame=None,
+        more: dict[str, str] | None = None,
+    ) -> Reply:
+        """`on_event` is given the name of each event, `on_frame` its bytes; `more` are headers."""
         try:
             async with asyncio.timeout(timeout):
-                return await self._ask(method, path, body, on_event)
+                return await self._ask(method, path, body, more or {}, on_event, on_frame)
         except TimeoutError:
             self.close()  # else what comes late would be taken for the next answer
             raise
 
-    async def _ask(self, method: str, path: str, body: dict | None, on_event) -> Reply:
+    async def _ask(self, method: str, path: str, body: dict | None, more: dict[str, str], on_event, on_frame) -> Reply:
         reused = self.writer is not None
         if not reused:
             try:
@@ -72,7 +76,7 @@ class Client:
             except OSError as error:
                 raise Cut(f"no connection: {error}") from None
         try:
-            self.writer.write(self._request(method, path, body))
+            self.writer.write(self._request(method, path, body, more))
             await self.writer.drain()
             first = await self.reader.readuntil(b"\r\n")
         except (OSError, asyncio.IncompleteReadError) as error:
@@ -86,7 +90,7 @@ class Client:
             raise Cut(f"incomplete response head: {error!r}") from None
         try:
             if headers.get("content-type", "").startswith("text/event-stream"):
-                await self._events(reply, on_event)
+                await self._events(reply, on_event, on_frame)
             else:
                 reply.body = b"".join([piece async for piece in self._pieces(headers)])
         except (OSError, asyncio.IncompleteReadError, ValueError) as error:
@@ -98,8 +102,8 @@ class Client:
             self.close()
         return reply
 
-    def _request(self, method: str, path: str, body: dict | None) -> bytes:
-        lines = [f"{method} {path} HTTP/1.1", "host: localhost"]
+    def _request(self, method: str, path: str, body: dict | None, more: dict[str, str]) -> bytes:
+        lines = [f"{method} {path} HTTP/1.1", "host: localhost", *(f"{name}: {value}" for name, value in more.items())]
         if self.key:
             lines.append(f"authorization: Bearer {self.key}")
         data = b"" if body is None else json.dumps(body).encode()
@@ -119,7 +123,7 @@ class Client:
                 yield piece
             self.close()
 
-    async def _events(self, reply: Reply, on_event) -> None:
+    async def _events(self, reply: Reply, on_event, on_frame) -> None:
         rest = b""
         async for piece in self._pieces(reply.headers):
             *frames, rest = (rest + piece).split(b"\n\n")
@@ -129,6 +133,8 @@ class Client:
                     reply.events.append(frame.split(b"\n", 1)[0][7:].decode())
                     if on_event:
                         on_event(reply.events[-1])
+                    if on_frame:
+                        on_frame(frame)
 
     def close(self) -> None:
         if self.writer:
