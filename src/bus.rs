@@ -25,6 +25,7 @@ use self::link::{Inbound, LinkStatus};
 use self::signal::Signal;
 use self::watchers::RunWatchers;
 use crate::protocol::id::Id;
+use crate::telemetry::metrics::Metrics;
 
 /// Signals that wait to be sent. When there are more, the oldest are still sent, and new ones are lost.
 const MAX_OUTGOING: usize = 4096;
@@ -37,10 +38,19 @@ const CONNECTED_POLL: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub struct Bus {
     local: Arc<LocalBus>,
-    /// `None`: nobody else is reached.
-    outgoing: Option<mpsc::Sender<Signal>>,
-    status: Arc<LinkStatus>,
+    link: Link,
     poll_interval: Duration,
+}
+
+/// How other processes are reached.
+#[derive(Debug, Clone)]
+enum Link {
+    /// There are none.
+    Alone,
+    /// Not at all.
+    None,
+    /// By a task.
+    Task { outgoing: mpsc::Sender<Signal>, status: Arc<LinkStatus> },
 }
 
 /// What the waiters of this process wait at.
@@ -71,25 +81,21 @@ impl LocalBus {
 impl Bus {
     /// The bus of a process that shares its store with nobody.
     pub fn local() -> Self {
-        Self {
-            local: LocalBus::new(),
-            outgoing: None,
-            status: Arc::new(LinkStatus::connected()),
-            poll_interval: CONNECTED_POLL,
-        }
+        Self { local: LocalBus::new(), link: Link::Alone, poll_interval: CONNECTED_POLL }
     }
 
     /// A bus that reaches nobody: others are found out about by looking.
     pub fn poll(interval: Duration) -> Self {
-        Self { status: Arc::default(), poll_interval: interval, ..Self::local() }
+        Self { link: Link::None, poll_interval: interval, ..Self::local() }
     }
 
     /// A bus over NATS. Connects in the background, and again whenever the connection is lost.
-    pub fn nats(options: NatsOptions, poll_interval: Duration) -> Self {
+    pub fn nats(options: NatsOptions, poll_interval: Duration, metrics: &Arc<Metrics>) -> Self {
         let (outgoing, signals) = mpsc::channel(MAX_OUTGOING);
-        let bus = Self { outgoing: Some(outgoing), ..Self::poll(poll_interval) };
-        let inbound = Inbound::new(&bus.local);
-        let status = Arc::clone(&bus.status);
+        let (local, status) = (LocalBus::new(), LinkStatus::connecting(metrics));
+        let inbound = Inbound::new(&local);
+        let link = Link::Task { outgoing, status: Arc::clone(&status) };
+        let bus = Self { local, link, poll_interval };
         #[expect(clippy::disallowed_methods, reason = "ends when the last handle of the bus is dropped")]
         tokio::spawn(nats::run(options, signals, inbound, status));
         bus
@@ -117,10 +123,10 @@ impl Bus {
 
     fn publish(&self, signal: Signal) {
         self.local.accept(&signal);
-        if let Some(outgoing) = &self.outgoing
+        if let Link::Task { outgoing, status } = &self.link
             && outgoing.try_send(signal).is_err()
         {
-            self.status.dropped();
+            status.signal_lost();
         }
     }
 
@@ -141,16 +147,15 @@ impl Bus {
 
     /// How often to look into the store for what signals may have failed to tell.
     pub fn poll_interval(&self) -> Duration {
-        if self.status.is_connected() { CONNECTED_POLL.max(self.poll_interval) } else { self.poll_interval }
+        if self.is_connected() { CONNECTED_POLL.max(self.poll_interval) } else { self.poll_interval }
     }
 
-    /// Whether the other processes are reached now.
+    /// Whether all other processes that there may be are reached now.
     pub fn is_connected(&self) -> bool {
-        self.status.is_connected()
-    }
-
-    /// How many signals were lost on the way out.
-    pub fn dropped(&self) -> u64 {
-        self.status.dropped_count()
+        match &self.link {
+            Link::Alone => true,
+            Link::None => false,
+            Link::Task { status, .. } => status.is_connected(),
+        }
     }
 }

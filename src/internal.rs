@@ -49,6 +49,7 @@ pub mod sqlite {
 
 pub mod telemetry {
     pub use crate::telemetry::fields::ALL as LOG_FIELDS;
+    pub use crate::telemetry::metrics::Metrics;
 }
 
 pub mod transport {

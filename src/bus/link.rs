@@ -1,6 +1,6 @@
 //! What the links to other processes have in common: the way in, their status, and batches.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -9,29 +9,33 @@ use tokio::time::Instant;
 
 use super::LocalBus;
 use super::signal::{self, Signal};
+use crate::telemetry::metrics::Metrics;
 
 /// How long signals are collected for one message.
 const COLLECT_TIME: Duration = Duration::from_millis(10);
 /// Bytes of a message: those of a PostgreSQL notification are less than 8000.
 const MAX_MESSAGE_BYTES: usize = 7_500;
 
-/// Whether the other processes are reached, and how many signals were lost.
-#[derive(Debug, Default)]
+/// Whether the other processes are reached.
+#[derive(Debug)]
 pub(super) struct LinkStatus {
     is_connected: AtomicBool,
-    dropped: AtomicU64,
+    metrics: Arc<Metrics>,
 }
 
 impl LinkStatus {
-    pub(super) fn connected() -> Self {
-        Self { is_connected: AtomicBool::new(true), ..Self::default() }
+    /// The status of a link that has to connect first.
+    pub(super) fn connecting(metrics: &Arc<Metrics>) -> Arc<Self> {
+        metrics.bus_connected(0);
+        Arc::new(Self { is_connected: AtomicBool::new(false), metrics: Arc::clone(metrics) })
     }
 
     pub(super) fn set_connected(&self, is_connected: bool) {
         if self.is_connected.swap(is_connected, Ordering::Relaxed) != is_connected {
+            self.metrics.bus_connected(if is_connected { 1 } else { -1 });
             match is_connected {
                 true => tracing::info!("bus: connected"),
-                false => tracing::warn!("bus: the connection is lost; looking into the store instead"),
+                false => tracing::warn!("bus: the connection is lost; the database is asked instead"),
             }
         }
     }
@@ -40,12 +44,8 @@ impl LinkStatus {
         self.is_connected.load(Ordering::Relaxed)
     }
 
-    pub(super) fn dropped(&self) {
-        self.dropped.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn dropped_count(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+    pub(super) fn signal_lost(&self) {
+        self.metrics.bus_signal_lost();
     }
 }
 

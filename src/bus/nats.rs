@@ -106,7 +106,7 @@ async fn exchange(
         while let Some(message) = next_message(signals).await {
             // Signals that come late help nobody: none are kept for when the connection is back.
             if !status.is_connected() || client.publish(subject.to_owned(), message.into()).await.is_err() {
-                status.dropped();
+                status.signal_lost();
             }
         }
     };

@@ -4,6 +4,7 @@
 //! gateway as the client of its providers; the others are the gateway's own. Every label has a bounded set of values.
 
 mod bounded;
+mod bus;
 mod configuration;
 mod inference;
 mod queues;
@@ -14,6 +15,7 @@ mod websocket;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bus::BusMetrics;
 use configuration::Configuration;
 use inference::InferenceMetrics;
 pub(crate) use inference::RunReport;
@@ -42,6 +44,7 @@ pub struct Metrics {
     rejected: Family<Counter>,
     idempotency_keys: Family<Counter>,
     queues: Queues,
+    bus: BusMetrics,
     configuration: Configuration,
     tools: ToolMetrics,
     mcp_sessions: Family<Gauge>,
@@ -107,6 +110,7 @@ impl Metrics {
                 &["outcome"],
             ),
             queues: Queues::new(),
+            bus: BusMetrics::new(),
             configuration: Configuration::new(),
             tools: ToolMetrics::new(),
             mcp_sessions: Family::gauge("antwort_mcp_sessions", "Open connections to MCP servers.", &[]),
@@ -118,10 +122,12 @@ impl Metrics {
         Arc::new(metrics)
     }
 
+    /// A run has begun.
     pub fn run_started(&self) {
         self.runs_active.with(&[]).add(1);
     }
 
+    /// A run has ended with a response.
     pub fn run_ended(&self, report: &RunReport<'_>) {
         self.runs_active.with(&[]).add(-1);
         let mode = if report.stream { "stream" } else { "json" };
@@ -145,6 +151,7 @@ impl Metrics {
         self.idempotency_keys.with(&[outcome]).add(1);
     }
 
+    /// The configuration was reloaded, or could not be.
     pub fn config_reloaded(&self, success: bool) {
         self.configuration.reloaded(success);
     }
@@ -162,6 +169,16 @@ impl Metrics {
     /// A task for a large request has left the blocking thread pool. `outcome` has few values.
     pub fn blocking_task(&self, outcome: &'static str) {
         self.queues.blocking_task(outcome);
+    }
+
+    /// The bus has a connection, which it may lose.
+    pub fn bus_connected(&self, change: i64) {
+        self.bus.connected(change);
+    }
+
+    /// A signal could not be sent over the bus.
+    pub fn bus_signal_lost(&self) {
+        self.bus.signal_lost();
     }
 
     /// Changes the number of open client connections.
@@ -198,10 +215,12 @@ impl Metrics {
         self.http_duration.with(&[route]).observe(took.as_secs_f64());
     }
 
+    /// A response was committed.
     pub fn store_commit(&self, took: Duration) {
         self.store_commit.with(&[]).observe(took.as_secs_f64());
     }
 
+    /// A call to a provider is retried.
     pub fn upstream_retry(&self, provider: &str) {
         self.upstream_retries.with(&[provider]).add(1);
     }
@@ -254,6 +273,7 @@ impl Metrics {
         self.rejected.render(&mut out);
         self.idempotency_keys.render(&mut out);
         self.queues.render(&mut out);
+        self.bus.render(&mut out);
         self.connections.render(&mut out);
         self.connections_closed.render(&mut out);
         self.websocket.render(&mut out);
