@@ -236,4 +236,4 @@ def end_all() -> None:
 
 
 def say(text: str) -> None:
-    print(f"test-deploy: {text}", file=sys.stderr, flush=True)
+    print(f"{Path(sys.argv[0]).stem}: {text}", file=sys.stderr, flush=True)

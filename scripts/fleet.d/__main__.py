@@ -13,38 +13,86 @@ from pathlib import Path
 DEPLOY = Path(__file__).parent.parent / "deploy.d"
 sys.path.append(str(DEPLOY))
 
+import notify  # noqa: E402
+import rolling  # noqa: E402
+import soak  # noqa: E402
 from chaos import KEY, Chaos  # noqa: E402
 from processes import end_all, say  # noqa: E402
 from servers import Nats, Postgres, Replica, configuration  # noqa: E402
 from upstreams import Hooks, Model, Tool  # noqa: E402
 
 
+class Scene:
+    """PostgreSQL, a bus, what the runs meet, and replicas that serve."""
+
+    def __init__(self, options: argparse.Namespace, folder: Path):
+        self.options, self.folder = options, folder
+        self.database, self.model, self.tool, self.hooks = Postgres(folder), Model(), Tool(), Hooks()
+        self.nats = Nats(folder) if options.bus == "nats" else None
+        self.replicas: list[Replica] = []
+
+    async def start(self, count: int) -> None:
+        await asyncio.gather(self.database.create(), self.model.start(), self.tool.start(), self.hooks.start())
+        if self.nats:
+            self.nats.start()
+        bus = self.nats.url if self.nats else f"{self.options.bus}:"
+        config = configuration(self.database, bus, self.model, self.tool, self.hooks)
+        config["auth"] = {"keys": {"fleet": {"key": KEY}}}
+        self.replicas = [Replica(f"replica-{i}", self.folder, self.options.binary, config) for i in range(count)]
+        await asyncio.gather(*(each.start() for each in self.replicas))
+        say(f"{count} replicas serve")
+
+
 async def chaos(options: argparse.Namespace, folder: Path) -> list[str]:
-    database, model, tool, hooks = Postgres(folder), Model(), Tool(), Hooks()
-    nats = Nats(folder) if options.bus == "nats" else None
-    await asyncio.gather(database.create(), model.start(), tool.start(), hooks.start())
-    if nats:
-        nats.start()
-    bus = nats.url if nats else f"{options.bus}:"
-    config = configuration(database, bus, model, tool, hooks)
-    config["auth"] = {"keys": {"fleet": {"key": KEY}}}
-    replicas = [Replica(f"replica-{i}", folder, options.binary, config) for i in range(options.replicas)]
-    await asyncio.gather(*(each.start() for each in replicas))
-    say(f"{options.replicas} replicas serve; {options.runs} runs of {options.turns} turns begin")
-    test = Chaos(replicas, database, nats, tool, hooks, options.seed)
-    for name, figure in (await test.run(options.runs, options.turns, options.seconds)).items():
-        print(f"{name:26} {figure}", flush=True)
+    scene = Scene(options, folder)
+    await scene.start(options.replicas or 3)
+    test = Chaos(scene.replicas, scene.database, scene.nats, scene.tool, scene.hooks, options.seed)
+    shown(await test.run(options.runs, options.turns, options.seconds or 60))
     return test.faults
+
+
+async def rolling_restart(options: argparse.Namespace, folder: Path) -> list[str]:
+    scene = Scene(options, folder)
+    await scene.start(options.replicas or 2)
+    test = rolling.Rolling(scene.replicas)
+    shown(await test.run(options.streams, 50))
+    return test.faults
+
+
+async def soaked(options: argparse.Namespace, folder: Path) -> list[str]:
+    scene = Scene(options, folder)
+    await scene.start(options.replicas or 2)
+    test = soak.Soak(scene.replicas, scene.database, options.seconds or 1800, 64)
+    shown(await test.run())
+    if options.write:
+        test.write(Path(options.write))
+    return test.faults
+
+
+async def notifications(_: argparse.Namespace, folder: Path) -> list[str]:
+    await notify.run(folder)
+    return []
+
+
+COMMANDS = {"chaos": chaos, "rolling": rolling_restart, "soak": soaked, "notify": notifications}
+
+
+def shown(figures: dict) -> None:
+    for name, figure in figures.items():
+        print(f"{name:30} {figure}", flush=True)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/chaos")
-    parser.add_argument("--binary", required=True)
+    parser.add_argument("command", choices=list(COMMANDS))
+    parser.add_argument("--binary", default="")
     parser.add_argument("--bus", default="nats", choices=["nats", "postgres", "poll"])
-    parser.add_argument("--replicas", type=int, default=3)
+    parser.add_argument("--replicas", type=int, help="3, or 2 where nothing is killed")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=60, help="how long things are killed, at least")
+    parser.add_argument("--streams", type=int, default=300, help="of a rolling restart")
+    parser.add_argument("--seconds", type=float, help="how long things are killed, at least, or load goes on")
+    parser.add_argument("--write", help="a folder for the samples and the plot of a soak")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keep", action="store_true", help="keep the folder with the logs")
     return parser.parse_args()
@@ -55,7 +103,7 @@ def run() -> int:
     folder = Path(tempfile.mkdtemp(prefix="antwort-fleet-"))
     say(f"seed {options.seed}, logs in {folder}")
     try:
-        faults = asyncio.run(chaos(options, folder))
+        faults = asyncio.run(COMMANDS[options.command](options, folder))
     except Exception:
         traceback.print_exc()
         return 1
