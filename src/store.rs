@@ -20,6 +20,7 @@ mod keyed_runs;
 mod lease;
 mod operation;
 mod paging;
+pub(crate) mod postgres;
 mod renamed_item;
 mod responses;
 mod retention;
