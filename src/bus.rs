@@ -10,6 +10,7 @@
 
 mod link;
 mod nats;
+mod postgres;
 mod signal;
 mod watchers;
 
@@ -25,6 +26,8 @@ use self::link::{Inbound, LinkStatus};
 use self::signal::Signal;
 use self::watchers::RunWatchers;
 use crate::protocol::id::Id;
+use crate::store::StoreError;
+use crate::store::postgres::NotificationServer;
 use crate::telemetry::metrics::Metrics;
 
 /// Signals that wait to be sent. When there are more, the oldest are still sent, and new ones are lost.
@@ -91,14 +94,31 @@ impl Bus {
 
     /// A bus over NATS. Connects in the background, and again whenever the connection is lost.
     pub fn nats(options: NatsOptions, poll_interval: Duration, metrics: &Arc<Metrics>) -> Self {
+        Self::linked(poll_interval, metrics, |signals, inbound, status| {
+            nats::run(options, signals, inbound, status)
+        })
+    }
+
+    /// A bus over notifications of a PostgreSQL server, which must not be reached through a pooler in transaction mode.
+    pub fn postgres(url: &str, poll_interval: Duration, metrics: &Arc<Metrics>) -> Result<Self, StoreError> {
+        let server = NotificationServer::new(url)?;
+        Ok(Self::linked(poll_interval, metrics, |signals, inbound, status| {
+            postgres::run(server, signals, inbound, status)
+        }))
+    }
+
+    fn linked<T: Future<Output = ()> + Send + 'static>(
+        poll_interval: Duration,
+        metrics: &Arc<Metrics>,
+        task: impl FnOnce(mpsc::Receiver<Signal>, Inbound, Arc<LinkStatus>) -> T,
+    ) -> Self {
         let (outgoing, signals) = mpsc::channel(MAX_OUTGOING);
         let (local, status) = (LocalBus::new(), LinkStatus::connecting(metrics));
         let inbound = Inbound::new(&local);
         let link = Link::Task { outgoing, status: Arc::clone(&status) };
-        let bus = Self { local, link, poll_interval };
         #[expect(clippy::disallowed_methods, reason = "ends when the last handle of the bus is dropped")]
-        tokio::spawn(nats::run(options, signals, inbound, status));
-        bus
+        tokio::spawn(task(signals, inbound, status));
+        Self { local, link, poll_interval }
     }
 
     /// Tells all processes that a job was queued.

@@ -21,6 +21,10 @@ pub mod net {
     pub use crate::net::sse::Decoder;
 }
 
+pub mod postgres {
+    pub use crate::store::postgres::*;
+}
+
 pub mod protocol {
     pub use crate::protocol::dialect::Dialect;
     pub use crate::protocol::error::ErrorBody;

@@ -8,16 +8,26 @@
 
 mod approvals;
 mod conversation_turn;
+mod conversation_write;
 mod conversations;
+mod distinct_keys;
 mod erasure;
 mod error;
+mod health;
+mod item_index;
+mod item_names;
 mod keyed_runs;
 mod lease;
+mod operation;
 mod paging;
+pub(crate) mod postgres;
+mod renamed_item;
 mod responses;
 mod retention;
+mod row_policy;
 mod run_log;
 mod runs;
+mod size;
 pub(crate) mod sqlite;
 
 use async_trait::async_trait;
@@ -42,6 +52,7 @@ pub use self::responses::{
     Direction, ItemWithState, Lineage, ModelView, ReadLimit, ResponseRecord, ResponseStore, StateKey,
     StoredItem, StoredState,
 };
+pub use self::retention::TenantRetention;
 pub use self::run_log::{
     CallOutcome, JournaledCall, OrphanCause, OrphanedCall, OrphanedRun, RunLog, TurnRecord,
 };

@@ -41,6 +41,18 @@ impl Retention {
     }
 }
 
+/// The retention of one tenant.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TenantRetention {
+    /// How long its responses are kept after they were made or last continued; `None`: until they are deleted.
+    pub ttl: Option<Duration>,
+    /// How long its conversations are kept after their last use; `None`: until they are deleted.
+    pub conversation_ttl: Option<Duration>,
+    /// Above this many bytes of items and response objects the oldest responses and conversations of the tenant are
+    /// deleted.
+    pub max_bytes: Option<u64>,
+}
+
 /// The retention of each tenant's responses, or of its conversations.
 #[derive(Debug, Clone)]
 pub(crate) struct TenantRetentions {

@@ -12,7 +12,6 @@ mod conversation_context;
 mod conversation_expiry;
 mod conversation_items;
 mod conversation_store;
-mod conversation_write;
 mod conversations;
 mod disk;
 mod erasure;
@@ -21,11 +20,9 @@ mod event_log;
 mod event_log_sweep;
 mod expiry;
 mod guard;
-mod health;
 mod idempotency;
 mod in_flight;
 mod item_ids;
-mod item_index;
 mod item_states;
 mod items;
 mod journal;
@@ -39,7 +36,6 @@ mod lock;
 mod maintenance;
 mod migrate;
 mod move_rows;
-mod operation;
 mod options;
 mod orphans;
 mod owners;
@@ -51,7 +47,6 @@ mod rounds;
 mod rows;
 mod running;
 mod schema;
-mod size;
 mod space;
 mod tenant_conversations;
 mod tenants;
@@ -70,14 +65,12 @@ pub use self::backup::{Backup, backup};
 pub use self::disk::{Disk, DiskSpace, FileSystem};
 pub use self::lock::{LockError, ServerLock};
 pub use self::migrate::{MigrateOptions, Migrated, migrate};
-pub use self::options::{Location, SqliteOptions, Synchronous, TenantRetention};
+pub use self::options::{Location, SqliteOptions, Synchronous};
 pub use self::schema::Schema;
+pub use super::TenantRetention;
 
 use self::guard::{FileGuard, GuardOptions};
-use self::health::StoreHealth;
-use self::operation::{ClaimRequest, EraseRequest, Write, WriteOutcome};
 use self::reader::{Pool, ReadKind, Readers};
-use self::retention::RowPolicy;
 use self::rounds::Rounds;
 use self::writer::Writer;
 use super::conversations::ConversationLocks;
@@ -89,6 +82,9 @@ use super::{
 use crate::admission::Requester;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
+use crate::store::health::StoreHealth;
+use crate::store::operation::{ClaimRequest, EraseRequest, Write, WriteOutcome};
+use crate::store::row_policy::{RowPolicy, now};
 
 /// The timeout of a readiness check.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -129,7 +125,7 @@ impl SqliteStore {
     fn try_open(options: SqliteOptions) -> Result<Self, StoreError> {
         let mut connection = connection::writer(&options.location, options.synchronous, options.max_pages)?;
         schema::create_or_check(&mut connection, &options.location)?;
-        let policy = Arc::new(RowPolicy::new(&options));
+        let policy = Arc::new(retention::policy(&options));
         let conversation_locks = ConversationLocks::default();
         let rounds = Rounds::new(&options, conversation_locks.clone());
         orphans::release_left(&connection, &policy)?;
@@ -323,7 +319,7 @@ impl Store for SqliteStore {
     async fn erase(&self, target: &ErasureTarget) -> Result<ErasedCounts, StoreError> {
         let _one_at_a_time = self.erasing.lock().await;
         self.rounds.restart(&target.tenant);
-        let at = retention::now();
+        let at = now();
         let mut erased = ErasedCounts::default();
         loop {
             let step = EraseRequest { target: target.clone(), at };

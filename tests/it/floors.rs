@@ -29,7 +29,7 @@ const FLOORS: &[(&str, u8, &[&str])] = &[
     ("tools", 3, &[]),
     ("mcp", 3, &["tools"]),
     ("auth", 3, &[]),
-    ("bus", 3, &[]),
+    ("bus", 3, &["store"]),
     ("engine", 4, &[]),
     ("transport", 5, &[]),
     ("app", 6, &[]),

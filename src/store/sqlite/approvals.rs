@@ -7,10 +7,10 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use super::error::database;
 use super::in_flight::InFlightRows;
 use super::keys::KeyRange;
-use super::operation::{ClaimRequest, WriteOutcome};
 use super::owners;
-use super::retention::now;
 use crate::protocol::id::Id;
+use crate::store::operation::{ClaimRequest, WriteOutcome};
+use crate::store::row_policy::now;
 use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, StoreError};
 
 /// Rows per transaction.

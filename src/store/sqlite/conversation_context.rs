@@ -13,8 +13,8 @@ use super::conversations;
 use super::error::database;
 use super::owners;
 use super::read::{item, text};
-use super::size::Size;
 use crate::protocol::item::Item;
+use crate::store::size::Size;
 use crate::store::{ConversationContext, Owner, RETAINED_TOKENS, ReadLimit, StoreError};
 
 /// The items that the model sees, by their keys.

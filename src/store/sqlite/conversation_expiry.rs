@@ -8,10 +8,10 @@ use rusqlite::{Connection, Row, TransactionBehavior, params};
 use super::conversation_items::{end, key};
 use super::conversations::{self, DELETED};
 use super::error::database;
-use super::retention::now;
 use super::space::{BATCH_BYTES, used_bytes};
 use crate::store::conversations::ConversationLocks;
 use crate::store::retention::TenantRetentions;
+use crate::store::row_policy::now;
 use crate::store::{Owner, StoreError};
 
 /// Items that a step deletes.

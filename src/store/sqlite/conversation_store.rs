@@ -5,11 +5,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rusqlite::Connection;
 
-use super::conversation_write::ConversationWrite;
-use super::operation::{Write, WriteOutcome};
 use super::reader::ReadKind;
-use super::retention::now;
 use super::{SqliteStore, conversation_context, conversation_expiry, conversation_items, conversations};
+use crate::store::conversation_write::ConversationWrite;
+use crate::store::operation::{Write, WriteOutcome};
+use crate::store::row_policy::now;
 use crate::store::{
     AddedItems, ConversationContext, ConversationItem, ConversationLock, ConversationRecord,
     ConversationStore, Owner, Page, PageRequest, ReadLimit, StoreError, StoredConversation,

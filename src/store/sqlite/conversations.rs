@@ -6,14 +6,14 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::conversation_items;
-use super::conversation_write::ConversationWrite;
 use super::error::database;
-use super::operation::WriteOutcome;
 use super::owners;
 use super::read::text;
-use super::retention::{self, RowPolicy};
 use crate::protocol::id::Id;
 use crate::store::conversation_turn::is_appended;
+use crate::store::conversation_write::ConversationWrite;
+use crate::store::operation::WriteOutcome;
+use crate::store::row_policy::{self, RowPolicy};
 use crate::store::{
     ContextRole, ConversationItem, ConversationRecord, Owner, ResponseRecord, StoreError, StoredConversation,
     StoredItem,
@@ -82,7 +82,7 @@ pub(super) fn apply(
     policy: &RowPolicy,
     write: &ConversationWrite,
 ) -> rusqlite::Result<WriteOutcome> {
-    let now = retention::now();
+    let now = row_policy::now();
     let found = |owner: &Owner, id: &str| match owners::find(connection, owner)? {
         Some(key) => find(connection, key, id, policy.conversations.of(&owner.tenant).oldest_use(now)),
         None => Ok(None),
@@ -152,7 +152,7 @@ pub(super) fn append_turn(
     // One that has expired since is used now.
     let Some(row) = find(connection, owner, turn.id.as_str(), DELETED)? else { return Ok(()) };
     let roles = turn.roles.iter().copied().chain(std::iter::repeat(ContextRole::Plain));
-    append(connection, row, record.items.iter().zip(roles), retention::now())?;
+    append(connection, row, record.items.iter().zip(roles), row_policy::now())?;
     let is_summary = |role: &ContextRole| matches!(role, ContextRole::Summary { .. });
     let added = (number(turn.until), row.next);
     if added.0 < added.1 && turn.roles.iter().any(is_summary) {

@@ -2,9 +2,9 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::operation::{EraseRequest, WriteOutcome};
 use super::space::{BATCH_BYTES, used_bytes};
-use super::{approvals, conversation_expiry, rows};
+use super::{approvals, conversation_expiry, keys, rows};
+use crate::store::operation::{EraseRequest, WriteOutcome};
 use crate::store::{ErasedCounts, ErasureTarget};
 
 /// Responses that one step deletes at most.
@@ -25,7 +25,7 @@ pub(super) fn step(connection: &Connection, request: &EraseRequest) -> rusqlite:
     let mut counts = ErasedCounts::default();
     let enough = used_bytes(connection)?.saturating_sub(BATCH_BYTES);
     for owner in owners(connection, &request.target)? {
-        for (key, is_running) in responses(connection, owner, request.before())? {
+        for (key, is_running) in responses(connection, owner, keys::before(request))? {
             match is_running {
                 true => rows::remove_running(connection, key)?,
                 false => rows::remove(connection, key)?,
@@ -43,7 +43,7 @@ pub(super) fn step(connection: &Connection, request: &EraseRequest) -> rusqlite:
             }
         }
         // Those of responses without a row.
-        if approvals::delete_before(connection, owner, request.before(), STEP_ROWS as usize)? {
+        if approvals::delete_before(connection, owner, keys::before(request), STEP_ROWS as usize)? {
             return Ok(WriteOutcome::Erased { counts, more: true });
         }
     }

@@ -10,10 +10,10 @@ use rusqlite::{Connection, Row, TransactionBehavior, params};
 
 use super::error::database;
 use super::keys::{self, BEFORE_ALL};
-use super::retention::now;
 use super::rows;
 use super::space::{BATCH_BYTES, used_bytes};
 use crate::store::StoreError;
+use crate::store::row_policy::now;
 
 /// Rows that one step looks at.
 const STEP_ROWS: usize = 500;

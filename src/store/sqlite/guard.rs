@@ -8,10 +8,10 @@ use rusqlite::Connection;
 
 use super::disk::{Disk, DiskSpace, Reserve};
 use super::error::database;
-use super::health::StoreHealth;
 use super::lock::beside;
 use super::maintenance;
 use crate::store::StoreError;
+use crate::store::health::StoreHealth;
 
 /// Responses are stored while this many bytes are free beside the reserve: running responses must find room even if
 /// it falls below.

@@ -4,13 +4,13 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::database;
 use super::in_flight::InFlightRows;
-use super::operation::WriteOutcome;
 use super::read::{bytes, text};
-use super::retention::{RowPolicy, now};
 use super::running::{self, RunningRow};
 use super::space::{BATCH_BYTES, used_bytes};
 use super::{keyed_rows, lifecycle, owners, rows};
 use crate::protocol::id::Id;
+use crate::store::operation::WriteOutcome;
+use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{KeyedResponse, KeyedRun, Lease, Owner, StoreError};
 
 /// Keys per transaction.

@@ -7,11 +7,11 @@ use std::collections::HashSet;
 
 use rusqlite::{Connection, params};
 
-use super::keys::KeyRange;
-use super::operation::{EraseRequest, Write};
-use super::retention::{RowPolicy, now};
+use super::keys::{self, KeyRange};
 use super::running::END_NOT_STORED;
 use crate::protocol::id::Id;
+use crate::store::operation::{EraseRequest, Write};
+use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{Lease, Owner, RunRegistry};
 
 /// No run goes on for longer than this.
@@ -126,7 +126,8 @@ impl InFlightRows {
         }
         let key = KeyRange::of(id.as_str()).first;
         // A negative key is no time.
-        key >= 0 && self.erasures.iter().any(|erased| key < erased.before() && erased.target.includes(owner))
+        key >= 0
+            && self.erasures.iter().any(|erased| key < keys::before(erased) && erased.target.includes(owner))
     }
 
     /// The row of a run was written.

@@ -2,32 +2,10 @@
 //!
 //! An id that the gateway made names its response and needs no row; those of clients and model servers do.
 
-use std::collections::BTreeSet;
-
 use rusqlite::{Connection, params};
 
-use super::item_index::{Damaged, entries};
-use super::keys;
-
-/// What leads to a response, by its index of items.
-#[derive(Default)]
-struct Names<'a> {
-    ids: BTreeSet<&'a str>,
-    states: BTreeSet<&'a str>,
-}
-
-impl<'a> Names<'a> {
-    fn read(index: &'a [u8], response: &str) -> Result<Self, Damaged> {
-        let mut names = Self::default();
-        for entry in entries(index)? {
-            if !keys::names(entry.id, response) {
-                names.ids.insert(entry.id);
-            }
-            names.states.extend(entry.state.map(|(key, _)| key));
-        }
-        Ok(names)
-    }
-}
+use crate::store::item_index::Damaged;
+use crate::store::item_names::ItemNames;
 
 /// Replaces the rows of the items that were in a response's index by those of the items that are.
 pub(super) fn replace(
@@ -37,15 +15,15 @@ pub(super) fn replace(
     before: &[u8],
     after: &[u8],
 ) -> rusqlite::Result<()> {
-    let old = match Names::read(before, response) {
+    let old = match ItemNames::read(before, response) {
         Ok(names) => names,
         Err(Damaged) => {
             remove_all(connection, key)?;
-            Names::default()
+            ItemNames::default()
         }
     };
     // What this process has written is never damaged.
-    let new = Names::read(after, response).unwrap_or_default();
+    let new = ItemNames::read(after, response).unwrap_or_default();
     for id in old.ids.difference(&new.ids) {
         connection
             .prepare_cached("DELETE FROM item_ids WHERE owner = ?1 AND item_id = ?2 AND response = ?3")?

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use rusqlite::{Connection, params};
 
 use super::error::{corrupt, database};
-use super::item_index::{Span, entries};
-use super::items::{DistinctKeys, newest_first};
 use super::owners;
 use super::read::item;
-use super::retention::now;
-use super::size::Size;
 use super::texts::{ItemRow, Texts};
+use crate::store::distinct_keys::{DistinctKeys, newest_first};
+use crate::store::item_index::{Span, entries};
+use crate::store::row_policy::now;
+use crate::store::size::Size;
 use crate::store::{ItemWithState, Owner, ReadLimit, StateKey, StoreError};
 
 /// How many items of one key are looked at.

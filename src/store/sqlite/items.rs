@@ -4,19 +4,20 @@
 //! have a table that leads to their owner's responses only.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::{corrupt, database};
-use super::item_index::{Span, entries};
+use super::owners;
 use super::read::{self, bytes, item};
-use super::retention::now;
-use super::size::Size;
 use super::texts::{ItemRow, Texts};
-use super::{keys, owners};
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
+use crate::store::distinct_keys::{DistinctKeys, newest_first};
+use crate::store::item_index::{Span, entries};
+use crate::store::item_names::response_of_item;
+use crate::store::row_policy::now;
+use crate::store::size::Size;
 use crate::store::{Owner, ReadLimit, StoreError};
 
 /// The newest response of this owner with an item of this id, of those whose items do not name it.
@@ -57,36 +58,6 @@ pub(super) fn items(
     Ok(requested.expand(&found))
 }
 
-/// The requested keys, each to be looked up once.
-pub(super) struct DistinctKeys<'a, K> {
-    /// Each distinct key, and how often it was requested.
-    pub distinct: Vec<(&'a K, u64)>,
-    /// The index among the distinct keys of each requested key.
-    indices: Vec<usize>,
-}
-
-impl<'a, K: Eq + Hash> DistinctKeys<'a, K> {
-    pub(super) fn new(keys: &'a [K]) -> Self {
-        let mut known: HashMap<&K, usize> = HashMap::with_capacity(keys.len());
-        let mut requested =
-            Self { distinct: Vec::with_capacity(keys.len()), indices: Vec::with_capacity(keys.len()) };
-        for key in keys {
-            let index = *known.entry(key).or_insert(requested.distinct.len());
-            match requested.distinct.get_mut(index) {
-                Some((_, times)) => *times += 1,
-                None => requested.distinct.push((key, 1)),
-            }
-            requested.indices.push(index);
-        }
-        requested
-    }
-
-    /// The results of the distinct keys, for each requested key.
-    pub(super) fn expand<T: Clone + Default>(self, found: &[T]) -> Vec<T> {
-        self.indices.into_iter().map(|index| found.get(index).cloned().unwrap_or_default()).collect()
-    }
-}
-
 /// Where an item is, and what the model sees of it.
 #[derive(Debug, Clone, Copy)]
 struct Place {
@@ -122,7 +93,7 @@ impl Lookup<'_> {
 
     /// The responses that may have an item of this id: the one that it names, and the newest of the others.
     fn responses_of(&self, id: &str) -> Result<impl Iterator<Item = i64>, StoreError> {
-        let named = match keys::response_of_item(id) {
+        let named = match response_of_item(id) {
             Some(response) => read::live_key(self.connection, self.owner, &response)?,
             None => None,
         };
@@ -135,12 +106,6 @@ impl Lookup<'_> {
             .map_err(database)?;
         Ok(named.into_iter().chain(newest))
     }
-}
-
-/// Groups pairs of a response and the place of what is looked for in it: the newest response first.
-pub(super) fn newest_first(pairs: &mut [(i64, usize)]) -> impl Iterator<Item = (i64, &[(i64, usize)])> {
-    pairs.sort_unstable_by(|a, b| b.cmp(a));
-    pairs.chunk_by(|a, b| a.0 == b.0).filter_map(|group| Some((group.first()?.0, group)))
 }
 
 fn read_index(connection: &Connection, key: i64) -> Result<HashMap<String, Place>, StoreError> {
@@ -172,9 +137,9 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::super::item_index::ItemColumns;
     use super::super::schema;
     use super::*;
+    use crate::store::item_index::ItemColumns;
     use crate::store::{Direction, ModelView, StoredItem};
 
     fn owner(tenant: &str) -> Owner {

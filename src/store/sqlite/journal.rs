@@ -4,9 +4,9 @@ use rusqlite::{Connection, params};
 
 use super::in_flight::InFlightRows;
 use super::lifecycle;
-use super::operation::WriteOutcome;
-use super::retention::{self, RowPolicy};
 use super::running::{self, RunningRow};
+use crate::store::operation::WriteOutcome;
+use crate::store::row_policy::{self, RowPolicy};
 use crate::store::{CallOutcome, TurnRecord};
 
 /// Writes a turn with the calls that it makes.
@@ -37,7 +37,7 @@ pub(super) fn commit_turn(
         "INSERT INTO tool_calls (response, turn, position, server_label, tool, arguments, dispatched_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
-    let now = retention::now();
+    let now = row_policy::now();
     for (position, call) in (0_i64..).zip(&turn.calls) {
         statement.execute(params![
             key,
@@ -68,7 +68,7 @@ pub(super) fn record_tool_result(
              WHERE response = ?4 AND turn = ?5 AND position = ?6",
         )?
         .execute(params![
-            retention::now(),
+            row_policy::now(),
             outcome.output,
             outcome.error,
             key,

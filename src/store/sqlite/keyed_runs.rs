@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use rusqlite::Connection;
 
-use super::operation::{Write, WriteOutcome};
 use super::reader::ReadKind;
 use super::{SqliteStore, event_log, idempotency};
 use crate::protocol::id::Id;
+use crate::store::operation::{Write, WriteOutcome};
 use crate::store::{
     EventLog, IdempotencyKeys, KeyedResponse, KeyedRun, Lease, LogEnd, LogExtent, LogPage, LoggedEvents,
     Owner, ResponseRecord, StoreError,

@@ -10,6 +10,9 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 
+use crate::store::item_names::UUID_DIGITS;
+use crate::store::operation::EraseRequest;
+
 /// Bits of a key that are a slot.
 const SLOT_BITS: u32 = 3;
 /// Bits of the counter.
@@ -18,9 +21,6 @@ const COUNT_BITS: u32 = 9;
 const PART_BITS: u32 = 8;
 /// Bits of the time: until the year 2248.
 const TIME_BITS: u32 = 63 - PART_BITS - COUNT_BITS - SLOT_BITS;
-
-/// Hex digits of a UUID.
-const UUID_DIGITS: usize = 32;
 
 /// The keys that a response of one id may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,11 @@ impl KeyRange {
 /// No response that was made at this time (Unix milliseconds) or later has a lower key.
 pub(super) fn lowest_at(time: i64) -> i64 {
     time.clamp(0, (1 << TIME_BITS) - 1) << (63 - TIME_BITS)
+}
+
+/// Responses with this key or a higher one stay when this is erased.
+pub(super) fn before(erased: &EraseRequest) -> i64 {
+    lowest_at(erased.at.saturating_add(1))
 }
 
 /// Keys of ids that name no time are negative. The lowest is none, as a walk begins behind it.
@@ -64,25 +69,6 @@ fn of_other(id: &str) -> i64 {
     // The lowest key is no row's.
     let hash = (hash | i64::MIN) >> SLOT_BITS << SLOT_BITS;
     hash.max(BEFORE_ALL + (1 << SLOT_BITS))
-}
-
-/// The id of the response that an item's id names, as the gateway makes them: `<prefix>_<the response's 32 digits><a
-/// counter>`.
-pub(super) fn response_of_item(item: &str) -> Option<String> {
-    let (_, digits) = item.rsplit_once('_')?;
-    let is_named = digits.len() > UUID_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    Some(format!("resp_{}", digits.get(..UUID_DIGITS).filter(|_| is_named)?))
-}
-
-/// Whether the id of an item names this response.
-pub(super) fn names(item: &str, response: &str) -> bool {
-    let digits = response.strip_prefix("resp_").filter(|digits| digits.len() == UUID_DIGITS);
-    let of_item = item.rsplit_once('_').map_or("", |(_, digits)| digits);
-    digits.is_some_and(|digits| {
-        of_item.len() > UUID_DIGITS
-            && of_item.starts_with(digits)
-            && of_item.bytes().all(|byte| byte.is_ascii_hexdigit())
-    })
 }
 
 #[cfg(test)]
@@ -129,20 +115,5 @@ mod tests {
             let keys = KeyRange::of(id);
             assert!(BEFORE_ALL < keys.first && keys.last < 0, "{id}: {keys:?}");
         }
-    }
-
-    #[test]
-    fn an_items_id_names_its_response_if_the_gateway_made_it() {
-        let mut ids = IdGenerator::new();
-        let (response, item) = (ids.response(), ids.next("msg"));
-        assert!(names(item.as_str(), response.as_str()));
-        assert_eq!(response_of_item(item.as_str()).as_deref(), Some(response.as_str()));
-        let other = IdGenerator::new().response();
-        assert!(!names(item.as_str(), other.as_str()));
-        for id in ["msg_1", "call_0", "", "msg_", &"f".repeat(40), &format!("msg_{}", "g".repeat(40))] {
-            assert_eq!(response_of_item(id), None, "{id}");
-            assert!(!names(id, response.as_str()));
-        }
-        assert!(!names(response.as_str(), response.as_str()), "it has no counter");
     }
 }

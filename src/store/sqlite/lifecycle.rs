@@ -3,12 +3,13 @@
 use rusqlite::Connection;
 
 use super::in_flight::InFlightRows;
-use super::operation::WriteOutcome;
-use super::retention::{self, RowPolicy, extend_lineage};
+use super::retention::extend_lineage;
 use super::rows::{self, Lifetime};
 use super::running::{self, RunningRow};
 use super::{approvals, conversations, owners};
 use crate::protocol::id::Id;
+use crate::store::operation::WriteOutcome;
+use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{Owner, ResponseRecord};
 
 /// Begins a response. Returns the key of its row, or why it has none for this run.
@@ -83,7 +84,7 @@ fn ended(
     owner: i64,
     record: &ResponseRecord,
 ) -> rusqlite::Result<Lifetime> {
-    let now = retention::now();
+    let now = now();
     let tenant = &*record.owner.tenant;
     let retentions = (policy.retention.of(tenant), policy.conversations.of(tenant));
     let expires_at = retentions.0.expiry(now);
@@ -118,5 +119,5 @@ fn delete_row(connection: &Connection, owner: i64, id: &str, was_running: bool) 
         true => rows::remove_running(connection, row.key)?,
         false => rows::remove(connection, row.key)?,
     }
-    Ok(row.expires_at.is_none_or(|at| at > retention::now()))
+    Ok(row.expires_at.is_none_or(|at| at > now()))
 }

@@ -12,16 +12,16 @@ use serde::de::value::{Error as ValueError, StrDeserializer};
 
 use super::conversation_context::{self, VisibleItems};
 use super::error::{corrupt, database};
-use super::item_index::{self, entries};
 use super::keys::KeyRange;
 use super::owners;
 use super::read::{bytes, item, text};
-use super::retention::{MAX_CHAIN_LENGTH, now};
-use super::size::Size;
 use crate::protocol::id::{Id, is_conversation_id};
 use crate::protocol::item::Item;
 use crate::protocol::response::ResponseStatus;
+use crate::store::item_index::{self, entries};
 use crate::store::retention::Retention;
+use crate::store::row_policy::{MAX_CHAIN_LENGTH, now};
+use crate::store::size::Size;
 use crate::store::{Lineage, Owner, ReadLimit, StoreError};
 
 /// The chain's items as the model saw them, oldest first.

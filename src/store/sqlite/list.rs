@@ -7,14 +7,14 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::{corrupt, database};
-use super::item_index::{Span, entries};
 use super::keys::KeyRange;
 use super::owners;
 use super::read::{bytes, live_key, text};
-use super::retention::now;
 use super::texts::{ItemRow, Texts};
 use crate::protocol::id::Id;
+use crate::store::item_index::{Span, entries};
 use crate::store::paging::{Element, PageRange, is_response_id};
+use crate::store::row_policy::now;
 use crate::store::{Direction, Owner, Page, PageRequest, StoreError};
 
 // One query, in both orders.

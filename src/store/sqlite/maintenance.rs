@@ -6,11 +6,11 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::error::database;
-use super::retention::{RowPolicy, now};
 use super::space::{BATCH_BYTES, used_bytes};
 use super::{conversation_expiry, rows};
 use crate::store::StoreError;
 use crate::store::conversations::ConversationLocks;
+use crate::store::row_policy::{RowPolicy, now};
 
 /// Rows per transaction.
 const BATCH_ROWS: i64 = 200;

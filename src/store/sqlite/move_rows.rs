@@ -7,9 +7,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::database;
 use super::item_ids;
-use super::item_index::ItemColumns;
 use super::keys::KeyRange;
 use crate::protocol::id::Id;
+use crate::store::item_index::ItemColumns;
 use crate::store::{Direction, ModelView, StateKey, StoreError, StoredItem, StoredState};
 
 /// The column `side` of an old item that the client sent.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::disk::{Disk, FileSystem};
 use crate::admission::Requester;
 use crate::config::TimeToLive;
+use crate::store::TenantRetention;
 
 /// Where the database is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,18 +36,6 @@ impl Synchronous {
             Self::Full => "FULL",
         }
     }
-}
-
-/// The retention of one tenant.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct TenantRetention {
-    /// As [`SqliteOptions::ttl`].
-    pub ttl: Option<Duration>,
-    /// As [`SqliteOptions::conversation_ttl`], without a default.
-    pub conversation_ttl: Option<Duration>,
-    /// Above this many bytes of items and response objects the oldest responses and conversations of the tenant are
-    /// deleted.
-    pub max_bytes: Option<u64>,
 }
 
 /// How a [`SqliteStore`](super::SqliteStore) is opened.

@@ -6,13 +6,13 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::database;
-use super::item_index::{self, Damaged};
-use super::operation::item_size;
 use super::read::{bytes, text};
-use super::retention::{RowPolicy, now};
 use super::rows;
 use super::running::{END_NOT_STORED, PROCESS_GONE};
 use crate::protocol::id::Id;
+use crate::store::item_index::{self, Damaged};
+use crate::store::operation::item_size;
+use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem};
 
 /// Which `runs r` are orphans for the instance ?1 at the time ?2. Of its own runs only those that were orphans before.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::operation::{Write, WriteOutcome};
 use crate::store::StoreError;
+use crate::store::operation::{Write, WriteOutcome};
 
 /// Commands that may be queued; further callers wait.
 pub(super) const QUEUE_CAPACITY: usize = 1024;

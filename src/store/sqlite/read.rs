@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::error::corrupt;
 use super::error::database;
 use super::keys::KeyRange;
-use super::retention::now;
 use crate::protocol::item::Item;
+use crate::store::row_policy::now;
 use crate::store::{Owner, StoreError};
 
 /// The response object as it was sent. Its length, which SQLite knows without reading it, is checked first.

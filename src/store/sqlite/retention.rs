@@ -1,51 +1,29 @@
 //! What this process writes into its rows, and the ancestors that a response keeps alive.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::keys::KeyRange;
-use super::options::{SqliteOptions, TenantRetention};
+use super::options::SqliteOptions;
 use crate::protocol::id::{Id, is_conversation_id};
-use crate::store::retention::{Retention, TenantRetentions, millis};
+use crate::store::retention::{Retention, TenantRetention, TenantRetentions, millis};
+use crate::store::row_policy::{MAX_CHAIN_LENGTH, RowPolicy};
 
-/// Responses in one chain. Far more than any model's context holds; bounds the work of one query.
-pub(super) const MAX_CHAIN_LENGTH: usize = 10_000;
-
-/// What this process writes into its rows; times in milliseconds.
-pub(super) struct RowPolicy {
-    /// The name under which this process owns rows.
-    pub instance: String,
-    /// How long a lease lasts without renewal.
-    pub lease: i64,
-    /// How long a response is kept after its last use.
-    pub retention: TenantRetentions,
-    /// The same of conversations.
-    pub conversations: TenantRetentions,
-    /// How long an idempotency key is kept.
-    pub key_ttl: i64,
-}
-
-impl RowPolicy {
-    pub(super) fn new(options: &SqliteOptions) -> Self {
-        let own = |ttl: fn(&TenantRetention) -> Option<Duration>| {
-            options.tenants.iter().map(move |(tenant, own)| (Arc::clone(tenant), ttl(own)))
-        };
-        let conversation_ttl = options.conversation_ttl.map_or(options.ttl, |ttl| ttl.0);
-        Self {
-            instance: options.instance.clone(),
-            lease: millis(options.lease),
-            retention: TenantRetentions::new(options.ttl, own(|own| own.ttl)),
-            conversations: TenantRetentions::new(conversation_ttl, own(|own| own.conversation_ttl)),
-            key_ttl: millis(options.idempotency_ttl),
-        }
+/// What this process writes into its rows.
+pub(super) fn policy(options: &SqliteOptions) -> RowPolicy {
+    let own = |ttl: fn(&TenantRetention) -> Option<Duration>| {
+        options.tenants.iter().map(move |(tenant, own)| (Arc::clone(tenant), ttl(own)))
+    };
+    let conversation_ttl = options.conversation_ttl.map_or(options.ttl, |ttl| ttl.0);
+    RowPolicy {
+        instance: options.instance.clone(),
+        lease: millis(options.lease),
+        retention: TenantRetentions::new(options.ttl, own(|own| own.ttl)),
+        conversations: TenantRetentions::new(conversation_ttl, own(|own| own.conversation_ttl)),
+        key_ttl: millis(options.idempotency_ttl),
     }
-}
-
-/// The time in Unix milliseconds.
-pub(super) fn now() -> i64 {
-    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 /// Extends the life of a response's ancestors, and returns until when they all live.

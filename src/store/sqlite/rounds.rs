@@ -8,14 +8,15 @@ use rusqlite::Connection;
 use super::conversation_expiry::ConversationWalk;
 use super::event_log_sweep::LogSweep;
 use super::expiry::{Walk, Which};
-use super::options::{SqliteOptions, TenantRetention};
-use super::retention::RowPolicy;
+use super::options::SqliteOptions;
 use super::tenants::TenantWalk;
 use super::writer::Writer;
 use super::{approvals, conversation_expiry, idempotency, maintenance, owners};
 use crate::store::StoreError;
+use crate::store::TenantRetention;
 use crate::store::conversations::ConversationLocks;
 use crate::store::retention::millis;
+use crate::store::row_policy::RowPolicy;
 
 /// How far each part of maintenance has come; the next round goes on from there.
 pub(super) struct Rounds {

@@ -2,12 +2,12 @@
 
 use rusqlite::{Connection, params};
 
-use super::item_index::ItemColumns;
 use super::keys::KeyRange;
-use super::retention::RowPolicy;
 use super::running::{self, RunningRow};
 use super::{approvals, conversations, item_ids, keyed_rows};
 use crate::protocol::id::{Id, is_conversation_id};
+use crate::store::item_index::ItemColumns;
+use crate::store::row_policy::RowPolicy;
 use crate::store::{Lease, ResponseRecord};
 
 /// The columns of a row that has ended, beside those of its record.

@@ -2,9 +2,9 @@
 
 use rusqlite::{Connection, params};
 
-use super::item_index::ItemColumns;
 use super::keys::KeyRange;
-use super::retention::{self, RowPolicy};
+use crate::store::item_index::ItemColumns;
+use crate::store::row_policy::{self, RowPolicy};
 use crate::store::{Lease, TurnRecord};
 
 /// The column `orphan` of a run whose process is gone.
@@ -56,7 +56,7 @@ pub(super) fn insert(
     lease: &Lease,
     state: Option<&[u8]>,
 ) -> rusqlite::Result<()> {
-    let until = retention::now().saturating_add(policy.lease);
+    let until = row_policy::now().saturating_add(policy.lease);
     connection
         .prepare_cached(
             "INSERT INTO runs (response, instance, epoch, lease_until, state) VALUES (?1, ?2, ?3, ?4, ?5)",

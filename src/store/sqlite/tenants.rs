@@ -12,11 +12,11 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 
 use super::error::database;
 use super::keys::{self, BEFORE_ALL};
-use super::retention::now;
 use super::space::{BATCH_BYTES, used_bytes};
 use super::{conversation_expiry, rows, tenant_conversations};
 use crate::store::StoreError;
 use crate::store::conversations::ConversationLocks;
+use crate::store::row_policy::now;
 
 /// Rows that one step looks at.
 const STEP_ROWS: usize = 500;

@@ -3,9 +3,9 @@
 use rusqlite::{Connection, MAIN_DB, OptionalExtension, blob::Blob};
 
 use super::error::{corrupt, database};
-use super::item_index::{self, Damaged, Span};
 use super::read::bytes;
 use crate::store::StoreError;
+use crate::store::item_index::{self, Damaged, Span};
 
 /// The row that texts of items are in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

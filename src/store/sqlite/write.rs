@@ -5,9 +5,9 @@
 use rusqlite::Connection;
 
 use super::in_flight::InFlightRows;
-use super::operation::{Write, WriteOutcome};
-use super::retention::RowPolicy;
 use super::{approvals, conversations, erasure, event_log, idempotency, journal, lifecycle};
+use crate::store::operation::{Write, WriteOutcome};
+use crate::store::row_policy::RowPolicy;
 
 /// Applies one write.
 pub(super) fn apply(

@@ -19,10 +19,10 @@ use super::connection::{BUSY_TIMEOUT, PAGE_SIZE};
 use super::error::{closed, database, is_of_one_row};
 use super::guard::FileGuard;
 use super::in_flight::InFlightRows;
-use super::operation::{Write, WriteOutcome};
 use super::queue::{self, Command, Job, MaintenanceJob, Reply};
-use super::retention::RowPolicy;
 use super::write;
+use crate::store::operation::{Write, WriteOutcome};
+use crate::store::row_policy::RowPolicy;
 use crate::store::{RunRegistry, StoreError};
 
 /// The log is copied into the database when it has this many pages (16 MiB). A page that was rewritten several times

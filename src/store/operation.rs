@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::conversation_write::ConversationWrite;
-use super::keys;
 use crate::store::{
     ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, KeyedRun, Lease, LogEnd,
     LoggedEvents, ModelView, Owner, PendingApproval, ResponseRecord, StoredItem, TurnRecord,
@@ -103,13 +102,6 @@ pub(super) struct EraseRequest {
     pub target: ErasureTarget,
     /// When it was asked for, in Unix milliseconds; what is newer stays.
     pub at: i64,
-}
-
-impl EraseRequest {
-    /// Responses with this key or a higher one stay.
-    pub(super) fn before(&self) -> i64 {
-        keys::lowest_at(self.at.saturating_add(1))
-    }
 }
 
 /// The outcome of a write.

@@ -1,0 +1,121 @@
+//! The bus over notifications of PostgreSQL.
+//!
+//! A notification is sent by a statement of its own, which has nothing to write: one in the transaction of a write would make
+//! all commits wait for one another. Behind a pooler in transaction mode nothing is received, and nobody says so. So the bus
+//! counts as connected only while it hears itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::link::{Inbound, LinkStatus, next_message};
+use super::signal::Signal;
+use crate::store::postgres::{NotificationSender, NotificationServer};
+use crate::util::{backoff, random};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often is tried whether it still hears itself.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+/// How long the bus may not hear itself. A statement that takes longer has failed.
+const ECHO_TIMEOUT: Duration = Duration::from_secs(12);
+const MIN_RECONNECT_DELAY: Duration = Duration::from_millis(100);
+const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(5);
+
+/// Sends and receives until the bus is gone.
+pub(super) async fn run(
+    server: NotificationServer,
+    mut signals: mpsc::Receiver<Signal>,
+    inbound: Inbound,
+    status: Arc<LinkStatus>,
+) {
+    let mut retries = 0;
+    loop {
+        match timeout(CONNECT_TIMEOUT, server.connect()).await {
+            Ok(Ok(connection)) => {
+                let (sender, messages) = connection.split();
+                if exchange(&sender, messages, &mut signals, &inbound, &status).await {
+                    retries = 0;
+                }
+                status.set_connected(false);
+            }
+            Ok(Err(error)) => tracing::warn!(%error, "bus: PostgreSQL cannot be listened to; trying again"),
+            Err(_) => tracing::warn!("bus: connecting to PostgreSQL timed out; trying again"),
+        }
+        let delay = backoff::exponential(MIN_RECONNECT_DELAY, MAX_RECONNECT_DELAY, retries);
+        retries += 1;
+        let again = sleep(backoff::with_jitter(delay, random::unit_f64()));
+        tokio::select! {
+            () = again => {}
+            is_over = lose(&mut signals, &status) => if is_over { return },
+        }
+        if signals.is_closed() {
+            return;
+        }
+    }
+}
+
+/// Drops what is published. Returns when the bus is gone.
+async fn lose(signals: &mut mpsc::Receiver<Signal>, status: &LinkStatus) -> bool {
+    while signals.recv().await.is_some() {
+        status.signal_lost();
+    }
+    true
+}
+
+/// Returns, when the connection is lost or does not work, whether it had worked.
+async fn exchange(
+    sender: &NotificationSender,
+    messages: mpsc::Receiver<String>,
+    signals: &mut mpsc::Receiver<Signal>,
+    inbound: &Inbound,
+    status: &LinkStatus,
+) -> bool {
+    // No line of a signal begins so: to the other processes it says nothing.
+    let ping = format!("ping {}", random::token().unwrap_or_default());
+    let sending = async {
+        while let Some(message) = next_message(signals).await {
+            if !send(sender, &message).await {
+                status.signal_lost();
+                break;
+            }
+        }
+    };
+    let pings = async {
+        while send(sender, &ping).await {
+            sleep(PING_INTERVAL).await;
+        }
+    };
+    tokio::select! {
+        () = receive(messages, &ping, inbound, status) => {}
+        () = sending => {}
+        () = pings => {}
+    }
+    status.is_connected()
+}
+
+async fn send(sender: &NotificationSender, message: &str) -> bool {
+    matches!(timeout(ECHO_TIMEOUT, sender.send(message)).await, Ok(Ok(())))
+}
+
+/// Passes messages on for as long as pings come back.
+async fn receive(mut messages: mpsc::Receiver<String>, ping: &str, inbound: &Inbound, status: &LinkStatus) {
+    let mut echo_by = Instant::now() + ECHO_TIMEOUT;
+    loop {
+        match timeout_at(echo_by, messages.recv()).await {
+            Ok(Some(message)) if message == ping => {
+                echo_by = Instant::now() + ECHO_TIMEOUT;
+                status.set_connected(true);
+            }
+            Ok(Some(message)) => inbound.accept(message.as_bytes()),
+            Ok(None) => return,
+            Err(_) => {
+                tracing::warn!(
+                    "bus: no notification comes back from PostgreSQL: is there a pooler in between?"
+                );
+                return;
+            }
+        }
+    }
+}

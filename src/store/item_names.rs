@@ -1,0 +1,68 @@
+//! What leads to a response from its items: the ids that name it, and those that need rows of their own.
+
+use std::collections::BTreeSet;
+
+use super::item_index::{Damaged, entries};
+
+/// Hex digits of a UUID.
+pub(super) const UUID_DIGITS: usize = 32;
+
+/// The id of the response that an item's id names, as the gateway makes them: `<prefix>_<the response's 32 digits><a
+/// counter>`.
+pub(super) fn response_of_item(item: &str) -> Option<String> {
+    let (_, digits) = item.rsplit_once('_')?;
+    let is_named = digits.len() > UUID_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Some(format!("resp_{}", digits.get(..UUID_DIGITS).filter(|_| is_named)?))
+}
+
+/// Whether the id of an item names this response.
+pub(super) fn names(item: &str, response: &str) -> bool {
+    let digits = response.strip_prefix("resp_").filter(|digits| digits.len() == UUID_DIGITS);
+    let of_item = item.rsplit_once('_').map_or("", |(_, digits)| digits);
+    digits.is_some_and(|digits| {
+        of_item.len() > UUID_DIGITS
+            && of_item.starts_with(digits)
+            && of_item.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
+/// What leads to a response, by its index of items.
+#[derive(Default)]
+pub(super) struct ItemNames<'a> {
+    pub ids: BTreeSet<&'a str>,
+    pub states: BTreeSet<&'a str>,
+}
+
+impl<'a> ItemNames<'a> {
+    pub(super) fn read(index: &'a [u8], response: &str) -> Result<Self, Damaged> {
+        let mut found = Self::default();
+        for entry in entries(index)? {
+            if !names(entry.id, response) {
+                found.ids.insert(entry.id);
+            }
+            found.states.extend(entry.state.map(|(key, _)| key));
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::id::IdGenerator;
+
+    #[test]
+    fn an_items_id_names_its_response_if_the_gateway_made_it() {
+        let mut ids = IdGenerator::new();
+        let (response, item) = (ids.response(), ids.next("msg"));
+        assert!(names(item.as_str(), response.as_str()));
+        assert_eq!(response_of_item(item.as_str()).as_deref(), Some(response.as_str()));
+        let other = IdGenerator::new().response();
+        assert!(!names(item.as_str(), other.as_str()));
+        for id in ["msg_1", "call_0", "", "msg_", &"f".repeat(40), &format!("msg_{}", "g".repeat(40))] {
+            assert_eq!(response_of_item(id), None, "{id}");
+            assert!(!names(id, response.as_str()));
+        }
+        assert!(!names(response.as_str(), response.as_str()), "it has no counter");
+    }
+}

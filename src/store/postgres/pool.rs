@@ -1,0 +1,147 @@
+//! A bounded pool of connections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::connection::{Connection, Fate, Statements};
+use super::error::{Cause, closed, database};
+use super::session::Session;
+use super::tls::Tls;
+use super::transaction::{Access, Transaction};
+use super::url::Target;
+use crate::store::StoreError;
+
+/// How long a connection is waited for.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// Connections to one database, made when they are needed. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Pool(Arc<Shared>);
+
+struct Shared {
+    target: Target,
+    tls: Tls,
+    is_preparing: bool,
+    limit: Duration,
+    slots: Arc<Semaphore>,
+    idle: Mutex<Vec<Arc<Connection>>>,
+}
+
+impl Pool {
+    /// A pool of so many connections, none of which is made yet. A statement takes no longer than `limit`.
+    pub(super) fn new(
+        target: Target,
+        size: usize,
+        limit: Duration,
+        is_preparing: bool,
+    ) -> Result<Self, StoreError> {
+        let tls = Tls::new(&target.verification)?;
+        let slots = Arc::new(Semaphore::new(size));
+        Ok(Self(Arc::new(Shared { target, tls, is_preparing, limit, slots, idle: Mutex::default() })))
+    }
+
+    /// The limit of a statement.
+    pub(super) fn limit(&self) -> Duration {
+        self.0.limit
+    }
+
+    /// Begins a transaction, on an idle connection or a new one.
+    pub(super) async fn begin(&self, access: Access) -> Result<Transaction, StoreError> {
+        loop {
+            let lease = self.lease().await?;
+            let was_idle = lease.was_idle;
+            match Transaction::begin(lease, access).await {
+                // The server has closed it; others that are idle, too, perhaps.
+                Err(_) if was_idle => {}
+                begun => return begun,
+            }
+        }
+    }
+
+    async fn lease(&self) -> Result<Lease, StoreError> {
+        let slot = tokio::time::timeout(WAIT, Arc::clone(&self.0.slots).acquire_owned()).await;
+        let slot = slot.map_err(|_| StoreError::Timeout)?.map_err(|_| closed())?;
+        let idle = std::iter::from_fn(|| self.0.idle.lock().pop()).find(|idle| !idle.client.is_closed());
+        let was_idle = idle.is_some();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => Arc::new(self.connect().await?),
+        };
+        Ok(Lease { pool: self.clone(), connection, was_idle, is_reusable: true, before: None, _slot: slot })
+    }
+
+    /// A connection outside the bounds of the pool, for one who keeps it.
+    pub(super) async fn connect(&self) -> Result<Connection, StoreError> {
+        let Shared { target, tls, is_preparing, limit, .. } = &*self.0;
+        let (client, connection) =
+            target.config.connect(tls.clone()).await.map_err(|error| database(&error))?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "store: a connection to the database ended");
+            }
+        });
+        let statements = is_preparing.then(Statements::default);
+        Ok(Connection { client, statements, limit: *limit, fate: Fate::default() })
+    }
+
+    /// Gives no connection any more, and closes those that are idle.
+    pub(super) fn close(&self) {
+        self.0.slots.close();
+        self.0.idle.lock().clear();
+    }
+}
+
+/// A connection for a while.
+pub(super) struct Lease {
+    pool: Pool,
+    connection: Arc<Connection>,
+    was_idle: bool,
+    /// Whether no transaction is open on it.
+    pub is_reusable: bool,
+    /// Why the transaction failed that was rolled back.
+    pub before: Option<Cause>,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Lease {
+    pub(super) fn session(&self) -> Session<'_> {
+        Session::new(&self.connection)
+    }
+
+    /// How a transaction begins; `None`: there is none.
+    pub(super) fn begin_sql(&self, access: Access) -> Option<String> {
+        begin_sql(access, self.pool.limit())
+    }
+
+    /// Why a statement has failed.
+    pub(super) fn cause(&self) -> Option<Cause> {
+        self.connection.fate.cause()
+    }
+
+    /// What has failed was rolled back.
+    pub(super) fn forgive(&self) {
+        self.connection.fate.forgive();
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.is_reusable && self.connection.fate.cause().is_none() && !self.pool.0.slots.is_closed() {
+            self.pool.0.idle.lock().push(Arc::clone(&self.connection));
+        }
+    }
+}
+
+/// How a transaction begins; `None`: there is none. What is set is over with the transaction, so that a pooler may give
+/// the connection to another client then.
+pub(super) fn begin_sql(access: Access, limit: Duration) -> Option<String> {
+    let begin = match access {
+        Access::Write => "BEGIN",
+        Access::Snapshot => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        Access::Statement => return None,
+    };
+    Some(format!("{begin}; SET LOCAL statement_timeout = {}", limit.as_millis()))
+}

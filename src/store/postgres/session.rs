@@ -1,0 +1,126 @@
+//! Runs statements on a connection, inside or outside a transaction.
+//!
+//! With prepared statements each text is parsed once per connection; without, each statement is one unnamed round
+//! trip, which poolers that hand a connection to another client after each transaction allow.
+
+use std::time::Duration;
+
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Row, Statement};
+
+use super::connection::Connection;
+use super::error::{Cause, cause, database};
+use crate::store::StoreError;
+
+/// A parameter with its type.
+pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// How much longer than the server's own limit a statement is waited for.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Statements on one connection, one after another.
+#[derive(Clone, Copy)]
+pub(super) struct Session<'a> {
+    connection: &'a Connection,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(connection: &'a Connection) -> Self {
+        Self { connection }
+    }
+
+    /// All rows of a statement.
+    pub(super) async fn query(
+        &self,
+        sql: &'static str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.limited(self.run(sql, params)).await
+    }
+
+    /// The first row of a statement; `None` if it has none.
+    pub(super) async fn query_opt(
+        &self,
+        sql: &'static str,
+        params: &[Param<'_>],
+    ) -> Result<Option<Row>, StoreError> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    /// Runs a statement, and returns how many rows it has changed.
+    pub(super) async fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
+        self.limited(self.change(sql, params)).await
+    }
+
+    /// Runs several statements without parameters.
+    pub(super) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
+        self.limited(self.connection.client.batch_execute(sql)).await
+    }
+
+    /// Runs what may take as long as it takes.
+    pub(super) async fn batch_unlimited(&self, sql: &str) -> Result<(), StoreError> {
+        self.noted(self.connection.client.batch_execute(sql).await)
+    }
+
+    async fn run(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, tokio_postgres::Error> {
+        match self.statement(sql, params).await? {
+            Some(statement) => {
+                let values: Vec<_> = params.iter().map(|(value, _)| *value).collect();
+                self.connection.client.query(&statement, &values).await
+            }
+            None => self.connection.client.query_typed(sql, params).await,
+        }
+    }
+
+    async fn change(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, tokio_postgres::Error> {
+        match self.statement(sql, params).await? {
+            Some(statement) => {
+                let values: Vec<_> = params.iter().map(|(value, _)| *value).collect();
+                self.connection.client.execute(&statement, &values).await
+            }
+            None => self.connection.client.execute_typed(sql, params).await,
+        }
+    }
+
+    /// The prepared statement of this text; `None` if none are to be used.
+    pub(super) async fn statement(
+        &self,
+        sql: &'static str,
+        params: &[Param<'_>],
+    ) -> Result<Option<Statement>, tokio_postgres::Error> {
+        let Some(statements) = &self.connection.statements else { return Ok(None) };
+        if let Some(known) = statements.get(sql) {
+            return Ok(Some(known));
+        }
+        let types: Vec<Type> = params.iter().map(|(_, of)| of.clone()).collect();
+        let statement = self.connection.client.prepare_typed(sql, &types).await?;
+        statements.add(sql, statement.clone());
+        Ok(Some(statement))
+    }
+
+    /// Waits for a statement, but not for ever: the network may be gone without a sign.
+    async fn limited<T>(
+        &self,
+        statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, StoreError> {
+        let limit = self.connection.limit.saturating_add(GRACE);
+        self.connection.fate.begin();
+        match tokio::time::timeout(limit, statement).await {
+            Ok(done) => {
+                self.connection.fate.end();
+                self.noted(done)
+            }
+            Err(_) => {
+                self.connection.fate.note(Cause::Connection);
+                Err(StoreError::Timeout)
+            }
+        }
+    }
+
+    pub(super) fn noted<T>(&self, done: Result<T, tokio_postgres::Error>) -> Result<T, StoreError> {
+        done.map_err(|error| {
+            self.connection.fate.note(cause(&error));
+            database(&error)
+        })
+    }
+}

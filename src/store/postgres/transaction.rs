@@ -1,0 +1,130 @@
+//! A transaction on a connection of the pool, and when a failed one is made again.
+
+use std::time::Duration;
+
+use super::error::Cause;
+use super::pool::Lease;
+use super::session::Session;
+use crate::store::StoreError;
+use crate::util::backoff::with_jitter;
+use crate::util::random::unit_f64;
+
+/// How often a transaction is made that others are in the way of.
+const MAX_ATTEMPTS: u32 = 5;
+
+/// The pause before the second attempt; each one after it is longer.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What a transaction does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// It writes.
+    Write,
+    /// It reads all its rows as of one moment.
+    Snapshot,
+    /// It is one statement, which needs no transaction around it.
+    Statement,
+}
+
+/// An open transaction. It is rolled back if it is dropped, with its connection.
+pub(super) struct Transaction {
+    lease: Lease,
+    access: Access,
+}
+
+/// How often a transaction was made.
+#[derive(Debug, Default)]
+pub(super) struct Attempts(u32);
+
+impl Transaction {
+    /// Begins a transaction.
+    pub(super) async fn begin(mut lease: Lease, access: Access) -> Result<Self, StoreError> {
+        if let Some(sql) = lease.begin_sql(access) {
+            lease.is_reusable = false;
+            lease.session().batch(&sql).await?;
+        }
+        Ok(Self { lease, access })
+    }
+
+    /// Its statements.
+    pub(super) fn session(&self) -> Session<'_> {
+        self.lease.session()
+    }
+
+    /// Commits what has succeeded, and rolls back what has failed. `None`: it is to be made again.
+    pub(super) async fn end<T>(
+        mut self,
+        done: Result<T, StoreError>,
+        attempts: &mut Attempts,
+    ) -> Option<Result<T, StoreError>> {
+        let was_lost = self.lease.cause() == Some(Cause::Connection);
+        let ended = match done {
+            Ok(value) => self.commit().await.map(|()| value),
+            Err(error) => {
+                self.roll_back().await;
+                Err(error)
+            }
+        };
+        let Err(error) = ended else { return Some(ended) };
+        let is_again = match self.lease.cause().or(self.lease.before) {
+            Some(Cause::Conflict) => attempts.0 < MAX_ATTEMPTS,
+            // The server has closed a connection that was idle. Of one that is lost at its commit the outcome is unknown.
+            Some(Cause::Connection) => was_lost && attempts.0 == 0,
+            _ => false,
+        };
+        if !is_again {
+            return Some(Err(error));
+        }
+        attempts.0 += 1;
+        drop(self);
+        tokio::time::sleep(pause(attempts.0)).await;
+        None
+    }
+
+    async fn commit(&mut self) -> Result<(), StoreError> {
+        if self.access != Access::Statement {
+            self.lease.session().batch("COMMIT").await?;
+        }
+        self.lease.is_reusable = true;
+        Ok(())
+    }
+
+    async fn roll_back(&mut self) {
+        self.lease.before = self.lease.cause();
+        if self.lease.before == Some(Cause::Connection) {
+            return;
+        }
+        if self.access == Access::Statement || self.lease.session().batch("ROLLBACK").await.is_ok() {
+            self.lease.forgive();
+            self.lease.is_reusable = true;
+        }
+    }
+}
+
+/// A pause that differs between those that were in each other's way.
+fn pause(attempt: u32) -> Duration {
+    with_jitter(PAUSE * attempt, unit_f64())
+}
+
+/// Runs statements in a transaction, and again if others were in its way: `transact!(pool, Access::Write, session =>
+/// work(session).await)`. The work may run several times, and must change nothing else.
+macro_rules! transact {
+    ($pool:expr, $access:expr, $session:ident => $work:expr) => {{
+        let mut attempts = $crate::store::postgres::transaction::Attempts::default();
+        loop {
+            let transaction = match $pool.begin($access).await {
+                Ok(transaction) => transaction,
+                Err(error) => break Err(error),
+            };
+            let done: Result<_, $crate::store::StoreError> = {
+                let $session = transaction.session();
+                async { $work }.await
+            };
+            if let Some(done) = transaction.end(done, &mut attempts).await {
+                break done;
+            }
+        }
+    }};
+}
+
+pub(super) use transact;

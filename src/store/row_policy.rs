@@ -1,0 +1,27 @@
+//! What a process writes into its rows, whichever backend has them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::retention::{TenantRetentions, millis};
+
+/// Responses in one chain. Far more than any model's context holds; bounds the work of one query.
+pub(super) const MAX_CHAIN_LENGTH: usize = 10_000;
+
+/// What this process writes into its rows; times in milliseconds.
+pub(super) struct RowPolicy {
+    /// The name under which this process owns rows.
+    pub instance: String,
+    /// How long a lease lasts without renewal.
+    pub lease: i64,
+    /// How long a response is kept after its last use.
+    pub retention: TenantRetentions,
+    /// The same of conversations.
+    pub conversations: TenantRetentions,
+    /// How long an idempotency key is kept.
+    pub key_ttl: i64,
+}
+
+/// The time in Unix milliseconds.
+pub(super) fn now() -> i64 {
+    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
