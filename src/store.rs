@@ -11,8 +11,8 @@ mod conversation_turn;
 mod conversations;
 mod erasure;
 mod error;
-mod keyed_runs;
 mod lease;
+mod logged_runs;
 mod paging;
 mod responses;
 mod retention;
@@ -32,11 +32,11 @@ pub use self::conversations::{
 };
 pub use self::erasure::{ErasedCounts, ErasureTarget};
 pub use self::error::StoreError;
-pub use self::keyed_runs::{
-    EventLog, IdempotencyKey, IdempotencyKeys, KeyedResponse, KeyedRun, LogEnd, LogExtent, LogPage,
-    LoggedEvents,
-};
 pub use self::lease::Lease;
+pub use self::logged_runs::{
+    EventLog, IdempotencyKey, IdempotencyKeys, KeyedResponse, LogEnd, LogExtent, LogKept, LogPage, LogState,
+    LoggedEvents, LoggedRun,
+};
 pub use self::paging::{MAX_PAGE_BYTES, Page, PageRequest};
 pub use self::responses::{
     Direction, ItemWithState, Lineage, ModelView, ReadLimit, ResponseRecord, ResponseStore, StateKey,
