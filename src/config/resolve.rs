@@ -238,6 +238,7 @@ impl Checker<'_> {
             (["store", "lease"], store.lease),
             (["store", "maintenance_interval"], store.maintenance_interval),
             (["store", "idempotency_ttl"], store.idempotency_ttl),
+            (["store", "event_ttl"], store.event_ttl),
             (["store", "ttl"], store.ttl.unwrap_or(Duration::from_secs(1))),
         ] {
             self.require_nonzero(&path, value.is_zero());

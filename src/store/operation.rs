@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::conversation_write::ConversationWrite;
 use crate::store::{
-    ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, KeyedRun, Lease, LogEnd,
-    LoggedEvents, ModelView, Owner, PendingApproval, ResponseRecord, StoredItem, TurnRecord,
+    ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, Lease, LogEnd, LoggedEvents,
+    LoggedRun, ModelView, Owner, PendingApproval, ResponseRecord, StoredItem, TurnRecord,
 };
 
 /// The approximate size of an approval's row.
@@ -23,7 +23,7 @@ pub(super) enum Write {
     /// One step of an erasure.
     Erase(EraseRequest),
     Conversation(Box<ConversationWrite>),
-    BeginKeyed(Box<KeyedRun>),
+    BeginLogged(Box<LoggedRun>),
     Withdraw(Lease),
     Log(Lease, LoggedEvents),
     FinishLogged(Box<(ResponseRecord, LogEnd)>),
@@ -38,7 +38,7 @@ impl Write {
             | Self::ToolResult(_)
             | Self::Finish(_)
             | Self::AddApprovals(_)
-            | Self::BeginKeyed(_)
+            | Self::BeginLogged(_)
             | Self::Log(..)
             | Self::FinishLogged(_) => true,
             Self::Delete(..) | Self::ClaimApprovals(_) | Self::Erase(_) | Self::Withdraw(_) => false,
@@ -67,7 +67,7 @@ impl Write {
             }
             Self::ToolResult(outcome) => outcome.output.len(),
             Self::AddApprovals(pending) => pending.len().saturating_mul(APPROVAL_BYTES),
-            Self::BeginKeyed(run) => {
+            Self::BeginLogged(run) => {
                 of_record(&run.record) + of_state(&run.state) + of_events(run.events.as_ref())
             }
             Self::Log(_, events) => of_events(Some(events)),

@@ -19,6 +19,8 @@ pub(super) struct RowPolicy {
     pub conversations: TenantRetentions,
     /// How long an idempotency key is kept.
     pub key_ttl: i64,
+    /// How long the log of a response is kept after its end.
+    pub event_ttl: i64,
 }
 
 /// The time in Unix milliseconds.

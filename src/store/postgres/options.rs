@@ -29,6 +29,8 @@ pub struct PostgresOptions {
     pub conversation_ttl: Option<TimeToLive>,
     /// How long an idempotency key is kept, with the log of its response's events.
     pub idempotency_ttl: Duration,
+    /// How long the log of a response is kept after its end.
+    pub event_ttl: Duration,
     /// Tenants that have a retention of their own.
     pub tenants: HashMap<Arc<str>, TenantRetention>,
     /// The name under which this process owns its runs: the same after a restart, and unique among the processes that
@@ -51,6 +53,7 @@ impl PostgresOptions {
             ttl: None,
             conversation_ttl: None,
             idempotency_ttl: Duration::from_hours(24),
+            event_ttl: Duration::from_secs(24 * 60 * 60),
             tenants: HashMap::new(),
             instance: instance.into(),
             lease: Duration::from_secs(60),
@@ -69,6 +72,7 @@ impl PostgresOptions {
             retention: TenantRetentions::new(self.ttl, own(|own| own.ttl)),
             conversations: TenantRetentions::new(conversation_ttl, own(|own| own.conversation_ttl)),
             key_ttl: millis(self.idempotency_ttl),
+            event_ttl: millis(self.event_ttl),
         }
     }
 }

@@ -23,6 +23,7 @@ pub(super) fn policy(options: &SqliteOptions) -> RowPolicy {
         retention: TenantRetentions::new(options.ttl, own(|own| own.ttl)),
         conversations: TenantRetentions::new(conversation_ttl, own(|own| own.conversation_ttl)),
         key_ttl: millis(options.idempotency_ttl),
+        event_ttl: millis(options.event_ttl),
     }
 }
 

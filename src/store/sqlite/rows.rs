@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::keys::KeyRange;
 use super::running::{self, RunningRow};
-use super::{approvals, conversations, item_ids, keyed_rows};
+use super::{approvals, conversations, item_ids, logged_rows};
 use crate::protocol::id::{Id, is_conversation_id};
 use crate::store::item_index::ItemColumns;
 use crate::store::row_policy::RowPolicy;
@@ -190,5 +190,5 @@ fn remove_parts(connection: &Connection, key: i64) -> rusqlite::Result<()> {
         }
     }
     connection.prepare_cached("DELETE FROM tool_calls WHERE response = ?1")?.execute([key])?;
-    keyed_rows::remove(connection, key)
+    logged_rows::remove(connection, key)
 }

@@ -12,8 +12,8 @@ use antwort::protocol::item::Item;
 use antwort::store::{
     AddedItems, ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ConversationContext, ConversationItem,
     ConversationLock, ConversationRecord, ConversationStore, ErasedCounts, ErasureTarget, EventLog,
-    IdempotencyKeys, ItemWithState, KeyedResponse, KeyedRun, Lease, Lineage, LogEnd, LogExtent, LogPage,
-    LoggedEvents, OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord,
+    IdempotencyKeys, ItemWithState, KeyedResponse, Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents,
+    LoggedRun, OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord,
     ResponseStore, RunLog, RunRegistration, StateKey, Store, StoreError, StoredConversation, TurnRecord,
 };
 use async_trait::async_trait;
@@ -103,8 +103,8 @@ impl IdempotencyKeys for HaltingStore {
         self.inner.keyed_response(owner, key).await
     }
 
-    async fn begin_keyed(&self, run: KeyedRun) -> Result<Option<KeyedResponse>, StoreError> {
-        let begun = self.inner.begin_keyed(run).await?;
+    async fn begin_logged(&self, run: LoggedRun) -> Result<Option<KeyedResponse>, StoreError> {
+        let begun = self.inner.begin_logged(run).await?;
         self.halt_at(Halt::AfterCreation).await;
         Ok(begun)
     }
@@ -137,8 +137,8 @@ impl EventLog for HaltingStore {
         self.inner.logged_events(owner, id, from, max_bytes).await
     }
 
-    async fn log_extent(&self, owner: &Owner, id: &Id) -> Result<Option<LogExtent>, StoreError> {
-        self.inner.log_extent(owner, id).await
+    async fn log_state(&self, owner: &Owner, id: &Id) -> Result<Option<LogState>, StoreError> {
+        self.inner.log_state(owner, id).await
     }
 }
 
