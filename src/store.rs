@@ -1,6 +1,6 @@
 //! Persistent state, by role: responses with their items ([`ResponseStore`]), conversations ([`ConversationStore`]), the
 //! log of runs with their leases ([`RunLog`]), runs that are asked for more than once ([`IdempotencyKeys`], [`EventLog`]),
-//! and approvals ([`Approvals`]).
+//! the queue of background runs ([`JobQueue`]), and approvals ([`Approvals`]).
 //!
 //! [`Store`] is all of them in one backend; `sqlite` is the embedded one. Rules that are no queries (pages, retention)
 //! stand beside the traits, so that every backend has the same. Rows keep the response as it was sent, byte for byte,
@@ -11,6 +11,7 @@ mod conversation_turn;
 mod conversations;
 mod erasure;
 mod error;
+mod jobs;
 mod keyed_runs;
 mod lease;
 mod paging;
@@ -32,6 +33,7 @@ pub use self::conversations::{
 };
 pub use self::erasure::{ErasedCounts, ErasureTarget};
 pub use self::error::StoreError;
+pub use self::jobs::{ClaimedJob, JobQueue, JobStats, NewJob, Requeue};
 pub use self::keyed_runs::{
     EventLog, IdempotencyKey, IdempotencyKeys, KeyedResponse, KeyedRun, LogEnd, LogExtent, LogPage,
     LoggedEvents,
@@ -50,7 +52,9 @@ pub use crate::identity::Owner;
 
 /// A backend. Implementations pass the suite in `tests/it/store.rs`.
 #[async_trait]
-pub trait Store: ResponseStore + ConversationStore + RunLog + IdempotencyKeys + EventLog + Approvals {
+pub trait Store:
+    ResponseStore + ConversationStore + RunLog + IdempotencyKeys + EventLog + JobQueue + Approvals
+{
     /// Renews the leases of this process's running responses, deletes expired rows.
     async fn maintain(&self) -> Result<(), StoreError>;
 

@@ -15,6 +15,7 @@ use super::provider::{
     ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderTimeouts, ReasoningField,
     RetrySettings, SystemPlacement, ThinkTags, TokenizerUse,
 };
+use super::jobs::{JobSettings, Role};
 use super::settings::{
     AgentSettings, CompatSettings, ConfigSettings, EgressSettings, EngineSettings, LogSettings, McpSettings,
     ModelPrice, ModelsSettings, ServerSettings, SseSettings, TelemetrySettings, ToolsSettings,
@@ -29,12 +30,14 @@ use crate::protocol::request::ClientActionStatus;
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Raw {
     pub listen: Option<String>,
+    pub role: Role,
     pub config: ConfigSettings,
     pub log: LogSettings,
     pub server: ServerSettings,
     pub sse: SseSettings,
     pub auth: RawAuth,
     pub engine: EngineSettings,
+    pub jobs: JobSettings,
     pub tools: ToolsSettings,
     pub mcp: McpSettings,
     pub egress: EgressSettings,

@@ -28,6 +28,8 @@ mod item_ids;
 mod item_index;
 mod item_states;
 mod items;
+mod job_queue;
+mod jobs;
 mod journal;
 mod keyed_rows;
 mod keyed_runs;

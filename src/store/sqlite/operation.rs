@@ -6,7 +6,7 @@ use super::conversation_write::ConversationWrite;
 use super::keys;
 use crate::store::{
     ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, KeyedRun, Lease, LogEnd,
-    LoggedEvents, ModelView, Owner, PendingApproval, ResponseRecord, StoredItem, TurnRecord,
+    LoggedEvents, ModelView, NewJob, Owner, PendingApproval, Requeue, ResponseRecord, StoredItem, TurnRecord,
 };
 
 /// The approximate size of an approval's row.
@@ -28,6 +28,9 @@ pub(super) enum Write {
     Withdraw(Lease),
     Log(Lease, LoggedEvents),
     FinishLogged(Box<(ResponseRecord, LogEnd)>),
+    Enqueue(Box<NewJob>),
+    UpdateRunning(Box<ResponseRecord>),
+    Requeue(Lease, Requeue),
 }
 
 impl Write {
@@ -41,8 +44,14 @@ impl Write {
             | Self::AddApprovals(_)
             | Self::BeginKeyed(_)
             | Self::Log(..)
-            | Self::FinishLogged(_) => true,
-            Self::Delete(..) | Self::ClaimApprovals(_) | Self::Erase(_) | Self::Withdraw(_) => false,
+            | Self::FinishLogged(_)
+            | Self::Enqueue(_)
+            | Self::UpdateRunning(_) => true,
+            Self::Delete(..)
+            | Self::ClaimApprovals(_)
+            | Self::Erase(_)
+            | Self::Withdraw(_)
+            | Self::Requeue(..) => false,
             Self::Conversation(write) => write.adds(),
         }
     }
@@ -73,7 +82,18 @@ impl Write {
             }
             Self::Log(_, events) => of_events(Some(events)),
             Self::FinishLogged(end) => of_finish(&end.0) + of_events(end.1.events.as_ref()),
-            Self::Delete(..) | Self::ClaimApprovals(..) | Self::Erase(_) | Self::Withdraw(_) => 0,
+            Self::Enqueue(job) => {
+                of_record(&job.record)
+                    + of_state(&job.state)
+                    + of_events(job.events.as_ref())
+                    + job.spec.len()
+            }
+            Self::UpdateRunning(record) => record.body.len(),
+            Self::Delete(..)
+            | Self::ClaimApprovals(..)
+            | Self::Erase(_)
+            | Self::Withdraw(_)
+            | Self::Requeue(..) => 0,
             Self::Conversation(write) => write.size(item_size),
         }
     }
