@@ -5,7 +5,8 @@
 //! builds the stored rows, `states` returns sealed state to the provider that it came from, `recover` ends
 //! the runs of processes that are gone, `run_conversation` is the conversation that a run appends to, `conversations` changes
 //! them without a run, `token_count` measures a prompt without a run. `keyed` starts runs that have an idempotency key, and
-//! leads to what they have come to, `event_log` writes their events to the store, `live_runs` says how far they are.
+//! leads to what they have come to, `event_log` writes their events to the store, `follow` sends these again, `live_runs` says
+//! how far they are.
 
 mod citations;
 mod compaction;
@@ -18,6 +19,7 @@ mod conversations;
 mod echo;
 mod event_log;
 mod event_sink;
+mod follow;
 mod history;
 mod in_flight;
 mod journal;
@@ -52,13 +54,14 @@ use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
 use event_sink::{EventSink, OnDisconnect};
 use prepare::Purpose;
-use run::Keyed;
+use run::Logged;
 
 pub(crate) use connection_history::ConnectionHistory;
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
 pub(crate) use event_sink::{BatchEvents, EventBatch, EventFormat};
+pub(crate) use follow::{Follower, NextEvents};
 pub(crate) use in_flight::{AdmittedRequest, InFlight};
-pub(crate) use keyed::{KeyedStart, KnownResponse, NextEvents};
+pub(crate) use keyed::{KeyedStart, KnownResponse};
 pub use recover::{RecoveredRun, Recovery};
 pub(crate) use run_handle::RunHandle;
 pub(crate) use sampling::EngineSampler;
@@ -86,13 +89,13 @@ impl Engine {
         self.launch(request, caller, started, None).await
     }
 
-    /// Starts a run whose store policy is applied, with an idempotency key or without one.
+    /// Starts a run whose store policy is applied; it is `logged` if its client may come back for it.
     async fn launch(
         self: &Arc<Self>,
         request: CreateResponse,
         caller: RunContext,
         started: Instant,
-        keyed: Option<Keyed>,
+        logged: Option<Logged>,
     ) -> Result<RunHandle, ApiError> {
         self.check_storage(&request).await?;
         let admitted = self.admit(&caller.requester()).await?;
@@ -105,8 +108,8 @@ impl Engine {
             EventReader::WebSocket => EventFormat::Frames(prepared.encoding),
             EventReader::Process => EventFormat::Typed,
         };
-        // A client that asks with a key comes back for the response.
-        let on_disconnect = if keyed.is_some() { OnDisconnect::Continue } else { OnDisconnect::Cancel };
+        // Its client may come back for the response.
+        let on_disconnect = if logged.is_some() { OnDisconnect::Continue } else { OnDisconnect::Cancel };
         let (sink, events) = EventSink::new(format, self.parts.options.write_timeout, on_disconnect);
         let handle = RunHandle {
             id: prepared.response.id.clone(),
@@ -118,7 +121,7 @@ impl Engine {
         };
         let memory = std::mem::take(&mut prepared.memory_permits);
         // Boxed before it is spawned: a run is large, and would be copied into the task.
-        let run = Box::new(run::Run::new(Arc::clone(&self.parts), prepared, caller, sink, started, keyed));
+        let run = Box::new(run::Run::new(Arc::clone(&self.parts), prepared, caller, sink, started, logged));
         // The run outlives the request's handler and still belongs to its span.
         let span = tracing::Span::current();
         let task = async move {

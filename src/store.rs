@@ -12,8 +12,8 @@ mod conversations;
 mod erasure;
 mod error;
 mod jobs;
-mod keyed_runs;
 mod lease;
+mod logged_runs;
 mod paging;
 mod responses;
 mod retention;
@@ -34,11 +34,11 @@ pub use self::conversations::{
 pub use self::erasure::{ErasedCounts, ErasureTarget};
 pub use self::error::StoreError;
 pub use self::jobs::{ClaimedJob, JobQueue, JobStats, NewJob, Requeue};
-pub use self::keyed_runs::{
-    EventLog, IdempotencyKey, IdempotencyKeys, KeyedResponse, KeyedRun, LogEnd, LogExtent, LogPage,
-    LoggedEvents,
-};
 pub use self::lease::Lease;
+pub use self::logged_runs::{
+    EventLog, IdempotencyKey, IdempotencyKeys, KeyedResponse, LogEnd, LogExtent, LogKept, LogPage, LogState,
+    LoggedEvents, LoggedRun,
+};
 pub use self::paging::{MAX_PAGE_BYTES, Page, PageRequest};
 pub use self::responses::{
     Direction, ItemWithState, Lineage, ModelView, ReadLimit, ResponseRecord, ResponseStore, StateKey,

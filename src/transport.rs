@@ -16,6 +16,7 @@ mod conversation_items;
 mod conversations;
 mod drain;
 mod error;
+mod follow;
 mod forwarded;
 mod health;
 mod idempotency;

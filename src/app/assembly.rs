@@ -198,6 +198,7 @@ pub(super) fn open_store(settings: &Settings, opener: StoreUser) -> anyhow::Resu
         ttl: settings.store.ttl,
         conversation_ttl: settings.store.conversation_ttl,
         idempotency_ttl: settings.store.idempotency_ttl,
+        event_ttl: settings.store.event_ttl,
         max_bytes: settings.store.max_size.map(|bytes| bytes as u64),
         tenants: tenant_retentions(&settings.store),
         lease: settings.store.lease,

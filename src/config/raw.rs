@@ -10,12 +10,12 @@ use secrecy::SecretString;
 use serde::Deserialize;
 
 use super::auth::{Scope, StorePolicy};
+use super::jobs::{JobSettings, Role};
 use super::network::{self, NetworkSettings, TlsSettings};
 use super::provider::{
     ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderTimeouts, ReasoningField,
     RetrySettings, SystemPlacement, ThinkTags, TokenizerUse,
 };
-use super::jobs::{JobSettings, Role};
 use super::settings::{
     AgentSettings, CompatSettings, ConfigSettings, EgressSettings, EngineSettings, LogSettings, McpSettings,
     ModelPrice, ModelsSettings, ServerSettings, SseSettings, TelemetrySettings, ToolsSettings,

@@ -22,10 +22,10 @@ use super::auth::{ApiKeySettings, AuthSettings, Scope};
 use super::error::Diagnostics;
 use super::file_hashes::FileHashes;
 use super::interpolate::Lookup;
+use super::jobs::Role;
 use super::raw::{Raw, RawAuth, RawKey, RawSeal};
 use super::request_limits;
 use super::settings::{SealKey, SealSettings, Settings, WebSocketSettings};
-use super::jobs::Role;
 use super::store::{StoreSettings, StoreUrl, TimeToLive};
 use super::tree::Tree;
 
@@ -241,6 +241,7 @@ impl Checker<'_> {
             (["store", "lease"], store.lease),
             (["store", "maintenance_interval"], store.maintenance_interval),
             (["store", "idempotency_ttl"], store.idempotency_ttl),
+            (["store", "event_ttl"], store.event_ttl),
             (["store", "ttl"], store.ttl.unwrap_or(Duration::from_secs(1))),
         ] {
             self.require_nonzero(&path, value.is_zero());

@@ -25,9 +25,12 @@ pub struct StoreSettings {
     /// How long a conversation is stored after its last use; absent: as a response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation_ttl: Option<TimeToLive>,
-    /// How long an idempotency key is kept, and the events of its response with it.
+    /// How long an idempotency key is kept.
     #[serde(with = "units::HumanDuration")]
     pub idempotency_ttl: Duration,
+    /// How long the events of a response are kept after its end, where they are; at least as long as its key.
+    #[serde(with = "units::HumanDuration")]
+    pub event_ttl: Duration,
     /// Bytes beyond which the oldest responses are deleted; `None`: no limit.
     #[serde(with = "units::SizeOrOff")]
     pub max_size: Option<usize>,
@@ -50,6 +53,7 @@ impl Default for StoreSettings {
             ttl: Some(30 * DAY),
             conversation_ttl: None,
             idempotency_ttl: DAY,
+            event_ttl: DAY,
             max_size: Some(10 * GIB),
             tenants: BTreeMap::new(),
             lease: Duration::from_secs(30),

@@ -3,22 +3,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
-use super::context::{EngineParts, RunContext};
-use super::live_runs::{RunEnding, RunProgress};
-use super::run::Keyed;
+use super::context::RunContext;
+use super::follow::{self, Asked, Follower};
+use super::run::Logged;
 use super::run_handle::RunHandle;
 use super::{Engine, apply_store_policy};
 use crate::config::StorePolicy;
 use crate::identity::Owner;
 use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::id::Id;
 use crate::protocol::request::CreateResponse;
-use crate::store::{IdempotencyKey, KeyedResponse, LogPage, StoreError};
+use crate::store::{IdempotencyKey, KeyedResponse, StoreError};
 
 /// The header, as errors name it.
-const PARAM: &str = "idempotency-key";
+pub(super) const PARAM: &str = "idempotency-key";
 /// How long a response whose run does not go on in this process is waited for: the recovery ends it soon.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often it is looked at meanwhile.
@@ -34,26 +33,10 @@ pub(crate) enum KeyedStart {
 
 /// A response that a key has led to before.
 pub(crate) struct KnownResponse {
-    pub id: Id,
-    parts: Arc<EngineParts>,
-    owner: Owner,
+    /// Reads its stream from the beginning.
+    pub follower: Follower,
     key: IdempotencyKey,
     is_running: bool,
-    /// Its run, if it goes on in this process.
-    live: Option<watch::Receiver<RunProgress>>,
-    /// The sequence number of the next event to be sent.
-    next: u64,
-    is_at_end: bool,
-}
-
-/// The next events of a response that is followed.
-pub(crate) enum NextEvents {
-    /// Events as they were sent.
-    Bytes(Vec<u8>),
-    /// There are more bytes than allowed in one piece: so many.
-    TooLarge(u64),
-    /// The terminal event was the last.
-    End,
 }
 
 impl Engine {
@@ -78,7 +61,7 @@ impl Engine {
             return self.known(owner, key, found);
         }
         let (answer, answered) = oneshot::channel();
-        let wanted = Keyed::Wanted(key.clone(), answer);
+        let wanted = Logged::Wanted { key: Some(key.clone()), answer: Some(answer) };
         let run = match self.launch(request, caller, started, Some(wanted)).await {
             Ok(run) => run,
             // Another request with this key may have been first, and have used up what this one needs.
@@ -113,9 +96,9 @@ impl Engine {
             return Err(key_reused());
         }
         let live = self.parts.in_flight.live().get(&found.id).filter(|_| found.is_running);
-        let (id, is_running) = (found.id, found.is_running);
-        let parts = Arc::clone(&self.parts);
-        let known = KnownResponse { id, parts, owner, key, is_running, live, next: 0, is_at_end: false };
+        let mut follower = Follower::new(Arc::clone(&self.parts), owner, found.id, Asked::ByKey);
+        follower.live = live;
+        let known = KnownResponse { follower, key, is_running: found.is_running };
         Ok(KeyedStart::Known(Box::new(known)))
     }
 }
@@ -128,19 +111,20 @@ impl KnownResponse {
 
     /// Waits until the response is stored in its final state.
     pub(crate) async fn ended(&mut self) -> Result<(), ApiError> {
-        if let Some(mut live) = self.live.take() {
+        let Follower { live, parts, owner, id, .. } = &mut self.follower;
+        if let Some(mut live) = live.take() {
             let ending = live.wait_for(|progress| progress.ending.is_some()).await;
             // An error: the run has ended without a word, and is ended by the recovery.
             if let Some(ending) = ending.ok().and_then(|progress| progress.ending.clone()) {
                 self.is_running = false;
-                return result(ending);
+                return follow::result(ending);
             }
         }
         let until = Instant::now() + RECOVERY_TIMEOUT;
         while self.is_running {
-            let found = self.parts.store.keyed_response(&self.owner, &self.key.key).await?;
-            match found.filter(|found| found.id == self.id) {
-                None => return Err(deleted()),
+            let found = parts.store.keyed_response(owner, &self.key.key).await?;
+            match found.filter(|found| found.id == *id) {
+                None => return Err(self.follower.deleted()),
                 Some(found) => self.is_running = found.is_running,
             }
             if self.is_running {
@@ -151,59 +135,6 @@ impl KnownResponse {
             }
         }
         Ok(())
-    }
-
-    /// The next events of its stream, at most so many bytes; waits for them while the run goes on. Nothing is lost if the
-    /// future is dropped.
-    pub(crate) async fn next_events(&mut self, max_bytes: u64) -> Result<NextEvents, ApiError> {
-        if self.is_at_end {
-            return Ok(NextEvents::End);
-        }
-        if self.live.is_some() {
-            self.more_logged().await?;
-        } else if self.is_running {
-            // The recovery may cut the log and end it in another way.
-            self.ended().await?;
-        }
-        let page = self.parts.store.logged_events(&self.owner, &self.id, self.next, max_bytes).await;
-        match page {
-            Ok(Some(LogPage { bytes, next, is_end, .. })) if !bytes.is_empty() => {
-                (self.next, self.is_at_end) = (next, is_end);
-                Ok(NextEvents::Bytes(bytes))
-            }
-            Ok(_) => Err(log_lost(&self.id)),
-            Err(StoreError::TooLarge { bytes }) => Ok(NextEvents::TooLarge(bytes)),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Waits until the run has logged more, or has ended.
-    async fn more_logged(&mut self) -> Result<(), ApiError> {
-        let Some(live) = &mut self.live else { return Ok(()) };
-        let next = self.next;
-        let is_more = |progress: &RunProgress| progress.logged > next || progress.ending.is_some();
-        let progress = live.wait_for(|progress| progress.is_log_lost || is_more(progress)).await;
-        let Ok(progress) = progress.map(|progress| progress.clone()) else { return Err(log_lost(&self.id)) };
-        match progress.ending {
-            _ if progress.logged > next => Ok(()),
-            Some(ending) => {
-                (self.live, self.is_running) = (None, false);
-                result(ending)
-            }
-            None => Err(log_lost(&self.id)),
-        }
-    }
-}
-
-fn result(ending: RunEnding) -> Result<(), ApiError> {
-    match ending {
-        RunEnding::Stored => Ok(()),
-        RunEnding::NotStored => Err(ApiError::new(
-            ErrorKind::Internal,
-            "The response could not be stored in its final state. Send the request again with the same Idempotency-Key.",
-        )
-        .with_code("storage_error")),
-        RunEnding::Refused(error) => Err(*error),
     }
 }
 
@@ -224,22 +155,6 @@ fn key_reused() -> ApiError {
     let error =
         ApiError::new(ErrorKind::Conflict, message).with_code("idempotency_key_reused").with_param(PARAM);
     ApiError { should_retry: Some(false), ..error }
-}
-
-fn log_lost(id: &Id) -> ApiError {
-    let message = format!(
-        "The events of response '{id}', which this Idempotency-Key has led to, are no longer kept. Read the response with \
-         GET /v1/responses/{id}."
-    );
-    let error =
-        ApiError::new(ErrorKind::Conflict, message).with_code("event_log_unavailable").with_param(PARAM);
-    ApiError { should_retry: Some(false), ..error }
-}
-
-fn deleted() -> ApiError {
-    ApiError::not_found(
-        "The response that this Idempotency-Key has led to was deleted while it was waited for.",
-    )
 }
 
 fn not_ended() -> ApiError {

@@ -23,8 +23,8 @@ use crate::response::presentation::Presentation;
 use crate::response::seal::SealKeys;
 use crate::response::turn::{CallKind, ModelEvent};
 use crate::store::{
-    CallOutcome, Direction, LogEnd, LogExtent, LoggedEvents, OrphanCause, OrphanedCall, OrphanedRun, Store,
-    StoreError,
+    CallOutcome, Direction, LogEnd, LogExtent, LogKept, LogState, LoggedEvents, OrphanCause, OrphanedCall,
+    OrphanedRun, Store, StoreError,
 };
 use crate::telemetry::fields::RESPONSE_ID;
 
@@ -88,7 +88,10 @@ impl Recovery {
         self.declare_unknown(orphan);
         let mut events = Events::new();
         let id = orphan.lease.id.clone();
-        let logged = self.store.log_extent(&orphan.owner, &id).await?;
+        let logged = match self.store.log_state(&orphan.owner, &id).await? {
+            Some(LogState { log: LogKept::Kept(extent), .. }) => Some(extent),
+            _ => None,
+        };
         match self.close(orphan, logged, &mut events) {
             Ok(Ended { closed, stored, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
@@ -271,7 +274,7 @@ mod tests {
     #[test]
     fn a_log_with_a_gap_is_given_up() {
         let events = |first| LoggedEvents { first, last: first + 1, bytes: vec![b'x'] };
-        let logged = LogExtent { begun: 2, next: 5 };
+        let logged = LogExtent { begun: 2, next: 5, replaced_from: None };
         for first in [3, 5] {
             let end = log_end(logged, events(first));
             assert_eq!((end.keep_below, end.events), (Some(first), Some(events(first))));

@@ -1,7 +1,7 @@
 //! One run: asks the model, feeds its answer to the machine, and ends the response in exactly one way.
 //!
 //! Its phases: `prepare` (before the run), `compact` replaces a conversation that has become long, `inference` asks the model for one turn, `tools` makes the calls of the turn,
-//! `end` ends the response. `begin` begins a run that has an idempotency key, `key`. `mcp` follows the MCP servers, `reprompt` asks the model once more, `wait` is what
+//! `end` ends the response. `begin` begins a run that its client may come back for, `logged`. `mcp` follows the MCP servers, `reprompt` asks the model once more, `wait` is what
 //! interrupts a run that waits, `live` is the run with its handles, `state` is what it has done so far, `saved` is what is committed of it.
 //!
 //! Owns the order of things in time: when events are sent, what is awaited before the terminal event, and what
@@ -12,8 +12,8 @@ mod begin;
 mod compact;
 mod end;
 mod inference;
-mod key;
 mod live;
+mod logged;
 mod mcp;
 mod reprompt;
 mod saved;
@@ -28,9 +28,9 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-pub(super) use self::key::Keyed;
 pub(super) use self::live::Run;
 use self::live::{RunEnd, RunError};
+pub(super) use self::logged::Logged;
 pub(super) use self::saved::{SavedRun, save};
 pub(super) use self::state::RunState;
 use super::structured::OutputVerdict;
@@ -49,8 +49,9 @@ impl Run {
     /// Runs to the end. Never panics, and always ends in exactly one way.
     pub(super) async fn drive(mut self: Box<Self>) {
         self.machine.start(self.sink.events());
-        if !self.begin_keyed().await {
-            return;
+        if self.logged.is_some() {
+            let Some(begun) = self.begin_logged().await else { return };
+            self = begun;
         }
         self.parts.metrics.run_started();
         let outcome = match AssertUnwindSafe(self.agent_loop()).catch_unwind().await {

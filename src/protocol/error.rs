@@ -60,6 +60,8 @@ error_kinds! {
     RequestTimeout => (408, "timeout", "request_timeout"),
     /// The object is in use by another request, or the request contradicts an earlier one.
     Conflict => (409, "conflict", "conflict"),
+    /// What is asked for was there, and is kept no more.
+    Gone => (410, "invalid_request_error", "gone"),
     /// The request is larger than is read.
     RequestTooLarge => (413, "invalid_request_error", "request_too_large"),
     /// The request is in a format that is not read.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::error::StoreError;
-use super::keyed_runs::{IdempotencyKey, KeyedResponse, LoggedEvents};
 use super::lease::Lease;
+use super::logged_runs::{KeyedResponse, LoggedRun};
 use super::responses::ResponseRecord;
 use super::run_log::OrphanedRun;
 use crate::identity::Owner;
@@ -16,16 +16,10 @@ use crate::protocol::id::Id;
 /// A run that is to be made by a process that claims it.
 #[derive(Debug, Clone)]
 pub struct NewJob {
-    /// The row of the queued response. Its lease is nobody's: the first claim has another epoch.
-    pub record: ResponseRecord,
-    /// The state of the run, opaque to the store.
-    pub state: Option<Arc<[u8]>>,
+    /// The queued response with its key and its first events. Its lease is nobody's: the first claim has another epoch.
+    pub run: LoggedRun,
     /// What it takes to make the run, opaque to the store. Erased with the end of the response.
     pub spec: Arc<[u8]>,
-    /// The idempotency key of its request.
-    pub key: Option<IdempotencyKey>,
-    /// The events up to this state.
-    pub events: Option<LoggedEvents>,
 }
 
 /// A run that this process is to make, from where it is.

@@ -3,27 +3,21 @@
 //! The answer is the stored body, or the logged stream, as it was sent the first time; while the run goes on it is waited
 //! for, or followed.
 
-use std::io;
-use std::pin::pin;
 use std::sync::Arc;
 
-use async_stream::try_stream;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
-use bytes::Bytes;
-use futures_util::Stream;
 
 use super::access::Authenticated;
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::response_budget::{self, ResponseBudget};
-use super::sse::{self, Keepalive};
-use super::{AppState, stored};
-use crate::engine::{KeyedStart, KnownResponse, NextEvents, RunContext};
+use super::{AppState, follow, stored};
+use crate::engine::{KeyedStart, KnownResponse, RunContext};
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
 use crate::store::IdempotencyKey;
-use crate::telemetry::request_log::{RequestLog, RequestOutcome, RunStats};
+use crate::telemetry::request_log::RequestLog;
 use crate::util::digest::FieldHasher;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -31,8 +25,6 @@ const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// Longest key.
 const MAX_KEY: usize = 255;
-/// Events are read from the log in pieces of this size, unless one is larger.
-const PIECE_BYTES: u64 = 64 << 10;
 
 /// The key of a request; `None` without the header.
 pub(super) fn key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
@@ -100,18 +92,13 @@ pub(super) async fn replay(
     stream: bool,
     log: &Arc<RequestLog>,
 ) -> Result<Response, ErrorResponse> {
-    log.update(|facts| {
-        let response_id = known.id.clone();
-        facts.run = Some(RunStats { response_id, turns: 0, usage: None, first_delta: None });
-    });
     let mut response = if stream {
         let budget = ResponseBudget::new(app, principal.requester());
-        let first = next_piece(&mut known, &budget).await?;
-        let keepalive = Keepalive::new(app.requests.keepalive);
-        sse::event_stream(follow(first, known, budget, keepalive, Arc::clone(log)))
+        follow::replay(known.follower, budget, app.requests.keepalive, log).await?
     } else {
+        follow::note(&known.follower, log);
         known.ended().await?;
-        let (owner, id) = (&principal.0.owner, known.id.as_str());
+        let (owner, id) = (&principal.0.owner, known.follower.id.as_str());
         let read = |max_bytes| app.services.store.response(owner, id, max_bytes);
         let found = response_budget::read_stored(app, &principal.requester(), read, stored::object).await?;
         found.ok_or_else(|| {
@@ -120,69 +107,6 @@ pub(super) async fn replay(
     };
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     Ok(response)
-}
-
-/// The pieces of a stream from its log.
-fn follow(
-    first: Option<Bytes>,
-    mut known: Box<KnownResponse>,
-    budget: ResponseBudget,
-    mut keepalive: Keepalive,
-    log: Arc<RequestLog>,
-) -> impl Stream<Item = io::Result<Bytes>> {
-    try_stream! {
-        let mut piece = first;
-        while let Some(bytes) = piece {
-            yield bytes;
-            keepalive.restart();
-            let mut next = pin!(next_piece(&mut known, &budget));
-            piece = loop {
-                let read = tokio::select! {
-                    biased;
-                    read = &mut next => Some(read),
-                    () = keepalive.expired() => None,
-                };
-                match read {
-                    Some(read) => break read.map_err(|error| cut(&error, &log))?,
-                    None => yield Bytes::from_static(sse::KEEPALIVE),
-                }
-            };
-        }
-        yield Bytes::from_static(sse::DONE);
-    }
-}
-
-/// The connection breaks, so that what the client has does not look whole.
-fn cut(error: &ErrorResponse, log: &RequestLog) -> io::Error {
-    log.set_outcome(RequestOutcome::Cut);
-    tracing::info!(error = %error.0, "closing the stream of a response that was sent before");
-    io::Error::other("the events of the response ended early")
-}
-
-/// The next events, reserved if they are many; `None` behind the terminal event.
-async fn next_piece(
-    known: &mut KnownResponse,
-    budget: &ResponseBudget,
-) -> Result<Option<Bytes>, ErrorResponse> {
-    let (mut max_bytes, mut reserved) = (PIECE_BYTES, None);
-    loop {
-        match known.next_events(max_bytes).await? {
-            NextEvents::End => return Ok(None),
-            NextEvents::TooLarge(bytes) => {
-                drop(reserved.take());
-                let size = usize::try_from(bytes).unwrap_or(usize::MAX);
-                reserved = Some(budget.clone().acquire(size).await?);
-                max_bytes = bytes;
-            }
-            NextEvents::Bytes(bytes) => {
-                let bytes = Bytes::from(bytes);
-                return Ok(Some(match reserved {
-                    Some(permit) => response_budget::bytes_with_permit(bytes, Arc::new(permit)),
-                    None => bytes,
-                }));
-            }
-        }
-    }
 }
 
 #[cfg(test)]

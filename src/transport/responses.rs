@@ -14,7 +14,7 @@ use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::response_budget::ResponseBudget;
-use super::{AppState, idempotency, mcp, response_budget, sse, stored};
+use super::{AppState, follow, idempotency, mcp, response_budget, sse, stored};
 use crate::engine::{EventReader, KeyedStart, OnUnservedTool, RunContext};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
@@ -150,16 +150,15 @@ fn dialect(
 pub(super) async fn retrieve(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
+    Extension(request_context): Extension<RequestContext>,
     PathParam(id): PathParam,
     query: Query,
 ) -> Result<Response, ErrorResponse> {
     query.reject_unknown(&["include", "stream", "starting_after", "include_obfuscation"])?;
     query.include()?;
     if query.flag("stream") {
-        return Err(ErrorResponse(ApiError::unsupported(
-            "stream",
-            "Only background responses can be streamed after their creation, and those are not supported yet.",
-        )));
+        let followed = Box::pin(follow::retrieve(&app, &principal, &request_context, &id, &query)).await?;
+        return followed.ok_or_else(|| ErrorResponse(response_not_found(&id)));
     }
     if query.get("starting_after").is_some() {
         return Err(ErrorResponse(ApiError::invalid(

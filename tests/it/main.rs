@@ -23,6 +23,7 @@ mod documents;
 mod erasure;
 mod errors;
 mod floors;
+mod follow;
 mod functions;
 mod hostile;
 mod idempotency;

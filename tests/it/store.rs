@@ -9,11 +9,11 @@ mod deletion;
 mod erasure;
 mod full;
 mod jobs;
-mod keyed_runs;
 mod keys;
 mod leases;
 mod lists;
 mod log;
+mod logged_runs;
 mod migrations;
 mod moved;
 mod orphans;
@@ -181,14 +181,16 @@ laws! {
         a_run_is_written_by_the_process_that_began_it_alone,
         a_response_that_another_process_deletes_while_it_runs_stays_deleted,
     }
-    // Runs with idempotency keys, and the log of their events.
-    keyed_runs {
+    // Runs that their client may come back for: idempotency keys, and the log of events.
+    logged_runs {
         a_key_leads_to_the_response_that_it_was_begun_with,
         of_many_begins_with_one_key_one_is_made,
         a_key_is_its_owners,
         a_withdrawn_run_leaves_nothing_and_its_key_is_free,
         deleting_a_response_deletes_its_key_and_its_log,
         a_log_is_read_in_pieces_as_it_was_written,
+        a_log_is_read_from_any_event_on,
+        a_response_without_a_log_is_known_as_such,
         a_log_ends_with_its_response,
         a_log_is_cut_before_it_ends,
         a_log_with_a_gap_is_read_up_to_it,

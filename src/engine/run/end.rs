@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use super::key::Keyed;
 use super::live::{Run, RunEnd, RunError};
+use super::logged::Logged;
 use super::summary::RunSummary;
 use crate::admission::run_in_place;
 use crate::engine::context::unix_now;
@@ -56,16 +56,16 @@ impl Run {
                     took,
                 );
                 summary.refusal(&prepared, error.body.code.clone());
-                match &self.keyed {
+                match &self.logged {
                     // Nothing has happened: the same request may be sent again.
-                    Some(keyed) if state.tool_calls == 0 => {
-                        keyed.withdraw(&parts, &prepared.response.id, &error).await;
+                    Some(logged) if state.tool_calls == 0 => {
+                        logged.withdraw(&parts, &prepared.response.id, &error).await;
                     }
-                    keyed if state.is_recorded => {
+                    logged if state.is_recorded => {
                         // The client is not told the id, but the row is listed, and must not stay in progress.
                         let failed = Termination::Failed(error.body.clone());
                         let closed = machine.close_response(failed, run_outcome, unix_now(), sink.events());
-                        commit(&parts, &mut prepared, closed, false, (&mut sink, keyed.as_ref())).await;
+                        commit(&parts, &mut prepared, closed, false, (&mut sink, logged.as_ref())).await;
                     }
                     _ => {}
                 }
@@ -80,7 +80,7 @@ impl Run {
         let large = machine.bytes() > MAX_INLINE_SNAPSHOT_BYTES;
         let close = || machine.close_response(ending, run_outcome, unix_now(), sink.events());
         let closed = if large { run_in_place(close) } else { close() };
-        let committed = commit(&parts, &mut prepared, closed, large, (&mut sink, self.keyed.as_ref())).await;
+        let committed = commit(&parts, &mut prepared, closed, large, (&mut sink, self.logged.as_ref())).await;
         if let Some(connection) = self.connection {
             keep(&connection, &parts, &prepared, &committed, &self.requester).await;
         }
@@ -112,7 +112,7 @@ async fn commit(
     prepared: &mut PreparedRun,
     mut closed: ClosedResponse,
     large: bool,
-    (sink, keyed): (&mut EventSink, Option<&Keyed>),
+    (sink, logged): (&mut EventSink, Option<&Logged>),
 ) -> ClosedResponse {
     // However the response ended, an approval request that its client sees can be answered.
     if let Err(error) =
@@ -133,8 +133,8 @@ async fn commit(
     parts.metrics.store_commit(committing.elapsed());
     // Before anybody is told of the end, who may send the next request then.
     prepared.leave_conversation();
-    if let Some(keyed) = keyed {
-        keyed.ended(if committed.is_ok() { RunEnding::Stored } else { RunEnding::NotStored });
+    if let Some(logged) = logged {
+        logged.ended(if committed.is_ok() { RunEnding::Stored } else { RunEnding::NotStored });
     }
     match committed {
         Ok(()) => closed,

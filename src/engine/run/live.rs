@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::key::Keyed;
+use super::logged::Logged;
 use super::state::RunState;
 use super::timer::RunTimer;
 use crate::engine::ConnectionHistory;
@@ -67,8 +67,8 @@ pub(in crate::engine) struct Run {
     pub(super) connection: Option<Arc<ConnectionHistory>>,
     /// Whether the model is asked.
     pub(super) generates: bool,
-    /// Of a run with an idempotency key.
-    pub(super) keyed: Option<Keyed>,
+    /// Of a run that its client may come back for.
+    pub(super) logged: Option<Logged>,
 }
 
 impl Run {
@@ -78,7 +78,7 @@ impl Run {
         caller: RunContext,
         sink: EventSink,
         started: Instant,
-        keyed: Option<Keyed>,
+        logged: Option<Logged>,
     ) -> Self {
         let (time, deadline_name) = prepared.limits.timeout(parts.options.engine.run_timeout);
         let deadline = started + time;
@@ -105,7 +105,7 @@ impl Run {
             registration,
             connection: caller.connection,
             generates: caller.generates,
-            keyed,
+            logged,
             machine,
             call_filter,
             executor,

@@ -3,16 +3,18 @@
 use rusqlite::{Connection, params};
 
 use super::error::database;
-use super::event_log_sweep;
+use super::event_log_sweep::{self, is_log_kept};
 use super::in_flight::InFlightRows;
-use super::keyed_rows::{self, number};
+use super::logged_rows::{self, number};
 use super::operation::WriteOutcome;
 use super::read::{self, bytes};
-use super::retention::RowPolicy;
+use super::retention::{RowPolicy, now};
 use super::running::{self, RunningRow};
 use super::{lifecycle, owners};
 use crate::protocol::id::Id;
-use crate::store::{Lease, LogEnd, LogExtent, LogPage, LoggedEvents, Owner, ResponseRecord, StoreError};
+use crate::store::{
+    Lease, LogEnd, LogExtent, LogKept, LogPage, LogState, LoggedEvents, Owner, ResponseRecord, StoreError,
+};
 
 /// Appends events to the log of a running response.
 pub(super) fn append(
@@ -23,7 +25,7 @@ pub(super) fn append(
 ) -> rusqlite::Result<WriteOutcome> {
     match running::find(connection, policy, lease)? {
         Some((key, RunningRow::Held)) => {
-            keyed_rows::insert_events(connection, key, events, false)?;
+            logged_rows::insert_events(connection, key, events, false)?;
             Ok(WriteOutcome::Changed)
         }
         Some((_, RunningRow::Superseded)) => Ok(WriteOutcome::Superseded),
@@ -40,53 +42,119 @@ pub(super) fn finish(
     end: &LogEnd,
 ) -> rusqlite::Result<WriteOutcome> {
     if let Some((key, RunningRow::Held)) = running::find(connection, policy, &record.lease)? {
-        if end.keep_below == Some(0) {
-            event_log_sweep::delete_beginning(connection, key)?;
-        } else if let Some(keep_below) = end.keep_below {
-            connection
-                .prepare_cached("DELETE FROM event_log WHERE response = ?1 AND last >= ?2")?
-                .execute(params![key, number(keep_below)])?;
-        }
-        if let Some(events) = &end.events {
-            keyed_rows::insert_events(connection, key, events, true)?;
-        }
+        end_log(connection, policy, key, end)?;
     }
     lifecycle::finish(connection, policy, in_flight, record)
 }
 
-const ROWS: &str = "SELECT first, last, is_end, octet_length(bytes), bytes FROM event_log
-    WHERE response = ?1 AND first >= ?2 ORDER BY first";
+fn end_log(connection: &Connection, policy: &RowPolicy, key: i64, end: &LogEnd) -> rusqlite::Result<()> {
+    let mut replaced_from = None;
+    let mut expires_at = now().saturating_add(policy.event_ttl);
+    if end.keep_below == Some(0) {
+        event_log_sweep::delete_beginning(connection, key)?;
+        expires_at = 0;
+    } else if let Some(keep_below) = end.keep_below {
+        let cut = connection
+            .prepare_cached("DELETE FROM event_log WHERE response = ?1 AND last >= ?2")?
+            .execute(params![key, number(keep_below)])?;
+        replaced_from = Some(number(keep_below)).filter(|_| cut > 0);
+    }
+    if let Some(events) = &end.events {
+        logged_rows::insert_events(connection, key, events, true)?;
+    }
+    connection
+        .prepare_cached(
+            "UPDATE event_logs SET expires_at = ?2, replaced_from = coalesce(?3, replaced_from)
+             WHERE response = ?1",
+        )?
+        .execute(params![key, expires_at, replaced_from])?;
+    Ok(())
+}
 
-/// Events from this number on, which is the first one of a row.
+/// What is known of a log without its events.
+struct LogRow {
+    is_running: bool,
+    /// Nobody makes the run: what was logged last may be replaced. A background run goes on from what was logged.
+    is_orphaned: bool,
+    /// This process has its lease.
+    is_own: bool,
+    /// `None`: there never was a log.
+    is_kept: Option<bool>,
+    replaced_from: Option<u64>,
+}
+
+/// A log is kept while its run goes on, for some time after that, and with its key.
+const LOG: &str = concat!(
+    "SELECT (SELECT (lease_until < ?2 OR orphan IS NOT NULL) AND attempt IS NULL FROM runs WHERE response = ?1), (SELECT ",
+    is_log_kept!(),
+    " FROM event_logs l WHERE l.response = ?1), (SELECT replaced_from FROM event_logs WHERE response = ?1),
+        (SELECT instance = ?3 FROM runs WHERE response = ?1)"
+);
+
+fn log(connection: &Connection, policy: &RowPolicy, response: i64) -> rusqlite::Result<LogRow> {
+    connection.prepare_cached(LOG)?.query_row(params![response, now(), policy.instance], |row| {
+        let is_orphaned: Option<bool> = row.get(0)?;
+        Ok(LogRow {
+            is_running: is_orphaned.is_some(),
+            is_orphaned: is_orphaned.unwrap_or(false),
+            is_kept: row.get(1)?,
+            replaced_from: row.get::<_, Option<i64>>(2)?.map(i64::cast_unsigned),
+            is_own: row.get::<_, Option<bool>>(3)?.unwrap_or(false),
+        })
+    })
+}
+
+// From the row with the event that is asked for on; an event of a later row if that is missing.
+const ROWS: &str = "SELECT first, last, is_end, octet_length(bytes), bytes FROM event_log
+    WHERE response = ?1 AND last >= ?2
+        AND first >= coalesce((SELECT max(first) FROM event_log WHERE response = ?1 AND first <= ?2), ?2)
+    ORDER BY first";
+
+/// Events from this number on, with those that stand in one row with it.
 pub(super) fn page(
     connection: &Connection,
-    owner: &Owner,
-    id: &Id,
+    policy: &RowPolicy,
+    (owner, id): (&Owner, &Id),
     from: u64,
     max_bytes: u64,
 ) -> Result<Option<LogPage>, StoreError> {
     let Some(response) = key(connection, owner, id)? else { return Ok(None) };
     // Before the events are read: of a run that has ended, the log is whole then.
-    let is_running = connection
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs WHERE response = ?1)")
-        .map_err(database)?
-        .query_row([response], |row| row.get(0))
-        .map_err(database)?;
-    let mut page = LogPage { bytes: Vec::new(), next: from, is_end: false, is_running };
+    let log = log(connection, policy, response).map_err(database)?;
+    if log.is_kept != Some(true) {
+        return Ok(None);
+    }
+    let LogRow { is_running, is_orphaned, is_own, replaced_from, .. } = log;
+    let mut page = LogPage {
+        first: from,
+        bytes: Vec::new(),
+        next: from,
+        is_end: false,
+        is_running,
+        is_own,
+        replaced_from,
+    };
+    if is_orphaned {
+        return Ok(Some(page));
+    }
     let mut statement = connection.prepare_cached(ROWS).map_err(database)?;
     let mut rows = statement.query(params![response, number(from)]).map_err(database)?;
     while let Some(row) = rows.next().map_err(database)? {
         let (first, last): (i64, i64) = (row.get(0).map_err(database)?, row.get(1).map_err(database)?);
         let size = row.get::<_, u32>(3).map_err(database)?.into();
-        if first != number(page.next) {
+        let is_first = page.bytes.is_empty();
+        if first > number(page.next) || !is_first && first < number(page.next) {
             // Events before it could not be written.
             break;
         }
         if page.bytes.len() as u64 + size > max_bytes {
-            if page.bytes.is_empty() {
+            if is_first {
                 return Err(StoreError::TooLarge { bytes: size });
             }
             return Ok(Some(page));
+        }
+        if is_first {
+            page.first = first.cast_unsigned();
         }
         page.bytes.extend_from_slice(bytes(row, 4).map_err(database)?);
         page.next = last.cast_unsigned().saturating_add(1);
@@ -95,28 +163,61 @@ pub(super) fn page(
     Ok((is_running || !page.bytes.is_empty()).then_some(page))
 }
 
-/// How far a log goes.
-pub(super) fn extent(
+const EXTENT: &str = "SELECT (SELECT last FROM event_log WHERE response = ?1 AND first = 0),
+    (SELECT last FROM event_log WHERE response = ?1 ORDER BY first DESC LIMIT 1)";
+
+/// Whether a log is kept, and how far it goes.
+pub(super) fn state(
     connection: &Connection,
+    policy: &RowPolicy,
     owner: &Owner,
     id: &Id,
-) -> Result<Option<LogExtent>, StoreError> {
+) -> Result<Option<LogState>, StoreError> {
     let Some(response) = key(connection, owner, id)? else { return Ok(None) };
-    let last: [Option<i64>; 2] = connection
-        .prepare_cached(
-            "SELECT (SELECT last FROM event_log WHERE response = ?1 ORDER BY first LIMIT 1),
-                (SELECT last FROM event_log WHERE response = ?1 ORDER BY first DESC LIMIT 1)",
-        )
-        .map_err(database)?
-        .query_row([response], |row| Ok([row.get(0)?, row.get(1)?]))
-        .map_err(database)?;
-    let [begun, next] = last.map(|last| last.map(|last| last.cast_unsigned().saturating_add(1)));
-    Ok(begun.zip(next).map(|(begun, next)| LogExtent { begun, next }))
+    let LogRow { is_running, is_kept, replaced_from, .. } =
+        log(connection, policy, response).map_err(database)?;
+    let kept = match is_kept {
+        None => LogKept::Never,
+        Some(false) => LogKept::Gone,
+        Some(true) => {
+            let last: [Option<i64>; 2] = connection
+                .prepare_cached(EXTENT)
+                .map_err(database)?
+                .query_row([response], |row| Ok([row.get(0)?, row.get(1)?]))
+                .map_err(database)?;
+            let [begun, next] = last.map(|last| last.map(|last| last.cast_unsigned().saturating_add(1)));
+            let extent = begun.zip(next).map(|(begun, next)| LogExtent { begun, next, replaced_from });
+            extent.map_or(LogKept::Gone, LogKept::Kept)
+        }
+    };
+    Ok(Some(LogState { is_running, log: kept }))
 }
 
 fn key(connection: &Connection, owner: &Owner, id: &Id) -> Result<Option<i64>, StoreError> {
     match owners::find(connection, owner).map_err(database)? {
         Some(owner) => read::live_key(connection, owner, id.as_str()),
         None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema;
+    use super::*;
+
+    /// A follower reads the log a few times a second: from the middle of a long log, too, it must not look at all of it.
+    #[test]
+    fn events_are_found_without_a_scan() {
+        let connection = Connection::open_in_memory().unwrap();
+        schema::apply(&connection, 0).unwrap();
+        for sql in [LOG, ROWS, EXTENT] {
+            let plan = schema::plan(&connection, sql);
+            assert!(
+                !plan.iter().any(|step| step.starts_with("SCAN") && !step.contains("CONSTANT")),
+                "{plan:#?}"
+            );
+        }
+        let rows = schema::plan(&connection, ROWS);
+        assert!(rows.iter().any(|step| step.contains("(response=? AND first>?)")), "{rows:#?}");
     }
 }

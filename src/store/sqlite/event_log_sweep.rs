@@ -1,11 +1,12 @@
 //! Deletes event logs that are no longer kept, in steps that other writes run between.
 //!
-//! A log may be many times as large as its response. So the write that ends its keeping (a deletion, an expired key) deletes
-//! only its beginning, without which it cannot be read, and this walk the rest.
+//! A log may be many times as large as its response. So a deletion deletes only its beginning, without which it cannot be read,
+//! and this walk the rest; one that has expired is not read any more, and the walk deletes all of it.
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use super::error::database;
+use super::retention::now;
 use super::space::{BATCH_BYTES, used_bytes};
 use crate::store::StoreError;
 
@@ -17,9 +18,23 @@ const ROUND_LOGS: usize = 2_000;
 const BATCH_ROWS: i64 = 8;
 
 const NEXT: &str = "SELECT min(response) FROM event_log WHERE response > ?1";
-/// A log is kept with its key, from the first event on.
-const IS_KEPT: &str = "SELECT EXISTS (SELECT 1 FROM idempotency_keys WHERE response = ?1)
-    AND EXISTS (SELECT 1 FROM event_log WHERE response = ?1 AND first = 0)";
+/// Whether the log `l` of the response ?1 is kept at the time ?2: while its run goes on, for some time after that, and
+/// with its key.
+macro_rules! is_log_kept {
+    () => {
+        "(l.expires_at > ?2) IS TRUE OR EXISTS (SELECT 1 FROM runs WHERE response = ?1)
+            OR (l.expires_at <> 0) IS TRUE AND EXISTS (SELECT 1 FROM idempotency_keys WHERE response = ?1)"
+    };
+}
+pub(super) use is_log_kept;
+
+/// Without its first event it cannot be read.
+const IS_KEPT: &str = concat!(
+    "SELECT EXISTS (SELECT 1 FROM event_log WHERE response = ?1 AND first = 0)
+        AND coalesce((SELECT ",
+    is_log_kept!(),
+    " FROM event_logs l WHERE l.response = ?1), 0)"
+);
 const BEGINNING: &str = "DELETE FROM event_log WHERE response = ?1 AND first IN
     (SELECT first FROM event_log WHERE response = ?1 ORDER BY first LIMIT ?2)";
 
@@ -61,7 +76,7 @@ fn next(connection: &Connection, after: i64) -> rusqlite::Result<Option<i64>> {
 }
 
 fn is_kept(connection: &Connection, response: i64) -> rusqlite::Result<bool> {
-    connection.prepare_cached(IS_KEPT)?.query_row([response], |row| row.get(0))
+    connection.prepare_cached(IS_KEPT)?.query_row([response, now()], |row| row.get(0))
 }
 
 /// Deletes as much of a log as is enough for one transaction.
@@ -95,17 +110,16 @@ mod tests {
                     VALUES (?1, ?2, ?2, 0, zeroblob(100000))";
                 connection.execute(row, [response, first]).unwrap();
             }
-            let key = "INSERT INTO idempotency_keys (owner, key, fingerprint, response, expires_at)
-                VALUES (1, ?1, x'', ?1, 9)";
-            connection.execute(key, [response]).unwrap();
+            let log = "INSERT INTO event_logs (response, expires_at) VALUES (?1, ?2)";
+            connection.execute(log, [response, now() + 100_000]).unwrap();
         }
         let rows = |connection: &Connection, response: i64| -> i64 {
             let count = "SELECT count(*) FROM event_log WHERE response = ?1";
             connection.query_row(count, [response], |row| row.get(0)).unwrap()
         };
-        // The first was given up, the key of the second has expired.
+        // The first was given up, the second has expired.
         assert_eq!(delete_beginning(&connection, 1).unwrap(), 8);
-        connection.execute("DELETE FROM idempotency_keys WHERE response = 2", []).unwrap();
+        connection.execute("UPDATE event_logs SET expires_at = 1 WHERE response = 2", []).unwrap();
         let (mut sweep, mut steps, mut largest) = (LogSweep::default(), 0, 0);
         sweep.begin_round();
         loop {

@@ -8,10 +8,9 @@ use super::operation::WriteOutcome;
 use super::read::{bytes, text};
 use super::retention::{RowPolicy, now};
 use super::running::{self, RunningRow};
-use super::space::{BATCH_BYTES, used_bytes};
-use super::{keyed_rows, lifecycle, owners, rows};
+use super::{lifecycle, logged_rows, owners, rows};
 use crate::protocol::id::Id;
-use crate::store::{KeyedResponse, KeyedRun, Lease, Owner, StoreError};
+use crate::store::{IdempotencyKey, KeyedResponse, Lease, LoggedRun, Owner, StoreError};
 
 /// Keys per transaction.
 const BATCH_ROWS: i64 = 200;
@@ -45,43 +44,63 @@ pub(super) fn find(
     statement.query_row(params![owner, key, now()], read).optional().map_err(database)
 }
 
-/// Begins a response with its key, unless the key has one.
+/// Begins a response with its key and its log, unless the key has one.
 pub(super) fn begin(
     connection: &Connection,
     policy: &RowPolicy,
     in_flight: &mut InFlightRows,
-    run: &KeyedRun,
+    run: &LoggedRun,
 ) -> rusqlite::Result<WriteOutcome> {
-    let KeyedRun { key, record, state, events } = run;
+    let LoggedRun { key, record, state, events } = run;
     let owner = owners::key(connection, &record.owner)?;
-    let now = now();
+    if let Some(key) = key
+        && is_taken(connection, owner, key)?
+    {
+        return Ok(WriteOutcome::KeyTaken);
+    }
+    let response = match lifecycle::begin(connection, policy, in_flight, record, state.as_deref())? {
+        Ok(response) => response,
+        Err(refused) => return Ok(refused),
+    };
+    if let Some(key) = key {
+        insert(connection, (owner, response), key, now().saturating_add(policy.key_ttl))?;
+    }
+    if let Some(events) = events {
+        logged_rows::begin_log(connection, response, events)?;
+    }
+    Ok(WriteOutcome::Changed)
+}
+
+/// Whether the key has led to a response. One that does not count any more is deleted.
+fn is_taken(connection: &Connection, owner: i64, key: &IdempotencyKey) -> rusqlite::Result<bool> {
     let known: Option<(i64, bool)> = connection
         .prepare_cached(concat!(
             "SELECT k.response, ",
             is_valid!(),
             " FROM idempotency_keys k JOIN responses s ON s.key = k.response WHERE k.owner = ?1 AND k.key = ?2"
         ))?
-        .query_row(params![owner, &*key.key, now], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_row(params![owner, &*key.key, now()], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     match known {
-        Some((_, true)) => return Ok(WriteOutcome::KeyTaken),
-        Some((response, false)) => keyed_rows::remove(connection, response)?,
-        None => {}
+        Some((_, true)) => Ok(true),
+        Some((response, false)) => logged_rows::remove_key(connection, response).map(|()| false),
+        None => Ok(false),
     }
-    let response = match lifecycle::begin(connection, policy, in_flight, record, state.as_deref())? {
-        Ok(response) => response,
-        Err(refused) => return Ok(refused),
-    };
+}
+
+fn insert(
+    connection: &Connection,
+    (owner, response): (i64, i64),
+    key: &IdempotencyKey,
+    expires_at: i64,
+) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "INSERT INTO idempotency_keys (owner, key, fingerprint, response, expires_at)
              VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
-        .execute(params![owner, &*key.key, key.fingerprint, response, now.saturating_add(policy.key_ttl)])?;
-    if let Some(events) = events {
-        keyed_rows::insert_events(connection, response, events, false)?;
-    }
-    Ok(WriteOutcome::Changed)
+        .execute(params![owner, &*key.key, key.fingerprint, response, expires_at])?;
+    Ok(())
 }
 
 /// Deletes a running response as if it had never been begun.
@@ -105,7 +124,7 @@ pub(super) fn withdraw(
 const EXPIRED: &str = "SELECT k.response FROM idempotency_keys k
     WHERE k.expires_at <= ?1 AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.response = k.response) LIMIT ?2";
 
-/// Deletes expired keys with their logs. Returns whether there may be more.
+/// Deletes expired keys. Returns whether there may be more.
 pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreError> {
     // Usually there is nothing to do; then no lock is taken.
     if expired(connection, 1)?.is_empty() {
@@ -113,12 +132,8 @@ pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreE
     }
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
-    let target = used_bytes(&transaction).map_err(database)?.saturating_sub(BATCH_BYTES);
     for response in expired(&transaction, BATCH_ROWS)? {
-        keyed_rows::remove(&transaction, response).map_err(database)?;
-        if used_bytes(&transaction).map_err(database)? < target {
-            break;
-        }
+        logged_rows::remove_key(&transaction, response).map_err(database)?;
     }
     transaction.commit().map_err(database)?;
     Ok(true)

@@ -21,8 +21,8 @@ impl JobQueue for SqliteStore {
                 WriteOutcome::Superseded => return Err(StoreError::Superseded),
                 WriteOutcome::KeyTaken => {
                     // The other response may have been deleted or withdrawn since: then the key is free.
-                    let Some(key) = &job.key else { return Ok(None) };
-                    let taken = self.keyed_response(&job.record.owner, &key.key).await?;
+                    let Some(key) = &job.run.key else { return Ok(None) };
+                    let taken = self.keyed_response(&job.run.record.owner, &key.key).await?;
                     if taken.is_some() {
                         return Ok(taken);
                     }

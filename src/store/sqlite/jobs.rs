@@ -11,11 +11,9 @@ use super::operation::WriteOutcome;
 use super::orphans::{self, Orphan};
 use super::retention::{RowPolicy, now};
 use super::running::{self, RunningRow};
-use super::{idempotency, keyed_rows, lifecycle, rows};
+use super::{idempotency, rows};
 use crate::protocol::id::Id;
-use crate::store::{
-    ClaimedJob, JobStats, KeyedRun, Lease, NewJob, Owner, Requeue, ResponseRecord, StoreError,
-};
+use crate::store::{ClaimedJob, JobStats, Lease, NewJob, Owner, Requeue, ResponseRecord, StoreError};
 
 /// The column `instance` of a run that nobody has claimed.
 const NOBODY: &str = "";
@@ -62,35 +60,20 @@ pub(super) fn enqueue(
     in_flight: &mut InFlightRows,
     job: &NewJob,
 ) -> rusqlite::Result<WriteOutcome> {
-    let NewJob { record, state, spec, key, events } = job;
-    if let Some(key) = key {
-        let run = KeyedRun {
-            key: key.clone(),
-            record: record.clone(),
-            state: state.clone(),
-            events: events.clone(),
-        };
-        match idempotency::begin(connection, policy, in_flight, &run)? {
-            WriteOutcome::Changed => {}
-            refused => return Ok(refused),
-        }
-    } else {
-        let begun = lifecycle::begin(connection, policy, in_flight, record, state.as_deref())?;
-        match (begun, events) {
-            (Ok(response), Some(events)) => keyed_rows::insert_events(connection, response, events, false)?,
-            (Ok(_), None) => {}
-            (Err(refused), _) => return Ok(refused),
-        }
+    match idempotency::begin(connection, policy, in_flight, &job.run)? {
+        WriteOutcome::Changed => {}
+        refused => return Ok(refused),
     }
+    let lease = &job.run.record.lease;
     // From now on it is nobody's, until a worker claims it.
-    if let Some((response, _)) = running::find(connection, policy, &record.lease)? {
+    if let Some((response, _)) = running::find(connection, policy, lease)? {
         connection
             .prepare_cached(
                 "UPDATE runs SET instance = ?2, lease_until = 0, attempt = 0, job = ?3 WHERE response = ?1",
             )?
-            .execute(params![response, NOBODY, &**spec])?;
+            .execute(params![response, NOBODY, &*job.spec])?;
     }
-    in_flight.remove(&record.lease);
+    in_flight.remove(lease);
     Ok(WriteOutcome::Changed)
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::conversation_write::ConversationWrite;
 use super::keys;
 use crate::store::{
-    ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, KeyedRun, Lease, LogEnd,
-    LoggedEvents, ModelView, NewJob, Owner, PendingApproval, Requeue, ResponseRecord, StoredItem, TurnRecord,
+    ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, Lease, LogEnd, LoggedEvents,
+    LoggedRun, ModelView, NewJob, Owner, PendingApproval, Requeue, ResponseRecord, StoredItem, TurnRecord,
 };
 
 /// The approximate size of an approval's row.
@@ -24,7 +24,7 @@ pub(super) enum Write {
     /// One step of an erasure.
     Erase(EraseRequest),
     Conversation(Box<ConversationWrite>),
-    BeginKeyed(Box<KeyedRun>),
+    BeginLogged(Box<LoggedRun>),
     Withdraw(Lease),
     Log(Lease, LoggedEvents),
     FinishLogged(Box<(ResponseRecord, LogEnd)>),
@@ -42,7 +42,7 @@ impl Write {
             | Self::ToolResult(_)
             | Self::Finish(_)
             | Self::AddApprovals(_)
-            | Self::BeginKeyed(_)
+            | Self::BeginLogged(_)
             | Self::Log(..)
             | Self::FinishLogged(_)
             | Self::Enqueue(_)
@@ -62,6 +62,8 @@ impl Write {
             |record: &ResponseRecord| record.body.len() + record.items.iter().map(item_size).sum::<usize>();
         let of_state = |state: &Option<Arc<[u8]>>| state.as_ref().map_or(0, |state| state.len());
         let of_events = |events: Option<&LoggedEvents>| events.map_or(0, |events| events.bytes.len());
+        let of_begin =
+            |run: &LoggedRun| of_record(&run.record) + of_state(&run.state) + of_events(run.events.as_ref());
         let of_finish = |record: &ResponseRecord| {
             // The items of a turn are written to its conversation, too.
             let appended = record.items.iter().filter(|_| record.conversation.is_some());
@@ -77,17 +79,10 @@ impl Write {
             }
             Self::ToolResult(outcome) => outcome.output.len(),
             Self::AddApprovals(pending) => pending.len().saturating_mul(APPROVAL_BYTES),
-            Self::BeginKeyed(run) => {
-                of_record(&run.record) + of_state(&run.state) + of_events(run.events.as_ref())
-            }
+            Self::BeginLogged(run) => of_begin(run),
             Self::Log(_, events) => of_events(Some(events)),
             Self::FinishLogged(end) => of_finish(&end.0) + of_events(end.1.events.as_ref()),
-            Self::Enqueue(job) => {
-                of_record(&job.record)
-                    + of_state(&job.state)
-                    + of_events(job.events.as_ref())
-                    + job.spec.len()
-            }
+            Self::Enqueue(job) => of_begin(&job.run) + job.spec.len(),
             Self::UpdateRunning(record) => record.body.len(),
             Self::Delete(..)
             | Self::ClaimApprovals(..)

@@ -60,8 +60,10 @@ pub struct SqliteOptions {
     pub ttl: Option<Duration>,
     /// How long a conversation is kept after it was last used; absent: as long as a response.
     pub conversation_ttl: Option<TimeToLive>,
-    /// How long an idempotency key is kept, with the log of its response's events.
+    /// How long an idempotency key is kept.
     pub idempotency_ttl: Duration,
+    /// How long the events of a response are kept after its end, if they are logged; at least as long as its key.
+    pub event_ttl: Duration,
     /// Above this many bytes [`Store::maintain`](crate::store::Store::maintain) deletes the oldest responses. The
     /// write-ahead log comes on top, about 16 MiB as a rule.
     pub max_bytes: Option<u64>,
@@ -85,7 +87,7 @@ pub struct SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// The defaults: no response expires, idempotency keys do after 24 hours, no size limit, leases of a minute.
+    /// The defaults: no response expires, idempotency keys and events do after 24 hours, no size limit, leases of a minute.
     pub fn new(location: Location, instance: impl Into<String>) -> Self {
         Self {
             location,
@@ -93,6 +95,7 @@ impl SqliteOptions {
             ttl: None,
             conversation_ttl: None,
             idempotency_ttl: Duration::from_hours(24),
+            event_ttl: Duration::from_hours(24),
             max_bytes: None,
             tenants: HashMap::new(),
             instance: instance.into(),

@@ -25,6 +25,8 @@ pub(super) struct RowPolicy {
     pub conversations: TenantRetentions,
     /// How long an idempotency key is kept.
     pub key_ttl: i64,
+    /// How long the log of a response is kept after its end.
+    pub event_ttl: i64,
 }
 
 impl RowPolicy {
@@ -39,6 +41,7 @@ impl RowPolicy {
             retention: TenantRetentions::new(options.ttl, own(|own| own.ttl)),
             conversations: TenantRetentions::new(conversation_ttl, own(|own| own.conversation_ttl)),
             key_ttl: millis(options.idempotency_ttl),
+            event_ttl: millis(options.event_ttl),
         }
     }
 }

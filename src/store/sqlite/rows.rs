@@ -6,7 +6,7 @@ use super::item_index::ItemColumns;
 use super::keys::KeyRange;
 use super::retention::RowPolicy;
 use super::running::{self, RunningRow};
-use super::{approvals, conversations, item_ids, keyed_rows};
+use super::{approvals, conversations, item_ids, logged_rows};
 use crate::protocol::id::{Id, is_conversation_id};
 use crate::store::{Lease, ResponseRecord};
 
@@ -192,5 +192,5 @@ fn remove_parts(connection: &Connection, key: i64) -> rusqlite::Result<()> {
         }
     }
     connection.prepare_cached("DELETE FROM tool_calls WHERE response = ?1")?.execute([key])?;
-    keyed_rows::remove(connection, key)
+    logged_rows::remove(connection, key)
 }

@@ -32,7 +32,7 @@ pub(super) fn apply(
         }
         Write::ClaimApprovals(asked) => approvals::claim(connection, asked).map(WriteOutcome::Claimed),
         Write::Conversation(write) => conversations::apply(connection, policy, write),
-        Write::BeginKeyed(run) => idempotency::begin(connection, policy, in_flight, run),
+        Write::BeginLogged(run) => idempotency::begin(connection, policy, in_flight, run),
         Write::Withdraw(lease) => idempotency::withdraw(connection, policy, in_flight, lease),
         Write::Log(lease, events) => event_log::append(connection, policy, lease, events),
         Write::FinishLogged(end) => event_log::finish(connection, policy, in_flight, &end.0, &end.1),

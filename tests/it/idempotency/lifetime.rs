@@ -15,6 +15,7 @@ async fn an_expired_key_begins_a_new_run_and_its_log_is_deleted() {
     let upstream = Upstream::spawn().await;
     let short = |settings: &mut antwort::config::Settings| {
         settings.store.idempotency_ttl = Duration::from_millis(300);
+        settings.store.event_ttl = Duration::from_millis(1);
         settings.store.maintenance_interval = Duration::from_millis(50);
     };
     let gateway = Gateway::with_upstream(&upstream).database(database.clone()).set(short).spawn().await;

@@ -12,7 +12,7 @@ use antwort::store::{
 };
 use serde_json::json;
 
-use super::keyed_runs::keyed;
+use super::logged_runs::keyed;
 use super::{Folder, owner, record, running, turn};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
@@ -183,11 +183,11 @@ async fn a_refused_run_is_withdrawn_from_a_full_database_and_its_log_takes_nothi
     let folder = Folder::new();
     let store = open(&folder, &Told::small(), |_| ());
     let run = keyed("k");
-    store.begin_keyed(run.clone()).await.unwrap();
+    store.begin_logged(run.clone()).await.unwrap();
     fill(&store).await;
     let events = LoggedEvents { first: 2, last: 2, bytes: vec![0; 100] };
     assert!(is_full(store.log_events(&run.record.lease, events).await));
-    assert!(is_full(store.begin_keyed(keyed("other")).await));
+    assert!(is_full(store.begin_logged(keyed("other")).await));
     store.withdraw(run.record.lease.clone()).await.unwrap();
     assert_eq!(store.keyed_response(&owner(), "k").await.unwrap(), None);
 }

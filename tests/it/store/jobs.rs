@@ -5,7 +5,7 @@ use std::time::Duration;
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
     CallOutcome, ClaimedJob, Direction, ErasureTarget, IdempotencyKey, JobStats, JournaledCall, LoggedEvents,
-    NewJob, Requeue, ResponseRecord, Store, StoreError, TurnRecord,
+    LoggedRun, NewJob, Requeue, ResponseRecord, Store, StoreError, TurnRecord,
 };
 use futures_util::future::join_all;
 
@@ -17,7 +17,8 @@ const AT_ONCE: Requeue = Requeue { delay: Duration::ZERO, counts: false };
 pub(super) fn job() -> NewJob {
     let record = ResponseRecord { status: ResponseStatus::Queued, body: "queued".into(), ..running() };
     let events = Some(LoggedEvents { first: 0, last: 1, bytes: b"<0><1>".to_vec() });
-    NewJob { record, state: Some(b"state"[..].into()), spec: b"spec"[..].into(), key: None, events }
+    let run = LoggedRun { key: None, record, state: Some(b"state"[..].into()), events };
+    NewJob { run, spec: b"spec"[..].into() }
 }
 
 async fn enqueued(store: &dyn Store) -> NewJob {
@@ -38,7 +39,7 @@ fn ended(claimed: &ClaimedJob) -> ResponseRecord {
 }
 
 async fn body(store: &dyn Store, job: &NewJob) -> Option<String> {
-    let found = store.response(&owner(), job.record.lease.id.as_str(), u64::MAX).await.unwrap();
+    let found = store.response(&owner(), job.run.record.lease.id.as_str(), u64::MAX).await.unwrap();
     found.map(|body| body.to_string())
 }
 
@@ -50,14 +51,14 @@ pub(super) async fn a_queued_run_is_seen_and_claimed_with_all_that_it_was_queued
     let job = enqueued(store).await;
     assert_eq!(body(store, &job).await.as_deref(), Some("queued"));
     let stats = store.job_stats().await.unwrap();
-    assert_eq!(stats, JobStats { queued: 1, oldest_created_at: Some(job.record.created_at) });
+    assert_eq!(stats, JobStats { queued: 1, oldest_created_at: Some(job.run.record.created_at) });
     let ClaimedJob { run, spec, attempt } = claimed(store).await;
     assert_eq!((&*spec, attempt, run.state.as_deref()), (&b"spec"[..], 1, Some(&b"state"[..])));
-    assert_eq!((&run.lease.id, &run.owner, &*run.body), (&job.record.lease.id, &owner(), "queued"));
-    assert_eq!((run.items.len(), run.calls.len()), (job.record.items.len(), 0));
+    assert_eq!((&run.lease.id, &run.owner, &*run.body), (&job.run.record.lease.id, &owner(), "queued"));
+    assert_eq!((run.items.len(), run.calls.len()), (job.run.record.items.len(), 0));
     assert!(!run.lease.is_first(), "who queued it has no right to write it");
-    let logged = store.log_extent(&owner(), &run.lease.id).await.unwrap().unwrap();
-    assert_eq!((logged.begun, logged.next), (2, 2));
+    let logged = store.logged_events(&owner(), &run.lease.id, 0, u64::MAX).await.unwrap().unwrap();
+    assert_eq!((&logged.bytes[..], logged.next, logged.is_running), (&b"<0><1>"[..], 2, true));
     assert!(store.claim_jobs(10).await.unwrap().is_empty(), "it is claimed once");
     assert_eq!(queued(store).await, 0);
 }
@@ -65,7 +66,7 @@ pub(super) async fn a_queued_run_is_seen_and_claimed_with_all_that_it_was_queued
 pub(super) async fn the_oldest_runs_are_claimed_first(store: &dyn Store) {
     let mut jobs = Vec::new();
     for _ in 0..5 {
-        jobs.push(enqueued(store).await.record.lease.id);
+        jobs.push(enqueued(store).await.run.record.lease.id);
     }
     let first: Vec<_> =
         store.claim_jobs(2).await.unwrap().into_iter().map(|claimed| claimed.run.lease.id).collect();
@@ -78,7 +79,7 @@ pub(super) async fn a_claimed_run_is_written_and_ended_with_its_lease(store: &dy
     let job = enqueued(store).await;
     let claimed = claimed(store).await;
     let record = |body: &str| ResponseRecord { body: body.into(), ..ended(&claimed) };
-    let stale = ResponseRecord { lease: job.record.lease.clone(), ..record("stale") };
+    let stale = ResponseRecord { lease: job.run.record.lease.clone(), ..record("stale") };
     assert!(matches!(store.update_running(stale.clone()).await, Err(StoreError::Superseded)));
     assert!(matches!(store.finish(stale).await, Err(StoreError::Superseded)), "nobody has that lease");
     let begun = ResponseRecord { status: ResponseStatus::InProgress, ..record("in progress") };
@@ -114,12 +115,12 @@ pub(super) async fn a_claim_that_is_given_back_is_claimed_again(store: &dyn Stor
 
 pub(super) async fn a_run_is_claimed_by_its_owner_and_id(store: &dyn Store) {
     let (job, other) = (enqueued(store).await, enqueued(store).await);
-    let id = &job.record.lease.id;
+    let id = &job.run.record.lease.id;
     assert!(store.claim_job(&owned_by("acme", "bob"), id).await.unwrap().is_none());
     assert!(store.claim_job(&owner(), &"resp_none".into()).await.unwrap().is_none());
     assert_eq!(store.claim_job(&owner(), id).await.unwrap().unwrap().run.lease.id, *id);
     assert!(store.claim_job(&owner(), id).await.unwrap().is_none(), "it is being made");
-    assert_eq!(claimed(store).await.run.lease.id, other.record.lease.id);
+    assert_eq!(claimed(store).await.run.lease.id, other.run.record.lease.id);
     let plain = running();
     store.begin(plain.clone(), None).await.unwrap();
     assert!(store.claim_job(&owner(), &plain.lease.id).await.unwrap().is_none(), "no other may make it");
@@ -127,12 +128,12 @@ pub(super) async fn a_run_is_claimed_by_its_owner_and_id(store: &dyn Store) {
 
 pub(super) async fn a_deleted_run_is_not_made(store: &dyn Store) {
     let (waits, runs) = (enqueued(store).await, job());
-    assert!(store.delete(&owner(), waits.record.lease.id.as_str()).await.unwrap());
+    assert!(store.delete(&owner(), waits.run.record.lease.id.as_str()).await.unwrap());
     assert!(store.claim_jobs(10).await.unwrap().is_empty());
     assert_eq!(body(store, &waits).await, None);
     store.enqueue(runs.clone()).await.unwrap();
     let claimed = claimed(store).await;
-    assert!(store.delete(&owner(), runs.record.lease.id.as_str()).await.unwrap());
+    assert!(store.delete(&owner(), runs.run.record.lease.id.as_str()).await.unwrap());
     store.update_running(ended(&claimed)).await.unwrap();
     store.requeue(claimed.run.lease.clone(), AT_ONCE).await.unwrap();
     assert!(store.claim_jobs(10).await.unwrap().is_empty());
@@ -151,12 +152,13 @@ pub(super) async fn a_queued_run_is_erased_with_its_owner(store: &dyn Store) {
 
 pub(super) async fn a_key_leads_to_the_run_that_was_queued_with_it(store: &dyn Store) {
     let key = IdempotencyKey { key: "k".into(), fingerprint: [7; 32] };
-    let first = NewJob { key: Some(key.clone()), ..job() };
-    let second = NewJob { key: Some(key), ..job() };
+    let mut first = job();
+    first.run.key = Some(key);
+    let second = NewJob { run: LoggedRun { key: first.run.key.clone(), ..job().run }, ..job() };
     assert_eq!(store.enqueue(first.clone()).await.unwrap(), None);
-    assert_eq!(store.enqueue(second.clone()).await.unwrap().unwrap().id, first.record.lease.id);
+    assert_eq!(store.enqueue(second.clone()).await.unwrap().unwrap().id, first.run.record.lease.id);
     assert_eq!(body(store, &second).await, None, "nothing is written of the second");
-    assert_eq!(claimed(store).await.run.lease.id, first.record.lease.id);
+    assert_eq!(claimed(store).await.run.lease.id, first.run.record.lease.id);
     assert!(store.keyed_response(&owner(), "k").await.unwrap().unwrap().is_running);
 }
 
@@ -193,7 +195,7 @@ pub(super) async fn a_run_whose_holder_is_gone_is_claimed_from_its_last_commit(o
         lease: first.run.lease.clone(),
         begin: None,
         items: vec![message(Direction::Output, "said")],
-        first_position: job.record.items.len(),
+        first_position: job.run.record.items.len(),
         turn: 0,
         calls: vec![call],
         state: Some(b"later"[..].into()),
@@ -210,7 +212,7 @@ pub(super) async fn a_run_whose_holder_is_gone_is_claimed_from_its_last_commit(o
     assert!(other.take_orphaned(10).await.unwrap().is_empty(), "it is no orphan: it goes on");
     let second = claimed(&*other).await;
     assert_eq!((second.attempt, second.run.state.as_deref()), (2, Some(&b"later"[..])));
-    assert_eq!((second.run.items.len(), second.run.calls.len()), (job.record.items.len() + 1, 1));
+    assert_eq!((second.run.items.len(), second.run.calls.len()), (job.run.record.items.len() + 1, 1));
     let late = CallOutcome {
         lease: first.run.lease.clone(),
         turn: 0,

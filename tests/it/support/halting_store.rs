@@ -12,10 +12,10 @@ use antwort::protocol::item::Item;
 use antwort::store::{
     AddedItems, ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ClaimedJob, ConversationContext,
     ConversationItem, ConversationLock, ConversationRecord, ConversationStore, ErasedCounts, ErasureTarget,
-    EventLog, IdempotencyKeys, ItemWithState, JobQueue, JobStats, KeyedResponse, KeyedRun, Lease, Lineage,
-    LogEnd, LogExtent, LogPage, LoggedEvents, NewJob, OrphanedRun, Owner, Page, PageRequest, PendingApproval,
-    ReadLimit, Requeue, ResponseRecord, ResponseStore, RunLog, RunRegistration, StateKey, Store, StoreError,
-    StoredConversation, TurnRecord,
+    EventLog, IdempotencyKeys, ItemWithState, JobQueue, JobStats, KeyedResponse, Lease, Lineage, LogEnd,
+    LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun, Owner, Page, PageRequest,
+    PendingApproval, ReadLimit, Requeue, ResponseRecord, ResponseStore, RunLog, RunRegistration, StateKey,
+    Store, StoreError, StoredConversation, TurnRecord,
 };
 use async_trait::async_trait;
 use tokio::sync::Notify;
@@ -104,8 +104,8 @@ impl IdempotencyKeys for HaltingStore {
         self.inner.keyed_response(owner, key).await
     }
 
-    async fn begin_keyed(&self, run: KeyedRun) -> Result<Option<KeyedResponse>, StoreError> {
-        let begun = self.inner.begin_keyed(run).await?;
+    async fn begin_logged(&self, run: LoggedRun) -> Result<Option<KeyedResponse>, StoreError> {
+        let begun = self.inner.begin_logged(run).await?;
         self.halt_at(Halt::AfterCreation).await;
         Ok(begun)
     }
@@ -165,8 +165,8 @@ impl EventLog for HaltingStore {
         self.inner.logged_events(owner, id, from, max_bytes).await
     }
 
-    async fn log_extent(&self, owner: &Owner, id: &Id) -> Result<Option<LogExtent>, StoreError> {
-        self.inner.log_extent(owner, id).await
+    async fn log_state(&self, owner: &Owner, id: &Id) -> Result<Option<LogState>, StoreError> {
+        self.inner.log_state(owner, id).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! Idempotency keys and the log of events, as the store offers them.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use rusqlite::Connection;
 
@@ -8,7 +10,7 @@ use super::reader::ReadKind;
 use super::{SqliteStore, event_log, idempotency};
 use crate::protocol::id::Id;
 use crate::store::{
-    EventLog, IdempotencyKeys, KeyedResponse, KeyedRun, Lease, LogEnd, LogExtent, LogPage, LoggedEvents,
+    EventLog, IdempotencyKeys, KeyedResponse, Lease, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun,
     Owner, ResponseRecord, StoreError,
 };
 
@@ -20,13 +22,14 @@ impl IdempotencyKeys for SqliteStore {
         self.read(ReadKind::Point, owner, find).await
     }
 
-    async fn begin_keyed(&self, run: KeyedRun) -> Result<Option<KeyedResponse>, StoreError> {
+    async fn begin_logged(&self, run: LoggedRun) -> Result<Option<KeyedResponse>, StoreError> {
         loop {
-            match self.writer.write(Write::BeginKeyed(Box::new(run.clone()))).await? {
+            match self.writer.write(Write::BeginLogged(Box::new(run.clone()))).await? {
                 WriteOutcome::Superseded => return Err(StoreError::Superseded),
                 WriteOutcome::KeyTaken => {
                     // The other response may have been deleted or withdrawn since: then the key is free.
-                    let taken = self.keyed_response(&run.record.owner, &run.key.key).await?;
+                    let Some(key) = &run.key else { return Ok(None) };
+                    let taken = self.keyed_response(&run.record.owner, &key.key).await?;
                     if taken.is_some() {
                         return Ok(taken);
                     }
@@ -67,16 +70,17 @@ impl EventLog for SqliteStore {
         from: u64,
         max_bytes: u64,
     ) -> Result<Option<LogPage>, StoreError> {
-        let id = id.clone();
+        let (id, policy) = (id.clone(), Arc::clone(&self.policy));
         let read = move |connection: &Connection, owner: &Owner| {
-            event_log::page(connection, owner, &id, from, max_bytes)
+            event_log::page(connection, &policy, (owner, &id), from, max_bytes)
         };
         self.read(ReadKind::Long, owner, read).await
     }
 
-    async fn log_extent(&self, owner: &Owner, id: &Id) -> Result<Option<LogExtent>, StoreError> {
-        let id = id.clone();
-        self.read(ReadKind::Point, owner, move |connection, owner| event_log::extent(connection, owner, &id))
-            .await
+    async fn log_state(&self, owner: &Owner, id: &Id) -> Result<Option<LogState>, StoreError> {
+        let (id, policy) = (id.clone(), Arc::clone(&self.policy));
+        let read =
+            move |connection: &Connection, owner: &Owner| event_log::state(connection, &policy, owner, &id);
+        self.read(ReadKind::Point, owner, read).await
     }
 }

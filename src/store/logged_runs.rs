@@ -30,11 +30,11 @@ pub struct KeyedResponse {
     pub is_running: bool,
 }
 
-/// The beginning of a run with a key.
+/// The beginning of a run that its client may come back for: it has an idempotency key, a log of its events, or both.
 #[derive(Debug, Clone)]
-pub struct KeyedRun {
+pub struct LoggedRun {
     /// Its key.
-    pub key: IdempotencyKey,
+    pub key: Option<IdempotencyKey>,
     /// The row of the running response.
     pub record: ResponseRecord,
     /// The state of the run, opaque to the store.
@@ -63,6 +63,26 @@ pub struct LogEnd {
     pub events: Option<LoggedEvents>,
 }
 
+/// What is known of the log of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogState {
+    /// Whether the run was going on when this was read.
+    pub is_running: bool,
+    /// What there is of its log.
+    pub log: LogKept,
+}
+
+/// What there is of the log of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogKept {
+    /// It never had one.
+    Never,
+    /// It had one, which has expired or was given up.
+    Gone,
+    /// It can be read.
+    Kept(LogExtent),
+}
+
 /// How far a log goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogExtent {
@@ -70,12 +90,16 @@ pub struct LogExtent {
     pub begun: u64,
     /// The sequence number of the event behind the last one.
     pub next: u64,
+    /// Events from this number on are others than those that were logged first ([`LogEnd::keep_below`]).
+    pub replaced_from: Option<u64>,
 }
 
 /// A part of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPage {
-    /// Events, from the one that was asked for on; empty if there are none yet.
+    /// The sequence number of the first of these events, at most the one that was asked for.
+    pub first: u64,
+    /// Events, with the one that was asked for; empty if there are none yet.
     pub bytes: Vec<u8>,
     /// The sequence number of the event behind them.
     pub next: u64,
@@ -83,6 +107,10 @@ pub struct LogPage {
     pub is_end: bool,
     /// Whether the run was going on when the log was read.
     pub is_running: bool,
+    /// Whether this process had its lease then.
+    pub is_own: bool,
+    /// As in [`LogExtent`].
+    pub replaced_from: Option<u64>,
 }
 
 /// Idempotency keys: a key and the row of its response are written, and deleted, together.
@@ -91,16 +119,17 @@ pub trait IdempotencyKeys: Send + Sync {
     /// The response that this key of the owner has led to, unless the key has expired.
     async fn keyed_response(&self, owner: &Owner, key: &str) -> Result<Option<KeyedResponse>, StoreError>;
 
-    /// Writes the row of a running response and its key in one commit. If the key has led to a response already, nothing
-    /// is written, and that is returned. The write happens even if the future is dropped, once it was polled and the
-    /// queue had room.
-    async fn begin_keyed(&self, run: KeyedRun) -> Result<Option<KeyedResponse>, StoreError>;
+    /// Writes the row of a running response, with its key and its first events, in one commit. If the key has led to a
+    /// response already, nothing is written, and that is returned. The write happens even if the future is dropped, once
+    /// it was polled and the queue had room.
+    async fn begin_logged(&self, run: LoggedRun) -> Result<Option<KeyedResponse>, StoreError>;
 
     /// Deletes the row of a running response with its key and its log, as if it had never been begun.
     async fn withdraw(&self, lease: Lease) -> Result<(), StoreError>;
 }
 
-/// The log of a run's events, from which its stream is sent again.
+/// The log of a run's events, from which its stream is sent again. It is kept for a time after the end of the response, and
+/// at least as long as the idempotency key.
 #[async_trait]
 pub trait EventLog: Send + Sync {
     /// Appends events to the log of a running response, and returns when they are committed. Those of a response that was
@@ -110,9 +139,11 @@ pub trait EventLog: Send + Sync {
     /// Ends a response as [`RunLog::finish`](super::RunLog::finish) does, and its log in the same commit.
     async fn finish_logged(&self, record: ResponseRecord, end: LogEnd) -> Result<(), StoreError>;
 
-    /// Events from this sequence number on, as many as have `max_bytes` together. If the first alone has more, nothing is
-    /// read, and the error is [`StoreError::TooLarge`] with their size. `None` if the owner has no such response, or its
-    /// log has no event of this number and will not get one.
+    /// Events from this sequence number on, as many as have `max_bytes` together; events that were written together with
+    /// the first are there, too. If these alone have more bytes, nothing is read, and the error is
+    /// [`StoreError::TooLarge`] with their size. There are none yet of a run that nobody makes at the moment: the last ones
+    /// may be replaced. `None` if the owner has no such response, or its log is not kept, or has
+    /// no event of this number and will not get one.
     async fn logged_events(
         &self,
         owner: &Owner,
@@ -121,6 +152,6 @@ pub trait EventLog: Send + Sync {
         max_bytes: u64,
     ) -> Result<Option<LogPage>, StoreError>;
 
-    /// How far the log of a response goes; `None` if it has none.
-    async fn log_extent(&self, owner: &Owner, id: &Id) -> Result<Option<LogExtent>, StoreError>;
+    /// Whether the log of a response is kept, and how far it goes; `None` if the owner has no such response.
+    async fn log_state(&self, owner: &Owner, id: &Id) -> Result<Option<LogState>, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! The idempotency key of a run, and what those who wait for the run are told of its end.
+//! A run that its client may come back for: its idempotency key, and what those who wait for it are told of its end.
 
 use std::sync::Arc;
 
@@ -13,15 +13,20 @@ use crate::store::{IdempotencyKey, KeyedResponse, Lease};
 /// What comes of a key: `None`, the run has it; else the response that it has led to before.
 pub(in crate::engine) type KeyAnswer = Result<Option<KeyedResponse>, ApiError>;
 
-/// The key of a run.
-pub(in crate::engine) enum Keyed {
-    /// It is to be written.
-    Wanted(IdempotencyKey, oneshot::Sender<KeyAnswer>),
-    /// It was written.
-    Taken(Arc<LiveRun>),
+/// A run whose row is written before the model is asked, with its key, its first events, or both.
+pub(in crate::engine) enum Logged {
+    /// These are to be written.
+    Wanted {
+        /// Its idempotency key.
+        key: Option<IdempotencyKey>,
+        /// Where to tell what comes of the key.
+        answer: Option<oneshot::Sender<KeyAnswer>>,
+    },
+    /// They were written.
+    Begun(Arc<LiveRun>),
 }
 
-impl Keyed {
+impl Logged {
     /// Deletes what was written of a run that came to nothing, so that its key is free.
     pub(super) async fn withdraw(&self, parts: &EngineParts, id: &Id, error: &ApiError) {
         let withdrawn = parts.store.withdraw(Lease::first(id.clone())).await;
@@ -36,7 +41,7 @@ impl Keyed {
 
     /// Tells those who wait for the run.
     pub(super) fn ended(&self, ending: RunEnding) {
-        if let Self::Taken(live) = self {
+        if let Self::Begun(live) = self {
             live.ended(ending);
         }
     }

@@ -2,12 +2,12 @@
 
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    IdempotencyKey, KeyedRun, LogEnd, LogExtent, LogPage, LoggedEvents, Owner, ResponseRecord, Store,
-    StoreError,
+    IdempotencyKey, LogEnd, LogExtent, LogKept, LogPage, LoggedEvents, LoggedRun, Owner, ResponseRecord,
+    Store, StoreError,
 };
 use futures_util::future::join_all;
 
-use super::{LEASE, Open, SHORT, owned_by, owner, running};
+use super::{Folder, LEASE, Open, SHORT, owned_by, owner, running};
 
 fn key(name: &str) -> IdempotencyKey {
     IdempotencyKey { key: name.into(), fingerprint: [7; 32] }
@@ -20,49 +20,64 @@ fn events(first: u64, last: u64) -> LoggedEvents {
 }
 
 /// A run with this key and the two events that it begins with.
-pub(super) fn keyed(name: &str) -> KeyedRun {
-    KeyedRun { key: key(name), record: running(), state: None, events: Some(events(0, 1)) }
+pub(super) fn keyed(name: &str) -> LoggedRun {
+    LoggedRun { key: Some(key(name)), record: running(), state: None, events: Some(events(0, 1)) }
 }
 
-fn ended(run: &KeyedRun) -> ResponseRecord {
+fn ended(run: &LoggedRun) -> ResponseRecord {
     ResponseRecord { status: ResponseStatus::Completed, ..run.record.clone() }
 }
 
 /// The numbers of the next event, whether a page is the last, and whether the run goes on.
 async fn page(
     store: &dyn Store,
-    run: &KeyedRun,
+    run: &LoggedRun,
     from: u64,
     max_bytes: u64,
 ) -> Option<(String, u64, bool, bool)> {
     let found =
         store.logged_events(&run.record.owner, &run.record.lease.id, from, max_bytes).await.unwrap()?;
-    let LogPage { bytes, next, is_end, is_running } = found;
+    let LogPage { bytes, next, is_end, is_running, .. } = found;
     Some((String::from_utf8(bytes).unwrap(), next, is_end, is_running))
 }
 
-async fn exists(store: &dyn Store, run: &KeyedRun) -> bool {
+/// A run with a log and without a key.
+fn unkeyed() -> LoggedRun {
+    LoggedRun { key: None, ..keyed("") }
+}
+
+/// Whether the run goes on, and what there is of its log.
+async fn state(store: &dyn Store, run: &LoggedRun) -> (bool, LogKept) {
+    let found = store.log_state(&run.record.owner, &run.record.lease.id).await.unwrap().unwrap();
+    (found.is_running, found.log)
+}
+
+fn kept(begun: u64, next: u64, replaced_from: Option<u64>) -> LogKept {
+    LogKept::Kept(LogExtent { begun, next, replaced_from })
+}
+
+async fn exists(store: &dyn Store, run: &LoggedRun) -> bool {
     store.response(&run.record.owner, run.record.lease.id.as_str(), u64::MAX).await.unwrap().is_some()
 }
 
 pub(super) async fn a_key_leads_to_the_response_that_it_was_begun_with(store: &dyn Store) {
     let run = keyed("k");
     assert_eq!(store.keyed_response(&owner(), "k").await.unwrap(), None);
-    assert_eq!(store.begin_keyed(run.clone()).await.unwrap(), None);
+    assert_eq!(store.begin_logged(run.clone()).await.unwrap(), None);
     let found = store.keyed_response(&owner(), "k").await.unwrap().unwrap();
     assert_eq!((&found.id, found.fingerprint, found.is_running), (&run.record.lease.id, [7; 32], true));
     assert!(exists(store, &run).await);
     let second = keyed("k");
-    assert_eq!(store.begin_keyed(second.clone()).await.unwrap().unwrap().id, run.record.lease.id);
+    assert_eq!(store.begin_logged(second.clone()).await.unwrap().unwrap().id, run.record.lease.id);
     assert!(!exists(store, &second).await, "nothing is written of the second");
     store.finish_logged(ended(&run), LogEnd { keep_below: None, events: None }).await.unwrap();
     assert!(!store.keyed_response(&owner(), "k").await.unwrap().unwrap().is_running);
-    assert!(store.begin_keyed(second).await.unwrap().is_some());
+    assert!(store.begin_logged(second).await.unwrap().is_some());
 }
 
 pub(super) async fn of_many_begins_with_one_key_one_is_made(store: &dyn Store) {
     let runs: Vec<_> = (0..50).map(|_| keyed("k")).collect();
-    let begun = join_all(runs.iter().map(|run| store.begin_keyed(run.clone()))).await;
+    let begun = join_all(runs.iter().map(|run| store.begin_logged(run.clone()))).await;
     let winners: Vec<_> =
         runs.iter().zip(&begun).filter(|(_, begun)| begun.as_ref().unwrap().is_none()).collect();
     let [(winner, _)] = &winners[..] else { panic!("{} were begun", winners.len()) };
@@ -77,9 +92,9 @@ pub(super) async fn of_many_begins_with_one_key_one_is_made(store: &dyn Store) {
 pub(super) async fn a_key_is_its_owners(store: &dyn Store) {
     let (mine, mut others) = (keyed("k"), keyed("k"));
     others.record.owner = owned_by("acme", "bob");
-    assert_eq!(store.begin_keyed(mine.clone()).await.unwrap(), None);
+    assert_eq!(store.begin_logged(mine.clone()).await.unwrap(), None);
     assert_eq!(store.keyed_response(&others.record.owner, "k").await.unwrap(), None);
-    assert_eq!(store.begin_keyed(others.clone()).await.unwrap(), None);
+    assert_eq!(store.begin_logged(others.clone()).await.unwrap(), None);
     let of = async |owner: &Owner| store.keyed_response(owner, "k").await.unwrap().unwrap().id;
     assert_eq!(of(&owner()).await, mine.record.lease.id);
     assert_eq!(of(&others.record.owner).await, others.record.lease.id);
@@ -89,12 +104,12 @@ pub(super) async fn a_key_is_its_owners(store: &dyn Store) {
 
 pub(super) async fn a_withdrawn_run_leaves_nothing_and_its_key_is_free(store: &dyn Store) {
     let run = keyed("k");
-    store.begin_keyed(run.clone()).await.unwrap();
+    store.begin_logged(run.clone()).await.unwrap();
     store.withdraw(run.record.lease.clone()).await.unwrap();
     assert!(!exists(store, &run).await);
     assert_eq!(page(store, &run, 0, 100).await, None);
     let again = keyed("k");
-    assert_eq!(store.begin_keyed(again.clone()).await.unwrap(), None);
+    assert_eq!(store.begin_logged(again.clone()).await.unwrap(), None);
     store.finish_logged(ended(&again), LogEnd { keep_below: None, events: None }).await.unwrap();
     let late = store.withdraw(again.record.lease.clone()).await;
     assert!(matches!(late, Err(StoreError::Superseded)), "what has ended stays: {late:?}");
@@ -104,7 +119,7 @@ pub(super) async fn a_withdrawn_run_leaves_nothing_and_its_key_is_free(store: &d
 pub(super) async fn deleting_a_response_deletes_its_key_and_its_log(store: &dyn Store) {
     for has_ended in [false, true] {
         let run = keyed("k");
-        store.begin_keyed(run.clone()).await.unwrap();
+        store.begin_logged(run.clone()).await.unwrap();
         if has_ended {
             store.finish_logged(ended(&run), LogEnd { keep_below: None, events: None }).await.unwrap();
         }
@@ -112,12 +127,12 @@ pub(super) async fn deleting_a_response_deletes_its_key_and_its_log(store: &dyn 
         assert_eq!(store.keyed_response(&owner(), "k").await.unwrap(), None);
         assert_eq!(page(store, &run, 0, 100).await, None);
     }
-    assert_eq!(store.begin_keyed(keyed("k")).await.unwrap(), None);
+    assert_eq!(store.begin_logged(keyed("k")).await.unwrap(), None);
 }
 
 pub(super) async fn a_log_is_read_in_pieces_as_it_was_written(store: &dyn Store) {
     let run = keyed("k");
-    store.begin_keyed(run.clone()).await.unwrap();
+    store.begin_logged(run.clone()).await.unwrap();
     store.log_events(&run.record.lease, events(2, 3)).await.unwrap();
     store.log_events(&run.record.lease, events(4, 9)).await.unwrap();
     let all = "<0><1><2><3><4><5><6><7><8><9>".to_owned();
@@ -128,35 +143,87 @@ pub(super) async fn a_log_is_read_in_pieces_as_it_was_written(store: &dyn Store)
     assert_eq!(page(store, &run, 10, 1000).await, Some((String::new(), 10, false, true)), "more may come");
 }
 
+/// Events of one commit stand together, and a stream may go on in their middle.
+pub(super) async fn a_log_is_read_from_any_event_on(store: &dyn Store) {
+    let run = unkeyed();
+    assert_eq!(store.begin_logged(run.clone()).await.unwrap(), None);
+    store.log_events(&run.record.lease, events(2, 4)).await.unwrap();
+    store.log_events(&run.record.lease, events(5, 6)).await.unwrap();
+    let read = async |from| {
+        let id = &run.record.lease.id;
+        let found = store.logged_events(&owner(), id, from, 1000).await.unwrap()?;
+        Some((found.first, String::from_utf8(found.bytes).unwrap(), found.next))
+    };
+    assert_eq!(read(1).await, Some((0, "<0><1><2><3><4><5><6>".to_owned(), 7)));
+    assert_eq!(read(3).await, Some((2, "<2><3><4><5><6>".to_owned(), 7)));
+    assert_eq!(read(6).await, Some((5, "<5><6>".to_owned(), 7)));
+    assert_eq!(read(20).await, Some((20, String::new(), 20)), "it may come");
+    store.finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(7, 7)) }).await.unwrap();
+    assert_eq!(read(7).await, Some((7, "<7>".to_owned(), 8)));
+    assert_eq!(read(20).await, None, "it will not come");
+    assert_eq!(state(store, &run).await, (false, kept(2, 8, None)));
+}
+
+#[tokio::test]
+async fn a_log_is_kept_for_a_time_after_the_end_of_its_response() {
+    let folder = Folder::new();
+    let store: &dyn Store = &folder.open(|options| options.event_ttl = SHORT);
+    let run = unkeyed();
+    store.begin_logged(run.clone()).await.unwrap();
+    tokio::time::sleep(SHORT + SHORT / 4).await;
+    assert_eq!(state(store, &run).await, (true, kept(2, 2, None)), "the time begins at the end");
+    store.finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(2, 2)) }).await.unwrap();
+    assert_eq!(state(store, &run).await, (false, kept(2, 3, None)));
+    tokio::time::sleep(SHORT + SHORT / 4).await;
+    for _ in 0..2 {
+        assert_eq!(state(store, &run).await, (false, LogKept::Gone), "before maintenance, too");
+        assert_eq!(page(store, &run, 0, 1000).await, None);
+        store.maintain().await.unwrap();
+    }
+    assert_eq!(folder.number("SELECT count(*) FROM event_log"), 0);
+    assert!(exists(store, &run).await, "the response is kept");
+}
+
+pub(super) async fn a_response_without_a_log_is_known_as_such(store: &dyn Store) {
+    let run = LoggedRun { events: None, ..keyed("k") };
+    store.begin_logged(run.clone()).await.unwrap();
+    assert_eq!(state(store, &run).await, (true, LogKept::Never));
+    store.finish(ended(&run)).await.unwrap();
+    assert_eq!(state(store, &run).await, (false, LogKept::Never));
+    assert_eq!(page(store, &run, 0, 1000).await, None);
+    let other = owned_by("acme", "bob");
+    assert_eq!(store.log_state(&other, &run.record.lease.id).await.unwrap(), None, "it is its owner's");
+}
+
 pub(super) async fn a_log_ends_with_its_response(store: &dyn Store) {
     let run = keyed("k");
-    store.begin_keyed(run.clone()).await.unwrap();
-    let extent = store.log_extent(&owner(), &run.record.lease.id).await.unwrap();
-    assert_eq!(extent, Some(LogExtent { begun: 2, next: 2 }));
+    store.begin_logged(run.clone()).await.unwrap();
+    assert_eq!(state(store, &run).await, (true, kept(2, 2, None)));
     let end = LogEnd { keep_below: None, events: Some(events(2, 2)) };
     store.finish_logged(ended(&run), end.clone()).await.unwrap();
     assert_eq!(page(store, &run, 0, 1000).await, Some(("<0><1><2>".to_owned(), 3, true, false)));
     assert!(matches!(store.finish_logged(ended(&run), end).await, Err(StoreError::Superseded)));
-    let extent = store.log_extent(&owner(), &run.record.lease.id).await.unwrap();
-    assert_eq!(extent, Some(LogExtent { begun: 2, next: 3 }));
+    assert_eq!(state(store, &run).await, (false, kept(2, 3, None)));
 }
 
 pub(super) async fn a_log_is_cut_before_it_ends(store: &dyn Store) {
     let run = keyed("k");
-    store.begin_keyed(run.clone()).await.unwrap();
+    store.begin_logged(run.clone()).await.unwrap();
     store.log_events(&run.record.lease, events(2, 5)).await.unwrap();
     let end = LogEnd { keep_below: Some(2), events: Some(events(2, 3)) };
     store.finish_logged(ended(&run), end).await.unwrap();
     assert_eq!(page(store, &run, 0, 1000).await, Some(("<0><1><2><3>".to_owned(), 4, true, false)));
+    assert_eq!(state(store, &run).await, (false, kept(2, 4, Some(2))), "who has seen more can find out");
     let other = keyed("other");
-    store.begin_keyed(other.clone()).await.unwrap();
+    store.begin_logged(other.clone()).await.unwrap();
     store.finish_logged(ended(&other), LogEnd { keep_below: Some(0), events: None }).await.unwrap();
     assert_eq!(page(store, &other, 0, 1000).await, None, "the whole of it");
+    assert_eq!(state(store, &other).await, (false, LogKept::Gone));
 }
 
 pub(super) async fn a_log_with_a_gap_is_read_up_to_it(store: &dyn Store) {
     let run = keyed("k");
-    store.begin_keyed(run.clone()).await.unwrap();
+    store.begin_logged(run.clone()).await.unwrap();
     store.log_events(&run.record.lease, events(4, 5)).await.unwrap();
     store.finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(6, 6)) }).await.unwrap();
     assert_eq!(page(store, &run, 0, 1000).await, Some(("<0><1>".to_owned(), 2, false, false)));
@@ -165,13 +232,13 @@ pub(super) async fn a_log_with_a_gap_is_read_up_to_it(store: &dyn Store) {
 
 pub(super) async fn events_of_a_run_that_was_deleted_or_has_ended_are_not_kept(store: &dyn Store) {
     let run = keyed("k");
-    store.begin_keyed(run.clone()).await.unwrap();
+    store.begin_logged(run.clone()).await.unwrap();
     store.delete(&owner(), run.record.lease.id.as_str()).await.unwrap();
     store.log_events(&run.record.lease, events(2, 3)).await.unwrap();
     store.finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(4, 4)) }).await.unwrap();
     assert_eq!((page(store, &run, 0, 100).await, exists(store, &run).await), (None, false));
     let run = keyed("k");
-    store.begin_keyed(run.clone()).await.unwrap();
+    store.begin_logged(run.clone()).await.unwrap();
     store.finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(2, 2)) }).await.unwrap();
     let late = store.log_events(&run.record.lease, events(3, 3)).await;
     assert!(matches!(late, Err(StoreError::Superseded)), "{late:?}");
@@ -179,21 +246,24 @@ pub(super) async fn events_of_a_run_that_was_deleted_or_has_ended_are_not_kept(s
 
 pub(super) async fn a_key_does_not_outlive_its_response(store: &dyn Store) {
     let run = keyed("k");
-    store.begin_keyed(run.clone()).await.unwrap();
+    store.begin_logged(run.clone()).await.unwrap();
     store.finish_logged(ended(&run), LogEnd { keep_below: None, events: None }).await.unwrap();
     tokio::time::sleep(SHORT + SHORT / 4).await;
     assert_eq!(store.keyed_response(&owner(), "k").await.unwrap(), None);
-    assert_eq!(store.begin_keyed(keyed("k")).await.unwrap(), None, "before maintenance, too");
+    assert_eq!(store.begin_logged(keyed("k")).await.unwrap(), None, "before maintenance, too");
 }
 
 pub(super) async fn an_orphan_with_a_log_is_ended_by_another_process(open: Open<'_>) {
     let (gone, other) = (open("gone"), open("other"));
     let run = keyed("k");
-    gone.begin_keyed(run.clone()).await.unwrap();
+    gone.begin_logged(run.clone()).await.unwrap();
     gone.log_events(&run.record.lease, events(2, 5)).await.unwrap();
     tokio::time::sleep(LEASE + LEASE / 4).await;
+    let hidden = Some((String::new(), 0, false, true));
+    assert_eq!(page(&*other, &run, 0, 1000).await, hidden, "what may be replaced is not shown");
     let orphans = other.take_orphaned(10).await.unwrap();
     let [orphan] = &orphans[..] else { panic!("{orphans:?}") };
+    assert_eq!(page(&*other, &run, 0, 1000).await, hidden);
     assert!(matches!(gone.log_events(&run.record.lease, events(6, 6)).await, Err(StoreError::Superseded)));
     assert!(matches!(gone.withdraw(run.record.lease.clone()).await, Err(StoreError::Superseded)));
     let record = ResponseRecord { lease: orphan.lease.clone(), ..ended(&run) };

@@ -1,0 +1,269 @@
+//! Follows the stream of a response in its log: the events that are there, then those that come, from any event on.
+//!
+//! The log is the truth, in whichever process the run goes on. If it goes on in this one, `live_runs` says when there is
+//! more; otherwise the log is looked at a few times a second.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::Engine;
+use super::context::EngineParts;
+use super::live_runs::{RunEnding, RunProgress};
+use crate::identity::Owner;
+use crate::protocol::error::{ApiError, ErrorKind};
+use crate::protocol::id::Id;
+use crate::store::{LogKept, LogPage, StoreError};
+
+/// How often a log is looked at whose run goes on elsewhere.
+const POLL: Duration = Duration::from_millis(250);
+
+/// A reader of the stream of a response.
+pub(crate) struct Follower {
+    /// The response's id.
+    pub id: Id,
+    pub(super) parts: Arc<EngineParts>,
+    pub(super) owner: Owner,
+    /// Its run, if it goes on in this process.
+    pub(super) live: Option<watch::Receiver<RunProgress>>,
+    asked: Asked,
+    /// The sequence number of the next event to be sent.
+    next: u64,
+    /// Events from this number on are not those that were logged first.
+    replaced_from: Option<u64>,
+    is_at_end: bool,
+}
+
+/// How the stream is asked for, which decides the words of errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// By the idempotency key of the create.
+    ByKey,
+    /// By the id of the response.
+    ById,
+}
+
+/// The next events of a response that is followed.
+pub(crate) enum NextEvents {
+    /// Events as they were sent.
+    Bytes(Vec<u8>),
+    /// There are more bytes than allowed in one piece: so many.
+    TooLarge(u64),
+    /// The terminal event was the last.
+    End,
+}
+
+impl Engine {
+    /// Follows a response from the event behind this one on, or from the first.
+    pub(crate) async fn follow(
+        &self,
+        owner: &Owner,
+        id: Id,
+        starting_after: Option<u64>,
+    ) -> Result<Option<Follower>, ApiError> {
+        // Before the log is looked at: a run that ends in between is found either way.
+        let live = self.parts.in_flight.live().get(&id);
+        let Some(found) = self.parts.store.log_state(owner, &id).await? else { return Ok(None) };
+        let LogKept::Kept(extent) = found.log else {
+            return Err(if found.log == LogKept::Never { not_logged(&id) } else { expired(&id) });
+        };
+        let next = starting_after.map_or(0, |last| last.saturating_add(1));
+        if extent.replaced_from.is_some_and(|replaced| next > replaced) {
+            return Err(replaced(&id));
+        }
+        let mut follower = Follower::new(Arc::clone(&self.parts), owner.clone(), id, Asked::ById);
+        follower.live = live.filter(|_| found.is_running);
+        (follower.next, follower.replaced_from) = (next, extent.replaced_from);
+        Ok(Some(follower))
+    }
+}
+
+impl Follower {
+    /// A follower from the first event on.
+    pub(super) fn new(parts: Arc<EngineParts>, owner: Owner, id: Id, asked: Asked) -> Self {
+        Self { id, parts, owner, live: None, asked, next: 0, replaced_from: None, is_at_end: false }
+    }
+
+    /// The next events of its stream, in pieces of about so many bytes; waits for them while the run goes on. Nothing is
+    /// lost if the future is dropped.
+    pub(crate) async fn next_events(&mut self, max_bytes: u64) -> Result<NextEvents, ApiError> {
+        while !self.is_at_end {
+            self.wait_for_more().await?;
+            let page = self.parts.store.logged_events(&self.owner, &self.id, self.next, max_bytes).await;
+            match page {
+                Ok(Some(page)) => {
+                    self.check_replaced(&page)?;
+                    if page.bytes.is_empty() || self.is_left(&page) {
+                        tokio::time::sleep(POLL).await;
+                        continue;
+                    }
+                    let known = self.next.saturating_sub(page.first);
+                    (self.next, self.is_at_end) = (page.next, page.is_end);
+                    return Ok(NextEvents::Bytes(behind(page.bytes, known)));
+                }
+                Ok(None) => self.check_end().await?,
+                Err(StoreError::TooLarge { bytes }) => return Ok(NextEvents::TooLarge(bytes)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(NextEvents::End)
+    }
+
+    /// Waits until the run, if it goes on in this process, has logged more or has ended.
+    async fn wait_for_more(&mut self) -> Result<(), ApiError> {
+        let Some(live) = &mut self.live else { return Ok(()) };
+        let next = self.next;
+        let is_more = |progress: &RunProgress| progress.logged > next || progress.ending.is_some();
+        let progress = live.wait_for(|progress| progress.is_log_lost || is_more(progress)).await;
+        let Ok(progress) = progress.map(|progress| progress.clone()) else {
+            // It has ended without a word; another process will end its response.
+            self.live = None;
+            return Ok(());
+        };
+        match progress.ending {
+            _ if progress.logged > next => Ok(()),
+            Some(ending) => {
+                self.live = None;
+                result(ending)
+            }
+            None => Err(self.lost()),
+        }
+    }
+
+    /// Whether the run is one of this process that has ended without its end being stored: the recovery will end it, and may
+    /// replace the events that were logged last.
+    fn is_left(&self, page: &LogPage) -> bool {
+        page.is_own
+            && page.is_running
+            && self.live.is_none()
+            && self.parts.in_flight.live().get(&self.id).is_none()
+    }
+
+    /// What was sent before must be what the events to come follow on.
+    fn check_replaced(&mut self, page: &LogPage) -> Result<(), ApiError> {
+        if self.was_replaced(page.replaced_from) {
+            return Err(self.lost());
+        }
+        self.replaced_from = page.replaced_from;
+        Ok(())
+    }
+
+    fn was_replaced(&self, from: Option<u64>) -> bool {
+        from != self.replaced_from && from.is_some_and(|from| from < self.next)
+    }
+
+    /// The run goes on no more, and there are no more events: all were sent, or they are not kept.
+    async fn check_end(&mut self) -> Result<(), ApiError> {
+        let Some(found) = self.parts.store.log_state(&self.owner, &self.id).await? else {
+            return Err(self.deleted());
+        };
+        match found.log {
+            LogKept::Kept(extent) if extent.next <= self.next && !self.was_replaced(extent.replaced_from) => {
+                self.is_at_end = true;
+                Ok(())
+            }
+            // Events between could not be logged, or were replaced.
+            LogKept::Kept(_) | LogKept::Gone | LogKept::Never => Err(self.lost()),
+        }
+    }
+
+    fn lost(&self) -> ApiError {
+        match self.asked {
+            Asked::ById => expired(&self.id),
+            Asked::ByKey => lost_of_key(&self.id),
+        }
+    }
+
+    pub(super) fn deleted(&self) -> ApiError {
+        ApiError::not_found(match self.asked {
+            Asked::ById => format!("Response '{}' was deleted while it was followed.", self.id),
+            Asked::ByKey => {
+                "The response that this Idempotency-Key has led to was deleted while it was waited for."
+                    .to_owned()
+            }
+        })
+    }
+}
+
+/// What those who wait for a run in this process get at its end, if not its response.
+pub(super) fn result(ending: RunEnding) -> Result<(), ApiError> {
+    match ending {
+        RunEnding::Stored => Ok(()),
+        RunEnding::NotStored => Err(ApiError::new(
+            ErrorKind::Internal,
+            "The response could not be stored in its final state. Send the request again with the same Idempotency-Key.",
+        )
+        .with_code("storage_error")),
+        RunEnding::Refused(error) => Err(*error),
+    }
+}
+
+/// An encoded event ends with an empty line, and has no other.
+const END_OF_EVENT: &[u8] = b"\n\n";
+
+/// What is behind the first `count` of these events.
+fn behind(mut events: Vec<u8>, count: u64) -> Vec<u8> {
+    let mut rest = &events[..];
+    for _ in 0..count {
+        let Some(end) = rest.windows(END_OF_EVENT.len()).position(|bytes| bytes == END_OF_EVENT) else {
+            break;
+        };
+        rest = rest.get(end + END_OF_EVENT.len()..).unwrap_or_default();
+    }
+    let sent = events.len() - rest.len();
+    events.drain(..sent);
+    events
+}
+
+fn not_logged(id: &Id) -> ApiError {
+    ApiError::unsupported(
+        "stream",
+        format!(
+            "Response '{id}' cannot be streamed: its events were not kept. Events are kept of background responses, of streams \
+             with an Idempotency-Key, and of those that go on when their client disconnects. Read it without 'stream'."
+        ),
+    )
+}
+
+fn expired(id: &Id) -> ApiError {
+    let message = format!(
+        "The events of response '{id}' are no longer kept. Read the response with GET /v1/responses/{id}, without 'stream'."
+    );
+    ApiError::new(ErrorKind::Gone, message).with_code("stream_expired").with_param("stream")
+}
+
+/// The client may have seen events that are not in the log any more.
+fn replaced(id: &Id) -> ApiError {
+    let message = format!(
+        "The stream of response '{id}' cannot be resumed there: the gateway was stopped, and the last events have others in \
+         their place. Read it without 'starting_after'."
+    );
+    ApiError::new(ErrorKind::Gone, message).with_code("stream_expired").with_param("starting_after")
+}
+
+fn lost_of_key(id: &Id) -> ApiError {
+    let message = format!(
+        "The events of response '{id}', which this Idempotency-Key has led to, are no longer kept. Read the response with \
+         GET /v1/responses/{id}."
+    );
+    let error = ApiError::new(ErrorKind::Conflict, message)
+        .with_code("event_log_unavailable")
+        .with_param(super::keyed::PARAM);
+    ApiError { should_retry: Some(false), ..error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_goes_on_behind_an_event_that_was_logged_together_with_others() {
+        let events = b"event: a\ndata: {\"t\":\"\\n\\n\"}\n\nevent: b\ndata: {}\n\nevent: c\ndata: {}\n\n";
+        let rest = |count| String::from_utf8(behind(events.to_vec(), count)).unwrap();
+        assert_eq!(rest(0).as_bytes(), events);
+        assert_eq!(rest(1), "event: b\ndata: {}\n\nevent: c\ndata: {}\n\n");
+        assert_eq!(rest(2), "event: c\ndata: {}\n\n");
+        assert_eq!((rest(3), rest(4)), (String::new(), String::new()));
+    }
+}

@@ -1,0 +1,155 @@
+//! The stream of a response from the log of its events: all of it again, or from an event on, and on while the run goes on.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_stream::try_stream;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::Stream;
+
+use super::AppState;
+use super::access::Authenticated;
+use super::error::ErrorResponse;
+use super::query::Query;
+use super::request_context::RequestContext;
+use super::response_budget::{self, ResponseBudget};
+use super::sse::{self, Keepalive};
+use crate::engine::{Follower, NextEvents};
+use crate::protocol::error::ApiError;
+use crate::protocol::id::Id;
+use crate::protocol::parse::truncate_for_display;
+use crate::telemetry::request_log::{RequestLog, RequestOutcome, RunStats};
+
+/// Events are read from the log in pieces of this size, unless one is larger.
+const PIECE_BYTES: u64 = 64 << 10;
+
+/// `GET /v1/responses/{id}?stream=true`. `None` if there is no such response.
+pub(super) async fn retrieve(
+    app: &AppState,
+    principal: &Authenticated,
+    context: &RequestContext,
+    id: &str,
+    query: &Query,
+) -> Result<Option<Response>, ErrorResponse> {
+    if query.get("include_obfuscation").is_some() {
+        return Err(ErrorResponse(ApiError::unsupported(
+            "include_obfuscation",
+            "Events are sent again as they were: whether their deltas are padded is decided when the response is created, by \
+             'stream_options.include_obfuscation'.",
+        )));
+    }
+    let starting_after = starting_after(query)?;
+    let owner = &principal.0.owner;
+    let Some(follower) = app.engine.follow(owner, Id::from(id), starting_after).await? else {
+        return Ok(None);
+    };
+    note(&follower, &context.log);
+    let budget = ResponseBudget::new(app, principal.requester());
+    let stream = frames(None, follower, budget, app.requests.keepalive, Arc::clone(&context.log));
+    Ok(Some(sse::event_stream(stream)))
+}
+
+/// The number of the event behind which the stream goes on.
+fn starting_after(query: &Query) -> Result<Option<u64>, ApiError> {
+    let Some(text) = query.get("starting_after") else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| {
+        ApiError::invalid(
+            "invalid_value",
+            "starting_after",
+            format!(
+                "'starting_after' must be the 'sequence_number' of an event, a whole number from 0 on, and not '{}'.",
+                truncate_for_display(text)
+            ),
+        )
+    })
+}
+
+/// The stream from its beginning, or the error with which a run is answered that has come to nothing.
+pub(super) async fn replay(
+    mut follower: Follower,
+    budget: ResponseBudget,
+    keepalive: Duration,
+    log: &Arc<RequestLog>,
+) -> Result<Response, ErrorResponse> {
+    note(&follower, log);
+    let first = next_piece(&mut follower, &budget).await?;
+    Ok(sse::event_stream(frames(first, follower, budget, keepalive, Arc::clone(log))))
+}
+
+/// Notes in the access log which response is sent.
+pub(super) fn note(follower: &Follower, log: &RequestLog) {
+    log.update(|facts| {
+        let response_id = follower.id.clone();
+        facts.run = Some(RunStats { response_id, turns: 0, usage: None, first_delta: None });
+    });
+}
+
+/// The pieces of a stream from its log, behind the first if that was read already.
+fn frames(
+    first: Option<Bytes>,
+    mut follower: Follower,
+    budget: ResponseBudget,
+    keepalive: Duration,
+    log: Arc<RequestLog>,
+) -> impl Stream<Item = io::Result<Bytes>> {
+    let mut keepalive = Keepalive::new(keepalive);
+    try_stream! {
+        if let Some(first) = first {
+            yield first;
+        }
+        loop {
+            keepalive.restart();
+            let mut next = pin!(next_piece(&mut follower, &budget));
+            let piece = loop {
+                let read = tokio::select! {
+                    biased;
+                    read = &mut next => Some(read),
+                    () = keepalive.expired() => None,
+                };
+                match read {
+                    Some(read) => break read.map_err(|error| cut(&error, &log))?,
+                    None => yield Bytes::from_static(sse::KEEPALIVE),
+                }
+            };
+            let Some(piece) = piece else { break };
+            yield piece;
+        }
+        yield Bytes::from_static(sse::DONE);
+    }
+}
+
+/// The connection breaks, so that what the client has does not look whole.
+fn cut(error: &ErrorResponse, log: &RequestLog) -> io::Error {
+    log.set_outcome(RequestOutcome::Cut);
+    tracing::info!(error = %error.0, "closing the stream of a response that was sent before");
+    io::Error::other("the events of the response ended early")
+}
+
+/// The next events, reserved if they are many; `None` behind the terminal event.
+async fn next_piece(
+    follower: &mut Follower,
+    budget: &ResponseBudget,
+) -> Result<Option<Bytes>, ErrorResponse> {
+    let (mut max_bytes, mut reserved) = (PIECE_BYTES, None);
+    loop {
+        match follower.next_events(max_bytes).await? {
+            NextEvents::End => return Ok(None),
+            NextEvents::TooLarge(bytes) => {
+                drop(reserved.take());
+                let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+                reserved = Some(budget.clone().acquire(size).await?);
+                max_bytes = bytes;
+            }
+            NextEvents::Bytes(bytes) => {
+                let bytes = Bytes::from(bytes);
+                return Ok(Some(match reserved {
+                    Some(permit) => response_budget::bytes_with_permit(bytes, Arc::new(permit)),
+                    None => bytes,
+                }));
+            }
+        }
+    }
+}
