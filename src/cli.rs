@@ -45,6 +45,9 @@ pub(crate) struct Overrides {
     /// Address and port to listen on [default: ANTWORT_LISTEN, or 127.0.0.1:8080]
     #[arg(long, global = true, value_name = "ADDRESS:PORT")]
     pub listen: Option<String>,
+    /// What this process does: all, gateway, or worker, which makes background runs [default: ANTWORT_ROLE, or all]
+    #[arg(long, global = true, value_name = "ROLE")]
+    pub role: Option<String>,
     /// Log filter: a level, or directives such as info,antwort=debug [default: ANTWORT_LOG, or info]
     #[arg(long, global = true, value_name = "FILTER")]
     pub log: Option<String>,
@@ -233,6 +236,7 @@ impl Cli {
         LoadOptions {
             file: flags.config.clone(),
             listen: flags.listen.clone(),
+            role: flags.role.clone(),
             log: flags.log.clone(),
             upstream_url: flags.upstream_url.clone(),
             store: flags.store.clone(),

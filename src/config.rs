@@ -13,6 +13,7 @@ mod error;
 mod file_hashes;
 mod files;
 mod interpolate;
+mod jobs;
 mod listen_address;
 mod load;
 mod load_options;
@@ -58,11 +59,11 @@ pub use settings::{
 };
 pub use settings::{
     ApiKeySettings, AuthSettings, BusSettings, BusUrl, Cidr, ClientActionStatus, CompactionSettings,
-    CompatSettings, CorsSettings, EngineSettings, LogFormat, LogSettings, Migrate, ModelsSettings,
-    NetworkSettings, OnMismatch, OnMissingCall, ProxySource, ReadyRequirement, ReasoningDisplay, Scope,
-    SealKey, SealSettings, ServerSettings, Settings, SseSettings, StorePolicy, StoreSettings, StoreUrl,
-    StructuredSettings, Switch, Synchronous, TelemetrySettings, TenantRetention, TimeToLive, TlsSettings,
-    ToolsSettings, UnknownFields, UnservedTools, WebSocketSettings,
+    CompatSettings, CorsSettings, EngineSettings, JobSettings, LogFormat, LogSettings, Migrate,
+    ModelsSettings, NetworkSettings, OnMismatch, OnMissingCall, ProxySource, ReadyRequirement,
+    ReasoningDisplay, Role, Scope, SealKey, SealSettings, ServerSettings, Settings, SseSettings, StorePolicy,
+    StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous, TelemetrySettings, TenantRetention,
+    TimeToLive, TlsSettings, ToolsSettings, UnknownFields, UnservedTools, WebSocketSettings,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,

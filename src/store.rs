@@ -1,6 +1,6 @@
 //! Persistent state, by role: responses with their items ([`ResponseStore`]), conversations ([`ConversationStore`]), the
 //! log of runs with their leases ([`RunLog`]), runs that are asked for more than once ([`IdempotencyKeys`], [`EventLog`]),
-//! and approvals ([`Approvals`]).
+//! the queue of background runs ([`JobQueue`]), and approvals ([`Approvals`]).
 //!
 //! [`Store`] is all of them in one backend; `sqlite` is the embedded one. Rules that are no queries (pages, retention)
 //! stand beside the traits, so that every backend has the same. Rows keep the response as it was sent, byte for byte,
@@ -16,6 +16,7 @@ mod error;
 mod health;
 mod item_index;
 mod item_names;
+mod jobs;
 mod lease;
 mod logged_runs;
 mod operation;
@@ -42,6 +43,7 @@ pub use self::conversations::{
 };
 pub use self::erasure::{ErasedCounts, ErasureTarget};
 pub use self::error::StoreError;
+pub use self::jobs::{ClaimedJob, JobQueue, JobStats, NewJob, Requeue};
 pub use self::lease::Lease;
 pub use self::logged_runs::{
     EventLog, IdempotencyKey, IdempotencyKeys, KeyedResponse, LogEnd, LogExtent, LogKept, LogPage, LogState,
@@ -61,7 +63,9 @@ pub use crate::identity::Owner;
 
 /// A backend. Implementations pass the suite in `tests/it/store.rs`.
 #[async_trait]
-pub trait Store: ResponseStore + ConversationStore + RunLog + IdempotencyKeys + EventLog + Approvals {
+pub trait Store:
+    ResponseStore + ConversationStore + RunLog + IdempotencyKeys + EventLog + JobQueue + Approvals
+{
     /// Renews the leases of this process's running responses, deletes expired rows.
     async fn maintain(&self) -> Result<(), StoreError>;
 

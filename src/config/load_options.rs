@@ -16,6 +16,8 @@ pub struct LoadOptions {
     pub text: Option<String>,
     /// `--listen`
     pub listen: Option<String>,
+    /// `--role`
+    pub role: Option<String>,
     /// `--log`
     pub log: Option<String>,
     /// `--upstream-url`

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::auth::{Scope, StorePolicy};
 use super::bus::BusSettings;
+use super::jobs::{JobSettings, Role};
 use super::network::{self, NetworkSettings, TlsSettings};
 use super::provider::{
     ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderTimeouts, ReasoningField,
@@ -30,12 +31,14 @@ use crate::protocol::request::ClientActionStatus;
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Raw {
     pub listen: Option<String>,
+    pub role: Role,
     pub config: ConfigSettings,
     pub log: LogSettings,
     pub server: ServerSettings,
     pub sse: SseSettings,
     pub auth: RawAuth,
     pub engine: EngineSettings,
+    pub jobs: JobSettings,
     pub tools: ToolsSettings,
     pub mcp: McpSettings,
     pub egress: EgressSettings,

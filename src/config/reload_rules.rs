@@ -15,6 +15,7 @@ use ReloadEffect::{Reload, Restart};
 /// own, so that each of its keys must have one, which a test checks.
 pub(super) const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("listen", Restart),
+    ("role", Restart),
     ("config", Reload),
     ("log.filter", Reload),
     // A log file must not contain lines of two formats.
@@ -43,6 +44,7 @@ pub(super) const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("sse", Reload),
     ("auth", Reload),
     ("engine", Reload),
+    ("jobs", Reload),
     ("tools", Reload),
     ("mcp", Reload),
     ("egress", Reload),

@@ -22,6 +22,7 @@ use super::auth::{ApiKeySettings, AuthSettings, Scope};
 use super::error::Diagnostics;
 use super::file_hashes::FileHashes;
 use super::interpolate::Lookup;
+use super::jobs::Role;
 use super::raw::{Raw, RawAuth, RawKey, RawSeal};
 use super::request_limits;
 use super::settings::{SealKey, SealSettings, Settings, WebSocketSettings};
@@ -49,6 +50,8 @@ pub(super) fn settings(
     let seal = check.seal(raw.seal, &raw.store.url);
     let mut settings = Settings {
         listen: check.listen(raw.listen),
+        role: raw.role,
+        jobs: raw.jobs,
         auth: check.auth(raw.auth),
         providers: provider::resolve_all(raw.providers, &clients, &mut check),
         seal,
@@ -219,6 +222,8 @@ impl Checker<'_> {
             (["engine", "max_response_bytes"], engine.max_response_bytes),
             (["engine", "max_conversation_bytes"], engine.max_conversation_bytes),
             (["store", "max_size"], store.max_size.unwrap_or(1)),
+            (["jobs", "concurrency"], settings.jobs.concurrency),
+            (["jobs", "max_attempts"], settings.jobs.max_attempts as usize),
         ] {
             self.require_nonzero(&path, value == 0);
         }
@@ -243,6 +248,7 @@ impl Checker<'_> {
         ] {
             self.require_nonzero(&path, value.is_zero());
         }
+        self.check_role(settings.role, &store.url);
         self.check_retention(store);
         self.check_websocket(&server.websocket);
         if engine.max_item_bytes > engine.max_response_bytes {
@@ -254,6 +260,17 @@ impl Checker<'_> {
         if store.maintenance_interval * 2 > store.lease {
             let message = "must be at most half of store.lease, or a live process may lose its leases";
             self.error(&["store", "maintenance_interval"], message);
+        }
+    }
+
+    /// A queue that gateways and workers share needs a database that several processes use.
+    fn check_role(&mut self, role: Role, store: &StoreUrl) {
+        match store {
+            StoreUrl::Sqlite(_) | StoreUrl::Memory if role != Role::All => self.error(
+                &["role"],
+                "gateways and workers share a PostgreSQL database; with store.url sqlite: or memory: the role is all",
+            ),
+            StoreUrl::Sqlite(_) | StoreUrl::Memory => {}
         }
     }
 

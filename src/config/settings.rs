@@ -20,6 +20,7 @@ pub use super::auth::{ApiKeySettings, AuthSettings, Scope, StorePolicy};
 pub use super::bus::{BusSettings, BusUrl};
 pub use super::egress::EgressSettings;
 use super::file_hashes::FileHashes;
+pub use super::jobs::{JobSettings, Role};
 use super::masks;
 pub use super::mcp::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,
@@ -48,6 +49,8 @@ pub use crate::protocol::request::{ClientActionStatus, OnMismatch};
 pub struct Settings {
     /// The address to listen on.
     pub listen: SocketAddr,
+    /// What this process does.
+    pub role: Role,
     /// Reloading of the configuration.
     pub config: ConfigSettings,
     /// Log filter and format.
@@ -60,6 +63,8 @@ pub struct Settings {
     pub auth: AuthSettings,
     /// Runs of the engine.
     pub engine: EngineSettings,
+    /// Background runs.
+    pub jobs: JobSettings,
     /// Server-side tools.
     pub tools: ToolsSettings,
     /// Servers of the Model Context Protocol.
@@ -95,12 +100,14 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            role: Role::default(),
             config: ConfigSettings::default(),
             log: LogSettings::default(),
             server: ServerSettings::default(),
             sse: SseSettings::default(),
             auth: AuthSettings::default(),
             engine: EngineSettings::default(),
+            jobs: JobSettings::default(),
             tools: ToolsSettings::default(),
             mcp: McpSettings::default(),
             egress: EgressSettings::default(),

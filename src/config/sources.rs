@@ -11,8 +11,9 @@ use super::tree::{self, Origin, OriginKind, Tree};
 use crate::compat::foreign_files;
 
 /// Environment variables with names of their own, and the keys that they set.
-const VARIABLES: [(&str, &[&str]); 10] = [
+const VARIABLES: [(&str, &[&str]); 11] = [
     ("ANTWORT_LISTEN", &["listen"]),
+    ("ANTWORT_ROLE", &["role"]),
     ("ANTWORT_UPSTREAM_URL", &["providers", "default", "url"]),
     ("ANTWORT_UPSTREAM_API_KEY", &["providers", "default", "api_key"]),
     ("ANTWORT_API_KEY", &["auth", "keys", "env", "key"]),
@@ -140,6 +141,7 @@ pub(super) fn from_flags(options: &LoadOptions) -> Tree {
     let mut tree = Tree::default();
     for (value, flag, path) in [
         (&options.listen, "--listen", ["listen"].as_slice()),
+        (&options.role, "--role", &["role"]),
         (&options.log, "--log", &["log", "filter"]),
         (&options.upstream_url, "--upstream-url", &["providers", "default", "url"]),
         (&options.store, "--store", &["store", "url"]),

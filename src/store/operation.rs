@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::conversation_write::ConversationWrite;
 use crate::store::{
     ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, Lease, LogEnd, LoggedEvents,
-    LoggedRun, ModelView, Owner, PendingApproval, ResponseRecord, StoredItem, TurnRecord,
+    LoggedRun, ModelView, NewJob, Owner, PendingApproval, Requeue, ResponseRecord, StoredItem, TurnRecord,
 };
 
 /// The approximate size of an approval's row.
@@ -27,6 +27,9 @@ pub(super) enum Write {
     Withdraw(Lease),
     Log(Lease, LoggedEvents),
     FinishLogged(Box<(ResponseRecord, LogEnd)>),
+    Enqueue(Box<NewJob>),
+    UpdateRunning(Box<ResponseRecord>),
+    Requeue(Lease, Requeue),
 }
 
 impl Write {
@@ -40,8 +43,14 @@ impl Write {
             | Self::AddApprovals(_)
             | Self::BeginLogged(_)
             | Self::Log(..)
-            | Self::FinishLogged(_) => true,
-            Self::Delete(..) | Self::ClaimApprovals(_) | Self::Erase(_) | Self::Withdraw(_) => false,
+            | Self::FinishLogged(_)
+            | Self::Enqueue(_)
+            | Self::UpdateRunning(_) => true,
+            Self::Delete(..)
+            | Self::ClaimApprovals(_)
+            | Self::Erase(_)
+            | Self::Withdraw(_)
+            | Self::Requeue(..) => false,
             Self::Conversation(write) => write.adds(),
         }
     }
@@ -52,6 +61,8 @@ impl Write {
             |record: &ResponseRecord| record.body.len() + record.items.iter().map(item_size).sum::<usize>();
         let of_state = |state: &Option<Arc<[u8]>>| state.as_ref().map_or(0, |state| state.len());
         let of_events = |events: Option<&LoggedEvents>| events.map_or(0, |events| events.bytes.len());
+        let of_begin =
+            |run: &LoggedRun| of_record(&run.record) + of_state(&run.state) + of_events(run.events.as_ref());
         let of_finish = |record: &ResponseRecord| {
             // The items of a turn are written to its conversation, too.
             let appended = record.items.iter().filter(|_| record.conversation.is_some());
@@ -67,12 +78,16 @@ impl Write {
             }
             Self::ToolResult(outcome) => outcome.output.len(),
             Self::AddApprovals(pending) => pending.len().saturating_mul(APPROVAL_BYTES),
-            Self::BeginLogged(run) => {
-                of_record(&run.record) + of_state(&run.state) + of_events(run.events.as_ref())
-            }
+            Self::BeginLogged(run) => of_begin(run),
             Self::Log(_, events) => of_events(Some(events)),
             Self::FinishLogged(end) => of_finish(&end.0) + of_events(end.1.events.as_ref()),
-            Self::Delete(..) | Self::ClaimApprovals(..) | Self::Erase(_) | Self::Withdraw(_) => 0,
+            Self::Enqueue(job) => of_begin(&job.run) + job.spec.len(),
+            Self::UpdateRunning(record) => record.body.len(),
+            Self::Delete(..)
+            | Self::ClaimApprovals(..)
+            | Self::Erase(_)
+            | Self::Withdraw(_)
+            | Self::Requeue(..) => 0,
             Self::Conversation(write) => write.size(item_size),
         }
     }

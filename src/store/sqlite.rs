@@ -25,6 +25,8 @@ mod in_flight;
 mod item_ids;
 mod item_states;
 mod items;
+mod job_queue;
+mod jobs;
 mod journal;
 mod keys;
 mod lifecycle;

@@ -8,6 +8,7 @@ mod conversations;
 mod deletion;
 mod erasure;
 mod full;
+mod jobs;
 mod keys;
 mod leases;
 mod lists;
@@ -198,6 +199,21 @@ laws! {
         a_key_does_not_outlive_its_response,
     } + shared {
         an_orphan_with_a_log_is_ended_by_another_process,
+    }
+    // Runs that any process may make.
+    jobs {
+        a_queued_run_is_seen_and_claimed_with_all_that_it_was_queued_with,
+        the_oldest_runs_are_claimed_first,
+        a_claimed_run_is_written_and_ended_with_its_lease,
+        a_claim_that_is_given_back_is_claimed_again,
+        a_run_is_claimed_by_its_owner_and_id,
+        a_deleted_run_is_not_made,
+        a_queued_run_is_erased_with_its_owner,
+        a_key_leads_to_the_run_that_was_queued_with_it,
+    } + shared {
+        of_many_processes_one_claims_a_run,
+        a_run_whose_holder_is_gone_is_claimed_from_its_last_commit,
+        a_process_of_the_same_name_claims_what_the_one_before_had,
     }
     // Runs that nobody makes any more.
     orphans {

@@ -74,7 +74,7 @@ fn end_log(connection: &Connection, policy: &RowPolicy, key: i64, end: &LogEnd) 
 /// What is known of a log without its events.
 struct LogRow {
     is_running: bool,
-    /// Nobody makes the run: what was logged last may be replaced.
+    /// Nobody makes the run: what was logged last may be replaced. A background run goes on from what was logged.
     is_orphaned: bool,
     /// This process has its lease.
     is_own: bool,
@@ -85,7 +85,7 @@ struct LogRow {
 
 /// A log is kept while its run goes on, for some time after that, and with its key.
 const LOG: &str = concat!(
-    "SELECT (SELECT lease_until < ?2 OR orphan IS NOT NULL FROM runs WHERE response = ?1), (SELECT ",
+    "SELECT (SELECT (lease_until < ?2 OR orphan IS NOT NULL) AND attempt IS NULL FROM runs WHERE response = ?1), (SELECT ",
     is_log_kept!(),
     " FROM event_logs l WHERE l.response = ?1), (SELECT replaced_from FROM event_logs WHERE response = ?1),
         (SELECT instance = ?3 FROM runs WHERE response = ?1)"

@@ -15,10 +15,11 @@ use crate::store::operation::item_size;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem};
 
-/// Which `runs r` are orphans for the instance ?1 at the time ?2. Of its own runs only those that were orphans before.
+/// Which `runs r` are orphans for the instance ?1 at the time ?2. Of its own runs only those that were orphans before, and
+/// none that a worker claims.
 macro_rules! orphans_sql {
     () => {
-        "r.lease_until < ?2 AND (r.instance <> ?1 OR r.orphan IS NOT NULL)"
+        "r.lease_until < ?2 AND (r.instance <> ?1 OR r.orphan IS NOT NULL) AND r.attempt IS NULL"
     };
 }
 
@@ -33,7 +34,7 @@ const NEXT: &str = concat!(
 );
 
 /// A batch ends after this many bytes: all of it is in memory.
-const MAX_BATCH_BYTES: usize = 16 << 20;
+pub(super) const MAX_BATCH_BYTES: usize = 16 << 20;
 
 /// Gives up the leases that an earlier process of this name left.
 pub(super) fn release_left(connection: &Connection, policy: &RowPolicy) -> Result<(), StoreError> {
@@ -87,7 +88,7 @@ pub(super) fn take(
 }
 
 /// The approximate number of bytes that a run takes in memory.
-fn size(run: &OrphanedRun) -> usize {
+pub(super) fn size(run: &OrphanedRun) -> usize {
     let state = run.state.as_ref().map_or(0, |state| state.len());
     let of_call = |call: &OrphanedCall| {
         call.arguments.len() + call.outcome.as_ref().map_or(0, |(output, _)| output.len())
@@ -97,14 +98,14 @@ fn size(run: &OrphanedRun) -> usize {
 }
 
 /// An orphan before it is taken over.
-struct Orphan {
-    key: i64,
-    is_deleted: bool,
-    run: OrphanedRun,
+pub(super) struct Orphan {
+    pub key: i64,
+    pub is_deleted: bool,
+    pub run: OrphanedRun,
 }
 
 impl Orphan {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let owner = Owner { tenant: text(row, 2)?.into(), principal: text(row, 3)?.into() };
         let run = OrphanedRun {
             lease: Lease { id: Id::from(text(row, 1)?), epoch: row.get::<_, u32>(8)?.saturating_add(1) },
@@ -125,7 +126,7 @@ impl Orphan {
     }
 
     fn take(self, connection: &Connection, policy: &RowPolicy, now: i64) -> rusqlite::Result<OrphanedRun> {
-        let Self { key, mut run, .. } = self;
+        let key = self.key;
         connection
             .prepare_cached(
                 "UPDATE runs SET instance = ?2, epoch = ?3, lease_until = ?4, orphan = coalesce(orphan, ?5)
@@ -134,10 +135,16 @@ impl Orphan {
             .execute(params![
                 key,
                 policy.instance,
-                run.lease.epoch,
+                self.run.lease.epoch,
                 now.saturating_add(policy.lease),
                 PROCESS_GONE
             ])?;
+        self.whole(connection)
+    }
+
+    /// The run with its turns and calls.
+    pub(super) fn whole(self, connection: &Connection) -> rusqlite::Result<OrphanedRun> {
+        let Self { key, mut run, .. } = self;
         run.items.extend(turns(connection, key)?);
         run.calls = calls(connection, key)?;
         Ok(run)

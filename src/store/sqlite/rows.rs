@@ -171,7 +171,9 @@ pub(super) fn remove_running(connection: &Connection, key: i64) -> rusqlite::Res
              WHERE key = ?1",
         )?
         .execute([key])?;
-    connection.prepare_cached("UPDATE runs SET state = NULL WHERE response = ?1")?.execute([key])?;
+    connection
+        .prepare_cached("UPDATE runs SET state = NULL, job = NULL, attempt = NULL WHERE response = ?1")?
+        .execute([key])?;
     Ok(())
 }
 

@@ -23,6 +23,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../../migrations/sqlite/0007_one_row.sql"), then: Some(move_rows) },
     sql(include_str!("../../../migrations/sqlite/0008_conversations_and_keys.sql")),
     sql(include_str!("../../../migrations/sqlite/0009_live.sql")),
+    sql(include_str!("../../../migrations/sqlite/0010_jobs.sql")),
 ];
 
 /// A part of a migration in Rust.

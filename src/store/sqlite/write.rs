@@ -5,7 +5,7 @@
 use rusqlite::Connection;
 
 use super::in_flight::InFlightRows;
-use super::{approvals, conversations, erasure, event_log, idempotency, journal, lifecycle};
+use super::{approvals, conversations, erasure, event_log, idempotency, jobs, journal, lifecycle};
 use crate::store::operation::{Write, WriteOutcome};
 use crate::store::row_policy::RowPolicy;
 
@@ -36,5 +36,8 @@ pub(super) fn apply(
         Write::Withdraw(lease) => idempotency::withdraw(connection, policy, in_flight, lease),
         Write::Log(lease, events) => event_log::append(connection, policy, lease, events),
         Write::FinishLogged(end) => event_log::finish(connection, policy, in_flight, &end.0, &end.1),
+        Write::Enqueue(job) => jobs::enqueue(connection, policy, in_flight, job),
+        Write::UpdateRunning(record) => jobs::update_running(connection, policy, record),
+        Write::Requeue(lease, requeue) => jobs::requeue(connection, policy, lease, *requeue),
     }
 }

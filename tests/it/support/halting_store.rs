@@ -10,11 +10,12 @@ use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore};
 use antwort::protocol::id::Id;
 use antwort::protocol::item::Item;
 use antwort::store::{
-    AddedItems, ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ConversationContext, ConversationItem,
-    ConversationLock, ConversationRecord, ConversationStore, ErasedCounts, ErasureTarget, EventLog,
-    IdempotencyKeys, ItemWithState, KeyedResponse, Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents,
-    LoggedRun, OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord,
-    ResponseStore, RunLog, RunRegistration, StateKey, Store, StoreError, StoredConversation, TurnRecord,
+    AddedItems, ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ClaimedJob, ConversationContext,
+    ConversationItem, ConversationLock, ConversationRecord, ConversationStore, ErasedCounts, ErasureTarget,
+    EventLog, IdempotencyKeys, ItemWithState, JobQueue, JobStats, KeyedResponse, Lease, Lineage, LogEnd,
+    LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun, Owner, Page, PageRequest,
+    PendingApproval, ReadLimit, Requeue, ResponseRecord, ResponseStore, RunLog, RunRegistration, StateKey,
+    Store, StoreError, StoredConversation, TurnRecord,
 };
 use async_trait::async_trait;
 use tokio::sync::Notify;
@@ -111,6 +112,33 @@ impl IdempotencyKeys for HaltingStore {
 
     async fn withdraw(&self, lease: Lease) -> Result<(), StoreError> {
         self.inner.withdraw(lease).await
+    }
+}
+
+#[async_trait]
+impl JobQueue for HaltingStore {
+    async fn enqueue(&self, job: NewJob) -> Result<Option<KeyedResponse>, StoreError> {
+        self.inner.enqueue(job).await
+    }
+
+    async fn claim_jobs(&self, limit: usize) -> Result<Vec<ClaimedJob>, StoreError> {
+        self.inner.claim_jobs(limit).await
+    }
+
+    async fn claim_job(&self, owner: &Owner, id: &Id) -> Result<Option<ClaimedJob>, StoreError> {
+        self.inner.claim_job(owner, id).await
+    }
+
+    async fn update_running(&self, record: ResponseRecord) -> Result<(), StoreError> {
+        self.inner.update_running(record).await
+    }
+
+    async fn requeue(&self, lease: Lease, requeue: Requeue) -> Result<(), StoreError> {
+        self.inner.requeue(lease, requeue).await
+    }
+
+    async fn job_stats(&self) -> Result<JobStats, StoreError> {
+        self.inner.job_stats().await
     }
 }
 

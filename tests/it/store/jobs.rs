@@ -1,0 +1,244 @@
+//! What every store does with runs that any process may make.
+
+use std::time::Duration;
+
+use antwort::protocol::response::ResponseStatus;
+use antwort::store::{
+    CallOutcome, ClaimedJob, Direction, ErasureTarget, IdempotencyKey, JobStats, JournaledCall, LoggedEvents,
+    LoggedRun, NewJob, Requeue, ResponseRecord, Store, StoreError, TurnRecord,
+};
+use futures_util::future::join_all;
+
+use super::{LEASE, Open, message, owned_by, owner, running, turn};
+
+const AT_ONCE: Requeue = Requeue { delay: Duration::ZERO, counts: false };
+
+/// A queued run.
+pub(super) fn job() -> NewJob {
+    let record = ResponseRecord { status: ResponseStatus::Queued, body: "queued".into(), ..running() };
+    let events = Some(LoggedEvents { first: 0, last: 1, bytes: b"<0><1>".to_vec() });
+    let run = LoggedRun { key: None, record, state: Some(b"state"[..].into()), events };
+    NewJob { run, spec: b"spec"[..].into() }
+}
+
+async fn enqueued(store: &dyn Store) -> NewJob {
+    let job = job();
+    assert_eq!(store.enqueue(job.clone()).await.unwrap(), None);
+    job
+}
+
+/// The one run that waits.
+async fn claimed(store: &dyn Store) -> ClaimedJob {
+    let mut found = store.claim_jobs(10).await.unwrap();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+fn ended(claimed: &ClaimedJob) -> ResponseRecord {
+    ResponseRecord { lease: claimed.run.lease.clone(), ..turn(None, "question", "answer") }
+}
+
+async fn body(store: &dyn Store, job: &NewJob) -> Option<String> {
+    let found = store.response(&owner(), job.run.record.lease.id.as_str(), u64::MAX).await.unwrap();
+    found.map(|body| body.to_string())
+}
+
+async fn queued(store: &dyn Store) -> u64 {
+    store.job_stats().await.unwrap().queued
+}
+
+pub(super) async fn a_queued_run_is_seen_and_claimed_with_all_that_it_was_queued_with(store: &dyn Store) {
+    let job = enqueued(store).await;
+    assert_eq!(body(store, &job).await.as_deref(), Some("queued"));
+    let stats = store.job_stats().await.unwrap();
+    assert_eq!(stats, JobStats { queued: 1, oldest_created_at: Some(job.run.record.created_at) });
+    let ClaimedJob { run, spec, attempt } = claimed(store).await;
+    assert_eq!((&*spec, attempt, run.state.as_deref()), (&b"spec"[..], 1, Some(&b"state"[..])));
+    assert_eq!((&run.lease.id, &run.owner, &*run.body), (&job.run.record.lease.id, &owner(), "queued"));
+    assert_eq!((run.items.len(), run.calls.len()), (job.run.record.items.len(), 0));
+    assert!(!run.lease.is_first(), "who queued it has no right to write it");
+    let logged = store.logged_events(&owner(), &run.lease.id, 0, u64::MAX).await.unwrap().unwrap();
+    assert_eq!((&logged.bytes[..], logged.next, logged.is_running), (&b"<0><1>"[..], 2, true));
+    assert!(store.claim_jobs(10).await.unwrap().is_empty(), "it is claimed once");
+    assert_eq!(queued(store).await, 0);
+}
+
+pub(super) async fn the_oldest_runs_are_claimed_first(store: &dyn Store) {
+    let mut jobs = Vec::new();
+    for _ in 0..5 {
+        jobs.push(enqueued(store).await.run.record.lease.id);
+    }
+    let first: Vec<_> =
+        store.claim_jobs(2).await.unwrap().into_iter().map(|claimed| claimed.run.lease.id).collect();
+    let rest: Vec<_> =
+        store.claim_jobs(9).await.unwrap().into_iter().map(|claimed| claimed.run.lease.id).collect();
+    assert_eq!([first, rest].concat(), jobs);
+}
+
+pub(super) async fn a_claimed_run_is_written_and_ended_with_its_lease(store: &dyn Store) {
+    let job = enqueued(store).await;
+    let claimed = claimed(store).await;
+    let record = |body: &str| ResponseRecord { body: body.into(), ..ended(&claimed) };
+    let stale = ResponseRecord { lease: job.run.record.lease.clone(), ..record("stale") };
+    assert!(matches!(store.update_running(stale.clone()).await, Err(StoreError::Superseded)));
+    assert!(matches!(store.finish(stale).await, Err(StoreError::Superseded)), "nobody has that lease");
+    let begun = ResponseRecord { status: ResponseStatus::InProgress, ..record("in progress") };
+    store.update_running(begun).await.unwrap();
+    assert_eq!(body(store, &job).await.as_deref(), Some("in progress"));
+    store.finish(record("ended")).await.unwrap();
+    assert_eq!(body(store, &job).await.as_deref(), Some("ended"));
+    assert!(matches!(store.update_running(record("late")).await, Err(StoreError::Superseded)));
+    assert!(matches!(store.requeue(claimed.run.lease.clone(), AT_ONCE).await, Err(StoreError::Superseded)));
+    assert!(store.claim_jobs(10).await.unwrap().is_empty());
+}
+
+pub(super) async fn a_claim_that_is_given_back_is_claimed_again(store: &dyn Store) {
+    enqueued(store).await;
+    let first = claimed(store).await;
+    store.requeue(first.run.lease.clone(), AT_ONCE).await.unwrap();
+    assert_eq!(queued(store).await, 1);
+    let second = claimed(store).await;
+    assert_eq!((second.attempt, second.run.lease.epoch), (1, first.run.lease.epoch + 1));
+    assert!(matches!(store.finish(ended(&first)).await, Err(StoreError::Superseded)));
+    store.requeue(second.run.lease, Requeue { counts: true, ..AT_ONCE }).await.unwrap();
+    let third = claimed(store).await;
+    assert_eq!(third.attempt, 2, "a claim that counts is an attempt");
+    let later = Requeue { delay: LEASE, counts: false };
+    store.requeue(third.run.lease.clone(), later).await.unwrap();
+    assert!(store.claim_jobs(10).await.unwrap().is_empty(), "not before its time");
+    assert_eq!(queued(store).await, 0);
+    let by_id = store.claim_job(&owner(), &third.run.lease.id).await.unwrap().unwrap();
+    store.requeue(by_id.run.lease, later).await.unwrap();
+    tokio::time::sleep(LEASE + Duration::from_millis(100)).await;
+    assert_eq!(claimed(store).await.attempt, 2);
+}
+
+pub(super) async fn a_run_is_claimed_by_its_owner_and_id(store: &dyn Store) {
+    let (job, other) = (enqueued(store).await, enqueued(store).await);
+    let id = &job.run.record.lease.id;
+    assert!(store.claim_job(&owned_by("acme", "bob"), id).await.unwrap().is_none());
+    assert!(store.claim_job(&owner(), &"resp_none".into()).await.unwrap().is_none());
+    assert_eq!(store.claim_job(&owner(), id).await.unwrap().unwrap().run.lease.id, *id);
+    assert!(store.claim_job(&owner(), id).await.unwrap().is_none(), "it is being made");
+    assert_eq!(claimed(store).await.run.lease.id, other.run.record.lease.id);
+    let plain = running();
+    store.begin(plain.clone(), None).await.unwrap();
+    assert!(store.claim_job(&owner(), &plain.lease.id).await.unwrap().is_none(), "no other may make it");
+}
+
+pub(super) async fn a_deleted_run_is_not_made(store: &dyn Store) {
+    let (waits, runs) = (enqueued(store).await, job());
+    assert!(store.delete(&owner(), waits.run.record.lease.id.as_str()).await.unwrap());
+    assert!(store.claim_jobs(10).await.unwrap().is_empty());
+    assert_eq!(body(store, &waits).await, None);
+    store.enqueue(runs.clone()).await.unwrap();
+    let claimed = claimed(store).await;
+    assert!(store.delete(&owner(), runs.run.record.lease.id.as_str()).await.unwrap());
+    store.update_running(ended(&claimed)).await.unwrap();
+    store.requeue(claimed.run.lease.clone(), AT_ONCE).await.unwrap();
+    assert!(store.claim_jobs(10).await.unwrap().is_empty());
+    store.finish(ended(&claimed)).await.unwrap();
+    assert_eq!(body(store, &runs).await, None, "what was deleted does not come back");
+}
+
+pub(super) async fn a_queued_run_is_erased_with_its_owner(store: &dyn Store) {
+    let job = enqueued(store).await;
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let target = ErasureTarget { tenant: owner().tenant, principal: None };
+    assert_eq!(store.erase(&target).await.unwrap().responses, 1);
+    assert_eq!((body(store, &job).await, queued(store).await), (None, 0));
+    assert!(store.claim_jobs(10).await.unwrap().is_empty());
+}
+
+pub(super) async fn a_key_leads_to_the_run_that_was_queued_with_it(store: &dyn Store) {
+    let key = IdempotencyKey { key: "k".into(), fingerprint: [7; 32] };
+    let mut first = job();
+    first.run.key = Some(key);
+    let second = NewJob { run: LoggedRun { key: first.run.key.clone(), ..job().run }, ..job() };
+    assert_eq!(store.enqueue(first.clone()).await.unwrap(), None);
+    assert_eq!(store.enqueue(second.clone()).await.unwrap().unwrap().id, first.run.record.lease.id);
+    assert_eq!(body(store, &second).await, None, "nothing is written of the second");
+    assert_eq!(claimed(store).await.run.lease.id, first.run.record.lease.id);
+    assert!(store.keyed_response(&owner(), "k").await.unwrap().unwrap().is_running);
+}
+
+pub(super) async fn of_many_processes_one_claims_a_run(open: Open<'_>) {
+    let gateway = open("gateway");
+    for _ in 0..20 {
+        enqueued(&*gateway).await;
+    }
+    let workers: Vec<_> = (0..4).map(|n| open(&format!("worker {n}"))).collect();
+    let claims = join_all(workers.iter().map(async |worker| {
+        let mut ids = Vec::new();
+        loop {
+            let claimed = worker.claim_jobs(3).await.unwrap();
+            if claimed.is_empty() {
+                return ids;
+            }
+            ids.extend(claimed.into_iter().map(|claimed| claimed.run.lease.id));
+        }
+    }));
+    let mut ids = claims.await.concat();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 20);
+    assert_eq!(queued(&*gateway).await, 0);
+}
+
+pub(super) async fn a_run_whose_holder_is_gone_is_claimed_from_its_last_commit(open: Open<'_>) {
+    let gone = open("gone");
+    let job = enqueued(&*gone).await;
+    let first = claimed(&*gone).await;
+    let call =
+        JournaledCall { server_label: "antwort".into(), tool: "tool".to_owned(), arguments: "{}".to_owned() };
+    let turn = TurnRecord {
+        lease: first.run.lease.clone(),
+        begin: None,
+        items: vec![message(Direction::Output, "said")],
+        first_position: job.run.record.items.len(),
+        turn: 0,
+        calls: vec![call],
+        state: Some(b"later"[..].into()),
+    };
+    gone.commit_turn(turn).await.unwrap();
+    let other = open("other");
+    assert!(other.claim_jobs(10).await.unwrap().is_empty(), "its lease holds");
+    tokio::time::sleep(LEASE / 2).await;
+    gone.maintain().await.unwrap();
+    tokio::time::sleep(LEASE * 2 / 3).await;
+    assert!(other.claim_jobs(10).await.unwrap().is_empty(), "its lease was renewed");
+    tokio::time::sleep(LEASE).await;
+    assert!(gone.claim_jobs(10).await.unwrap().is_empty(), "it does not take its own run from itself");
+    assert!(other.take_orphaned(10).await.unwrap().is_empty(), "it is no orphan: it goes on");
+    let second = claimed(&*other).await;
+    assert_eq!((second.attempt, second.run.state.as_deref()), (2, Some(&b"later"[..])));
+    assert_eq!((second.run.items.len(), second.run.calls.len()), (job.run.record.items.len() + 1, 1));
+    let late = CallOutcome {
+        lease: first.run.lease.clone(),
+        turn: 0,
+        index: 0,
+        output: "late".to_owned(),
+        error: None,
+    };
+    gone.record_tool_result(late);
+    assert!(matches!(gone.finish(ended(&first)).await, Err(StoreError::Superseded)));
+    other.requeue(second.run.lease, AT_ONCE).await.unwrap();
+    assert_eq!(claimed(&*other).await.run.calls[0].outcome, None, "a result that comes late does not count");
+}
+
+pub(super) async fn a_process_of_the_same_name_claims_what_the_one_before_had(open: Open<'_>) {
+    let gone = open("same");
+    enqueued(&*gone).await;
+    claimed(&*gone).await;
+    drop(gone);
+    let next = open("same");
+    let job = claimed(&*next).await;
+    assert_eq!(job.attempt, 2);
+    // Its lease is renewed, as it is not an orphan any more.
+    for _ in 0..2 {
+        tokio::time::sleep(LEASE * 2 / 3).await;
+        next.maintain().await.unwrap();
+    }
+    assert!(open("other").claim_jobs(10).await.unwrap().is_empty());
+    next.finish(ended(&job)).await.unwrap();
+}
