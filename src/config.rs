@@ -57,7 +57,7 @@ pub use settings::{
 };
 pub use settings::{
     ApiKeySettings, AuthSettings, Cidr, ClientActionStatus, CompactionSettings, CompatSettings, CorsSettings,
-    EngineSettings, LogFormat, LogSettings, Migrate, ModelsSettings, NetworkSettings, OnMismatch,
+    EngineSettings, LogFormat, LogSettings, Migrate, ModelsSettings, NetworkSettings, OnDisconnect, OnMismatch,
     OnMissingCall, ProxySource, ReadyRequirement, ReasoningDisplay, Scope, SealKey, SealSettings,
     ServerSettings, Settings, SseSettings, StorePolicy, StoreSettings, StoreUrl, StructuredSettings, Switch,
     Synchronous, TelemetrySettings, TenantRetention, TimeToLive, TlsSettings, ToolsSettings, UnknownFields,

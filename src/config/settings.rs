@@ -40,7 +40,7 @@ pub use super::websocket::WebSocketSettings;
 use crate::net::client::HttpClientOptions;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::RequestSizeLimits;
-pub use crate::protocol::request::{ClientActionStatus, OnMismatch};
+pub use crate::protocol::request::{ClientActionStatus, OnDisconnect, OnMismatch};
 
 /// All settings, checked.
 #[derive(Debug, Clone, Serialize)]
@@ -307,6 +307,8 @@ pub struct EngineSettings {
     pub compaction: CompactionSettings,
     /// The model omits a call that the request requires, after one retry.
     pub on_missing_call: OnMissingCall,
+    /// What happens to a stored response when its client disconnects.
+    pub on_disconnect: OnDisconnect,
 }
 
 /// How a response ends that lacks a required call.
@@ -358,6 +360,7 @@ impl Default for EngineSettings {
             structured: StructuredSettings::default(),
             compaction: CompactionSettings::default(),
             on_missing_call: OnMissingCall::Fail,
+            on_disconnect: OnDisconnect::Cancel,
         }
     }
 }

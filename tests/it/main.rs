@@ -12,6 +12,7 @@
 
 mod access;
 mod bounded;
+mod cancel;
 mod choices;
 mod clients;
 mod codex;
@@ -19,6 +20,7 @@ mod compaction;
 mod conversations;
 mod crash;
 mod deletion;
+mod disconnect;
 mod documents;
 mod erasure;
 mod errors;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::conversation_write::ConversationWrite;
 use super::keys;
+use crate::protocol::id::Id;
 use crate::store::{
     ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, Lease, LogEnd, LoggedEvents,
     LoggedRun, ModelView, Owner, PendingApproval, ResponseRecord, StoredItem, TurnRecord,
@@ -19,6 +20,7 @@ pub(super) enum Write {
     ToolResult(CallOutcome),
     Finish(ResponseRecord),
     Delete(Owner, String),
+    RequestCancel(Owner, Id),
     AddApprovals(Vec<PendingApproval>),
     ClaimApprovals(Box<ClaimRequest>),
     /// One step of an erasure.
@@ -42,7 +44,11 @@ impl Write {
             | Self::BeginLogged(_)
             | Self::Log(..)
             | Self::FinishLogged(_) => true,
-            Self::Delete(..) | Self::ClaimApprovals(_) | Self::Erase(_) | Self::Withdraw(_) => false,
+            Self::Delete(..)
+            | Self::RequestCancel(..)
+            | Self::ClaimApprovals(_)
+            | Self::Erase(_)
+            | Self::Withdraw(_) => false,
             Self::Conversation(write) => write.adds(),
         }
     }
@@ -73,7 +79,11 @@ impl Write {
             }
             Self::Log(_, events) => of_events(Some(events)),
             Self::FinishLogged(end) => of_finish(&end.0) + of_events(end.1.events.as_ref()),
-            Self::Delete(..) | Self::ClaimApprovals(..) | Self::Erase(_) | Self::Withdraw(_) => 0,
+            Self::Delete(..)
+            | Self::RequestCancel(..)
+            | Self::ClaimApprovals(..)
+            | Self::Erase(_)
+            | Self::Withdraw(_) => 0,
             Self::Conversation(write) => write.size(item_size),
         }
     }

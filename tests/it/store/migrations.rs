@@ -172,6 +172,8 @@ async fn file_without_conversations() -> (Folder, ResponseRecord) {
         .execute_batch(
             "DROP TABLE conversations; DROP TABLE conversation_items; DROP TABLE response_conversations;
              DROP TABLE idempotency_keys; DROP TABLE event_log;
+             DROP TABLE event_logs; DROP TABLE webhook_outbox;
+             DROP INDEX runs_to_cancel; ALTER TABLE runs DROP COLUMN cancel_requested;
              PRAGMA user_version = 7",
         )
         .unwrap();

@@ -10,7 +10,7 @@ use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore};
 use antwort::protocol::id::Id;
 use antwort::protocol::item::Item;
 use antwort::store::{
-    AddedItems, ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ConversationContext, ConversationItem,
+    AddedItems, ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ConversationContext, ConversationItem,
     ConversationLock, ConversationRecord, ConversationStore, ErasedCounts, ErasureTarget, EventLog,
     IdempotencyKeys, ItemWithState, KeyedResponse, Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents,
     LoggedRun, OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord,
@@ -90,6 +90,14 @@ impl RunLog for HaltingStore {
         self.inner.finish(record).await?;
         self.halt_at(Halt::AfterFinish).await;
         Ok(())
+    }
+
+    async fn request_cancel(&self, owner: &Owner, id: &Id) -> Result<CancelRequest, StoreError> {
+        self.inner.request_cancel(owner, id).await
+    }
+
+    async fn cancelled_runs(&self) -> Result<Vec<Id>, StoreError> {
+        self.inner.cancelled_runs().await
     }
 
     async fn take_orphaned(&self, limit: usize) -> Result<Vec<OrphanedRun>, StoreError> {
