@@ -56,7 +56,7 @@ pub use self::responses::{
 };
 pub use self::retention::TenantRetention;
 pub use self::run_log::{
-    CallOutcome, JournaledCall, OrphanCause, OrphanedCall, OrphanedRun, RunLog, TurnRecord,
+    CallOutcome, CancelRequest, JournaledCall, OrphanCause, OrphanedCall, OrphanedRun, RunLog, TurnRecord,
 };
 pub use self::runs::{RunRegistration, RunRegistry};
 pub use crate::identity::Owner;

@@ -11,6 +11,7 @@ mod agents;
 mod authority;
 mod body;
 mod body_reader;
+mod cancel;
 mod compact;
 mod conversation_items;
 mod conversations;

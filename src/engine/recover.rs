@@ -2,7 +2,7 @@
 //!
 //! What is left of a run is loaded into a machine, which ends the response as it would have been ended by its own
 //! process: journaled results are shown, calls without a result are declared unknown and never repeated, and the
-//! response is `failed`.
+//! response is `failed`, or `cancelled` if its owner wanted that.
 
 use std::sync::Arc;
 
@@ -154,7 +154,10 @@ impl Recovery {
         // A violation cannot change the ending any more; as much as possible is shown.
         let _shown = finish_calls(&mut machine, orphan, calls, events);
         let outcome = RunOutcome { turns, structured: None };
-        let ending = Termination::Failed(error(orphan.cause));
+        let ending = match orphan.is_cancelled {
+            true => Termination::Cancelled,
+            false => Termination::Failed(error(orphan.cause)),
+        };
         let closed = machine.close_response(ending, outcome, unix_now(), events);
         Ok(Ended { closed, stored, encoder: EventEncoder { dialect, obfuscate } })
     }
