@@ -16,6 +16,7 @@ mod reload;
 pub(crate) mod seal_key;
 pub(crate) mod tools;
 mod upgrades;
+mod worker;
 mod write_timeout;
 
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{RunningConfig, ServerSettings, Settings};
+use crate::config::{Role, RunningConfig, ServerSettings, Settings};
 use crate::engine::{Recovery, watch_cancellations};
 use crate::store::Store;
 use crate::store::sqlite::ServerLock;
@@ -42,6 +43,7 @@ use generation::{CurrentGeneration, Generation};
 use listen::HttpServer;
 use reload::Reloader;
 pub use reload::SighupListener;
+use worker::Worker;
 
 /// Minimum time that connections have for closing once all runs have ended.
 const MIN_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,6 +64,7 @@ pub struct App {
     drain_timeout: Duration,
     server: ServerSettings,
     maintenance: Duration,
+    role: Role,
     /// The lock on the database, held until the database is closed.
     _lock: Option<ServerLock>,
 }
@@ -151,6 +154,7 @@ impl App {
             drain_timeout: settings.server.drain_timeout,
             server: settings.server.clone(),
             maintenance: settings.store.maintenance_interval,
+            role: settings.role,
             _lock: None,
         })
     }
@@ -160,7 +164,8 @@ impl App {
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
         let closing = CancellationToken::new();
-        let Self { assembly, stopping, current, reloading, drain_timeout, server, maintenance, _lock } = self;
+        let Self { assembly, stopping, current, reloading, drain_timeout, server, maintenance, role, _lock } =
+            self;
         let (store, metrics) = (Arc::clone(assembly.store()), Arc::clone(&assembly.metrics));
         let (admission, in_flight) = (Arc::clone(assembly.admission()), Arc::clone(&assembly.in_flight));
         tasks.spawn(maintain(Arc::clone(&store), assembly.recovery(), maintenance, closing.clone()));
@@ -171,6 +176,15 @@ impl App {
         let (close, close_timeout) = oneshot::channel();
         let delay = shutdown_delay(&server, &listener);
         let draining = CancellationToken::new();
+        if role.makes_jobs() {
+            let worker = Worker {
+                current: Arc::clone(&current),
+                store: Arc::clone(&store),
+                in_flight: Arc::clone(&in_flight),
+                metrics: Arc::clone(&metrics),
+            };
+            tasks.spawn(worker.run(draining.clone()));
+        }
         let http_server =
             HttpServer::new(Arc::clone(&current), &server, metrics, stopping.clone(), draining.clone());
         let serving = tasks.spawn(http_server.serve(listener, close_timeout));

@@ -8,6 +8,7 @@
 //! leads to what they have come to, `event_log` writes their events to the store, `follow` sends these again, `cancel` ends runs for their owner, `live_runs` says
 //! how far they are.
 
+mod background;
 mod cancel;
 mod citations;
 mod compaction;
@@ -37,6 +38,7 @@ mod run;
 mod run_conversation;
 mod run_handle;
 mod sampling;
+mod seen_log;
 mod states;
 mod stops;
 mod structured;
@@ -59,6 +61,7 @@ use event_sink::EventSink;
 use prepare::Purpose;
 use run::Logged;
 
+pub(crate) use background::{Queued, Submitted};
 pub(crate) use cancel::{Cancelled, watch_cancellations};
 pub(crate) use connection_history::ConnectionHistory;
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
@@ -139,6 +142,11 @@ impl Engine {
         #[expect(clippy::disallowed_methods, reason = "a shutdown waits for what was admitted")]
         tokio::spawn(task.instrument(span));
         Ok(handle)
+    }
+
+    /// How many background runs this process makes at a time.
+    pub(crate) fn max_jobs(&self) -> usize {
+        self.parts.options.jobs.concurrency
     }
 
     /// Refuses a request that is to be stored while the store cannot be written to, before the model is asked.

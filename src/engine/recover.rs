@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::context::unix_now;
 use super::run::SavedRun;
-use super::{event_log, record};
+use super::{event_log, record, seen_log};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ErrorBody;
 use crate::protocol::event::EventEncoder;
@@ -16,7 +16,7 @@ use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::protocol::response::{Response, RunOutcome};
 use crate::response::machine::{
-    CallResult, ClosedResponse, Events, MachineOptions, MachineState, ResponseMachine, ServerCall,
+    CallResult, ClosedResponse, Events, MachineOptions, MachineState, ResponseMachine, SeenEvent, ServerCall,
     Termination, Violation,
 };
 use crate::response::presentation::Presentation;
@@ -92,7 +92,8 @@ impl Recovery {
             Some(LogState { log: LogKept::Kept(extent), .. }) => Some(extent),
             _ => None,
         };
-        match self.close(orphan, logged, &mut events) {
+        let ending = Termination::Failed(error(orphan.cause));
+        match self.close(orphan, logged, Vec::new(), ending, &mut events) {
             Ok(Ended { closed, stored, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
                 let record = record::recovered(orphan, &closed, stored);
@@ -107,6 +108,33 @@ impl Recovery {
             }
         }
         Ok(RecoveredRun { id, events })
+    }
+
+    /// Ends a background run that is made no more. What was sent of it is kept: its followers have seen it.
+    pub(super) async fn end_job(&self, run: &OrphanedRun, error: ErrorBody) -> Result<(), StoreError> {
+        self.declare_unknown(run);
+        let tenant = &run.owner.tenant;
+        let saved = run.state.as_deref().and_then(|sealed| SavedRun::open(&self.keys, tenant, sealed));
+        let from = saved.map_or(0, |saved| saved.machine.sequence());
+        let seen = seen_log::seen(&*self.store, run, from).await?;
+        let next = seen.next;
+        let mut events = Events::new();
+        let extent = next.map(|next| LogExtent { begun: next, next, replaced_from: None });
+        match self.close(run, extent, seen.events, Termination::Failed(error), &mut events) {
+            Ok(Ended { closed, stored, encoder }) => {
+                closed.emit_terminal_event(true, &mut events);
+                events.retain(|event| next.is_some_and(|next| event.sequence_number >= next));
+                let record = record::recovered(run, &closed, stored);
+                let events = event_log::logged(encoder, &events);
+                let keep_below = next.is_none().then_some(0);
+                self.store.finish_logged(record, LogEnd { keep_below, events }).await
+            }
+            Err(error) => {
+                let id = run.lease.id.as_str();
+                tracing::error!({ RESPONSE_ID } = id, %error, "the row of a background response cannot be read");
+                self.store.finish(record::unreadable(run)).await
+            }
+        }
     }
 
     /// Writes to the journal that the outcome of calls without a result is unknown.
@@ -127,6 +155,8 @@ impl Recovery {
         &self,
         orphan: &OrphanedRun,
         logged: Option<LogExtent>,
+        seen: Vec<SeenEvent>,
+        ending: Termination,
         events: &mut Events,
     ) -> Result<Ended, serde_json::Error> {
         let tenant = &orphan.owner.tenant;
@@ -151,13 +181,14 @@ impl Recovery {
         response.output.extend(output);
         let (stored, calls) = (state.unfinished(), state.calls().to_vec());
         let mut machine = ResponseMachine::resume(response, state, options);
+        machine.skip_events(seen.iter().filter(|event| event.is_progress()).count() as u64);
         // A violation cannot change the ending any more; as much as possible is shown.
         let _shown = finish_calls(&mut machine, orphan, calls, events);
+        if let Some(logged) = logged.filter(|_| !seen.is_empty()) {
+            let _shown = machine.replay(seen, logged.next, events);
+        }
         let outcome = RunOutcome { turns, structured: None };
-        let ending = match orphan.is_cancelled {
-            true => Termination::Cancelled,
-            false => Termination::Failed(error(orphan.cause)),
-        };
+        let ending = if orphan.is_cancelled { Termination::Cancelled } else { ending };
         let closed = machine.close_response(ending, outcome, unix_now(), events);
         Ok(Ended { closed, stored, encoder: EventEncoder { dialect, obfuscate } })
     }
