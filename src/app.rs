@@ -2,6 +2,7 @@
 
 pub(crate) mod announce;
 mod assembly;
+mod bus;
 mod connection;
 mod connection_limit;
 mod exchange;

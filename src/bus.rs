@@ -126,6 +126,11 @@ impl Bus {
         self.publish(Signal::JobQueued);
     }
 
+    /// Tells this process alone that there is room for a job.
+    pub fn job_queued_here(&self) {
+        self.local.accept(&Signal::JobQueued);
+    }
+
     /// Tells all processes that a run was asked to end.
     pub fn cancel_requested(&self, id: &Id) {
         self.publish(Signal::CancelRequested(id.clone()));

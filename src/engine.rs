@@ -29,6 +29,7 @@ mod journal;
 mod keyed;
 mod limits;
 mod live_runs;
+mod log_tails;
 mod prepare;
 mod profile;
 mod record;

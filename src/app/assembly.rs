@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::tools::{self, GatewayTools, PreviousTools};
-use super::{migration, seal_key};
+use super::{bus, migration, seal_key};
 use crate::admission::Admission;
 use crate::config::settings::{AgentSettings, StoreSettings, TenantRetention};
 use crate::config::{ConfigChange, Settings, StoreUrl, Synchronous};
@@ -79,7 +79,8 @@ impl Assembly {
         }
         let router = ProviderRouter::new(&settings.providers, &metrics)?;
         let tools = tools::open(settings, &admission, &metrics, extra).await?;
-        let shared = ProcessWide { store, seal, metrics, admission, in_flight: InFlight::new() };
+        let in_flight = InFlight::new(bus::open(settings, &metrics)?);
+        let shared = ProcessWide { store, seal, metrics, admission, in_flight };
         Ok(Self::from_parts(settings, shared, router, tools))
     }
 

@@ -11,9 +11,6 @@ use crate::engine::InFlight;
 use crate::store::Store;
 use crate::telemetry::metrics::Metrics;
 
-/// How often the queue is looked at where nothing says that a run was queued: another process may have queued one, or given
-/// one back.
-const POLL: Duration = Duration::from_secs(1);
 /// Runs that are claimed at a time.
 const BATCH: usize = 16;
 /// How often the length of the queue is measured.
@@ -46,8 +43,7 @@ impl Worker {
             }
             tokio::select! {
                 () = draining.cancelled() => return,
-                () = self.in_flight.wait_for_job() => {}
-                () = tokio::time::sleep(POLL) => {}
+                () = self.in_flight.bus().job_or_poll() => {}
             }
         }
     }
@@ -75,7 +71,7 @@ impl Worker {
                 engine.work(job).await;
                 drop(counted);
                 // Another one may begin.
-                in_flight.job_queued();
+                in_flight.bus().job_queued_here();
             });
         }
         has_more

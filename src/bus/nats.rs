@@ -28,6 +28,22 @@ pub struct NatsOptions {
     pub subject: String,
 }
 
+impl NatsOptions {
+    /// Of URLs that are separated by commas.
+    ///
+    /// # Errors
+    /// If one is no URL of a NATS server. Does not quote it, since it may hold a password.
+    pub fn new(urls: &str, subject: &str) -> Result<Self, NotNats> {
+        let servers = urls.split(',').map(|url| url.trim().parse().map_err(|_| NotNats));
+        Ok(Self { servers: servers.collect::<Result<_, _>>()?, subject: subject.to_owned() })
+    }
+}
+
+/// A URL is not one of a NATS server.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("expected the URLs of NATS servers, separated by commas, such as nats://host:4222")]
+pub struct NotNats;
+
 /// Sends and receives until the bus is gone.
 pub(super) async fn run(
     options: NatsOptions,

@@ -36,15 +36,22 @@ pub(crate) enum Cancelled {
 impl Engine {
     /// Cancels a response, and returns when it is stored in its final state.
     pub(crate) async fn cancel(&self, owner: &Owner, id: &Id) -> Result<Cancelled, ApiError> {
-        let store = &self.parts.store;
+        let (store, bus) = (&self.parts.store, self.parts.in_flight.bus());
+        let mut watch = bus.watch_run(id);
         match store.request_cancel(owner, id).await? {
             CancelRequest::NotFound => return Ok(Cancelled::NotFound),
             CancelRequest::Ended => return Ok(Cancelled::TooLate),
-            CancelRequest::Requested => self.parts.in_flight.stops().cancel(id),
+            CancelRequest::Requested => {
+                self.parts.in_flight.stops().cancel(id);
+                bus.cancel_requested(id);
+            }
         }
-        let (until, mut poll) = (Instant::now() + TIMEOUT, FIRST_POLL);
+        let (until, mut poll, mut is_told) = (Instant::now() + TIMEOUT, FIRST_POLL, false);
         while Instant::now() < until {
-            tokio::time::sleep(poll).await;
+            match is_told {
+                true => tokio::time::sleep(poll).await,
+                false => is_told = tokio::time::timeout(poll, watch.ended()).await.is_ok(),
+            }
             poll = (poll * 2).min(LAST_POLL);
             match store.log_state(owner, id).await? {
                 Some(found) if !found.is_running => return Ok(Cancelled::Ended),
@@ -70,9 +77,12 @@ pub(crate) async fn watch_cancellations(
     in_flight: Arc<InFlight>,
     closing: CancellationToken,
 ) {
+    let mut signals = in_flight.bus().cancellations();
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
+            // Whoever sent it, the mark in the store is what counts.
+            _signal = signals.recv() => {}
             () = closing.cancelled() => return,
         }
         if in_flight.is_empty() {

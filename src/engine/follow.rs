@@ -1,24 +1,27 @@
 //! Follows the stream of a response in its log: the events that are there, then those that come, from any event on.
 //!
 //! The log is the truth, in whichever process the run goes on. If it goes on in this one, `live_runs` says when there is
-//! more; otherwise the log is looked at a few times a second.
+//! more; otherwise the bus does, and the log is looked at from time to time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::Engine;
 use super::context::EngineParts;
 use super::live_runs::{RunEnding, RunProgress};
+use super::log_tails::{FollowedPage, LogTail};
+use crate::bus::RunWatch;
 use crate::identity::Owner;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
-use crate::store::{LogKept, LogPage, StoreError};
+use crate::store::{LogKept, StoreError};
 
 /// The header of a key, as errors name it.
 pub(super) const KEY_PARAM: &str = "idempotency-key";
-/// How often a log is looked at whose run goes on elsewhere.
+/// How long is waited for events that were told of and cannot be read yet.
 const POLL: Duration = Duration::from_millis(250);
 
 /// A reader of the stream of a response.
@@ -35,6 +38,12 @@ pub(crate) struct Follower {
     /// Events from this number on are not those that were logged first.
     replaced_from: Option<u64>,
     is_at_end: bool,
+    /// What other processes tell of the run.
+    watch: RunWatch,
+    /// Whether it was told of more that was not there.
+    was_woken: bool,
+    /// What all its followers in this process share.
+    tail: Arc<LogTail>,
 }
 
 /// How the stream is asked for, which decides the words of errors.
@@ -49,7 +58,7 @@ pub(super) enum Asked {
 /// The next events of a response that is followed.
 pub(crate) enum NextEvents {
     /// Events as they were sent.
-    Bytes(Vec<u8>),
+    Bytes(Bytes),
     /// There are more bytes than allowed in one piece: so many.
     TooLarge(u64),
     /// The terminal event was the last.
@@ -84,7 +93,21 @@ impl Engine {
 impl Follower {
     /// A follower from the first event on.
     pub(super) fn new(parts: Arc<EngineParts>, owner: Owner, id: Id, asked: Asked) -> Self {
-        Self { id, parts, owner, live: None, asked, next: 0, replaced_from: None, is_at_end: false }
+        let watch = parts.in_flight.bus().watch_run(&id);
+        let tail = parts.in_flight.log_tails().of(&owner, &id);
+        Self {
+            id,
+            parts,
+            owner,
+            live: None,
+            asked,
+            next: 0,
+            replaced_from: None,
+            is_at_end: false,
+            watch,
+            was_woken: false,
+            tail,
+        }
     }
 
     /// The next events of its stream, in pieces of about so many bytes; waits for them while the run goes on. Nothing is
@@ -92,18 +115,18 @@ impl Follower {
     pub(crate) async fn next_events(&mut self, max_bytes: u64) -> Result<NextEvents, ApiError> {
         while !self.is_at_end {
             self.wait_for_more().await?;
-            let page = self.parts.store.logged_events(&self.owner, &self.id, self.next, max_bytes).await;
-            match page {
+            let read = self.parts.store.logged_events(&self.owner, &self.id, self.next, max_bytes);
+            match self.tail.page(self.next, self.replaced_from, read).await {
                 Ok(Some(page)) => {
                     self.check_replaced(&page)?;
                     if page.bytes.is_empty() || self.is_left(&page) {
-                        tokio::time::sleep(POLL).await;
+                        self.wait_for_signal().await;
                         // A background run may have begun in this process.
                         self.live = self.live.take().or_else(|| self.parts.in_flight.live().get(&self.id));
                         continue;
                     }
                     let known = self.next.saturating_sub(page.first);
-                    (self.next, self.is_at_end) = (page.next, page.is_end);
+                    (self.next, self.is_at_end, self.was_woken) = (page.next, page.is_end, false);
                     return Ok(NextEvents::Bytes(behind(page.bytes, known)));
                 }
                 Ok(None) => self.check_end().await?,
@@ -112,6 +135,18 @@ impl Follower {
             }
         }
         Ok(NextEvents::End)
+    }
+
+    /// Waits until another process tells of more, or it is time to look.
+    async fn wait_for_signal(&mut self) {
+        let told = self.watch.advanced_beyond(self.next);
+        let interval = self.parts.in_flight.bus().poll_interval();
+        let is_woken = tokio::time::timeout(interval, told).await.is_ok();
+        if is_woken && self.was_woken {
+            // What it tells of cannot be read yet.
+            tokio::time::sleep(POLL).await;
+        }
+        self.was_woken = is_woken;
     }
 
     /// Waits until the run, if it goes on in this process, has logged more or has ended.
@@ -137,15 +172,12 @@ impl Follower {
 
     /// Whether the run is one of this process that has ended without its end being stored: the recovery will end it, and may
     /// replace the events that were logged last.
-    fn is_left(&self, page: &LogPage) -> bool {
-        page.is_own
-            && page.is_running
-            && self.live.is_none()
-            && self.parts.in_flight.live().get(&self.id).is_none()
+    fn is_left(&self, page: &FollowedPage) -> bool {
+        page.is_own_run && self.live.is_none() && self.parts.in_flight.live().get(&self.id).is_none()
     }
 
     /// What was sent before must be what the events to come follow on.
-    fn check_replaced(&mut self, page: &LogPage) -> Result<(), ApiError> {
+    fn check_replaced(&mut self, page: &FollowedPage) -> Result<(), ApiError> {
         if self.was_replaced(page.replaced_from) {
             return Err(self.lost());
         }
@@ -207,16 +239,11 @@ pub(super) fn result(ending: RunEnding) -> Result<(), ApiError> {
 const END_OF_EVENT: &[u8] = b"\n\n";
 
 /// What is behind the first `count` of these events.
-fn behind(mut events: Vec<u8>, count: u64) -> Vec<u8> {
-    let mut rest = &events[..];
+fn behind(mut events: Bytes, count: u64) -> Bytes {
     for _ in 0..count {
-        let Some(end) = rest.windows(END_OF_EVENT.len()).position(|bytes| bytes == END_OF_EVENT) else {
-            break;
-        };
-        rest = rest.get(end + END_OF_EVENT.len()..).unwrap_or_default();
+        let Some(end) = memchr::memmem::find(&events, END_OF_EVENT) else { return Bytes::new() };
+        events = events.slice(end + END_OF_EVENT.len()..);
     }
-    let sent = events.len() - rest.len();
-    events.drain(..sent);
     events
 }
 
@@ -263,7 +290,7 @@ mod tests {
     #[test]
     fn a_stream_goes_on_behind_an_event_that_was_logged_together_with_others() {
         let events = b"event: a\ndata: {\"t\":\"\\n\\n\"}\n\nevent: b\ndata: {}\n\nevent: c\ndata: {}\n\n";
-        let rest = |count| String::from_utf8(behind(events.to_vec(), count)).unwrap();
+        let rest = |count| String::from_utf8(behind(Bytes::from_static(events), count).to_vec()).unwrap();
         assert_eq!(rest(0).as_bytes(), events);
         assert_eq!(rest(1), "event: b\ndata: {}\n\nevent: c\ndata: {}\n\n");
         assert_eq!(rest(2), "event: c\ndata: {}\n\n");

@@ -7,19 +7,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::live_runs::LiveRuns;
+use super::log_tails::LogTails;
 use super::stops::StopSignals;
 use crate::admission::{Permit, Resource};
+use crate::bus::Bus;
 use crate::identity::Requester;
 use crate::protocol::error::{ApiError, ErrorKind};
 
 /// The requests in flight.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct InFlight {
     requests: TaskTracker,
     /// Cancelled when the drain deadline passes.
@@ -28,14 +29,28 @@ pub struct InFlight {
     stops: StopSignals,
     /// Those that others may wait for or follow.
     live: Arc<LiveRuns>,
-    /// A hint that a background run was queued.
-    job_queued: Notify,
+    /// What their followers share.
+    log_tails: Arc<LogTails>,
+    /// Tells other processes, and is told by them, of runs.
+    bus: Bus,
 }
 
 impl InFlight {
     /// An empty registry.
-    pub fn new() -> Arc<Self> {
-        Arc::default()
+    pub fn new(bus: Bus) -> Arc<Self> {
+        Arc::new(Self {
+            requests: TaskTracker::new(),
+            abort_token: CancellationToken::new(),
+            stops: StopSignals::default(),
+            live: LiveRuns::new(bus.clone()),
+            log_tails: Arc::default(),
+            bus,
+        })
+    }
+
+    /// The bus to the other processes.
+    pub(crate) fn bus(&self) -> &Bus {
+        &self.bus
     }
 
     /// Waits for a permit of `runs`. The request is counted before it has the permit: once `runs` is closed, every
@@ -55,19 +70,14 @@ impl InFlight {
         self.requests.token()
     }
 
-    /// Wakes the workers of this process.
-    pub(crate) fn job_queued(&self) {
-        self.job_queued.notify_one();
-    }
-
-    /// Resolves when a background run was queued in this process.
-    pub(crate) async fn wait_for_job(&self) {
-        self.job_queued.notified().await;
-    }
-
     /// The runs that others may wait for or follow.
     pub(super) fn live(&self) -> &Arc<LiveRuns> {
         &self.live
+    }
+
+    /// What the followers of a log share.
+    pub(super) fn log_tails(&self) -> &Arc<LogTails> {
+        &self.log_tails
     }
 
     /// What stops runs.

@@ -6,12 +6,17 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::bus::Bus;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 
 /// The registry, one for the process.
-#[derive(Debug, Default)]
-pub(super) struct LiveRuns(Mutex<HashMap<Id, watch::Receiver<RunProgress>>>);
+#[derive(Debug)]
+pub(super) struct LiveRuns {
+    runs: Mutex<HashMap<Id, watch::Receiver<RunProgress>>>,
+    /// Tells the other processes.
+    bus: Bus,
+}
 
 /// How far a run has come, for those who follow it.
 #[derive(Debug, Clone, Default)]
@@ -36,16 +41,20 @@ pub(super) enum RunEnding {
 }
 
 impl LiveRuns {
+    pub(super) fn new(bus: Bus) -> Arc<Self> {
+        Arc::new(Self { runs: Mutex::default(), bus })
+    }
+
     /// Registers a run, before its row is written.
     pub(super) fn register(self: &Arc<Self>, id: &Id) -> LiveRun {
         let (progress, receiver) = watch::channel(RunProgress::default());
-        self.0.lock().insert(id.clone(), receiver);
+        self.runs.lock().insert(id.clone(), receiver);
         LiveRun { id: id.clone(), progress, registry: Arc::clone(self) }
     }
 
     /// The progress of a run; `None` if it does not go on in this process.
     pub(super) fn get(&self, id: &Id) -> Option<watch::Receiver<RunProgress>> {
-        self.0.lock().get(id).cloned()
+        self.runs.lock().get(id).cloned()
     }
 }
 
@@ -65,6 +74,7 @@ impl LiveRun {
             progress.logged = progress.logged.max(next);
             is_more
         });
+        self.registry.bus.run_advanced(&self.id, next);
     }
 
     /// How the run has ended.
@@ -80,11 +90,12 @@ impl LiveRun {
     /// The run has ended.
     pub(super) fn ended(&self, ending: RunEnding) {
         self.progress.send_modify(|progress| progress.ending = Some(ending));
+        self.registry.bus.run_ended(&self.id);
     }
 }
 
 impl Drop for LiveRun {
     fn drop(&mut self) {
-        self.registry.0.lock().remove(&self.id);
+        self.registry.runs.lock().remove(&self.id);
     }
 }

@@ -144,7 +144,6 @@ async fn next_piece(
                 max_bytes = bytes;
             }
             NextEvents::Bytes(bytes) => {
-                let bytes = Bytes::from(bytes);
                 return Ok(Some(match reserved {
                     Some(permit) => response_budget::bytes_with_permit(bytes, Arc::new(permit)),
                     None => bytes,

@@ -80,7 +80,7 @@ impl Engine {
         match taken.zip(key) {
             Some((found, key)) => self.known(caller.owner.clone(), key, found).map(known),
             None => {
-                parts.in_flight.job_queued();
+                parts.in_flight.bus().job_queued();
                 Ok(Submitted::Queued(queued))
             }
         }

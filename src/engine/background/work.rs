@@ -69,7 +69,7 @@ impl Engine {
             }
         };
         match self.parts.store.requeue(job.run.lease.clone(), requeue).await {
-            Ok(()) => self.parts.in_flight.job_queued(),
+            Ok(()) => self.parts.in_flight.bus().job_queued(),
             Err(StoreError::Superseded) => {}
             // Its lease is renewed until the process ends; then it is claimed again.
             Err(error) => {

@@ -1,0 +1,190 @@
+//! What was read last of the logs that are followed, so that many followers of one response cost one read.
+//!
+//! Those who are at the end of a log all want the same next page: one reads it, and the others take it from here. Whoever is
+//! behind reads for itself.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Mutex as AsyncMutex;
+
+use crate::identity::Owner;
+use crate::protocol::id::Id;
+use crate::store::{LogPage, StoreError};
+
+/// The pages that are kept of a log, at most.
+const MAX_PAGES: usize = 16;
+/// Their bytes, at most; a single page may have more.
+const MAX_BYTES: usize = 512 << 10;
+
+/// The logs that somebody follows in this process.
+#[derive(Debug, Default)]
+pub(super) struct LogTails(Mutex<HashMap<(Owner, Id), Weak<LogTail>>>);
+
+/// The last pages of one log. Forgotten with its last follower.
+#[derive(Debug)]
+pub(super) struct LogTail {
+    pages: Mutex<VecDeque<FollowedPage>>,
+    /// Held by the follower that reads the next page.
+    reading: AsyncMutex<()>,
+    key: (Owner, Id),
+    tails: Arc<LogTails>,
+}
+
+/// A page as followers have it.
+#[derive(Debug, Clone)]
+pub(super) struct FollowedPage {
+    pub bytes: Bytes,
+    pub first: u64,
+    pub next: u64,
+    pub is_end: bool,
+    pub replaced_from: Option<u64>,
+    /// Whether the log was just read, and the run was one of this process then.
+    pub is_own_run: bool,
+}
+
+impl From<LogPage> for FollowedPage {
+    fn from(page: LogPage) -> Self {
+        let LogPage { first, bytes, next, is_end, is_running, is_own, replaced_from } = page;
+        Self { bytes: bytes.into(), first, next, is_end, replaced_from, is_own_run: is_own && is_running }
+    }
+}
+
+impl LogTails {
+    /// The tail of a log, shared by its followers.
+    pub(super) fn of(self: &Arc<Self>, owner: &Owner, id: &Id) -> Arc<LogTail> {
+        let key = (owner.clone(), id.clone());
+        let mut tails = self.0.lock();
+        if let Some(tail) = tails.get(&key).and_then(Weak::upgrade) {
+            return tail;
+        }
+        let (pages, reading) = (Mutex::default(), AsyncMutex::default());
+        let tail = Arc::new(LogTail { pages, reading, key: key.clone(), tails: Arc::clone(self) });
+        tails.insert(key, Arc::downgrade(&tail));
+        tail
+    }
+}
+
+impl LogTail {
+    /// The page with the event `next` of a log whose events were replaced from `replaced_from` on; by `read`, unless another
+    /// follower has read it.
+    pub(super) async fn page(
+        &self,
+        next: u64,
+        replaced_from: Option<u64>,
+        read: impl Future<Output = Result<Option<LogPage>, StoreError>>,
+    ) -> Result<Option<FollowedPage>, StoreError> {
+        let reading = if self.is_behind(next) { None } else { Some(self.reading.lock().await) };
+        if let Some(page) = self.find(next, replaced_from) {
+            return Ok(Some(page));
+        }
+        let page = read.await?.map(FollowedPage::from);
+        if let (Some(page), Some(_)) = (&page, &reading) {
+            self.add(page);
+        }
+        Ok(page)
+    }
+
+    /// Whether events behind this one were read already.
+    fn is_behind(&self, next: u64) -> bool {
+        self.pages.lock().back().is_some_and(|last| next < last.next)
+    }
+
+    fn find(&self, next: u64, replaced_from: Option<u64>) -> Option<FollowedPage> {
+        let pages = self.pages.lock();
+        let fits = |page: &&FollowedPage| {
+            page.first <= next && next < page.next && page.replaced_from == replaced_from
+        };
+        pages.iter().rev().find(fits).cloned()
+    }
+
+    fn add(&self, page: &FollowedPage) {
+        if page.bytes.is_empty() {
+            return;
+        }
+        let mut pages = self.pages.lock();
+        if pages.back().is_some_and(|last| last.replaced_from != page.replaced_from) {
+            pages.clear();
+        }
+        pages.push_back(FollowedPage { is_own_run: false, ..page.clone() });
+        while pages.len() > MAX_PAGES || (pages.len() > 1 && bytes(&pages) > MAX_BYTES) {
+            pages.pop_front();
+        }
+    }
+}
+
+fn bytes(pages: &VecDeque<FollowedPage>) -> usize {
+    pages.iter().map(|page| page.bytes.len()).sum()
+}
+
+impl Drop for LogTail {
+    fn drop(&mut self) {
+        let mut tails = self.tails.0.lock();
+        // Another one may have come in between.
+        if tails.get(&self.key).is_some_and(|tail| tail.strong_count() == 0) {
+            tails.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn log_page(first: u64, next: u64) -> LogPage {
+        let bytes = vec![b'x'; 10];
+        LogPage { first, bytes, next, is_end: false, is_running: true, is_own: true, replaced_from: None }
+    }
+
+    fn tail() -> (Arc<LogTails>, Arc<LogTail>) {
+        let tails = Arc::new(LogTails::default());
+        let owner = Owner { tenant: "t".into(), principal: "p".into() };
+        let tail = tails.of(&owner, &"resp_1".into());
+        assert!(Arc::ptr_eq(&tail, &tails.of(&owner, &"resp_1".into())));
+        (tails, tail)
+    }
+
+    /// A thousand followers of one response once were a thousand reads for each of its events.
+    #[tokio::test]
+    async fn many_followers_at_the_end_of_a_log_cost_one_read() {
+        let (_tails, tail) = tail();
+        let reads = AtomicUsize::new(0);
+        let read = async || {
+            tokio::task::yield_now().await;
+            reads.fetch_add(1, Ordering::Relaxed);
+            Ok(Some(log_page(0, 5)))
+        };
+        let pages = futures_util::future::join_all((0..100).map(|_| tail.page(0, None, read()))).await;
+        assert!(pages.iter().all(|page| page.as_ref().unwrap().as_ref().unwrap().next == 5));
+        assert_eq!(reads.load(Ordering::Relaxed), 1);
+        // What another has read may be old.
+        let shared = tail.page(3, None, async { panic!("is not read") }).await.unwrap().unwrap();
+        assert!((shared.first, shared.next, shared.is_own_run) == (0, 5, false));
+    }
+
+    #[tokio::test]
+    async fn events_that_were_replaced_are_read_again() {
+        let (_tails, tail) = tail();
+        tail.page(0, None, async { Ok(Some(log_page(0, 5))) }).await.unwrap();
+        let replaced = || LogPage { replaced_from: Some(2), ..log_page(2, 9) };
+        let page = tail.page(2, Some(2), async { Ok(Some(replaced())) }).await.unwrap().unwrap();
+        assert_eq!((page.next, page.replaced_from), (9, Some(2)));
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_bounded_and_goes_with_the_last_follower() {
+        let (tails, tail) = tail();
+        for first in 0..100 {
+            let page = LogPage { bytes: vec![0; MAX_BYTES / 4], ..log_page(first, first + 1) };
+            tail.page(first, None, async { Ok(Some(page)) }).await.unwrap();
+        }
+        assert_eq!(tail.pages.lock().len(), 4);
+        assert!(tail.page(100, None, async { Ok(None) }).await.unwrap().is_none());
+        drop(tail);
+        assert!(tails.0.lock().is_empty());
+    }
+}
