@@ -116,7 +116,7 @@ impl Follower {
         while !self.is_at_end {
             self.wait_for_more().await?;
             let read = self.parts.store.logged_events(&self.owner, &self.id, self.next, max_bytes);
-            match self.tail.page(self.next, self.replaced_from, read).await {
+            match self.tail.page(self.next, self.replaced_from, |page| !self.is_left(page), read).await {
                 Ok(Some(page)) => {
                     self.check_replaced(&page)?;
                     if page.bytes.is_empty() || self.is_left(&page) {

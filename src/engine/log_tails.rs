@@ -69,11 +69,12 @@ impl LogTails {
 
 impl LogTail {
     /// The page with the event `next` of a log whose events were replaced from `replaced_from` on; by `read`, unless another
-    /// follower has read it.
+    /// follower has read it. What is not final is not shared.
     pub(super) async fn page(
         &self,
         next: u64,
         replaced_from: Option<u64>,
+        is_final: impl FnOnce(&FollowedPage) -> bool,
         read: impl Future<Output = Result<Option<LogPage>, StoreError>>,
     ) -> Result<Option<FollowedPage>, StoreError> {
         let reading = if self.is_behind(next) { None } else { Some(self.reading.lock().await) };
@@ -81,7 +82,9 @@ impl LogTail {
             return Ok(Some(page));
         }
         let page = read.await?.map(FollowedPage::from);
-        if let (Some(page), Some(_)) = (&page, &reading) {
+        if let (Some(page), Some(_)) = (&page, &reading)
+            && is_final(page)
+        {
             self.add(page);
         }
         Ok(page)
@@ -158,21 +161,32 @@ mod tests {
             reads.fetch_add(1, Ordering::Relaxed);
             Ok(Some(log_page(0, 5)))
         };
-        let pages = futures_util::future::join_all((0..100).map(|_| tail.page(0, None, read()))).await;
+        let pages =
+            futures_util::future::join_all((0..100).map(|_| tail.page(0, None, |_| true, read()))).await;
         assert!(pages.iter().all(|page| page.as_ref().unwrap().as_ref().unwrap().next == 5));
         assert_eq!(reads.load(Ordering::Relaxed), 1);
         // What another has read may be old.
-        let shared = tail.page(3, None, async { panic!("is not read") }).await.unwrap().unwrap();
+        let shared = tail.page(3, None, |_| true, async { panic!("is not read") }).await.unwrap().unwrap();
         assert!((shared.first, shared.next, shared.is_own_run) == (0, 5, false));
     }
 
     #[tokio::test]
     async fn events_that_were_replaced_are_read_again() {
         let (_tails, tail) = tail();
-        tail.page(0, None, async { Ok(Some(log_page(0, 5))) }).await.unwrap();
+        tail.page(0, None, |_| true, async { Ok(Some(log_page(0, 5))) }).await.unwrap();
         let replaced = || LogPage { replaced_from: Some(2), ..log_page(2, 9) };
-        let page = tail.page(2, Some(2), async { Ok(Some(replaced())) }).await.unwrap().unwrap();
+        let page = tail.page(2, Some(2), |_| true, async { Ok(Some(replaced())) }).await.unwrap().unwrap();
         assert_eq!((page.next, page.replaced_from), (9, Some(2)));
+    }
+
+    #[tokio::test]
+    async fn events_that_may_still_be_replaced_are_not_shared() {
+        let (_tails, tail) = tail();
+        for next in [5, 6] {
+            let read = async { Ok(Some(log_page(0, next))) };
+            let page = tail.page(0, None, |page| !page.is_own_run, read).await.unwrap().unwrap();
+            assert_eq!(page.next, next);
+        }
     }
 
     #[tokio::test]
@@ -180,10 +194,10 @@ mod tests {
         let (tails, tail) = tail();
         for first in 0..100 {
             let page = LogPage { bytes: vec![0; MAX_BYTES / 4], ..log_page(first, first + 1) };
-            tail.page(first, None, async { Ok(Some(page)) }).await.unwrap();
+            tail.page(first, None, |_| true, async { Ok(Some(page)) }).await.unwrap();
         }
         assert_eq!(tail.pages.lock().len(), 4);
-        assert!(tail.page(100, None, async { Ok(None) }).await.unwrap().is_none());
+        assert!(tail.page(100, None, |_| true, async { Ok(None) }).await.unwrap().is_none());
         drop(tail);
         assert!(tails.0.lock().is_empty());
     }
