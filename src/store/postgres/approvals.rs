@@ -15,10 +15,10 @@ use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, StoreErr
 /// Rows per transaction.
 const BATCH_ROWS: i64 = 500;
 
-/// Responses that were deleted while they run, behind their first write: nothing of them is to be stored. Locked, so that
-/// none is deleted before the requests are there to be deleted with it.
-const LOCK: &str = "SELECT s.key FROM responses s
-    WHERE s.key = ANY($1) AND s.owner = ANY($2) ORDER BY s.key, s.owner FOR SHARE OF s";
+/// The runs of the responses. Whoever deletes a running response waits for this lock, and finds the requests then.
+const LOCK: &str = "SELECT 1 FROM runs r WHERE r.response = ANY($1) AND r.owner = ANY($2)
+    ORDER BY r.response, r.owner FOR SHARE";
+/// Responses that were deleted while they run, behind their first write: nothing of them is to be stored.
 const DELETED: &str = "SELECT s.key, s.owner FROM responses s JOIN runs r ON r.response = s.key AND r.owner = s.owner
     WHERE s.key = ANY($1) AND s.owner = ANY($2) AND s.expires_at IS NOT NULL";
 const INSERT: &str =
@@ -30,11 +30,10 @@ pub(super) type OwnedRequest<'a> = (i64, &'a PendingApproval);
 
 /// Writes approval requests, but for those of responses that were deleted.
 pub(super) async fn insert(session: Session<'_>, pending: &[OwnedRequest<'_>]) -> Result<(), StoreError> {
-    let with_key = |(owner, approval): &OwnedRequest<'_>| {
-        let approval: &PendingApproval = approval;
-        (*owner, ResponseKey::of(approval.response.as_str()), approval)
-    };
-    let mut rows: Vec<_> = pending.iter().map(with_key).collect();
+    let mut rows = Vec::with_capacity(pending.len());
+    for &(owner, approval) in pending {
+        rows.push((owner, ResponseKey::of(approval.response.as_str()), approval));
+    }
     let deleted = deleted(session, &rows).await?;
     rows.retain(|(owner, key, _)| !deleted.contains(&(*owner, key.uuid)));
     if rows.is_empty() {
@@ -75,7 +74,7 @@ async fn deleted(
     if session.query(LOCK, &parameters).await?.is_empty() {
         return Ok(Vec::new());
     }
-    // Looked at once more behind the locks: a deletion that was waited for is seen.
+    // Looked at behind the locks: a deletion that was waited for is seen.
     let found = session.query(DELETED, &parameters).await?;
     found.iter().map(|row| Ok((get(row, 1)?, get(row, 0)?))).collect()
 }
@@ -155,6 +154,18 @@ fn read(owner: &Owner, row: &Row) -> Result<PendingApproval, StoreError> {
         definition: hash(row, 4)?,
         expires_at: get(row, 5)?,
     })
+}
+
+const DELETE_OF_RESPONSE: &str = "DELETE FROM approvals WHERE owner = $1 AND response = $2";
+
+/// Deletes the approval requests of a response, which may have no row.
+pub(super) async fn delete_by_response(
+    session: Session<'_>,
+    owner: i64,
+    response: &str,
+) -> Result<(), StoreError> {
+    let key = ResponseKey::of(response).uuid;
+    session.execute(DELETE_OF_RESPONSE, &[(&owner, Type::INT8), (&key, Type::UUID)]).await.map(drop)
 }
 
 const DELETE_BEFORE: &str = "DELETE FROM approvals WHERE owner = $1 AND id IN

@@ -173,7 +173,7 @@ impl VisibleItems {
         if !self.retained.is_empty() {
             let parameters: [Param<'_>; 2] =
                 [(&self.conversation, Type::INT8), (&self.retained, Type::INT8_ARRAY)];
-            add_items(session.query(RETAINED_TEXTS, &parameters).await?, items, states)?;
+            add_items(&session.query(RETAINED_TEXTS, &parameters).await?, items, states)?;
         }
         let mut from = self.range.0;
         loop {

@@ -19,9 +19,10 @@ const OWNERS: &str = "SELECT key FROM owners WHERE tenant = $1 AND ($2::bytea IS
 const RESPONSES: &str = "SELECT s.key FROM responses s WHERE s.owner = $1 AND s.key < $2
         AND (s.expires_at IS NULL
             OR NOT EXISTS (SELECT 1 FROM runs r WHERE r.response = s.key AND r.owner = s.owner))
-    ORDER BY s.key LIMIT $3 FOR UPDATE OF s";
-/// Which of them run, looked at behind the locks of their rows.
-const RUNNING: &str = "SELECT response FROM runs WHERE owner = $1 AND response = ANY($2)";
+    ORDER BY s.key LIMIT $3";
+/// Those of them that run. None of them ends from now on.
+const RUNNING: &str = "SELECT response FROM runs WHERE owner = $1 AND response = ANY($2)
+    ORDER BY response FOR UPDATE";
 
 const CONVERSATIONS: &str = "UPDATE conversations SET used_at = 0, metadata = ''::bytea WHERE key IN
         (SELECT key FROM conversations WHERE owner = $1 AND created_at <= $2 ORDER BY key LIMIT $3 FOR UPDATE)

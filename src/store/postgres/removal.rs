@@ -12,7 +12,6 @@ use super::session::{Param, Session};
 use super::values::{get, indexed};
 use crate::store::StoreError;
 use crate::store::item_names::ItemNames;
-use crate::util::digest::sha256;
 
 /// The key and the owner of a response.
 pub(super) type Place = (Uuid, i64);
@@ -33,13 +32,13 @@ const ALL_ITEM_STATES: &str = "DELETE FROM item_states WHERE owner = $1 AND resp
 
 /// What belongs to responses, running or not, beside what leads to their items.
 const PARTS: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]) AS g (response, owner)),
-    approvals AS (DELETE FROM approvals a USING gone g WHERE a.owner = g.owner AND a.response = g.response),
-    conversations AS (DELETE FROM response_conversations c USING gone g
+    of_approvals AS (DELETE FROM approvals a USING gone g WHERE a.owner = g.owner AND a.response = g.response),
+    of_conversations AS (DELETE FROM response_conversations c USING gone g
         WHERE c.response = g.response AND c.owner = g.owner),
-    turns AS (DELETE FROM turns t USING gone g WHERE t.response = g.response AND t.owner = g.owner)
+    of_turns AS (DELETE FROM turns t USING gone g WHERE t.response = g.response AND t.owner = g.owner)
     DELETE FROM tool_calls c USING gone g WHERE c.response = g.response AND c.owner = g.owner";
 const ROWS: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]) AS g (response, owner)),
-    runs AS (DELETE FROM runs r USING gone g WHERE r.response = g.response AND r.owner = g.owner)
+    of_runs AS (DELETE FROM runs r USING gone g WHERE r.response = g.response AND r.owner = g.owner)
     DELETE FROM responses s USING gone g WHERE s.key = g.response AND s.owner = g.owner";
 
 /// Empties rows of running responses that their owner deletes.
@@ -47,7 +46,7 @@ const ROWS: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[])
 /// Such a row stays, empty, until its run ends, so that its run, in whichever process, finds that it was deleted and
 /// stores nothing more. The row has expired from the start: no reader sees it.
 const EMPTY: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]) AS g (response, owner)),
-    runs AS (UPDATE runs r SET state = NULL FROM gone g WHERE r.response = g.response AND r.owner = g.owner)
+    of_runs AS (UPDATE runs r SET state = NULL FROM gone g WHERE r.response = g.response AND r.owner = g.owner)
     UPDATE responses s SET expires_at = 0, previous_id = NULL, model = ''::bytea, item_index = ''::bytea,
         items = ''::bytea, body = ''::bytea
     FROM gone g WHERE s.key = g.response AND s.owner = g.owner";
@@ -76,7 +75,7 @@ async fn apply(session: Session<'_>, places: &[Place], last: &'static str) -> Re
 }
 
 async fn remove_names(session: Session<'_>, rows: &[Row]) -> Result<(), StoreError> {
-    let (mut ids, mut states) = (Names::<Cow<'_, [u8]>>::default(), Names::<[u8; 32]>::default());
+    let (mut ids, mut states) = (Names::default(), Names::default());
     for row in rows {
         let (key, owner): Place = (get(row, 0)?, get(row, 1)?);
         let response = id_of(key, get(row, 2)?)?;
@@ -87,27 +86,22 @@ async fn remove_names(session: Session<'_>, rows: &[Row]) -> Result<(), StoreErr
             continue;
         };
         names.ids.into_iter().for_each(|id| ids.push(indexed(id), (key, owner)));
-        names.states.into_iter().for_each(|state| states.push(sha256(state.as_bytes()), (key, owner)));
+        names.states.into_iter().for_each(|state| states.push(indexed(state), (key, owner)));
     }
     ids.delete(session, ITEM_IDS).await?;
     states.delete(session, ITEM_STATES).await
 }
 
 /// What leads to responses, and to which.
-struct Names<T> {
-    names: Vec<T>,
+#[derive(Default)]
+struct Names<'a> {
+    names: Vec<Cow<'a, [u8]>>,
     responses: Vec<Uuid>,
     owners: Vec<i64>,
 }
 
-impl<T> Default for Names<T> {
-    fn default() -> Self {
-        Self { names: Vec::new(), responses: Vec::new(), owners: Vec::new() }
-    }
-}
-
-impl<T: AsRef<[u8]>> Names<T> {
-    fn push(&mut self, name: T, (response, owner): Place) {
+impl<'a> Names<'a> {
+    fn push(&mut self, name: Cow<'a, [u8]>, (response, owner): Place) {
         self.names.push(name);
         self.responses.push(response);
         self.owners.push(owner);
@@ -117,7 +111,7 @@ impl<T: AsRef<[u8]>> Names<T> {
         if self.names.is_empty() {
             return Ok(());
         }
-        let names: Vec<&[u8]> = self.names.iter().map(AsRef::as_ref).collect();
+        let names: Vec<&[u8]> = self.names.iter().map(|name| &**name).collect();
         let parameters: [Param<'_>; 3] = [
             (&names, Type::BYTEA_ARRAY),
             (&self.responses, Type::UUID_ARRAY),
