@@ -3,6 +3,7 @@
 //! Writes of runs are committed in groups (`writer`); reads and the writes of clients have connections of a small pool.
 //! Nothing that a session keeps is relied on outside a transaction, so that poolers may stand between.
 
+mod clock;
 mod connection;
 mod error;
 mod keys;

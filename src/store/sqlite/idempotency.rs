@@ -3,12 +3,12 @@
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::database;
-use super::in_flight::InFlightRows;
 use super::read::{bytes, text};
 use super::running::{self, RunningRow};
 use super::space::{BATCH_BYTES, used_bytes};
 use super::{keyed_rows, lifecycle, owners, rows};
 use crate::protocol::id::Id;
+use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{KeyedResponse, KeyedRun, Lease, Owner, StoreError};
