@@ -33,8 +33,9 @@ pub(super) async fn step(session: Session<'_>, request: &EraseRequest) -> Result
     let mut counts = ErasedCounts::default();
     let before = keys::lowest_at(request.at.saturating_add(1));
     for owner in owners(session, &request.target).await? {
-        counts.responses = erase_responses(session, owner, before).await?;
-        if counts.responses > 0 {
+        let (found, erased) = erase_responses(session, owner, before).await?;
+        counts.responses = erased;
+        if found {
             return Ok(WriteOutcome::Erased { counts, more: true });
         }
         let (found, gone) = erase_conversations(session, owner, request.at).await?;
@@ -56,22 +57,27 @@ async fn owners(session: Session<'_>, target: &ErasureTarget) -> Result<Vec<i64>
     rows.iter().map(|row| get(row, 0)).collect()
 }
 
-/// Erases some responses of an owner. Returns how many.
-async fn erase_responses(session: Session<'_>, owner: i64, before: Uuid) -> Result<u64, StoreError> {
+/// Erases some responses of an owner. Returns whether any were found, and how many it erased: another process may be
+/// faster.
+async fn erase_responses(
+    session: Session<'_>,
+    owner: i64,
+    before: Uuid,
+) -> Result<(bool, u64), StoreError> {
     let parameters: [Param<'_>; 3] =
         [(&owner, Type::INT8), (&before, Type::UUID), (&STEP_ROWS, Type::INT8)];
     let found = session.query(RESPONSES, &parameters).await?;
     let found = found.iter().map(|row| get(row, 0)).collect::<Result<Vec<Uuid>, _>>()?;
     if found.is_empty() {
-        return Ok(0);
+        return Ok((false, 0));
     }
     let running = session.query(RUNNING, &[(&owner, Type::INT8), (&found, Type::UUID_ARRAY)]).await?;
     let running = running.iter().map(|row| get(row, 0)).collect::<Result<Vec<Uuid>, _>>()?;
     let (running, ended): (Vec<_>, Vec<_>) =
         found.iter().map(|key| (*key, owner)).partition(|(key, _)| running.contains(key));
-    removal::empty_running(session, &running).await?;
-    removal::remove_all(session, &ended).await?;
-    Ok(found.len() as u64)
+    let erased =
+        removal::empty_running(session, &running).await? + removal::remove_all(session, &ended).await?;
+    Ok((true, erased))
 }
 
 /// Erases conversations of an owner. Returns whether there were any, and how many are gone.

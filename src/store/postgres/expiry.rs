@@ -130,5 +130,5 @@ pub(super) async fn delete(session: Session<'_>, expired: &[Place], now: i64) ->
         [(&keys, Type::UUID_ARRAY), (&owners, Type::INT8_ARRAY), (&now, Type::INT8)];
     let locked = session.query(EXPIRED, &parameters).await?;
     let places = locked.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?)));
-    removal::remove_all(session, &places.collect::<Result<Vec<_>, StoreError>>()?).await
+    removal::remove_all(session, &places.collect::<Result<Vec<_>, StoreError>>()?).await.map(drop)
 }

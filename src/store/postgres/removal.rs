@@ -49,21 +49,22 @@ const EMPTY: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]
     of_runs AS (UPDATE runs r SET state = NULL FROM gone g WHERE r.response = g.response AND r.owner = g.owner)
     UPDATE responses s SET expires_at = 0, previous_id = NULL, model = ''::bytea, item_index = ''::bytea,
         items = ''::bytea, body = ''::bytea
-    FROM gone g WHERE s.key = g.response AND s.owner = g.owner";
+    FROM gone g WHERE s.key = g.response AND s.owner = g.owner AND s.expires_at IS NULL";
 
-/// Deletes responses with everything that belongs to them.
-pub(super) async fn remove_all(session: Session<'_>, places: &[Place]) -> Result<(), StoreError> {
+/// Deletes responses with everything that belongs to them. Returns how many there were: another process may have deleted
+/// some of them since they were found.
+pub(super) async fn remove_all(session: Session<'_>, places: &[Place]) -> Result<u64, StoreError> {
     apply(session, places, ROWS).await
 }
 
-/// Empties the rows of running responses that are deleted.
-pub(super) async fn empty_running(session: Session<'_>, places: &[Place]) -> Result<(), StoreError> {
+/// Empties the rows of running responses that are deleted. Returns how many there were.
+pub(super) async fn empty_running(session: Session<'_>, places: &[Place]) -> Result<u64, StoreError> {
     apply(session, places, EMPTY).await
 }
 
-async fn apply(session: Session<'_>, places: &[Place], last: &'static str) -> Result<(), StoreError> {
+async fn apply(session: Session<'_>, places: &[Place], last: &'static str) -> Result<u64, StoreError> {
     if places.is_empty() {
-        return Ok(());
+        return Ok(0);
     }
     let (keys, owners): (Vec<Uuid>, Vec<i64>) = places.iter().copied().unzip();
     let parameters: [Param<'_>; 2] = [(&keys, Type::UUID_ARRAY), (&owners, Type::INT8_ARRAY)];
@@ -71,7 +72,7 @@ async fn apply(session: Session<'_>, places: &[Place], last: &'static str) -> Re
     remove_names(session, &rows).await?;
     session.execute(PARTS, &parameters).await?;
     keyed_rows::remove(session, &keys, &owners).await?;
-    session.execute(last, &parameters).await.map(drop)
+    session.execute(last, &parameters).await
 }
 
 async fn remove_names(session: Session<'_>, rows: &[Row]) -> Result<(), StoreError> {
