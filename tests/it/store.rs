@@ -141,6 +141,9 @@ laws! {
     } + short_lived {
         a_conversation_expires_some_time_after_its_last_use,
         a_chain_in_use_keeps_the_conversation_in_which_it_began,
+    } + shared {
+        what_processes_add_to_one_conversation_at_once_is_all_there,
+        turns_of_processes_in_crossed_conversations_are_all_stored,
     }
     // Deletion while a run goes on.
     deletion {
@@ -149,12 +152,18 @@ laws! {
         a_run_that_was_deleted_behind_its_last_write_leaves_nothing,
         approvals_of_a_registered_run_go_with_it,
         a_run_that_is_registered_no_more_cannot_be_deleted,
+    } + shared {
+        what_one_process_deletes_while_another_ends_it_is_gone,
+        approvals_of_what_another_process_deletes_go_with_it,
     }
     // Erasure of all that a tenant or an owner has.
     erasure {
         all_of_an_owner_or_of_a_tenant_is_erased_and_nothing_of_others,
         more_than_one_step_of_responses_is_erased_whole,
         runs_that_began_before_an_erasure_store_nothing_more,
+    } + shared {
+        processes_that_erase_at_once_erase_all_and_count_it_once,
+        a_run_with_a_row_that_another_process_erases_stays_erased,
     }
     // Approvals.
     approvals {
@@ -170,6 +179,9 @@ laws! {
         a_response_deleted_while_it_runs_asks_for_nothing,
         a_second_request_under_one_id_changes_nothing,
         a_closed_store_answers_nothing_about_approvals,
+    } + shared {
+        of_two_processes_that_claim_at_once_one_is_granted,
+        claims_of_several_approvals_in_crossed_order_are_granted_once,
     }
     // The leases of runs.
     leases {
@@ -196,6 +208,8 @@ laws! {
         a_key_does_not_outlive_its_response,
     } + shared {
         an_orphan_with_a_log_is_ended_by_another_process,
+        of_processes_that_begin_with_one_key_one_does,
+        a_key_that_one_process_withdraws_is_free_for_another,
     }
     // Runs that nobody makes any more.
     orphans {
