@@ -34,7 +34,8 @@ const ADD_IDS: &str = "INSERT INTO item_ids (owner, item_id, response)
 const ADD_STATES: &str = "INSERT INTO item_states (owner, state_key, response)
     SELECT $1, key, $2 FROM unnest($3::bytea[]) AS key ON CONFLICT DO NOTHING";
 const DELETE_IDS: &str = "DELETE FROM item_ids WHERE owner = $1 AND response = $2 AND item_id = ANY($3)";
-const DELETE_STATES: &str = "DELETE FROM item_states WHERE owner = $1 AND response = $2 AND state_key = ANY($3)";
+const DELETE_STATES: &str =
+    "DELETE FROM item_states WHERE owner = $1 AND response = $2 AND state_key = ANY($3)";
 const DELETE_ALL_IDS: &str = "DELETE FROM item_ids WHERE owner = $1 AND response = $2";
 const DELETE_ALL_STATES: &str = "DELETE FROM item_states WHERE owner = $1 AND response = $2";
 

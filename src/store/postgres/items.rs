@@ -10,10 +10,10 @@ use uuid::Uuid;
 
 use super::error::corrupt;
 use super::keys::ResponseKey;
+use super::read;
 use super::session::{Param, Session};
 use super::texts::{self, ItemRow};
 use super::values::{get, indexed, item};
-use super::read;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::store::distinct_keys::{DistinctKeys, newest_first};

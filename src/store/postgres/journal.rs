@@ -27,12 +27,10 @@ pub(super) async fn commit_turn(
         return Ok(WriteOutcome::Absent);
     }
     let key = match &turn.begin {
-        Some(record) => {
-            match lifecycle::begin(session, policy, rows, record, turn.state.as_deref()).await? {
-                Ok(key) => key,
-                Err(refused) => return Ok(refused),
-            }
-        }
+        Some(record) => match lifecycle::begin(session, policy, rows, record, turn.state.as_deref()).await? {
+            Ok(key) => key,
+            Err(refused) => return Ok(refused),
+        },
         None => match running::find(session, policy, lease).await? {
             Some((key, RunningRow::Held)) => key,
             // There is nothing to recover.

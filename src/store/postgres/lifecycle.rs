@@ -99,7 +99,8 @@ async fn ended(
     Ok(Lifetime { finished_at: Some(now), expires_at, lineage_until })
 }
 
-const IS_STORED: &str = "SELECT 1 FROM responses s WHERE key = $1 AND owner = $2 AND body = $3 AND finished_at IS NOT NULL
+const IS_STORED: &str =
+    "SELECT 1 FROM responses s WHERE key = $1 AND owner = $2 AND body = $3 AND finished_at IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.response = s.key AND r.owner = s.owner)";
 
 /// Whether a response has ended with this record: a commit whose outcome was unknown was made.
@@ -145,6 +146,6 @@ async fn delete_row(
     match row.is_running() {
         true => removal::empty_running(session, &[row.key]).await?,
         false => removal::remove_all(session, &[row.key]).await?,
-    }
+    };
     Ok(row.expires_at.is_none_or(|at| at > now()))
 }

@@ -18,23 +18,31 @@ const LONG_PAUSE: Duration = Duration::from_secs(1);
 
 /// A writer's way to the database.
 pub(super) struct Link {
-    pub pool: Pool,
+    pool: Pool,
     pub owners: Arc<OwnerKeys>,
     pub health: Arc<StoreHealth>,
-    pub startup: Arc<Startup>,
-    pub connection: Option<Arc<Connection>>,
-    /// When it was lost, and when and why connecting has failed last.
-    pub lost: Option<Lost>,
+    startup: Arc<Startup>,
+    connection: Option<Arc<Connection>>,
+    lost: Option<Lost>,
 }
 
-/// Why there is no connection.
-pub(super) struct Lost {
+/// Since when there is no connection, and why.
+struct Lost {
     since: Instant,
     tried: Instant,
     error: StoreError,
 }
 
 impl Link {
+    pub(super) fn new(
+        pool: Pool,
+        owners: Arc<OwnerKeys>,
+        health: Arc<StoreHealth>,
+        startup: Arc<Startup>,
+    ) -> Self {
+        Self { pool, owners, health, startup, connection: None, lost: None }
+    }
+
     pub(super) fn limit(&self) -> Duration {
         self.pool.limit()
     }

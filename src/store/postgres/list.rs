@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use super::error::corrupt;
 use super::keys::{ResponseKey, id_of};
+use super::read;
 use super::session::{Param, Session};
 use super::texts::{self, ItemRow};
 use super::values::{get, text};
-use super::read;
 use crate::protocol::id::Id;
 use crate::store::item_index::{Damaged, entries};
 use crate::store::paging::{Element, PageRange, is_response_id};

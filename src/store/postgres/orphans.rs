@@ -23,11 +23,8 @@ use crate::store::{Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreEr
 /// A batch ends after this many bytes: all of it is in memory.
 const MAX_BATCH_BYTES: usize = 16 << 20;
 
-const RENEW: &str = concat!(
-    "UPDATE runs SET lease_until = $2 + ",
-    db_now!(),
-    " WHERE instance = $1 AND orphan IS NULL"
-);
+const RENEW: &str =
+    concat!("UPDATE runs SET lease_until = $2 + ", db_now!(), " WHERE instance = $1 AND orphan IS NULL");
 
 /// Renews the leases of the runs that this process makes. Those of orphans that it has taken over end unless they are
 /// finished.

@@ -11,7 +11,8 @@ use super::values::{get, number, text};
 use crate::store::row_policy::now;
 use crate::store::{Owner, StoreError};
 
-const RESPONSE: &str = "SELECT octet_length(s.body)::bigint, CASE WHEN octet_length(s.body) <= $5 THEN s.body END
+const RESPONSE: &str =
+    "SELECT octet_length(s.body)::bigint, CASE WHEN octet_length(s.body) <= $5 THEN s.body END
     FROM responses s JOIN owners o ON o.key = s.owner
     WHERE s.key = $3 AND o.tenant = $1 AND o.principal = $2 AND (s.expires_at IS NULL OR s.expires_at > $4)";
 
@@ -41,11 +42,7 @@ const LIVE: &str = "SELECT key FROM responses
     WHERE owner = $1 AND key = ANY($2) AND (expires_at IS NULL OR expires_at > $3)";
 
 /// Those of some responses of this owner that have not expired.
-pub(super) async fn live(
-    session: Session<'_>,
-    owner: i64,
-    keys: &[Uuid],
-) -> Result<Vec<Uuid>, StoreError> {
+pub(super) async fn live(session: Session<'_>, owner: i64, keys: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
     let params: [Param<'_>; 3] = [(&owner, Type::INT8), (&keys, Type::UUID_ARRAY), (&now(), Type::INT8)];
     session.query(LIVE, &params).await?.iter().map(|row| get(row, 0)).collect()
 }

@@ -25,7 +25,7 @@ impl ResponseStore for PostgresStore {
     }
 
     async fn delete(&self, owner: &Owner, id: &str) -> Result<bool, StoreError> {
-        let outcome = self.writers.write(Write::Delete(owner.clone(), id.to_owned())).await?;
+        let outcome = self.writer.write(Write::Delete(owner.clone(), id.to_owned())).await?;
         Ok(outcome == WriteOutcome::Changed)
     }
 

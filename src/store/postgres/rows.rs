@@ -41,7 +41,11 @@ impl Row {
     pub(super) fn state(&self, policy: &RowPolicy, lease: &Lease) -> RunningRow {
         match &self.run {
             Some((instance, epoch)) if *instance == policy.instance && *epoch == running::epoch(lease) => {
-                if self.expires_at.is_some() { RunningRow::Deleted } else { RunningRow::Held }
+                if self.expires_at.is_some() {
+                    RunningRow::Deleted
+                } else {
+                    RunningRow::Held
+                }
             }
             _ => RunningRow::Superseded,
         }
@@ -54,11 +58,7 @@ const FIND: &str = "SELECT s.expires_at, s.item_index, r.instance, r.epoch
     WHERE s.key = $1 AND s.owner = $2";
 
 /// The row of this id and owner. If it runs, its run is locked.
-pub(super) async fn find(
-    session: Session<'_>,
-    owner: i64,
-    id: &str,
-) -> Result<Option<Row>, StoreError> {
+pub(super) async fn find(session: Session<'_>, owner: i64, id: &str) -> Result<Option<Row>, StoreError> {
     let key = (ResponseKey::of(id).uuid, owner);
     let params: [Param<'_>; 2] = [(&key.0, Type::UUID), (&key.1, Type::INT8)];
     let rows = session.query_behind((LOCK, &params), (FIND, &params)).await?;
@@ -67,7 +67,8 @@ pub(super) async fn find(
     Ok(Some(Row { key, expires_at: get(row, 0)?, item_index: get(row, 1)?, run }))
 }
 
-const INSERT: &str = "INSERT INTO responses (key, owner, id, expires_at, lineage_until, created_at, finished_at,
+const INSERT: &str =
+    "INSERT INTO responses (key, owner, id, expires_at, lineage_until, created_at, finished_at,
         status, previous_key, previous_id, model, item_index, items, body)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (key, owner) DO NOTHING";
 

@@ -28,7 +28,8 @@ pub(super) enum RunningRow {
 }
 
 const LOCK: &str = "SELECT 1 FROM runs WHERE response = $1 ORDER BY owner FOR UPDATE";
-const FIND: &str = "SELECT s.owner, coalesce(r.instance = $2 AND r.epoch = $3, false), s.expires_at IS NOT NULL
+const FIND: &str =
+    "SELECT s.owner, coalesce(r.instance = $2 AND r.epoch = $3, false), s.expires_at IS NOT NULL
     FROM responses s LEFT JOIN runs r ON r.response = s.key AND r.owner = s.owner WHERE s.key = $1";
 
 /// The key of the response whose run has this lease, and its state; `None` if there is no response of this id. Locks
@@ -87,7 +88,8 @@ pub(super) async fn insert(
 
 const SET_STATE: &str = "UPDATE runs SET state = $3 WHERE response = $1 AND owner = $2";
 /// A turn that is there is one of a write that is repeated.
-const ADD_TURN: &str = "INSERT INTO turns (response, owner, turn, item_index, items) VALUES ($1, $2, $3, $4, $5)
+const ADD_TURN: &str =
+    "INSERT INTO turns (response, owner, turn, item_index, items) VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (response, owner, turn) DO NOTHING";
 
 /// Adds a turn to a run. Its state replaces the one before.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::orphans;
 use super::pool::Pool;
 use super::schema;
 use super::transaction::{Access, transact};
-use super::orphans;
 use crate::store::StoreError;
 use crate::store::row_policy::RowPolicy;
 
@@ -32,7 +32,12 @@ impl Startup {
     }
 
     /// One attempt.
-    pub(super) async fn attempt(&self, pool: &Pool, policy: &RowPolicy, migrate: bool) -> Result<(), StoreError> {
+    pub(super) async fn attempt(
+        &self,
+        pool: &Pool,
+        policy: &RowPolicy,
+        migrate: bool,
+    ) -> Result<(), StoreError> {
         let done = prepare(pool, policy, migrate).await;
         *self.0.lock() = done.clone().err();
         done

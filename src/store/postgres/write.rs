@@ -3,7 +3,7 @@
 //! Runs inside the writer's transaction; committing and replying is the writer's business.
 
 use super::session::Session;
-use super::{event_log, idempotency, journal, lifecycle};
+use super::{event_log, idempotency, journal, lifecycle, owners};
 use crate::store::StoreError;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::{Write, WriteOutcome};
@@ -25,7 +25,10 @@ pub(super) async fn apply(
         Write::ToolResult(outcome) => journal::record_tool_result(session, policy, outcome).await,
         Write::Finish(record) => lifecycle::finish(session, policy, in_flight, record).await,
         Write::Delete(owner, id) => lifecycle::delete(session, in_flight, owner, id).await,
-        Write::BeginKeyed(run) => idempotency::begin(session, policy, in_flight, run).await,
+        Write::BeginKeyed(run) => {
+            let owner = owners::key(session, &run.record.owner).await?;
+            idempotency::begin(session, policy, in_flight, owner, run).await
+        }
         Write::Withdraw(lease) => idempotency::withdraw(session, policy, in_flight, lease).await,
         Write::Log(lease, events) => event_log::append(session, policy, lease, events).await,
         Write::FinishLogged(end) => event_log::finish(session, policy, in_flight, &end.0, &end.1).await,

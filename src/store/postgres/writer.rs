@@ -271,7 +271,8 @@ impl Writer {
     }
 }
 
-const PROBE: &str = "INSERT INTO probe (id, written) VALUES (0, $1) ON CONFLICT (id) DO UPDATE SET written = $1";
+const PROBE: &str =
+    "INSERT INTO probe (id, written) VALUES (0, $1) ON CONFLICT (id) DO UPDATE SET written = $1";
 
 async fn probe(session: Session<'_>) -> Result<(), StoreError> {
     session.execute(PROBE, &[(&now(), tokio_postgres::types::Type::INT8)]).await.map(drop)
