@@ -8,7 +8,7 @@ use super::retention::extend_lineage;
 use super::rows::{self, Lifetime};
 use super::running::{self, RunningRow};
 use super::session::Session;
-use super::{conversation_turns, owners, removal};
+use super::{approvals, conversation_turns, owners, removal};
 use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
@@ -127,8 +127,6 @@ pub(super) async fn delete(
     Ok(if existed || was_running { WriteOutcome::Changed } else { WriteOutcome::Absent })
 }
 
-const DELETE_APPROVALS: &str = "DELETE FROM approvals WHERE owner = $1 AND response = $2";
-
 async fn delete_row(
     session: Session<'_>,
     owner: i64,
@@ -138,8 +136,7 @@ async fn delete_row(
     let Some(row) = rows::find(session, owner, id).await? else {
         if was_running {
             // Its approval requests are written before its row.
-            let key = ResponseKey::of(id).uuid;
-            session.execute(DELETE_APPROVALS, &[(&owner, Type::INT8), (&key, Type::UUID)]).await?;
+            approvals::delete_by_response(session, owner, id).await?;
         }
         return Ok(false);
     };
