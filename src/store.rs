@@ -14,6 +14,7 @@ mod distinct_keys;
 mod erasure;
 mod error;
 mod health;
+mod in_flight;
 mod item_index;
 mod item_names;
 mod jobs;

@@ -22,7 +22,6 @@ mod event_log_sweep;
 mod expiry;
 mod guard;
 mod idempotency;
-mod in_flight;
 mod item_ids;
 mod item_states;
 mod items;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
 use super::error::database;
-use super::in_flight::InFlightRows;
 use super::keys::KeyRange;
 use super::orphans::{self, Orphan};
 use super::running::{self, RunningRow};
 use super::{idempotency, rows};
 use crate::protocol::id::Id;
+use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{ClaimedJob, JobStats, Lease, NewJob, Owner, Requeue, ResponseRecord, StoreError};

@@ -2,12 +2,12 @@
 
 use rusqlite::Connection;
 
-use super::in_flight::InFlightRows;
 use super::retention::extend_lineage;
 use super::rows::{self, Lifetime};
 use super::running::{self, RunningRow};
 use super::{approvals, conversations, owners};
 use crate::protocol::id::Id;
+use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{Owner, ResponseRecord};

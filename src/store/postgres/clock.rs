@@ -1,0 +1,10 @@
+//! The clock of the database, for what several processes compare: their own clocks may differ.
+
+/// The time in Unix milliseconds, in a statement.
+macro_rules! db_now {
+    () => {
+        "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    };
+}
+
+pub(super) use db_now;
