@@ -6,6 +6,7 @@
 
 mod approval_store;
 mod approvals;
+mod cancel;
 mod clock;
 mod connection;
 mod conversation_context;
@@ -25,14 +26,17 @@ mod idempotency;
 mod item_ids;
 mod item_states;
 mod items;
+mod job_claims;
+mod job_queue;
+mod jobs;
 mod journal;
-mod keyed_rows;
-mod keyed_runs;
 mod keys;
 mod lifecycle;
 mod lineage;
 mod link;
 mod list;
+mod logged_rows;
+mod logged_runs;
 mod migrate;
 mod notifications;
 mod options;
@@ -52,6 +56,7 @@ mod running;
 mod schema;
 mod session;
 mod startup;
+mod taken_runs;
 mod tenant_trim;
 mod tenants;
 mod texts;
@@ -69,6 +74,7 @@ use std::time::Instant;
 use parking_lot::Mutex as SyncMutex;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 pub use self::migrate::{PostgresMigration, migrate, schema_of};
 pub(crate) use self::notifications::{NotificationSender, NotificationServer};
@@ -103,6 +109,8 @@ pub struct PostgresStore {
     /// The erasures that runs without a row may have begun before.
     erased: SyncMutex<InFlightRows>,
     conversation_locks: HeldLocks,
+    /// Claims of jobs that may have been committed although their outcome is not known.
+    doubtful_claims: SyncMutex<Vec<Uuid>>,
     rounds: Rounds,
     /// Held by an erasure.
     erasing: Mutex<()>,
@@ -152,6 +160,7 @@ impl PostgresStore {
             rounds: Rounds::new(&options),
             erased: SyncMutex::new(InFlightRows::new(runs.clone())),
             writer: Writers::new(queues, tasks),
+            doubtful_claims: SyncMutex::default(),
             erasing: Mutex::default(),
             looked_at: Mutex::default(),
             pool,

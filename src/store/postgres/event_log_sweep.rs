@@ -1,7 +1,7 @@
 //! Deletes event logs that are no longer kept, in steps.
 //!
-//! A log may be many times as large as its response. So the write that ends its keeping (a deletion, an expired key) deletes
-//! only its beginning, without which it cannot be read, and this walk the rest.
+//! A log may be many times as large as its response. So a deletion deletes only its beginning, without which it cannot be
+//! read, and this walk the rest; one that has expired is not read any more, and the walk deletes all of it.
 
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::session::{Param, Session};
 use super::values::get;
 use crate::store::StoreError;
+use crate::store::row_policy::now;
 
 /// Logs that a step looks at.
 const STEP_LOGS: i64 = 200;
@@ -19,26 +20,51 @@ const BEGINNING_ROWS: i64 = 8;
 /// Rows that a step deletes.
 const STEP_ROWS: i64 = 500;
 
-/// The logs behind a place, found one after another by the index, and whether each is kept: with its key, from the first
-/// event on.
-const LOOK: &str = "WITH RECURSIVE logs (response, owner, place) AS (
+/// Whether the log `l` is kept at the time $3: while its run goes on, for some time after that, and with its key.
+macro_rules! is_log_kept {
+    () => {
+        "((l.expires_at > $3) IS TRUE
+            OR EXISTS (SELECT 1 FROM runs q WHERE q.response = l.response AND q.owner = l.owner)
+            OR (l.expires_at <> 0) IS TRUE AND EXISTS
+                (SELECT 1 FROM idempotency_keys k WHERE k.response = l.response AND k.owner = l.owner))"
+    };
+}
+pub(super) use is_log_kept;
+
+/// Whether the log `e` is kept: without its first event it cannot be read.
+macro_rules! is_of_use {
+    () => {
+        concat!(
+            "(EXISTS (SELECT 1 FROM event_log b WHERE b.response = e.response AND b.owner = e.owner AND b.first = 0)
+            AND EXISTS (SELECT 1 FROM event_logs l WHERE l.response = e.response AND l.owner = e.owner AND ",
+            is_log_kept!(),
+            "))"
+        )
+    };
+}
+
+/// The logs behind a place, found one after another by the index, and whether each is kept.
+const LOOK: &str = concat!(
+    "WITH RECURSIVE logs (response, owner, place) AS (
         (SELECT response, owner, 1 FROM event_log WHERE (response, owner) > ($1, $2)
             ORDER BY response, owner LIMIT 1)
         UNION ALL
-        SELECT n.response, n.owner, l.place + 1 FROM logs l CROSS JOIN LATERAL (
-            SELECT e.response, e.owner FROM event_log e WHERE (e.response, e.owner) > (l.response, l.owner)
-            ORDER BY e.response, e.owner LIMIT 1) n
-        WHERE l.place < $3)
-    SELECT l.response, l.owner,
-        EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.response = l.response AND k.owner = l.owner)
-        AND EXISTS (SELECT 1 FROM event_log e WHERE e.response = l.response AND e.owner = l.owner AND e.first = 0)
-    FROM logs l ORDER BY l.place";
-const DELETE: &str = "DELETE FROM event_log WHERE (response, owner, first) IN (
+        SELECT n.response, n.owner, p.place + 1 FROM logs p CROSS JOIN LATERAL (
+            SELECT f.response, f.owner FROM event_log f WHERE (f.response, f.owner) > (p.response, p.owner)
+            ORDER BY f.response, f.owner LIMIT 1) n
+        WHERE p.place < $4)
+    SELECT e.response, e.owner, ",
+    is_of_use!(),
+    " FROM logs e ORDER BY e.place"
+);
+const DELETE: &str = concat!(
+    "DELETE FROM event_log WHERE (response, owner, first) IN (
         SELECT e.response, e.owner, e.first FROM event_log e
         JOIN unnest($1::uuid[], $2::bigint[]) AS g (response, owner) ON e.response = g.response AND e.owner = g.owner
-        WHERE NOT EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.response = e.response AND k.owner = e.owner)
-            OR NOT EXISTS (SELECT 1 FROM event_log b WHERE b.response = e.response AND b.owner = e.owner AND b.first = 0)
-        LIMIT $3 FOR UPDATE OF e SKIP LOCKED)";
+        WHERE NOT ",
+    is_of_use!(),
+    " LIMIT $4 FOR UPDATE OF e SKIP LOCKED)"
+);
 const DELETE_BEGINNINGS: &str = "DELETE FROM event_log WHERE (response, owner, first) IN (
         SELECT e.response, e.owner, e.first FROM unnest($1::uuid[], $2::bigint[]) AS g (response, owner)
         CROSS JOIN LATERAL (SELECT l.response, l.owner, l.first FROM event_log l
@@ -62,8 +88,8 @@ impl LogSweep {
     pub(super) async fn step(&self, session: Session<'_>) -> Result<Step, StoreError> {
         // No response has the lowest key.
         let (response, owner) = self.position.unwrap_or((Uuid::nil(), i64::MIN));
-        let parameters: [Param<'_>; 3] =
-            [(&response, Type::UUID), (&owner, Type::INT8), (&STEP_LOGS, Type::INT8)];
+        let parameters: [Param<'_>; 4] =
+            [(&response, Type::UUID), (&owner, Type::INT8), (&now(), Type::INT8), (&STEP_LOGS, Type::INT8)];
         let rows = session.query(LOOK, &parameters).await?;
         let (mut responses, mut owners, mut last) = (Vec::new(), Vec::new(), None);
         for row in &rows {
@@ -102,8 +128,12 @@ async fn delete(session: Session<'_>, responses: &[Uuid], owners: &[i64]) -> Res
     if responses.is_empty() {
         return Ok(0);
     }
-    let parameters: [Param<'_>; 3] =
-        [(&responses, Type::UUID_ARRAY), (&owners, Type::INT8_ARRAY), (&STEP_ROWS, Type::INT8)];
+    let parameters: [Param<'_>; 4] = [
+        (&responses, Type::UUID_ARRAY),
+        (&owners, Type::INT8_ARRAY),
+        (&now(), Type::INT8),
+        (&STEP_ROWS, Type::INT8),
+    ];
     session.execute(DELETE, &parameters).await
 }
 

@@ -8,11 +8,11 @@ use super::keys::{ResponseKey, id_of};
 use super::running::{self, RunningRow};
 use super::session::{Param, Session};
 use super::values::{get, hash};
-use super::{keyed_rows, lifecycle, removal};
+use super::{jobs, lifecycle, logged_rows, owners, removal};
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
-use crate::store::{KeyedResponse, KeyedRun, Lease, StoreError};
+use crate::store::{IdempotencyKey, KeyedResponse, Lease, LoggedRun, StoreError};
 
 /// Keys per transaction.
 const BATCH_ROWS: i64 = 500;
@@ -59,30 +59,71 @@ const KNOWN: &str = concat!(
 const INSERT: &str = "INSERT INTO idempotency_keys (owner, key, fingerprint, response, expires_at)
     VALUES ($1, $2, $3, $4, $5) ON CONFLICT (owner, key) DO NOTHING";
 
-/// Begins a response with its key, unless the key has one.
+/// Begins a response with its key and its log, unless the key has one. With a job it is queued.
 pub(super) async fn begin(
     session: Session<'_>,
     policy: &RowPolicy,
     in_flight: &mut InFlightRows,
-    owner: i64,
-    run: &KeyedRun,
+    run: &LoggedRun,
+    job: Option<&[u8]>,
 ) -> Result<WriteOutcome, StoreError> {
-    let KeyedRun { key, record, state, events } = run;
-    let (now, response) = (now(), ResponseKey::of(record.lease.id.as_str()).uuid);
+    let LoggedRun { key, record, state, events } = run;
+    let owner = owners::key(session, &record.owner).await?;
+    let response = ResponseKey::of(record.lease.id.as_str()).uuid;
+    let inserted = match key {
+        Some(key) => insert(session, policy, (owner, response), key).await?,
+        None => Key::Known,
+    };
+    if inserted == Key::Taken {
+        return Ok(WriteOutcome::KeyTaken);
+    }
+    let state = state.as_deref();
+    let begun = match job {
+        Some(job) => jobs::begin(session, in_flight, record, state, job).await?,
+        None => lifecycle::begin(session, policy, in_flight, record, state).await?,
+    };
+    if let Err(refused) = begun {
+        if inserted == Key::New {
+            logged_rows::remove_keys(session, &[response], &[owner]).await?;
+        }
+        return Ok(refused);
+    }
+    if let Some(events) = events {
+        logged_rows::begin_log(session, (response, owner), events).await?;
+    }
+    Ok(WriteOutcome::Changed)
+}
+
+/// What has become of a key.
+#[derive(PartialEq, Eq)]
+enum Key {
+    New,
+    /// It leads to this response, or there is none. So it is with a write that is repeated, as it was not known whether it
+    /// had been committed.
+    Known,
+    /// It leads to another response.
+    Taken,
+}
+
+async fn insert(
+    session: Session<'_>,
+    policy: &RowPolicy,
+    (owner, response): (i64, Uuid),
+    key: &IdempotencyKey,
+) -> Result<Key, StoreError> {
+    let now = now();
     let (name, fingerprint) = (key.key.as_bytes(), &key.fingerprint[..]);
     let known =
         session.query_opt(KNOWN, &[(&owner, Type::INT8), (&name, Type::BYTEA), (&now, Type::INT8)]).await?;
-    let mut is_repeated = false;
     if let Some(row) = &known {
         let before: Uuid = get(row, 0)?;
-        // Of a write that is repeated, as it was not known whether it had been committed, it is its own.
-        is_repeated = before == response;
-        if get::<bool>(row, 1)? && !is_repeated {
-            return Ok(WriteOutcome::KeyTaken);
+        if before == response {
+            return Ok(Key::Known);
         }
-        if !is_repeated {
-            keyed_rows::remove(session, &[before], &[owner]).await?;
+        if get::<bool>(row, 1)? {
+            return Ok(Key::Taken);
         }
+        logged_rows::remove_keys(session, &[before], &[owner]).await?;
     }
     let expires_at = now.saturating_add(policy.key_ttl);
     let parameters: [Param<'_>; 5] = [
@@ -92,19 +133,10 @@ pub(super) async fn begin(
         (&response, Type::UUID),
         (&expires_at, Type::INT8),
     ];
-    if session.execute(INSERT, &parameters).await? == 0 && !is_repeated {
-        return Ok(WriteOutcome::KeyTaken);
-    }
-    if let Err(refused) = lifecycle::begin(session, policy, in_flight, record, state.as_deref()).await? {
-        if !is_repeated {
-            keyed_rows::remove(session, &[response], &[owner]).await?;
-        }
-        return Ok(refused);
-    }
-    if let Some(events) = events {
-        keyed_rows::insert_events(session, (response, owner), events, false).await?;
-    }
-    Ok(WriteOutcome::Changed)
+    Ok(match session.execute(INSERT, &parameters).await? {
+        0 => Key::Taken,
+        _ => Key::New,
+    })
 }
 
 /// Deletes a running response as if it had never been begun.
@@ -130,7 +162,7 @@ const EXPIRED: &str = "SELECT k.response, k.owner FROM idempotency_keys k
         AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.response = k.response AND r.owner = k.owner)
     LIMIT $2 FOR UPDATE OF k SKIP LOCKED";
 
-/// Deletes expired keys with their logs. Returns whether there may be more.
+/// Deletes expired keys. Returns whether there may be more.
 pub(super) async fn delete_expired(session: Session<'_>) -> Result<bool, StoreError> {
     let found = session.query(EXPIRED, &[(&now(), Type::INT8), (&BATCH_ROWS, Type::INT8)]).await?;
     if found.is_empty() {
@@ -138,6 +170,6 @@ pub(super) async fn delete_expired(session: Session<'_>) -> Result<bool, StoreEr
     }
     let responses = found.iter().map(|row| get(row, 0)).collect::<Result<Vec<Uuid>, _>>()?;
     let owners = found.iter().map(|row| get(row, 1)).collect::<Result<Vec<i64>, _>>()?;
-    keyed_rows::remove(session, &responses, &owners).await?;
+    logged_rows::remove_keys(session, &responses, &owners).await?;
     Ok(found.len() as i64 == BATCH_ROWS)
 }

@@ -1,27 +1,17 @@
 //! Leases of runs, and runs that nobody makes any more: their process is gone, or their end could not be stored.
 
-use std::sync::Arc;
-
-use tokio_postgres::Row;
 use tokio_postgres::types::Type;
-use uuid::Uuid;
 
 use super::clock::db_now;
-use super::error::corrupt;
-use super::keys::{ResponseKey, id_of};
-use super::removal;
+use super::keys::ResponseKey;
+use super::removal::{self, Place};
 use super::running::{END_NOT_STORED, PROCESS_GONE};
 use super::session::{Param, Session};
-use super::values::{get, text, text_or_null};
-use crate::protocol::id::Id;
+use super::taken_runs::{self, MAX_BATCH_BYTES};
+use super::values::get;
 use crate::store::in_flight::InFlightRows;
-use crate::store::item_index;
-use crate::store::operation::item_size;
 use crate::store::row_policy::RowPolicy;
-use crate::store::{Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem};
-
-/// A batch ends after this many bytes: all of it is in memory.
-const MAX_BATCH_BYTES: usize = 16 << 20;
+use crate::store::{OrphanedRun, StoreError};
 
 const RENEW: &str =
     concat!("UPDATE runs SET lease_until = $2 + ", db_now!(), " WHERE instance = $1 AND orphan IS NULL");
@@ -69,13 +59,14 @@ pub(super) async fn release_abandoned(
     Ok(())
 }
 
-/// Which `runs r` are orphans for the instance $1. Of its own runs only those that were orphans before.
+/// Which `runs r` are orphans for the instance $1. Of its own runs only those that were orphans before, and none that a
+/// worker claims.
 macro_rules! is_orphan {
     () => {
         concat!(
             "r.lease_until < ",
             super::clock::db_now!(),
-            " AND (r.instance <> $1 OR r.orphan IS NOT NULL)"
+            " AND (r.instance <> $1 OR r.orphan IS NOT NULL) AND r.attempt IS NULL"
         )
     };
 }
@@ -88,7 +79,7 @@ pub(super) async fn candidates(
     session: Session<'_>,
     policy: &RowPolicy,
     limit: usize,
-) -> Result<Vec<(Uuid, i64)>, StoreError> {
+) -> Result<Vec<Place>, StoreError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows =
         session.query(CANDIDATES, &[(&policy.instance.as_str(), Type::TEXT), (&limit, Type::INT8)]).await?;
@@ -103,15 +94,16 @@ const TAKE: &str = concat!(
     ", orphan = coalesce(r.orphan, $5) FROM responses s, owners o
     WHERE r.response = $2 AND r.owner = $3 AND s.key = r.response AND s.owner = r.owner AND o.key = s.owner AND ",
     is_orphan!(),
-    " RETURNING s.id, o.tenant, o.principal, s.created_at, s.model, s.previous_id, s.body, r.epoch, r.orphan, r.state,
-        s.expires_at IS NOT NULL, s.item_index, s.items"
+    " RETURNING ",
+    taken_runs::columns!(),
+    ", s.expires_at IS NOT NULL"
 );
 
 /// Takes orphans over for this instance. A deleted one is removed.
 pub(super) async fn take(
     session: Session<'_>,
     policy: &RowPolicy,
-    candidates: &[(Uuid, i64)],
+    candidates: &[Place],
 ) -> Result<Vec<OrphanedRun>, StoreError> {
     let (mut taken, mut bytes) = (Vec::new(), 0_usize);
     for key in candidates {
@@ -130,78 +122,16 @@ pub(super) async fn take(
             (&PROCESS_GONE, Type::INT2),
         ];
         let Some(row) = session.query_opt(TAKE, &params).await? else { continue };
-        if get(&row, 10)? {
+        if get(&row, taken_runs::COLUMNS)? {
             removal::remove_all(session, &[*key]).await?;
             continue;
         }
-        let mut run = read(&row, key.0)?;
-        run.items.extend(turns(session, &place).await?);
-        run.calls = calls(session, &place).await?;
-        bytes = bytes.saturating_add(size(&run));
-        taken.push(run);
+        let mut run = [taken_runs::read(&row)?];
+        taken_runs::complete(session, &mut run).await?;
+        for (_, run) in run {
+            bytes = bytes.saturating_add(taken_runs::size(&run));
+            taken.push(run);
+        }
     }
     Ok(taken)
-}
-
-fn read(row: &Row, key: Uuid) -> Result<OrphanedRun, StoreError> {
-    let owner = Owner { tenant: text(row, 1)?.into(), principal: text(row, 2)?.into() };
-    let epoch = u32::try_from(get::<i32>(row, 7)?).map_err(corrupt)?;
-    Ok(OrphanedRun {
-        lease: Lease { id: id_of(key, get(row, 0)?)?, epoch },
-        owner,
-        cause: match get(row, 8)? {
-            Some(END_NOT_STORED) => OrphanCause::EndNotStored,
-            _ => OrphanCause::ProcessGone,
-        },
-        created_at: get(row, 3)?,
-        model: text(row, 4)?.to_owned(),
-        previous: text_or_null(row, 5)?.map(Id::from),
-        body: text(row, 6)?.into(),
-        items: items(row, 11)?,
-        calls: Vec::new(),
-        state: get::<Option<&[u8]>>(row, 9)?.map(Arc::from),
-    })
-}
-
-/// The approximate number of bytes that a run takes in memory.
-fn size(run: &OrphanedRun) -> usize {
-    let state = run.state.as_ref().map_or(0, |state| state.len());
-    let of_call = |call: &OrphanedCall| {
-        call.arguments.len() + call.outcome.as_ref().map_or(0, |(output, _)| output.len())
-    };
-    let items = run.items.iter().map(item_size).sum::<usize>();
-    run.body.len() + state + items + run.calls.iter().map(of_call).sum::<usize>()
-}
-
-/// The items of a row, whose index is in this column and their texts in the next.
-fn items(row: &Row, column: usize) -> Result<Vec<StoredItem>, StoreError> {
-    item_index::items(get(row, column)?, get(row, column + 1)?).map_err(corrupt)
-}
-
-const TURNS: &str = "SELECT item_index, items FROM turns WHERE response = $1 AND owner = $2 ORDER BY turn";
-
-/// The items of the turns of a run, in order.
-async fn turns(session: Session<'_>, place: &[Param<'_>]) -> Result<Vec<StoredItem>, StoreError> {
-    let turns = session.query(TURNS, place).await?;
-    let turns: Vec<_> = turns.iter().map(|row| items(row, 0)).collect::<Result<_, _>>()?;
-    Ok(turns.into_iter().flatten().collect())
-}
-
-const CALLS: &str =
-    "SELECT turn, position, server_label, tool, arguments, output, error, completed_at IS NOT NULL
-    FROM tool_calls WHERE response = $1 AND owner = $2 ORDER BY turn, position";
-
-async fn calls(session: Session<'_>, place: &[Param<'_>]) -> Result<Vec<OrphanedCall>, StoreError> {
-    let call = |row: &Row| {
-        let outcome = (text_or_null(row, 5)?.unwrap_or_default().to_owned(), get(row, 6)?);
-        Ok(OrphanedCall {
-            turn: get::<i32>(row, 0)?.unsigned_abs(),
-            index: get::<i32>(row, 1)?.unsigned_abs(),
-            server_label: text(row, 2)?.to_owned(),
-            tool: text(row, 3)?.to_owned(),
-            arguments: text(row, 4)?.to_owned(),
-            outcome: get::<bool>(row, 7)?.then_some(outcome),
-        })
-    };
-    session.query(CALLS, place).await?.iter().map(call).collect()
 }

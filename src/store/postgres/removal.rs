@@ -6,8 +6,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::keyed_rows;
 use super::keys::id_of;
+use super::logged_rows;
 use super::session::{Param, Session};
 use super::values::{get, indexed};
 use crate::store::StoreError;
@@ -46,7 +46,8 @@ const ROWS: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[])
 /// Such a row stays, empty, until its run ends, so that its run, in whichever process, finds that it was deleted and
 /// stores nothing more. The row has expired from the start: no reader sees it.
 const EMPTY: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]) AS g (response, owner)),
-    of_runs AS (UPDATE runs r SET state = NULL FROM gone g WHERE r.response = g.response AND r.owner = g.owner)
+    of_runs AS (UPDATE runs r SET state = NULL, job = NULL, attempt = NULL, cancel_requested = true
+        FROM gone g WHERE r.response = g.response AND r.owner = g.owner)
     UPDATE responses s SET expires_at = 0, previous_key = NULL, previous_id = NULL, model = ''::bytea, item_index = ''::bytea,
         items = ''::bytea, body = ''::bytea
     FROM gone g WHERE s.key = g.response AND s.owner = g.owner AND s.expires_at IS NULL";
@@ -71,7 +72,7 @@ async fn apply(session: Session<'_>, places: &[Place], last: &'static str) -> Re
     let rows = session.query(NAMES, &parameters).await?;
     remove_names(session, &rows).await?;
     session.execute(PARTS, &parameters).await?;
-    keyed_rows::remove(session, &keys, &owners).await?;
+    logged_rows::remove(session, &keys, &owners).await?;
     session.execute(last, &parameters).await
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::transaction::{Access, transact};
-use super::{PostgresStore, orphans};
+use super::{PostgresStore, cancel, orphans};
 use crate::protocol::id::Id;
 use crate::store::operation::{Write, WriteOutcome};
 use crate::store::{
-    CallOutcome, OrphanedRun, Owner, ResponseRecord, RunLog, RunRegistration, StoreError, TurnRecord,
+    CallOutcome, CancelRequest, OrphanedRun, Owner, ResponseRecord, RunLog, RunRegistration, StoreError,
+    TurnRecord,
 };
 
 /// Orphans that are looked at together: each is locked until all are taken.
@@ -36,6 +37,22 @@ impl RunLog for PostgresStore {
 
     async fn finish(&self, record: ResponseRecord) -> Result<(), StoreError> {
         unless_superseded(self.writer.write(Write::Finish(record)).await?)
+    }
+
+    async fn request_cancel(&self, owner: &Owner, id: &Id) -> Result<CancelRequest, StoreError> {
+        Ok(match self.writer.write(Write::RequestCancel(owner.clone(), id.clone())).await? {
+            WriteOutcome::Changed => CancelRequest::Requested,
+            WriteOutcome::Superseded => CancelRequest::Ended,
+            _ => CancelRequest::NotFound,
+        })
+    }
+
+    async fn cancelled_runs(&self) -> Result<Vec<Id>, StoreError> {
+        let mut ids = transact!(self.pool, Access::Statement, session => {
+            cancel::marked(session, &self.policy).await
+        })?;
+        ids.extend(self.runs.deleted());
+        Ok(ids)
     }
 
     async fn take_orphaned(&self, limit: usize) -> Result<Vec<OrphanedRun>, StoreError> {

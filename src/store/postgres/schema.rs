@@ -20,6 +20,10 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../../migrations/postgres/0002_conversations_and_keys.sql"),
         compatible_with: 1,
     },
+    Migration {
+        sql: include_str!("../../../migrations/postgres/0003_jobs_and_logs.sql"),
+        compatible_with: 1,
+    },
 ];
 
 /// A migration: in one transaction.

@@ -281,7 +281,7 @@ pub(super) async fn of_processes_that_begin_with_one_key_one_does(open: Open<'_>
         let name = format!("k{number}");
         let runs: Vec<_> = (0..8).map(|_| keyed(&name)).collect();
         let begun = runs.iter().zip([&one, &two].into_iter().cycle());
-        let begun = join_all(begun.map(|(run, store)| store.begin_keyed(run.clone()))).await;
+        let begun = join_all(begun.map(|(run, store)| store.begin_logged(run.clone()))).await;
         let winners: Vec<_> =
             runs.iter().zip(&begun).filter(|(_, begun)| begun.as_ref().unwrap().is_none()).collect();
         let [(winner, _)] = &winners[..] else { panic!("{} were begun", winners.len()) };
@@ -298,9 +298,9 @@ pub(super) async fn a_key_that_one_process_withdraws_is_free_for_another(open: O
     let (one, two) = (open("one"), open("two"));
     for _ in 0..10 {
         let (first, second) = (keyed("k"), keyed("k"));
-        assert_eq!(one.begin_keyed(first.clone()).await.unwrap(), None);
+        assert_eq!(one.begin_logged(first.clone()).await.unwrap(), None);
         let (withdrawn, begun) =
-            tokio::join!(one.withdraw(first.record.lease.clone()), two.begin_keyed(second.clone()));
+            tokio::join!(one.withdraw(first.record.lease.clone()), two.begin_logged(second.clone()));
         withdrawn.unwrap();
         // Whichever was first: no key leads to what was withdrawn.
         assert!(!exists(&*two, &first).await);

@@ -7,7 +7,7 @@ use super::{PostgresStore, event_log, idempotency};
 use crate::protocol::id::Id;
 use crate::store::operation::{Write, WriteOutcome};
 use crate::store::{
-    EventLog, IdempotencyKeys, KeyedResponse, KeyedRun, Lease, LogEnd, LogExtent, LogPage, LoggedEvents,
+    EventLog, IdempotencyKeys, KeyedResponse, Lease, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun,
     Owner, ResponseRecord, StoreError,
 };
 
@@ -22,13 +22,14 @@ impl IdempotencyKeys for PostgresStore {
         })
     }
 
-    async fn begin_keyed(&self, run: KeyedRun) -> Result<Option<KeyedResponse>, StoreError> {
+    async fn begin_logged(&self, run: LoggedRun) -> Result<Option<KeyedResponse>, StoreError> {
         loop {
-            match self.writer.write(Write::BeginKeyed(Box::new(run.clone()))).await? {
+            match self.writer.write(Write::BeginLogged(Box::new(run.clone()))).await? {
                 WriteOutcome::Superseded => return Err(StoreError::Superseded),
                 WriteOutcome::KeyTaken => {
                     // The other response may have been deleted or withdrawn since: then the key is free.
-                    let taken = self.keyed_response(&run.record.owner, &run.key.key).await?;
+                    let Some(key) = &run.key else { return Ok(None) };
+                    let taken = self.keyed_response(&run.record.owner, &key.key).await?;
                     if taken.is_some() {
                         return Ok(taken);
                     }
@@ -71,16 +72,16 @@ impl EventLog for PostgresStore {
     ) -> Result<Option<LogPage>, StoreError> {
         transact!(self.pool, Access::Statement, session => {
             match self.owners.find(session, owner).await? {
-                Some(owner) => event_log::page(session, owner, id, from, max_bytes).await,
+                Some(owner) => event_log::page(session, &self.policy, (owner, id), from, max_bytes).await,
                 None => Ok(None),
             }
         })
     }
 
-    async fn log_extent(&self, owner: &Owner, id: &Id) -> Result<Option<LogExtent>, StoreError> {
+    async fn log_state(&self, owner: &Owner, id: &Id) -> Result<Option<LogState>, StoreError> {
         transact!(self.pool, Access::Statement, session => {
             match self.owners.find(session, owner).await? {
-                Some(owner) => event_log::extent(session, owner, id).await,
+                Some(owner) => event_log::state(session, &self.policy, owner, id).await,
                 None => Ok(None),
             }
         })
