@@ -32,6 +32,7 @@ mod store;
 mod tools;
 mod tree;
 pub(crate) mod units;
+mod webhooks;
 mod websocket;
 
 pub use changes::{ConfigChange, changes_between};
@@ -57,11 +58,11 @@ pub use settings::{
 };
 pub use settings::{
     ApiKeySettings, AuthSettings, Cidr, ClientActionStatus, CompactionSettings, CompatSettings, CorsSettings,
-    EngineSettings, LogFormat, LogSettings, Migrate, ModelsSettings, NetworkSettings, OnDisconnect, OnMismatch,
-    OnMissingCall, ProxySource, ReadyRequirement, ReasoningDisplay, Scope, SealKey, SealSettings,
+    EngineSettings, LogFormat, LogSettings, Migrate, ModelsSettings, NetworkSettings, OnDisconnect,
+    OnMismatch, OnMissingCall, ProxySource, ReadyRequirement, ReasoningDisplay, Scope, SealKey, SealSettings,
     ServerSettings, Settings, SseSettings, StorePolicy, StoreSettings, StoreUrl, StructuredSettings, Switch,
     Synchronous, TelemetrySettings, TenantRetention, TimeToLive, TlsSettings, ToolsSettings, UnknownFields,
-    UnservedTools, WebSocketSettings,
+    UnservedTools, WebSocketSettings, WebhookEvent, WebhookSettings,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,

@@ -249,9 +249,8 @@ fn lost_of_key(id: &Id) -> ApiError {
         "The events of response '{id}', which this Idempotency-Key has led to, are no longer kept. Read the response with \
          GET /v1/responses/{id}."
     );
-    let error = ApiError::new(ErrorKind::Conflict, message)
-        .with_code("event_log_unavailable")
-        .with_param(KEY_PARAM);
+    let error =
+        ApiError::new(ErrorKind::Conflict, message).with_code("event_log_unavailable").with_param(KEY_PARAM);
     ApiError { should_retry: Some(false), ..error }
 }
 

@@ -43,6 +43,7 @@ mod move_rows;
 mod operation;
 mod options;
 mod orphans;
+mod outbox;
 mod owners;
 mod queue;
 mod read;
@@ -83,9 +84,10 @@ use self::rounds::Rounds;
 use self::writer::Writer;
 use super::conversations::ConversationLocks;
 use super::{
-    ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ErasedCounts, ErasureTarget, ItemWithState, Lineage,
-    OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog,
-    RunRegistration, RunRegistry, StateKey, Store, StoreError, TurnRecord,
+    ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ErasedCounts, ErasureTarget,
+    ItemWithState, Lineage, OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit,
+    ResponseRecord, ResponseStore, RunLog, RunRegistration, RunRegistry, StateKey, Store, StoreError,
+    TurnRecord,
 };
 use crate::admission::Requester;
 use crate::protocol::id::Id;

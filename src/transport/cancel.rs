@@ -53,6 +53,9 @@ fn not_cancellable(id: &str) -> ApiError {
     ApiError::invalid(
         "response_not_cancellable",
         "response_id",
-        format!("Response '{}' has ended: only a running response can be cancelled.", truncate_for_display(id)),
+        format!(
+            "Response '{}' has ended: only a running response can be cancelled.",
+            truncate_for_display(id)
+        ),
     )
 }

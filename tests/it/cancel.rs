@@ -141,7 +141,12 @@ async fn a_run_that_waits_for_a_tool_is_cancelled_with_it() {
     let created: Value = serde_json::from_str(data).unwrap();
     assert!(eventually(async || tools.count("hang") == 1).await);
     let cancelled = cancel(&gateway, created["response"]["id"].as_str().unwrap()).await;
-    assert_eq!((cancelled.status, &cancelled.body["status"]), (200, &json!("cancelled")), "{:#}", cancelled.body);
+    assert_eq!(
+        (cancelled.status, &cancelled.body["status"]),
+        (200, &json!("cancelled")),
+        "{:#}",
+        cancelled.body
+    );
 }
 
 fn other_process(database: &Path) -> Arc<dyn Store> {
@@ -197,7 +202,8 @@ async fn a_run_whose_process_is_gone_ends_as_its_owner_wished() {
     let mut gateway = crate::support::process::Process::start(folder.path(), &upstream).await;
     let http = reqwest::Client::new();
     let ask = json!({"model": "test-model", "input": "Hi", "stream": true});
-    let mut stream = http.post(format!("{}/v1/responses", gateway.base)).json_body(&ask).send().await.unwrap();
+    let mut stream =
+        http.post(format!("{}/v1/responses", gateway.base)).json_body(&ask).send().await.unwrap();
     let mut seen = String::new();
     while !seen.contains("\n\n") {
         seen.push_str(std::str::from_utf8(&stream.chunk().await.unwrap().unwrap()).unwrap());

@@ -66,10 +66,10 @@ async fn the_stream_of_one_that_goes_on_is_resumed() {
     upstream.reply(slow_answer());
     let id = begin(&gateway, json!({"on_disconnect": "continue"})).await;
     let path = format!("{}/v1/responses/{id}?stream=true", gateway.base);
-    let (whole, rest) = tokio::join!(
-        async { reqwest::get(&path).await.unwrap().text().await.unwrap() },
-        async { reqwest::get(format!("{path}&starting_after=2")).await.unwrap().text().await.unwrap() },
-    );
+    let (whole, rest) =
+        tokio::join!(async { reqwest::get(&path).await.unwrap().text().await.unwrap() }, async {
+            reqwest::get(format!("{path}&starting_after=2")).await.unwrap().text().await.unwrap()
+        },);
     let response = assert_valid_stream(&frames(&whole)).response;
     assert_eq!(response["output"][0]["content"][0]["text"], "word 0 word 1 word 2 word 3 word 4 word 5 ");
     assert_eq!(response["antwort"]["on_disconnect"], "continue");

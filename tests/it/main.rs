@@ -45,4 +45,5 @@ mod store;
 mod structured;
 mod support;
 mod tools;
+mod webhooks;
 mod websocket;

@@ -16,6 +16,7 @@ mod logged_runs;
 mod migrations;
 mod moved;
 mod orphans;
+mod outbox;
 mod sqlite;
 mod tenants;
 
@@ -199,6 +200,13 @@ laws! {
     } + shared {
         an_orphan_with_a_log_is_ended_by_another_process,
     }
+    // Notices to webhooks.
+    outbox {
+        a_notice_is_written_with_the_end_of_its_response,
+        a_notice_is_taken_by_one_until_its_time_is_over,
+        a_notice_that_was_taken_again_is_not_the_first_takers,
+        notices_go_with_the_erasure_of_their_owner,
+    }
     // Runs that nobody makes any more.
     orphans {
         a_store_without_orphans_gives_none,
@@ -314,6 +322,7 @@ fn record() -> ResponseRecord {
         conversation: None,
         body,
         items: Vec::new(),
+        outbox: Vec::new(),
     }
 }
 
