@@ -41,6 +41,7 @@ mod migrate;
 mod notifications;
 mod options;
 mod orphans;
+mod outbox;
 mod owners;
 mod pipeline;
 mod pool;

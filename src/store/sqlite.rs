@@ -40,6 +40,7 @@ mod migrate;
 mod move_rows;
 mod options;
 mod orphans;
+mod outbox;
 mod owners;
 mod queue;
 mod read;

@@ -7,4 +7,11 @@ macro_rules! db_now {
     };
 }
 
-pub(super) use db_now;
+/// The same when the statement began, which an index can be searched with.
+macro_rules! db_statement_time {
+    () => {
+        "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
+    };
+}
+
+pub(super) use {db_now, db_statement_time};

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::session::{Param, Session};
 use super::values::get;
-use super::{approvals, conversation_expiry, keys, removal};
+use super::{approvals, conversation_expiry, keys, outbox, removal};
 use crate::store::operation::{EraseRequest, WriteOutcome};
 use crate::store::{ErasedCounts, ErasureTarget, StoreError};
 
@@ -44,6 +44,7 @@ pub(super) async fn step(session: Session<'_>, request: &EraseRequest) -> Result
         if found {
             return Ok(WriteOutcome::Erased { counts, more: true });
         }
+        outbox::delete_of(session, owner).await?;
         // Those of responses without a row.
         if approvals::delete_before(session, owner, before, STEP_ROWS).await? {
             return Ok(WriteOutcome::Erased { counts, more: true });

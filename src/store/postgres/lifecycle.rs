@@ -8,7 +8,7 @@ use super::retention::extend_lineage;
 use super::rows::{self, Lifetime};
 use super::running::{self, RunningRow};
 use super::session::Session;
-use super::{approvals, conversation_turns, owners, removal};
+use super::{approvals, conversation_turns, outbox, owners, removal};
 use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
@@ -67,6 +67,7 @@ pub(super) async fn finish(
         if rows::insert(session, owner, record, lifetime).await?.is_none() {
             return Ok(WriteOutcome::Superseded);
         }
+        outbox::insert(session, owner, &record.outbox).await?;
         conversation_turns::append_turn(session, policy, owner, record).await?;
         return Ok(WriteOutcome::Changed);
     };
@@ -74,6 +75,7 @@ pub(super) async fn finish(
         RunningRow::Held => {
             let lifetime = ended(session, policy, owner, record).await?;
             rows::end(session, &row, record, lifetime).await?;
+            outbox::insert(session, owner, &record.outbox).await?;
             conversation_turns::append_turn(session, policy, owner, record).await?;
             Ok(WriteOutcome::Changed)
         }

@@ -21,7 +21,7 @@ const MIGRATIONS: &[Migration] = &[
         compatible_with: 1,
     },
     Migration {
-        sql: include_str!("../../../migrations/postgres/0003_jobs_and_logs.sql"),
+        sql: include_str!("../../../migrations/postgres/0003_logs_jobs_webhooks.sql"),
         compatible_with: 1,
     },
 ];

@@ -30,3 +30,17 @@ CREATE INDEX runs_to_cancel ON runs (instance) WHERE cancel_requested;
 CREATE INDEX runs_waiting ON runs (response, owner) WHERE attempt IS NOT NULL AND instance = '';
 CREATE INDEX runs_claimed ON runs (response, owner) WHERE attempt IS NOT NULL AND instance <> '';
 CREATE INDEX runs_of_requests ON runs (response, owner) WHERE attempt IS NULL;
+
+-- Notices to webhooks that were not delivered yet.
+CREATE TABLE webhook_outbox (
+    key      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    owner    bigint  NOT NULL,                -- owners.key
+    due_at   bigint  NOT NULL,                -- by the clock of the database; of one that is being delivered, when it is taken again
+    attempts integer NOT NULL DEFAULT 0,      -- how often it was taken for delivery
+    webhook  text    NOT NULL,                -- its name in the configuration
+    event_id text    NOT NULL,
+    body     bytea   NOT NULL                 -- as it is sent
+);
+
+CREATE INDEX webhook_outbox_by_time ON webhook_outbox (due_at);
+CREATE INDEX webhook_outbox_by_owner ON webhook_outbox (owner);
