@@ -34,6 +34,7 @@ mod store;
 mod tools;
 mod tree;
 pub(crate) mod units;
+mod webhooks;
 mod websocket;
 
 pub use changes::{ConfigChange, changes_between};
@@ -63,7 +64,8 @@ pub use settings::{
     ModelsSettings, NetworkSettings, OnDisconnect, OnMismatch, OnMissingCall, ProxySource, ReadyRequirement,
     ReasoningDisplay, Role, Scope, SealKey, SealSettings, ServerSettings, Settings, SseSettings, StorePolicy,
     StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous, TelemetrySettings, TenantRetention,
-    TimeToLive, TlsSettings, ToolsSettings, UnknownFields, UnservedTools, WebSocketSettings,
+    TimeToLive, TlsSettings, ToolsSettings, UnknownFields, UnservedTools, WebSocketSettings, WebhookEvent,
+    WebhookSettings,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,

@@ -6,7 +6,7 @@ pub mod bus {
 }
 
 pub mod engine {
-    pub use crate::engine::{RecoveredRun, Recovery};
+    pub use crate::engine::{RecoveredRun, Recovery, Webhooks};
 }
 
 pub mod mcp {

@@ -23,6 +23,7 @@ use super::settings::{
 };
 use super::store::StoreSettings;
 use super::units;
+use super::webhooks::WebhookSettings;
 use crate::net::client::ProxyUrl;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::ClientActionStatus;
@@ -52,6 +53,7 @@ pub(super) struct Raw {
     pub telemetry: TelemetrySettings,
     pub models: ModelsSettings,
     pub seal: RawSeal,
+    pub webhooks: BTreeMap<String, WebhookSettings>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -15,6 +15,13 @@ pub(super) fn response_of_item(item: &str) -> Option<String> {
     Some(format!("resp_{}", digits.get(..UUID_DIGITS).filter(|_| is_named)?))
 }
 
+/// When the response of an id was made, in Unix milliseconds, if the gateway made the id.
+pub(super) fn made_at(response: &str) -> Option<i64> {
+    let digits = response.strip_prefix("resp_").filter(|digits| digits.len() == UUID_DIGITS)?;
+    let uuid = u128::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?;
+    i64::try_from(uuid >> 80).ok().filter(|_| (uuid >> 76) & 0xf == 7)
+}
+
 /// Whether the id of an item names this response.
 pub(super) fn names(item: &str, response: &str) -> bool {
     let digits = response.strip_prefix("resp_").filter(|digits| digits.len() == UUID_DIGITS);

@@ -17,6 +17,7 @@ mod logged_runs;
 mod migrations;
 mod moved;
 mod orphans;
+mod outbox;
 mod sqlite;
 mod tenants;
 
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use antwort::internal::postgres::PostgresOptions;
 use antwort::internal::sqlite::{
     Location, MigrateOptions, Migrated, ServerLock, SqliteOptions, SqliteStore, migrate,
 };
@@ -34,6 +36,8 @@ use antwort::store::{
     Direction, Lease, ModelView, Owner, ReadLimit, ResponseRecord, Store, StoreError, StoredItem,
 };
 use tempfile::TempDir;
+
+use crate::support::postgres::Database;
 
 /// How long rows live in stores that forget soon.
 const SHORT: Duration = Duration::from_millis(1500);
@@ -76,6 +80,26 @@ macro_rules! laws {
                 async fn $shared() {
                     let folder = crate::store::Folder::new();
                     crate::store::$module::$shared(&|instance| folder.instance(instance)).await;
+                })+)?
+            })+
+        }
+        mod postgres {
+            $(mod $module {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $law() {
+                    let database = crate::support::postgres::Database::new().await;
+                    crate::store::$module::$law(&database.open(|_| ()).await).await;
+                })+
+                $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $short() {
+                    let database = crate::support::postgres::Database::new().await;
+                    let store = database.open(|options| options.ttl = Some(crate::store::SHORT)).await;
+                    crate::store::$module::$short(&store).await;
+                })+)?
+                $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $shared() {
+                    let database = crate::support::postgres::Database::new().await;
+                    crate::store::$module::$shared(&|instance| crate::store::replica(&database, instance)).await;
                 })+)?
             })+
         }
@@ -142,6 +166,9 @@ laws! {
     } + short_lived {
         a_conversation_expires_some_time_after_its_last_use,
         a_chain_in_use_keeps_the_conversation_in_which_it_began,
+    } + shared {
+        what_processes_add_to_one_conversation_at_once_is_all_there,
+        turns_of_processes_in_crossed_conversations_are_all_stored,
     }
     // Deletion while a run goes on.
     deletion {
@@ -150,12 +177,18 @@ laws! {
         a_run_that_was_deleted_behind_its_last_write_leaves_nothing,
         approvals_of_a_registered_run_go_with_it,
         a_run_that_is_registered_no_more_cannot_be_deleted,
+    } + shared {
+        what_one_process_deletes_while_another_ends_it_is_gone,
+        approvals_of_what_another_process_deletes_go_with_it,
     }
     // Erasure of all that a tenant or an owner has.
     erasure {
         all_of_an_owner_or_of_a_tenant_is_erased_and_nothing_of_others,
         more_than_one_step_of_responses_is_erased_whole,
         runs_that_began_before_an_erasure_store_nothing_more,
+    } + shared {
+        processes_that_erase_at_once_erase_all_and_count_it_once,
+        a_run_with_a_row_that_another_process_erases_stays_erased,
     }
     // Approvals.
     approvals {
@@ -171,6 +204,9 @@ laws! {
         a_response_deleted_while_it_runs_asks_for_nothing,
         a_second_request_under_one_id_changes_nothing,
         a_closed_store_answers_nothing_about_approvals,
+    } + shared {
+        of_two_processes_that_claim_at_once_one_is_granted,
+        claims_of_several_approvals_in_crossed_order_are_granted_once,
     }
     // The leases of runs.
     leases {
@@ -199,6 +235,8 @@ laws! {
         a_key_does_not_outlive_its_response,
     } + shared {
         an_orphan_with_a_log_is_ended_by_another_process,
+        of_processes_that_begin_with_one_key_one_does,
+        a_key_that_one_process_withdraws_is_free_for_another,
     }
     // Runs that any process may make.
     jobs {
@@ -214,6 +252,13 @@ laws! {
         of_many_processes_one_claims_a_run,
         a_run_whose_holder_is_gone_is_claimed_from_its_last_commit,
         a_process_of_the_same_name_claims_what_the_one_before_had,
+    }
+    // Notices to webhooks.
+    outbox {
+        a_notice_is_written_with_the_end_of_its_response,
+        a_notice_is_taken_by_one_until_its_time_is_over,
+        a_notice_that_was_taken_again_is_not_the_first_takers,
+        notices_go_with_the_erasure_of_their_owner,
     }
     // Runs that nobody makes any more.
     orphans {
@@ -237,6 +282,16 @@ fn memory(ttl: Option<Duration>) -> SqliteStore {
     let mut options = SqliteOptions::new(Location::Memory, "test");
     options.ttl = ttl;
     SqliteStore::open(options).unwrap()
+}
+
+/// The store of the process with this instance name, in a database that several share.
+fn replica(database: &Database, name: &str) -> Arc<dyn Store> {
+    let options = |options: &mut PostgresOptions| {
+        options.instance = name.to_owned();
+        options.lease = LEASE;
+    };
+    let open = database.open(options);
+    Arc::new(tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)))
 }
 
 /// A folder with one database, opened as often as wanted.
@@ -330,6 +385,7 @@ fn record() -> ResponseRecord {
         conversation: None,
         body,
         items: Vec::new(),
+        outbox: Vec::new(),
     }
 }
 

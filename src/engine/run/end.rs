@@ -17,6 +17,7 @@ use crate::protocol::error::ApiError;
 use crate::protocol::response::{ResponseStatus, RunOutcome};
 use crate::provider::CallContext;
 use crate::response::machine::{ClosedResponse, Termination};
+use crate::store::ResponseRecord;
 use crate::telemetry::fields::{CODE, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
 
 /// Up to this size, a response's snapshot and row are encoded on the worker thread.
@@ -123,7 +124,8 @@ async fn commit(
     if !prepared.store {
         return closed;
     }
-    let build = || record::ended(prepared, &closed);
+    let outbox = parts.options.webhooks.notices(&prepared.owner, &closed.snapshot.response);
+    let build = || ResponseRecord { outbox, ..record::ended(prepared, &closed) };
     let record = if large { run_in_place(build) } else { build() };
     let committing = Instant::now();
     let committed = match sink.end_log(&closed).await {

@@ -27,7 +27,7 @@ impl OwnerKeys {
     }
 
     /// The number of this owner; `None` if it has never stored anything.
-    pub(super) async fn find(&self, session: &Session<'_>, owner: &Owner) -> Result<Option<i64>, StoreError> {
+    pub(super) async fn find(&self, session: Session<'_>, owner: &Owner) -> Result<Option<i64>, StoreError> {
         if let Some(known) = self.0.get(owner) {
             return Ok(Some(known));
         }
@@ -45,12 +45,12 @@ impl OwnerKeys {
     pub(super) async fn key(&self, pool: &Pool, owner: &Owner) -> Result<i64, StoreError> {
         match self.0.get(owner) {
             Some(known) => Ok(known),
-            None => transact!(pool, Access::Statement, session => self.key_on(&session, owner).await),
+            None => transact!(pool, Access::Statement, session => self.key_on(session, owner).await),
         }
     }
 
     /// The same, on a connection on which no transaction is open.
-    pub(super) async fn key_on(&self, session: &Session<'_>, owner: &Owner) -> Result<i64, StoreError> {
+    pub(super) async fn key_on(&self, session: Session<'_>, owner: &Owner) -> Result<i64, StoreError> {
         let (tenant, principal) = (owner.tenant.as_bytes(), owner.principal.as_bytes());
         let params: [Param<'_>; 2] = [(&tenant, Type::BYTEA), (&principal, Type::BYTEA)];
         loop {
@@ -63,6 +63,28 @@ impl OwnerKeys {
                 self.0.insert(owner.clone(), key);
                 return Ok(key);
             }
+        }
+    }
+}
+
+/// The number of this owner; `None` if it has never stored anything.
+pub(super) async fn find(session: Session<'_>, owner: &Owner) -> Result<Option<i64>, StoreError> {
+    let (tenant, principal) = (owner.tenant.as_bytes(), owner.principal.as_bytes());
+    let row = session.query_opt(FIND, &[(&tenant, Type::BYTEA), (&principal, Type::BYTEA)]).await?;
+    row.map(|row| get(&row, 0)).transpose()
+}
+
+/// The number of this owner, which is new if it stores something for the first time.
+pub(super) async fn key(session: Session<'_>, owner: &Owner) -> Result<i64, StoreError> {
+    let (tenant, principal) = (owner.tenant.as_bytes(), owner.principal.as_bytes());
+    loop {
+        if let Some(known) = find(session, owner).await? {
+            return Ok(known);
+        }
+        // If another process adds the same, it is found next.
+        let added = session.query_opt(ADD, &[(&tenant, Type::BYTEA), (&principal, Type::BYTEA)]).await?;
+        if let Some(row) = added {
+            return get(&row, 0);
         }
     }
 }

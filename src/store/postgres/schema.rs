@@ -14,8 +14,17 @@ use super::values::get;
 use crate::store::StoreError;
 
 /// Every migration in order. The n-th leads to schema version n; a released one is never edited.
-const MIGRATIONS: &[Migration] =
-    &[Migration { sql: include_str!("../../../migrations/postgres/0001_responses.sql"), compatible_with: 1 }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { sql: include_str!("../../../migrations/postgres/0001_responses.sql"), compatible_with: 1 },
+    Migration {
+        sql: include_str!("../../../migrations/postgres/0002_conversations_and_keys.sql"),
+        compatible_with: 1,
+    },
+    Migration {
+        sql: include_str!("../../../migrations/postgres/0003_logs_jobs_webhooks.sql"),
+        compatible_with: 1,
+    },
+];
 
 /// A migration: in one transaction.
 struct Migration {
@@ -77,7 +86,7 @@ impl DatabaseSchema {
 
 /// The schema of the database, which is not changed.
 pub(super) async fn look(pool: &Pool) -> Result<DatabaseSchema, StoreError> {
-    transact!(pool, Access::Snapshot, session => read(&session).await)
+    transact!(pool, Access::Snapshot, session => read(session).await)
 }
 
 /// Brings the database to the current schema. Returns the version that it had, 0 if none; `None` if there was nothing
@@ -110,7 +119,7 @@ async fn apply(transaction: &Transaction) -> Result<Option<i32>, StoreError> {
         )
         .await?;
     // Another process may have migrated meanwhile.
-    let from = match read(&session).await? {
+    let from = match read(session).await? {
         DatabaseSchema::New => 0,
         DatabaseSchema::Older(version) => version,
         DatabaseSchema::Usable(_) | DatabaseSchema::Newer(_) => return Ok(None),
@@ -129,7 +138,7 @@ async fn apply(transaction: &Transaction) -> Result<Option<i32>, StoreError> {
     Ok(Some(from))
 }
 
-async fn read(session: &Session<'_>) -> Result<DatabaseSchema, StoreError> {
+async fn read(session: Session<'_>) -> Result<DatabaseSchema, StoreError> {
     let tables = "SELECT to_regclass('schema_version') IS NOT NULL, to_regclass('responses') IS NOT NULL";
     let Some(row) = session.query_opt(tables, &[]).await? else { return Ok(DatabaseSchema::New) };
     let (has_version, has_responses): (bool, bool) = (get(&row, 0)?, get(&row, 1)?);

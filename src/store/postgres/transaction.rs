@@ -10,7 +10,7 @@ use crate::util::backoff::with_jitter;
 use crate::util::random::unit_f64;
 
 /// How often a transaction is made that others are in the way of.
-const MAX_ATTEMPTS: u32 = 5;
+pub(super) const MAX_ATTEMPTS: u32 = 5;
 
 /// The pause before the second attempt; each one after it is longer.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -102,7 +102,7 @@ impl Transaction {
 }
 
 /// A pause that differs between those that were in each other's way.
-fn pause(attempt: u32) -> Duration {
+pub(super) fn pause(attempt: u32) -> Duration {
     with_jitter(PAUSE * attempt, unit_f64())
 }
 

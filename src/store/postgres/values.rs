@@ -45,3 +45,14 @@ pub(super) fn indexed(text: &str) -> Cow<'_, [u8]> {
 pub(super) fn item(json: &str) -> Result<Item, StoreError> {
     serde_json::from_str(json).map_err(corrupt)
 }
+
+/// A SHA-256.
+pub(super) fn hash(row: &Row, column: usize) -> Result<[u8; 32], StoreError> {
+    let bytes: &[u8] = get(row, column)?;
+    bytes.try_into().map_err(corrupt)
+}
+
+/// A number that is never below zero.
+pub(super) fn unsigned(of: i64) -> u64 {
+    u64::try_from(of).unwrap_or(0)
+}

@@ -5,10 +5,10 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::database;
-use super::in_flight::InFlightRows;
 use super::keys::KeyRange;
 use super::owners;
 use crate::protocol::id::Id;
+use crate::store::in_flight::InFlightRows;
 use crate::store::operation::{ClaimRequest, WriteOutcome};
 use crate::store::row_policy::now;
 use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, StoreError};

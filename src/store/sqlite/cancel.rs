@@ -3,10 +3,10 @@
 use rusqlite::Connection;
 
 use super::error::database;
-use super::in_flight::InFlightRows;
 use super::owners;
 use super::read::{find_live, text};
 use crate::protocol::id::Id;
+use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::RowPolicy;
 use crate::store::{Owner, StoreError};

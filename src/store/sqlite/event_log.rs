@@ -4,12 +4,12 @@ use rusqlite::{Connection, params};
 
 use super::error::database;
 use super::event_log_sweep::{self, is_log_kept};
-use super::in_flight::InFlightRows;
 use super::logged_rows::{self, number};
 use super::read::{self, bytes};
 use super::running::{self, RunningRow};
 use super::{lifecycle, owners};
 use crate::protocol::id::Id;
+use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{

@@ -3,11 +3,11 @@
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::database;
-use super::in_flight::InFlightRows;
 use super::read::{bytes, text};
 use super::running::{self, RunningRow};
 use super::{lifecycle, logged_rows, owners, rows};
 use crate::protocol::id::Id;
+use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{IdempotencyKey, KeyedResponse, Lease, LoggedRun, Owner, StoreError};

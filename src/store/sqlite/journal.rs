@@ -2,9 +2,9 @@
 
 use rusqlite::{Connection, params};
 
-use super::in_flight::InFlightRows;
 use super::lifecycle;
 use super::running::{self, RunningRow};
+use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{self, RowPolicy};
 use crate::store::{CallOutcome, TurnRecord};

@@ -2,12 +2,12 @@
 
 use rusqlite::Connection;
 
-use super::in_flight::InFlightRows;
 use super::retention::extend_lineage;
 use super::rows::{self, Lifetime};
 use super::running::{self, RunningRow};
-use super::{approvals, conversations, owners};
+use super::{approvals, conversations, outbox, owners};
 use crate::protocol::id::Id;
+use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{Owner, ResponseRecord};
@@ -60,6 +60,7 @@ pub(super) fn finish(
         }
         let lifetime = ended(connection, policy, owner, record)?;
         rows::insert(connection, owner, &slots, record, &lifetime)?;
+        outbox::insert(connection, owner, &record.outbox)?;
         conversations::append_turn(connection, owner, record)?;
         return Ok(WriteOutcome::Changed);
     };
@@ -67,6 +68,7 @@ pub(super) fn finish(
         RunningRow::Held => {
             let lifetime = ended(connection, policy, owner, record)?;
             rows::end(connection, owner, row, record, &lifetime)?;
+            outbox::insert(connection, owner, &record.outbox)?;
             conversations::append_turn(connection, owner, record)?;
             Ok(WriteOutcome::Changed)
         }

@@ -6,10 +6,12 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::database;
+use super::keys::KeyRange;
 use super::read::{bytes, text};
 use super::rows;
 use super::running::{END_NOT_STORED, PROCESS_GONE};
 use crate::protocol::id::Id;
+use crate::store::in_flight::InFlightRows;
 use crate::store::item_index::{self, Damaged};
 use crate::store::operation::item_size;
 use crate::store::row_policy::{RowPolicy, now};
@@ -48,6 +50,26 @@ pub(super) fn release_left(connection: &Connection, policy: &RowPolicy) -> Resul
         .map_err(database)?
         .execute(params![policy.instance, PROCESS_GONE])
         .map_err(database)?;
+    Ok(())
+}
+
+/// Abandons the rows of runs whose end could not be written, so that they are ended like those of a dead process.
+pub(super) fn release_abandoned(
+    connection: &Connection,
+    policy: &RowPolicy,
+    in_flight: &mut InFlightRows,
+) -> rusqlite::Result<()> {
+    while let Some(id) = in_flight.abandoned() {
+        let keys = KeyRange::of(id.as_str());
+        connection
+            .prepare_cached(
+                "UPDATE runs SET orphan = coalesce(orphan, ?5), lease_until = 0
+                 WHERE instance = ?4
+                    AND response IN (SELECT key FROM responses WHERE key BETWEEN ?1 AND ?2 AND id = ?3)",
+            )?
+            .execute(params![keys.first, keys.last, id.as_str(), policy.instance, END_NOT_STORED])?;
+        in_flight.forget_abandoned();
+    }
     Ok(())
 }
 

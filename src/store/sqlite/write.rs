@@ -4,8 +4,8 @@
 
 use rusqlite::Connection;
 
-use super::in_flight::InFlightRows;
 use super::{approvals, cancel, conversations, erasure, event_log, idempotency, jobs, journal, lifecycle};
+use crate::store::in_flight::InFlightRows;
 use crate::store::operation::{Write, WriteOutcome};
 use crate::store::row_policy::RowPolicy;
 

@@ -18,9 +18,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::connection::{BUSY_TIMEOUT, PAGE_SIZE};
 use super::error::{closed, database, is_of_one_row};
 use super::guard::FileGuard;
-use super::in_flight::InFlightRows;
 use super::queue::{self, Command, Job, MaintenanceJob, Reply};
-use super::write;
+use super::{orphans, write};
+use crate::store::in_flight::InFlightRows;
 use crate::store::operation::{Write, WriteOutcome};
 use crate::store::row_policy::RowPolicy;
 use crate::store::{RunRegistry, StoreError};
@@ -277,7 +277,8 @@ impl WriterThread {
         }
         let checked = self.guard.check(&mut self.connection);
         if checked.is_ok()
-            && let Err(error) = self.in_flight.release_abandoned(&self.connection, &self.policy)
+            && let Err(error) =
+                orphans::release_abandoned(&self.connection, &self.policy, &mut self.in_flight)
         {
             tracing::warn!(%error, "store: marking rows as abandoned failed; their final state was not written");
         }

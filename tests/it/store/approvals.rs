@@ -8,7 +8,7 @@ use antwort::store::{
     ApprovalClaim, Approvals, ClaimOutcome, Owner, PendingApproval, ResponseRecord, RunLog, Store, StoreError,
 };
 
-use super::{Folder, owned_by, owner, record, running};
+use super::{Folder, Open, owned_by, owner, record, running};
 
 const ARGUMENTS: [u8; 32] = [1; 32];
 const DEFINITION: [u8; 32] = [2; 32];
@@ -155,6 +155,33 @@ pub(super) async fn a_closed_store_answers_nothing_about_approvals(store: &dyn S
     assert!(matches!(store.approvals(&owner(), &[id.into()]).await, Err(StoreError::Database(_))));
 }
 
+pub(super) async fn of_two_processes_that_claim_at_once_one_is_granted(open: Open<'_>) {
+    let (one, two) = (open("one"), open("two"));
+    for _ in 0..20 {
+        let approval = asked(&*one).await;
+        assert_eq!(read(&*two, &approval).await.as_ref(), Some(&approval));
+        let claims = (0..8).map(|number| claim(if number % 2 == 0 { &*one } else { &*two }, &approval));
+        assert_one_granted(&futures_util::future::join_all(claims).await);
+    }
+}
+
+pub(super) async fn claims_of_several_approvals_in_crossed_order_are_granted_once(open: Open<'_>) {
+    let (one, two) = (open("one"), open("two"));
+    for _ in 0..20 {
+        let approvals = [asked(&*one).await, asked(&*one).await, asked(&*one).await];
+        let claim = |approval: &PendingApproval| {
+            let PendingApproval { id, arguments, definition, .. } = approval.clone();
+            ApprovalClaim { id, arguments, definition }
+        };
+        let forth: Vec<_> = approvals.iter().map(claim).collect();
+        let back: Vec<_> = approvals.iter().rev().map(claim).collect();
+        let owner = owner();
+        let (first, second) =
+            tokio::join!(one.claim_approvals(&owner, forth, now()), two.claim_approvals(&owner, back, now()));
+        assert_one_granted(&[first.unwrap(), second.unwrap()]);
+    }
+}
+
 #[tokio::test]
 async fn an_approval_and_its_use_survive_the_process() {
     let folder = Folder::new();
@@ -166,18 +193,6 @@ async fn an_approval_and_its_use_survive_the_process() {
     assert_eq!(read(&store, &waits).await.as_ref(), Some(&waits));
     assert_eq!(claim(&store, &waits).await, ClaimOutcome::Granted);
     assert_eq!(claim(&store, &used).await, ClaimOutcome::Used);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_processes_that_claim_at_once_one_is_granted() {
-    let folder = Folder::new();
-    let (one, two) = (folder.open(|_| ()), folder.open(|options| options.instance = "two".into()));
-    for _ in 0..20 {
-        let approval = asked(&one).await;
-        assert_eq!(read(&two, &approval).await.as_ref(), Some(&approval));
-        let claims = (0..8).map(|number| claim(if number % 2 == 0 { &one } else { &two }, &approval));
-        assert_one_granted(&futures_util::future::join_all(claims).await);
-    }
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use antwort::store::{
 };
 
 use super::lists::check_pages;
-use super::{SHORT, message, owned_by, owner, running, text, texts, turn};
+use super::{Open, SHORT, message, owned_by, owner, running, text, texts, turn};
 
 fn conversation(items: Vec<ConversationItem>) -> ConversationRecord {
     ConversationRecord {
@@ -418,4 +418,53 @@ pub(super) async fn a_chain_in_use_keeps_the_conversation_in_which_it_began(stor
     store.maintain().await.unwrap();
     assert_eq!(texts(store, &last).await.unwrap().len(), 11);
     assert_eq!(seen(store, &id).await, ["zero", "q", "a"]);
+}
+
+pub(super) async fn what_processes_add_to_one_conversation_at_once_is_all_there(open: Open<'_>) {
+    let (one, two) = (open("one"), open("two"));
+    let id = created(&*one, Vec::new()).await;
+    let record = turn_in(&*one, &id, "q", "a").await;
+    let mut turns = Vec::new();
+    for _ in 0..16 {
+        turns.push(ResponseRecord { conversation: record.conversation.clone(), ..turn(None, "q", "a") });
+    }
+    let added: Vec<_> = (0..16).map(|_| vec![said("x"), said("y")]).collect();
+    let stores = || [&one, &two].into_iter().cycle();
+    let finish = turns.iter().zip(stores()).map(|(turn, store)| store.finish(turn.clone()));
+    let add = added.iter().zip(stores().skip(1));
+    let add = add.map(|(items, store)| {
+        let owner = owner();
+        let id = id.as_str();
+        async move { store.add_conversation_items(&owner, id, items.clone()).await }
+    });
+    let (finished, added_all) =
+        futures_util::join!(futures_util::future::join_all(finish), futures_util::future::join_all(add));
+    finished.into_iter().for_each(Result::unwrap);
+    assert!(added_all.into_iter().all(|added| added.unwrap() == AddedItems::Added));
+    let listed = listed(&*two, &id).await;
+    assert_eq!(listed.len(), 64);
+    // What was added together stands together, and in order.
+    let turns = turns.iter().map(|turn| [&turn.items[0].id, &turn.items[1].id]);
+    for pair in turns.chain(added.iter().map(|items| [&items[0].item.id, &items[1].item.id])) {
+        let place = listed.iter().position(|found| found == pair[0].as_str()).unwrap();
+        assert_eq!(listed[place + 1], pair[1].as_str());
+    }
+}
+
+/// Each write of a group holds its conversation until the group is committed.
+pub(super) async fn turns_of_processes_in_crossed_conversations_are_all_stored(open: Open<'_>) {
+    let (one, two) = (open("one"), open("two"));
+    let ids = [created(&*one, Vec::new()).await, created(&*one, Vec::new()).await];
+    let in_one = async |id: &str, store: &dyn Store| turn_in(store, id, "q", "a").await;
+    for _ in 0..10 {
+        let forth = [in_one(&ids[0], &*one).await, in_one(&ids[1], &*one).await];
+        let back = [in_one(&ids[1], &*one).await, in_one(&ids[0], &*one).await];
+        let forth = futures_util::future::join_all(forth.into_iter().map(|turn| one.finish(turn)));
+        let back = futures_util::future::join_all(back.into_iter().map(|turn| two.finish(turn)));
+        let (forth, back) = futures_util::join!(forth, back);
+        forth.into_iter().chain(back).for_each(Result::unwrap);
+    }
+    for id in &ids {
+        assert_eq!(listed(&*two, id).await.len(), 40);
+    }
 }

@@ -7,7 +7,7 @@ use antwort::store::{
 };
 
 use super::approvals::read_one;
-use super::{Folder, message, owned_by, owner, record, running, turn};
+use super::{Folder, Open, message, owned_by, owner, record, running, turn};
 use antwort::protocol::id::Id;
 use antwort::store::Direction;
 
@@ -129,6 +129,43 @@ pub(super) async fn a_run_that_is_registered_no_more_cannot_be_deleted(store: &d
     assert!(!store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
     store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await.unwrap();
     assert!(exists(store, &run).await);
+}
+
+pub(super) async fn what_one_process_deletes_while_another_ends_it_is_gone(open: Open<'_>) {
+    let (mine, other) = (open("mine"), open("other"));
+    for _ in 0..20 {
+        let run = ResponseRecord { items: vec![message(Direction::Input, "asked")], ..running() };
+        mine.begin(run.clone(), None).await.unwrap();
+        // At the same moment: whichever is first, the response is gone.
+        let ended = ResponseRecord { status: ResponseStatus::Completed, ..run.clone() };
+        let id = run.lease.id.as_str();
+        let (finished, deleted) = tokio::join!(mine.finish(ended), other.delete(&run.owner, id));
+        finished.unwrap();
+        assert!(deleted.unwrap());
+        for store in [&mine, &other] {
+            assert!(!exists(&**store, &run).await);
+            let ids = [run.items[0].id.clone()];
+            let items = store.items(&owner(), &ids, ReadLimit::UNLIMITED).await.unwrap();
+            assert_eq!(items, [None]);
+        }
+        assert!(!other.delete(&run.owner, id).await.unwrap());
+    }
+}
+
+pub(super) async fn approvals_of_what_another_process_deletes_go_with_it(open: Open<'_>) {
+    let (mine, other) = (open("mine"), open("other"));
+    for _ in 0..20 {
+        let run = running();
+        mine.begin(run.clone(), None).await.unwrap();
+        let approval = approval_of(&run);
+        let (added, deleted) = tokio::join!(
+            mine.add_approvals(vec![approval.clone()]),
+            other.delete(&run.owner, run.lease.id.as_str())
+        );
+        added.unwrap();
+        assert!(deleted.unwrap());
+        assert_eq!(read_one(&*other, &owner(), &approval.id).await, None);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,7 @@ use antwort::store::{
     Direction, ErasureTarget, PageRequest, PendingApproval, ResponseRecord, RunLog, Store, TurnRecord,
 };
 
-use super::{Folder, message, owned_by, record, running, turn};
+use super::{Folder, Open, message, owned_by, record, running, turn};
 
 async fn erase(store: &dyn Store, tenant: &str, principal: Option<&str>) -> u64 {
     let target = ErasureTarget { tenant: tenant.into(), principal: principal.map(Into::into) };
@@ -98,6 +98,33 @@ pub async fn runs_that_began_before_an_erasure_store_nothing_more(store: &dyn St
     store.begin(later.clone(), None).await.unwrap();
     store.finish(ResponseRecord { status: ResponseStatus::Completed, ..later.clone() }).await.unwrap();
     assert!(exists(store, &later).await);
+}
+
+pub async fn processes_that_erase_at_once_erase_all_and_count_it_once(open: Open<'_>) {
+    let (one, two) = (open("one"), open("two"));
+    for _ in 0..3 {
+        for number in 0..250 {
+            let store = if number % 2 == 0 { &one } else { &two };
+            store.finish(turn(None, "question", "answer")).await.unwrap();
+        }
+        let (first, second) = tokio::join!(erase(&*one, "acme", None), erase(&*two, "acme", Some("ann")));
+        assert_eq!(first + second, 250);
+        let page = PageRequest { limit: 1, ascending: true, after: None, before: None, max_bytes: u64::MAX };
+        assert!(two.responses(&super::owner(), &page).await.unwrap().data.is_empty());
+    }
+}
+
+pub async fn a_run_with_a_row_that_another_process_erases_stays_erased(open: Open<'_>) {
+    let (mine, other) = (open("mine"), open("other"));
+    for _ in 0..10 {
+        let run = running();
+        mine.begin(run.clone(), None).await.unwrap();
+        let ended = ResponseRecord { status: ResponseStatus::Completed, ..run.clone() };
+        let (finished, erased) = tokio::join!(mine.finish(ended), erase(&*other, "acme", None));
+        finished.unwrap();
+        assert_eq!(erased, 1);
+        assert!(!exists(&*mine, &run).await);
+    }
 }
 
 #[tokio::test]

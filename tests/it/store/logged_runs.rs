@@ -274,3 +274,39 @@ pub(super) async fn an_orphan_with_a_log_is_ended_by_another_process(open: Open<
         assert!(store.keyed_response(&owner(), "k").await.unwrap().is_some());
     }
 }
+
+pub(super) async fn of_processes_that_begin_with_one_key_one_does(open: Open<'_>) {
+    let (one, two) = (open("one"), open("two"));
+    for number in 0..10 {
+        let name = format!("k{number}");
+        let runs: Vec<_> = (0..8).map(|_| keyed(&name)).collect();
+        let begun = runs.iter().zip([&one, &two].into_iter().cycle());
+        let begun = join_all(begun.map(|(run, store)| store.begin_logged(run.clone()))).await;
+        let winners: Vec<_> =
+            runs.iter().zip(&begun).filter(|(_, begun)| begun.as_ref().unwrap().is_none()).collect();
+        let [(winner, _)] = &winners[..] else { panic!("{} were begun", winners.len()) };
+        for found in begun.iter().filter_map(|begun| begun.as_ref().unwrap().as_ref()) {
+            assert_eq!(found.id, winner.record.lease.id);
+        }
+        for run in &runs {
+            assert_eq!(exists(&*two, run).await, run.record.lease == winner.record.lease);
+        }
+    }
+}
+
+pub(super) async fn a_key_that_one_process_withdraws_is_free_for_another(open: Open<'_>) {
+    let (one, two) = (open("one"), open("two"));
+    for _ in 0..10 {
+        let (first, second) = (keyed("k"), keyed("k"));
+        assert_eq!(one.begin_logged(first.clone()).await.unwrap(), None);
+        let (withdrawn, begun) =
+            tokio::join!(one.withdraw(first.record.lease.clone()), two.begin_logged(second.clone()));
+        withdrawn.unwrap();
+        // Whichever was first: no key leads to what was withdrawn.
+        assert!(!exists(&*two, &first).await);
+        if begun.unwrap().is_none() {
+            two.withdraw(second.record.lease).await.unwrap();
+        }
+        assert_eq!(two.keyed_response(&owner(), "k").await.unwrap(), None);
+    }
+}

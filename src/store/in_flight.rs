@@ -1,18 +1,15 @@
-//! The runs of this process, as the writer thread knows them: which have a row, and which were deleted.
+//! The runs of this process, as their writer knows them: which have a row, and which were deleted.
 //!
 //! Whether a run may be written is decided by its row and its lease (`running`). Changes are undone with the
 //! transaction.
 
 use std::collections::HashSet;
 
-use rusqlite::{Connection, params};
-
-use super::keys::{self, KeyRange};
-use super::running::END_NOT_STORED;
+use super::item_names::made_at;
+use super::operation::{EraseRequest, Write};
+use super::row_policy::now;
+use super::{Lease, Owner, RunRegistry};
 use crate::protocol::id::Id;
-use crate::store::operation::{EraseRequest, Write};
-use crate::store::row_policy::{RowPolicy, now};
-use crate::store::{Lease, Owner, RunRegistry};
 
 /// No run goes on for longer than this.
 const MAX_RUN_MILLIS: i64 = 24 * 60 * 60 * 1000;
@@ -62,24 +59,14 @@ impl InFlightRows {
         }
     }
 
-    /// Abandons the rows of runs whose end could not be written, so that they are ended like those of a dead process.
-    pub(super) fn release_abandoned(
-        &mut self,
-        connection: &Connection,
-        policy: &RowPolicy,
-    ) -> rusqlite::Result<()> {
-        while let Some(id) = self.abandoned.last() {
-            let keys = KeyRange::of(id.as_str());
-            connection
-                .prepare_cached(
-                    "UPDATE runs SET orphan = coalesce(orphan, ?5), lease_until = 0
-                     WHERE instance = ?4
-                        AND response IN (SELECT key FROM responses WHERE key BETWEEN ?1 AND ?2 AND id = ?3)",
-                )?
-                .execute(params![keys.first, keys.last, id.as_str(), policy.instance, END_NOT_STORED])?;
-            self.abandoned.pop();
-        }
-        Ok(())
+    /// A run whose end could not be written: its row is to be ended like that of a dead process.
+    pub(super) fn abandoned(&self) -> Option<&Id> {
+        self.abandoned.last()
+    }
+
+    /// The last one of them is released.
+    pub(super) fn forget_abandoned(&mut self) {
+        self.abandoned.pop();
     }
 
     /// Deletes a registered run. Returns whether this owner had one that was not deleted yet.
@@ -129,10 +116,8 @@ impl InFlightRows {
         if self.erasures.is_empty() {
             return false;
         }
-        let key = KeyRange::of(id.as_str()).first;
-        // A negative key is no time.
-        key >= 0
-            && self.erasures.iter().any(|erased| key < keys::before(erased) && erased.target.includes(owner))
+        let Some(made_at) = made_at(id.as_str()) else { return false };
+        self.erasures.iter().any(|erased| made_at <= erased.at && erased.target.includes(owner))
     }
 
     /// The row of a run was written.
@@ -140,6 +125,11 @@ impl InFlightRows {
         if self.begun.insert(lease.clone()) {
             self.undo.push(Undo::Forget(lease.clone()));
         }
+    }
+
+    /// Whether the row of a run was written.
+    pub(super) fn is_begun(&self, lease: &Lease) -> bool {
+        self.begun.contains(lease)
     }
 
     /// The run has ended. Returns whether its row was written before.

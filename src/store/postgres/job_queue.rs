@@ -1,0 +1,110 @@
+//! The queue of background runs, as the store offers it.
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::keys::ResponseKey;
+use super::transaction::{Access, transact};
+use super::{PostgresStore, job_claims, jobs};
+use crate::protocol::id::Id;
+use crate::store::operation::{Write, WriteOutcome};
+use crate::store::{
+    ClaimedJob, IdempotencyKeys, JobQueue, JobStats, KeyedResponse, Lease, NewJob, Owner, Requeue,
+    ResponseRecord, StoreError,
+};
+
+/// Runs that are locked together.
+const MAX_CLAIMED: usize = 256;
+
+#[async_trait]
+impl JobQueue for PostgresStore {
+    async fn enqueue(&self, job: NewJob) -> Result<Option<KeyedResponse>, StoreError> {
+        loop {
+            match self.writer.write(Write::Enqueue(Box::new(job.clone()))).await? {
+                WriteOutcome::Superseded => return Err(StoreError::Superseded),
+                WriteOutcome::KeyTaken => {
+                    // The other response may have been deleted or withdrawn since: then the key is free.
+                    let Some(key) = &job.run.key else { return Ok(None) };
+                    let taken = self.keyed_response(&job.run.record.owner, &key.key).await?;
+                    if taken.is_some() {
+                        return Ok(taken);
+                    }
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    async fn claim_jobs(&self, limit: usize) -> Result<Vec<ClaimedJob>, StoreError> {
+        self.startup.check()?;
+        self.undo_claims().await?;
+        let is_any = transact!(self.pool, Access::Statement, session => {
+            job_claims::is_any(session, &self.policy).await
+        });
+        if limit == 0 || !is_any? {
+            return Ok(Vec::new());
+        }
+        let claim = Uuid::now_v7();
+        let claimed = transact!(self.pool, Access::Write, session => {
+            let places = job_claims::lock_oldest(session, &self.policy, limit.min(MAX_CLAIMED)).await?;
+            job_claims::claim(session, &self.policy, claim, &places).await
+        });
+        self.note_claim(claim, claimed)
+    }
+
+    async fn claim_job(&self, owner: &Owner, id: &Id) -> Result<Option<ClaimedJob>, StoreError> {
+        self.undo_claims().await?;
+        let (claim, response) = (Uuid::now_v7(), ResponseKey::of(id.as_str()).uuid);
+        let claimed = transact!(self.pool, Access::Write, session => {
+            let Some(owner) = self.owners.find(session, owner).await? else { return Ok(Vec::new()) };
+            let places = job_claims::lock_one(session, &self.policy, (response, owner)).await?;
+            job_claims::claim(session, &self.policy, claim, &places).await
+        });
+        Ok(self.note_claim(claim, claimed)?.pop())
+    }
+
+    async fn update_running(&self, record: ResponseRecord) -> Result<(), StoreError> {
+        match self.writer.write(Write::UpdateRunning(Box::new(record))).await? {
+            WriteOutcome::Superseded => Err(StoreError::Superseded),
+            _ => Ok(()),
+        }
+    }
+
+    async fn requeue(&self, lease: Lease, requeue: Requeue) -> Result<(), StoreError> {
+        match self.writer.write(Write::Requeue(lease, requeue)).await? {
+            WriteOutcome::Superseded => Err(StoreError::Superseded),
+            _ => Ok(()),
+        }
+    }
+
+    async fn job_stats(&self) -> Result<JobStats, StoreError> {
+        transact!(self.pool, Access::Statement, session => jobs::stats(session, &self.policy).await)
+    }
+}
+
+impl PostgresStore {
+    /// A claim that has failed may have been committed: its runs would wait for this process, whose leases are renewed.
+    fn note_claim(
+        &self,
+        claim: Uuid,
+        claimed: Result<Vec<ClaimedJob>, StoreError>,
+    ) -> Result<Vec<ClaimedJob>, StoreError> {
+        if claimed.is_err() {
+            self.doubtful_claims.lock().push(claim);
+        }
+        claimed
+    }
+
+    /// Gives back what such claims have got.
+    async fn undo_claims(&self) -> Result<(), StoreError> {
+        let claims = self.doubtful_claims.lock().clone();
+        if claims.is_empty() {
+            return Ok(());
+        }
+        transact!(self.pool, Access::Statement, session => {
+            job_claims::undo(session, &self.policy, &claims).await
+        })?;
+        self.doubtful_claims.lock().retain(|claim| !claims.contains(claim));
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! Idempotency keys and the log of events, as the store offers them.
+
+use async_trait::async_trait;
+
+use super::transaction::{Access, transact};
+use super::{PostgresStore, event_log, idempotency};
+use crate::protocol::id::Id;
+use crate::store::operation::{Write, WriteOutcome};
+use crate::store::{
+    EventLog, IdempotencyKeys, KeyedResponse, Lease, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun,
+    Owner, ResponseRecord, StoreError,
+};
+
+#[async_trait]
+impl IdempotencyKeys for PostgresStore {
+    async fn keyed_response(&self, owner: &Owner, key: &str) -> Result<Option<KeyedResponse>, StoreError> {
+        transact!(self.pool, Access::Statement, session => {
+            match self.owners.find(session, owner).await? {
+                Some(owner) => idempotency::find(session, owner, key).await,
+                None => Ok(None),
+            }
+        })
+    }
+
+    async fn begin_logged(&self, run: LoggedRun) -> Result<Option<KeyedResponse>, StoreError> {
+        loop {
+            match self.writer.write(Write::BeginLogged(Box::new(run.clone()))).await? {
+                WriteOutcome::Superseded => return Err(StoreError::Superseded),
+                WriteOutcome::KeyTaken => {
+                    // The other response may have been deleted or withdrawn since: then the key is free.
+                    let Some(key) = &run.key else { return Ok(None) };
+                    let taken = self.keyed_response(&run.record.owner, &key.key).await?;
+                    if taken.is_some() {
+                        return Ok(taken);
+                    }
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    async fn withdraw(&self, lease: Lease) -> Result<(), StoreError> {
+        match self.writer.write(Write::Withdraw(lease)).await? {
+            WriteOutcome::Superseded => Err(StoreError::Superseded),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl EventLog for PostgresStore {
+    async fn log_events(&self, lease: &Lease, events: LoggedEvents) -> Result<(), StoreError> {
+        match self.writer.write(Write::Log(lease.clone(), events)).await? {
+            WriteOutcome::Superseded => Err(StoreError::Superseded),
+            _ => Ok(()),
+        }
+    }
+
+    async fn finish_logged(&self, record: ResponseRecord, end: LogEnd) -> Result<(), StoreError> {
+        match self.writer.write(Write::FinishLogged(Box::new((record, end)))).await? {
+            WriteOutcome::Superseded => Err(StoreError::Superseded),
+            _ => Ok(()),
+        }
+    }
+
+    async fn logged_events(
+        &self,
+        owner: &Owner,
+        id: &Id,
+        from: u64,
+        max_bytes: u64,
+    ) -> Result<Option<LogPage>, StoreError> {
+        transact!(self.pool, Access::Statement, session => {
+            match self.owners.find(session, owner).await? {
+                Some(owner) => event_log::page(session, &self.policy, (owner, id), from, max_bytes).await,
+                None => Ok(None),
+            }
+        })
+    }
+
+    async fn log_state(&self, owner: &Owner, id: &Id) -> Result<Option<LogState>, StoreError> {
+        transact!(self.pool, Access::Statement, session => {
+            match self.owners.find(session, owner).await? {
+                Some(owner) => event_log::state(session, &self.policy, owner, id).await,
+                None => Ok(None),
+            }
+        })
+    }
+}

@@ -1,0 +1,120 @@
+//! A round of maintenance: what is due, in bounded steps. Every process of a database makes its own rounds.
+
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use super::conversation_expiry::ConversationWalk;
+use super::conversation_locks::{self, HeldLocks};
+use super::event_log_sweep::LogSweep;
+use super::expiry::{Walk, Which};
+use super::options::PostgresOptions;
+use super::pool::Pool;
+use super::tenants::TenantWalk;
+use super::transaction::{Access, transact};
+use super::{approvals, idempotency};
+use crate::store::retention::millis;
+use crate::store::row_policy::RowPolicy;
+use crate::store::{StoreError, TenantRetention};
+
+/// How far each part of maintenance has come; the next round goes on from there.
+pub(super) struct Rounds {
+    /// How long this process keeps the walk over a tenant's rows without a round.
+    walk_lease: i64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The walks that delete expired rows.
+    walks: Vec<(Which, Walk)>,
+    /// The same for tenants that have a retention of their own.
+    tenants: Vec<TenantWalk>,
+    logs: LogSweep,
+    conversations: ConversationWalk,
+}
+
+impl Rounds {
+    pub(super) fn new(options: &PostgresOptions) -> Self {
+        let older = options.ttl.map(|ttl| Which::Older(millis(ttl)));
+        let walks = older.into_iter().chain([Which::All]).map(|which| (which, Walk::default())).collect();
+        let walk_of = |(tenant, own): (&Arc<str>, &TenantRetention)| {
+            TenantWalk::new(Arc::clone(tenant), own.ttl.map(millis), own.max_bytes)
+        };
+        let tenants = options.tenants.iter().filter_map(walk_of).collect();
+        let state =
+            State { walks, tenants, logs: LogSweep::default(), conversations: ConversationWalk::default() };
+        Self { walk_lease: millis(options.lease), state: Mutex::new(state) }
+    }
+
+    /// One round, behind the renewal of leases.
+    pub(super) async fn run(
+        &self,
+        pool: &Pool,
+        policy: &RowPolicy,
+        locks: &HeldLocks,
+    ) -> Result<(), StoreError> {
+        transact!(pool, Access::Statement, session => locks.renew(session, policy.lease).await)?;
+        let mut state = self.state.lock().await;
+        state.expire_responses(pool).await?;
+        state.go_over_tenants(pool, self.walk_lease).await?;
+        while transact!(pool, Access::Statement, session => approvals::delete_expired(session).await)? {}
+        while transact!(pool, Access::Write, session => idempotency::delete_expired(session).await)? {}
+        state.sweep(pool, policy).await?;
+        transact!(pool, Access::Statement, session => conversation_locks::sweep(session).await)
+    }
+
+    /// Begins the walk over a tenant's rows anew: what it has added up is not there any more.
+    pub(super) async fn restart(&self, tenant: &str) {
+        for walk in &mut self.state.lock().await.tenants {
+            walk.restart(tenant);
+        }
+    }
+}
+
+impl State {
+    async fn expire_responses(&mut self, pool: &Pool) -> Result<(), StoreError> {
+        for (which, walk) in &mut self.walks {
+            walk.begin_round(*which);
+            loop {
+                let step = transact!(pool, Access::Write, session => walk.step(session, *which).await)?;
+                if !walk.go_on(step) {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn go_over_tenants(&mut self, pool: &Pool, lease: i64) -> Result<(), StoreError> {
+        for walk in &mut self.tenants {
+            let is_own =
+                transact!(pool, Access::Statement, session => walk.begin_round(session, lease).await)?;
+            let mut is_more = is_own;
+            while is_more {
+                let step = transact!(pool, Access::Write, session => walk.step(session).await)?;
+                is_more = walk.go_on(step);
+            }
+        }
+        Ok(())
+    }
+
+    /// Event logs that are not kept, and conversations that have expired.
+    async fn sweep(&mut self, pool: &Pool, policy: &RowPolicy) -> Result<(), StoreError> {
+        self.logs.begin_round();
+        loop {
+            let step = transact!(pool, Access::Write, session => self.logs.step(session).await)?;
+            if !self.logs.go_on(step) {
+                break;
+            }
+        }
+        self.conversations.begin_round();
+        loop {
+            let step = transact!(pool, Access::Write, session => {
+                self.conversations.step(session, &policy.conversations).await
+            })?;
+            if !self.conversations.go_on(step) {
+                return Ok(());
+            }
+        }
+    }
+}
