@@ -44,6 +44,7 @@ mod operation;
 mod options;
 mod orphans;
 mod outbox;
+mod outbox_store;
 mod owners;
 mod queue;
 mod read;
