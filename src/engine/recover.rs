@@ -104,7 +104,7 @@ impl Recovery {
         match self.close(orphan, logged, Vec::new(), ending, &mut events) {
             Ok(Ended { closed, stored, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
-                let outbox = self.webhooks.notices(&orphan.owner, &closed.snapshot.response);
+                let outbox = self.webhooks.notices(&orphan.owner, &closed.snapshot.response, unix_now());
                 let record = ResponseRecord { outbox, ..record::recovered(orphan, &closed, stored) };
                 match logged.and_then(|logged| Some(log_end(logged, event_log::logged(encoder, &events)?))) {
                     Some(end) => self.store.finish_logged(record, end).await?,

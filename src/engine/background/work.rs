@@ -61,7 +61,7 @@ impl Engine {
             Ok(()) => return,
             Err(NotMade::Later(requeue)) => requeue,
             Err(NotMade::Failed(error)) => {
-                let recovery = Recovery::new(Arc::clone(&self.parts.store), Arc::clone(&self.parts.seal));
+                let recovery = Recovery::new(Arc::clone(&self.parts.store), Arc::clone(&self.parts.seal)).with_webhooks(Arc::clone(&self.parts.webhooks));
                 match recovery.end_job(&job.run, error.body).await {
                     Ok(()) => return live.ended(RunEnding::Stored),
                     Err(_) => Requeue { delay: RETRY_DELAY, counts: true },
