@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::context::unix_now;
+use super::prepare::UNSTORED_TTL;
 use super::run::SavedRun;
 use super::{event_log, record, seen_log};
 use crate::protocol::dialect::Dialect;
@@ -127,7 +128,8 @@ impl Recovery {
                 let record = record::recovered(run, &closed, stored);
                 let events = event_log::logged(encoder, &events);
                 let keep_below = next.is_none().then_some(0);
-                self.store.finish_logged(record, LogEnd { keep_below, events }).await
+                let keep_for = (!closed.snapshot.response.echo.store).then_some(UNSTORED_TTL);
+                self.store.finish_logged(record, LogEnd { keep_below, events, keep_for }).await
             }
             Err(error) => {
                 let id = run.lease.id.as_str();
@@ -206,9 +208,9 @@ struct Ended {
 fn log_end(logged: LogExtent, events: LoggedEvents) -> LogEnd {
     // The log was given up before the state was saved: a stream with a gap must not look whole.
     if events.first > logged.next {
-        return LogEnd { keep_below: Some(0), events: None };
+        return LogEnd { keep_below: Some(0), events: None, keep_for: None };
     }
-    LogEnd { keep_below: Some(events.first), events: Some(events) }
+    LogEnd { keep_below: Some(events.first), events: Some(events), keep_for: None }
 }
 
 /// The sequence number of the first event of a run of which no state is known: behind all events that were logged, or

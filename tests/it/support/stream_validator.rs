@@ -28,6 +28,7 @@ struct StreamValidator {
     ids: HashSet<String>,
     terminal: Option<Value>,
     failed: bool,
+    queued: bool,
 }
 
 struct ItemState {
@@ -60,8 +61,13 @@ impl StreamValidator {
         match position {
             0 => assert!(kind == "response.created" || kind == "error", "the stream opens with {kind}"),
             1 => assert!(kind == "response.in_progress" || kind == "response.queued", "then comes {kind}"),
+            2 if self.queued => assert!(
+                ["response.in_progress", "error", "response.failed", "response.incomplete"].contains(&&*kind),
+                "behind the queue comes {kind}"
+            ),
             _ => assert!(kind != "response.created" && kind != "response.in_progress", "{kind} comes once"),
         }
+        self.queued |= kind == "response.queued";
         match kind.as_str() {
             "response.created" | "response.in_progress" | "response.queued" => {
                 assert_eq!(event["response"]["output"], json!([]));
