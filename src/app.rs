@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Role, RunningConfig, ServerSettings, Settings};
-use crate::engine::Recovery;
+use crate::engine::{Recovery, watch_cancellations};
 use crate::store::Store;
 use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
@@ -169,6 +169,7 @@ impl App {
         let (store, metrics) = (Arc::clone(assembly.store()), Arc::clone(&assembly.metrics));
         let (admission, in_flight) = (Arc::clone(assembly.admission()), Arc::clone(&assembly.in_flight));
         tasks.spawn(maintain(Arc::clone(&store), assembly.recovery(), maintenance, closing.clone()));
+        tasks.spawn(watch_cancellations(Arc::clone(&store), Arc::clone(&in_flight), closing.clone()));
         generation::spawn_tool_cleanup(&assembly.tools, &tasks, closing.clone());
         let (sessions, until) = (Arc::clone(assembly.tools.mcp.sessions()), closing.clone());
         tasks.spawn(async move { sessions.run_eviction(until).await });

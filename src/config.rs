@@ -59,8 +59,8 @@ pub use settings::{
 pub use settings::{
     ApiKeySettings, AuthSettings, Cidr, ClientActionStatus, CompactionSettings, CompatSettings, CorsSettings,
     EngineSettings, JobSettings, LogFormat, LogSettings, Migrate, ModelsSettings, NetworkSettings,
-    OnMismatch, OnMissingCall, ProxySource, ReadyRequirement, ReasoningDisplay, Role, Scope, SealKey,
-    SealSettings, ServerSettings, Settings, SseSettings, StorePolicy, StoreSettings, StoreUrl,
+    OnDisconnect, OnMismatch, OnMissingCall, ProxySource, ReadyRequirement, ReasoningDisplay, Role, Scope,
+    SealKey, SealSettings, ServerSettings, Settings, SseSettings, StorePolicy, StoreSettings, StoreUrl,
     StructuredSettings, Switch, Synchronous, TelemetrySettings, TenantRetention, TimeToLive, TlsSettings,
     ToolsSettings, UnknownFields, UnservedTools, WebSocketSettings,
 };

@@ -5,10 +5,11 @@
 //! builds the stored rows, `states` returns sealed state to the provider that it came from, `recover` ends
 //! the runs of processes that are gone, `run_conversation` is the conversation that a run appends to, `conversations` changes
 //! them without a run, `token_count` measures a prompt without a run. `keyed` starts runs that have an idempotency key, and
-//! leads to what they have come to, `event_log` writes their events to the store, `follow` sends these again, `live_runs` says
+//! leads to what they have come to, `event_log` writes their events to the store, `follow` sends these again, `cancel` ends runs for their owner, `live_runs` says
 //! how far they are.
 
 mod background;
+mod cancel;
 mod citations;
 mod compaction;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod connection_history;
 mod context;
 mod conversation;
 mod conversations;
+mod disconnect;
 mod echo;
 mod event_log;
 mod event_sink;
@@ -38,6 +40,7 @@ mod run_handle;
 mod sampling;
 mod seen_log;
 mod states;
+mod stops;
 mod structured;
 mod token_count;
 mod tool_executor;
@@ -53,12 +56,13 @@ use tracing::Instrument;
 use crate::config::StorePolicy;
 use crate::identity::Requester;
 use crate::protocol::error::ApiError;
-use crate::protocol::request::CreateResponse;
-use event_sink::{EventSink, OnDisconnect};
+use crate::protocol::request::{CreateResponse, OnDisconnect};
+use event_sink::EventSink;
 use prepare::Purpose;
 use run::Logged;
 
 pub(crate) use background::{Queued, Submitted};
+pub(crate) use cancel::{Cancelled, watch_cancellations};
 pub(crate) use connection_history::ConnectionHistory;
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
 pub(crate) use event_sink::{BatchEvents, EventBatch, EventFormat};
@@ -92,7 +96,7 @@ impl Engine {
         self.launch(request, caller, started, None).await
     }
 
-    /// Starts a run whose store policy is applied; it is `logged` if its client may come back for it.
+    /// Starts a run whose store policy is applied; it is `logged` if it has an idempotency key.
     async fn launch(
         self: &Arc<Self>,
         request: CreateResponse,
@@ -100,6 +104,11 @@ impl Engine {
         started: Instant,
         logged: Option<Logged>,
     ) -> Result<RunHandle, ApiError> {
+        // A client with a key may come back for the response.
+        let on_disconnect = match &logged {
+            Some(_) => OnDisconnect::Continue,
+            None => disconnect::policy(&self.parts, &request, &caller)?,
+        };
         self.check_storage(&request).await?;
         let admitted = self.admit(&caller.requester()).await?;
         let mut prepared = admitted
@@ -111,8 +120,6 @@ impl Engine {
             EventReader::WebSocket => EventFormat::Frames(prepared.encoding),
             EventReader::Process => EventFormat::Typed,
         };
-        // Its client may come back for the response.
-        let on_disconnect = if logged.is_some() { OnDisconnect::Continue } else { OnDisconnect::Cancel };
         let (sink, events) = EventSink::new(format, self.parts.options.write_timeout, on_disconnect);
         let handle = RunHandle {
             id: prepared.response.id.clone(),
@@ -123,6 +130,7 @@ impl Engine {
             events,
         };
         let memory = std::mem::take(&mut prepared.memory_permits);
+        let logged = logged.or_else(|| (on_disconnect == OnDisconnect::Continue).then(Logged::without_key));
         // Boxed before it is spawned: a run is large, and would be copied into the task.
         let run = Box::new(run::Run::new(Arc::clone(&self.parts), prepared, caller, sink, started, logged));
         // The run outlives the request's handler and still belongs to its span.

@@ -45,7 +45,7 @@ pub use self::responses::{
     StoredItem, StoredState,
 };
 pub use self::run_log::{
-    CallOutcome, JournaledCall, OrphanCause, OrphanedCall, OrphanedRun, RunLog, TurnRecord,
+    CallOutcome, CancelRequest, JournaledCall, OrphanCause, OrphanedCall, OrphanedRun, RunLog, TurnRecord,
 };
 pub use self::runs::{RunRegistration, RunRegistry};
 pub use crate::identity::Owner;

@@ -12,6 +12,7 @@ mod authority;
 mod background;
 mod body;
 mod body_reader;
+mod cancel;
 mod compact;
 mod conversation_items;
 mod conversations;

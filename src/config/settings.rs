@@ -41,7 +41,7 @@ pub use super::websocket::WebSocketSettings;
 use crate::net::client::HttpClientOptions;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::RequestSizeLimits;
-pub use crate::protocol::request::{ClientActionStatus, OnMismatch};
+pub use crate::protocol::request::{ClientActionStatus, OnDisconnect, OnMismatch};
 
 /// All settings, checked.
 #[derive(Debug, Clone, Serialize)]
@@ -314,6 +314,8 @@ pub struct EngineSettings {
     pub compaction: CompactionSettings,
     /// The model omits a call that the request requires, after one retry.
     pub on_missing_call: OnMissingCall,
+    /// What happens to a stored response when its client disconnects.
+    pub on_disconnect: OnDisconnect,
 }
 
 /// How a response ends that lacks a required call.
@@ -365,6 +367,7 @@ impl Default for EngineSettings {
             structured: StructuredSettings::default(),
             compaction: CompactionSettings::default(),
             on_missing_call: OnMissingCall::Fail,
+            on_disconnect: OnDisconnect::Cancel,
         }
     }
 }

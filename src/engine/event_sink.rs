@@ -2,7 +2,8 @@
 //!
 //! Events that happened together are one batch. For a client that streams they are encoded here, once, whoever reads
 //! the bytes. Nothing is sent until the run is committed to an answer with status 200, and a reader that takes
-//! nothing for `server.write_timeout` counts as disconnected. What that means for the run says [`OnDisconnect`].
+//! nothing for `server.write_timeout` counts as disconnected. What that means for the run says [`OnDisconnect`]: the events of one
+//! that goes on are sent to nobody.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tokio::sync::mpsc;
 use super::event_log::{self, EventLogger};
 use crate::protocol::error::ApiError;
 use crate::protocol::event::EventEncoder;
+use crate::protocol::request::OnDisconnect;
 use crate::protocol::response::ResponseSnapshot;
 use crate::response::machine::{ClosedResponse, Events};
 use crate::store::{LogEnd, LoggedEvents};
@@ -33,15 +35,6 @@ pub(crate) enum EventFormat {
     Typed,
     /// Not at all: only the response is wanted.
     ResponseOnly,
-}
-
-/// What happens to a run whose reader has disconnected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OnDisconnect {
-    /// It is cancelled.
-    Cancel,
-    /// It goes on, and its events are sent to nobody.
-    Continue,
 }
 
 /// Events that happened together, in order.

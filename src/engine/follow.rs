@@ -16,6 +16,8 @@ use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
 use crate::store::{LogKept, LogPage, StoreError};
 
+/// The header of a key, as errors name it.
+pub(super) const KEY_PARAM: &str = "idempotency-key";
 /// How often a log is looked at whose run goes on elsewhere.
 const POLL: Duration = Duration::from_millis(250);
 
@@ -249,9 +251,8 @@ fn lost_of_key(id: &Id) -> ApiError {
         "The events of response '{id}', which this Idempotency-Key has led to, are no longer kept. Read the response with \
          GET /v1/responses/{id}."
     );
-    let error = ApiError::new(ErrorKind::Conflict, message)
-        .with_code("event_log_unavailable")
-        .with_param(super::keyed::PARAM);
+    let error =
+        ApiError::new(ErrorKind::Conflict, message).with_code("event_log_unavailable").with_param(KEY_PARAM);
     ApiError { should_retry: Some(false), ..error }
 }
 

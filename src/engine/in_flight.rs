@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::live_runs::LiveRuns;
+use super::stops::StopSignals;
 use crate::admission::{Permit, Resource};
 use crate::identity::Requester;
 use crate::protocol::error::{ApiError, ErrorKind};
@@ -23,6 +24,8 @@ pub struct InFlight {
     requests: TaskTracker,
     /// Cancelled when the drain deadline passes.
     abort_token: CancellationToken,
+    /// The same for runs, of which single ones can be stopped, too.
+    stops: StopSignals,
     /// Those that others may wait for or follow.
     live: Arc<LiveRuns>,
     /// A hint that a background run was queued.
@@ -67,6 +70,16 @@ impl InFlight {
         &self.live
     }
 
+    /// What stops runs.
+    pub(super) fn stops(&self) -> &StopSignals {
+        &self.stops
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
     /// Cancelled when the requests in flight have to end.
     pub(super) fn abort_token(&self) -> &CancellationToken {
         &self.abort_token
@@ -81,6 +94,7 @@ impl InFlight {
                 requests = self.requests.len(),
                 "server.drain_timeout reached; aborting the requests in flight"
             );
+            self.stops.stop_all();
             self.abort_token.cancel();
             self.requests.wait().await;
         }

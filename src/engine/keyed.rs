@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::context::RunContext;
-use super::follow::{self, Asked, Follower};
+use super::follow::{self, Asked, Follower, KEY_PARAM as PARAM};
 use super::run::Logged;
 use super::run_handle::RunHandle;
 use super::{Engine, apply_store_policy};
@@ -16,8 +16,6 @@ use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::request::CreateResponse;
 use crate::store::{IdempotencyKey, KeyedResponse, StoreError};
 
-/// The header, as errors name it.
-pub(super) const PARAM: &str = "idempotency-key";
 /// How long a response whose run does not go on in this process is waited for: the recovery ends it soon.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often it is looked at meanwhile.

@@ -2,7 +2,7 @@
 //!
 //! What is left of a run is loaded into a machine, which ends the response as it would have been ended by its own
 //! process: journaled results are shown, calls without a result are declared unknown and never repeated, and the
-//! response is `failed`.
+//! response is `failed`, or `cancelled` if its owner wanted that.
 
 use std::sync::Arc;
 
@@ -93,7 +93,10 @@ impl Recovery {
             Some(LogState { log: LogKept::Kept(extent), .. }) => Some(extent),
             _ => None,
         };
-        let ending = Termination::Failed(error(orphan.cause));
+        let ending = match orphan.is_cancelled {
+            true => Termination::Cancelled,
+            false => Termination::Failed(error(orphan.cause)),
+        };
         match self.close(orphan, logged, Vec::new(), ending, &mut events) {
             Ok(Ended { closed, stored, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
@@ -112,7 +115,7 @@ impl Recovery {
     }
 
     /// Ends a background run that is made no more. What was sent of it is kept: its followers have seen it.
-    pub(super) async fn end_job(&self, run: &OrphanedRun, error: ErrorBody) -> Result<(), StoreError> {
+    pub(super) async fn end_job(&self, run: &OrphanedRun, ending: Termination) -> Result<(), StoreError> {
         self.declare_unknown(run);
         let tenant = &run.owner.tenant;
         let saved = run.state.as_deref().and_then(|sealed| SavedRun::open(&self.keys, tenant, sealed));
@@ -121,7 +124,7 @@ impl Recovery {
         let next = seen.next;
         let mut events = Events::new();
         let extent = next.map(|next| LogExtent { begun: next, next, replaced_from: None });
-        match self.close(run, extent, seen.events, Termination::Failed(error), &mut events) {
+        match self.close(run, extent, seen.events, ending, &mut events) {
             Ok(Ended { closed, stored, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
                 events.retain(|event| next.is_some_and(|next| event.sequence_number >= next));

@@ -45,7 +45,7 @@ pub use options::Truncation;
 pub(crate) use options::{
     PromptCacheRetention, ReasoningEffort, ReasoningRequest, ServiceTier, StreamOptions, SummaryMode,
 };
-pub use run_options::{ClientActionStatus, OnMismatch, ToolVisibility};
+pub use run_options::{ClientActionStatus, OnDisconnect, OnMismatch, ToolVisibility};
 pub(crate) use run_options::{PromptRef, RequestedLimits, RunOptions, StructuredOptions, ToolCacheMode};
 pub(crate) use text::{JsonSchemaFormat, TextConfig, TextFormat, Verbosity};
 

@@ -66,6 +66,8 @@ pub struct OrphanedRun {
     pub owner: Owner,
     /// Why nobody makes it.
     pub cause: OrphanCause,
+    /// Whether it was to be cancelled.
+    pub is_cancelled: bool,
     /// Unix seconds.
     pub created_at: i64,
     /// The model as the client named it.
@@ -89,6 +91,17 @@ pub enum OrphanCause {
     ProcessGone,
     /// Its end could not be stored.
     EndNotStored,
+}
+
+/// What comes of the wish to cancel a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelRequest {
+    /// The owner has no such response.
+    NotFound,
+    /// It has ended.
+    Ended,
+    /// It is marked. It was perhaps before.
+    Requested,
 }
 
 /// A call of an orphaned run.
@@ -133,6 +146,12 @@ pub trait RunLog: Send + Sync {
     /// Writes a response in its final state, and returns when it is committed. Extends the life of its ancestors.
     /// It need not have been begun.
     async fn finish(&self, record: ResponseRecord) -> Result<(), StoreError>;
+
+    /// Marks a running response of this owner, so that the process that makes it ends it.
+    async fn request_cancel(&self, owner: &Owner, id: &Id) -> Result<CancelRequest, StoreError>;
+
+    /// The runs of this process that are to end: those that were marked, and those whose response was deleted.
+    async fn cancelled_runs(&self) -> Result<Vec<Id>, StoreError>;
 
     /// Takes over at most `limit` runs that nobody makes any more: those of an earlier process of this name, those
     /// whose lease has expired, and those whose end could not be stored. Of several processes that ask, one gets each.

@@ -54,6 +54,17 @@ impl RunRegistry {
         }
     }
 
+    /// Whether this owner has a run of this id that was not deleted.
+    pub(super) fn is_registered(&self, id: &Id, owner: &Owner) -> bool {
+        self.entries().get(id).is_some_and(|entry| entry.owner == *owner && !entry.is_deleted)
+    }
+
+    /// The runs that were deleted and go on.
+    pub(super) fn deleted(&self) -> Vec<Id> {
+        let entries = self.entries();
+        entries.iter().filter(|(_, entry)| entry.is_deleted).map(|(id, _)| id.clone()).collect()
+    }
+
     pub(super) fn is_deleted(&self, id: &Id) -> bool {
         self.entries().get(id).is_some_and(|entry| entry.is_deleted)
     }

@@ -7,6 +7,7 @@
 mod approvals;
 mod backup;
 mod backup_names;
+mod cancel;
 mod connection;
 mod conversation_context;
 mod conversation_expiry;
@@ -84,9 +85,10 @@ use self::rounds::Rounds;
 use self::writer::Writer;
 use super::conversations::ConversationLocks;
 use super::{
-    ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, ItemWithState, Lineage,
-    OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore, RunLog,
-    RunRegistration, RunRegistry, StateKey, Store, StoreError, TurnRecord,
+    ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ErasedCounts, ErasureTarget,
+    ItemWithState, Lineage, OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit,
+    ResponseRecord, ResponseStore, RunLog, RunRegistration, RunRegistry, StateKey, Store, StoreError,
+    TurnRecord,
 };
 use crate::admission::Requester;
 use crate::protocol::id::Id;
@@ -281,6 +283,21 @@ impl RunLog for SqliteStore {
             WriteOutcome::Superseded => Err(StoreError::Superseded),
             _ => Ok(()),
         }
+    }
+
+    async fn request_cancel(&self, owner: &Owner, id: &Id) -> Result<CancelRequest, StoreError> {
+        Ok(match self.writer.write(Write::RequestCancel(owner.clone(), id.clone())).await? {
+            WriteOutcome::Changed => CancelRequest::Requested,
+            WriteOutcome::Superseded => CancelRequest::Ended,
+            _ => CancelRequest::NotFound,
+        })
+    }
+
+    async fn cancelled_runs(&self) -> Result<Vec<Id>, StoreError> {
+        let policy = Arc::clone(&self.policy);
+        let mut ids = self.writer.run_job(move |connection| cancel::marked(connection, &policy)).await?;
+        ids.extend(self.runs.deleted());
+        Ok(ids)
     }
 
     async fn take_orphaned(&self, limit: usize) -> Result<Vec<OrphanedRun>, StoreError> {

@@ -228,6 +228,6 @@ pub(super) async fn list_all(
     found.ok_or_else(|| ErrorResponse(ApiError::internal()))
 }
 
-fn response_not_found(id: &str) -> ApiError {
+pub(super) fn response_not_found(id: &str) -> ApiError {
     ApiError::not_found(format!("Response with id '{}' not found.", truncate_for_display(id)))
 }

@@ -21,6 +21,7 @@ pub const API_ROUTES: &[(Method, &str, Access)] = &[
     (Method::POST, "/responses/input_tokens", Access::Requires(Scope::ResponsesCreate)),
     (Method::GET, "/responses/{id}", Access::Requires(Scope::ResponsesRead)),
     (Method::DELETE, "/responses/{id}", Access::Requires(Scope::ResponsesDelete)),
+    (Method::POST, "/responses/{id}/cancel", Access::Requires(Scope::ResponsesCreate)),
     (Method::GET, "/responses/{id}/input_items", Access::Requires(Scope::ResponsesRead)),
     (Method::POST, "/conversations", Access::Requires(Scope::ResponsesCreate)),
     (Method::GET, "/conversations/{id}", Access::Requires(Scope::ResponsesRead)),

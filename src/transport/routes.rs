@@ -14,7 +14,7 @@ use tower_http::decompression::RequestDecompressionLayer;
 use super::error::ErrorResponse;
 use super::route_table::API_PREFIXES;
 use super::{
-    AppState, access, admin, agents, body, compact, conversation_items, conversations, drain, health,
+    AppState, access, admin, agents, body, cancel, compact, conversation_items, conversations, drain, health,
     input_tokens, mcp, models, openapi, origin, pass_through, request_context, responses, tools, websocket,
 };
 use crate::protocol::error::{ApiError, ErrorKind};
@@ -83,6 +83,7 @@ fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
         ("/responses/compact", post(compact::compact)),
         ("/responses/input_tokens", post(input_tokens::count)),
         ("/responses/{id}", get(responses::retrieve).merge(delete(responses::delete))),
+        ("/responses/{id}/cancel", post(cancel::cancel)),
         ("/responses/{id}/input_items", get(responses::input_items)),
         ("/conversations", post(conversations::create)),
         (

@@ -1,5 +1,6 @@
 //! Creates with `background: true`: queued at once, made by a worker, read or followed by whoever asks.
 
+mod cancelled;
 mod crash;
 mod queue;
 mod refused;

@@ -43,6 +43,10 @@ fn slow_answer() -> Reply {
     ])
 }
 
+fn endless() -> Reply {
+    Reply::Stream(vec![chunk(json!({"content": "Hel"})), Step::Hang])
+}
+
 async fn assert_gone(gateway: &Gateway, id: &str) {
     assert_eq!(gateway.get(&format!("/v1/responses/{id}")).await.status, 404);
     assert_eq!(gateway.get(&format!("/v1/responses/{id}/input_items")).await.status, 404);
@@ -58,13 +62,13 @@ async fn a_response_that_is_deleted_right_after_it_was_created_is_not_stored_at_
     let database = folder.path().join("test.db");
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).database(database.clone()).spawn().await;
-    upstream.reply(slow_answer());
+    upstream.reply(endless());
     let (stream, seen, id) = open(&gateway, json!({"model": "test-model", "input": "Hi"})).await;
     let deleted = gateway.delete(&format!("/v1/responses/{id}")).await;
     assert_eq!((deleted.status, &deleted.body["deleted"]), (200, &json!(true)));
     assert_gone(&gateway, &id).await;
     let response = end(stream, seen).await;
-    assert_eq!((response["status"].as_str(), response["id"].as_str()), (Some("completed"), Some(&*id)));
+    assert_eq!((response["status"].as_str(), response["id"].as_str()), (Some("cancelled"), Some(&*id)));
     assert_gone(&gateway, &id).await;
     gateway.stop().await;
 
@@ -76,46 +80,36 @@ async fn a_response_that_is_deleted_right_after_it_was_created_is_not_stored_at_
 async fn a_response_that_is_deleted_once_it_is_recorded_is_not_stored_at_its_end() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).spawn().await;
-    let wait = || Step::Wait(Duration::from_millis(700));
-    let words = |word: &str| chunk(json!({"content": word}));
-    upstream.reply(Reply::Stream(vec![
-        words("Hel"),
-        wait(),
-        words("l"),
-        wait(),
-        words("o"),
-        finish("stop"),
-        done(),
-    ]));
+    upstream.reply(endless());
     let (stream, seen, id) = open(&gateway, json!({"model": "test-model", "input": "Hi"})).await;
     let path = format!("/v1/responses/{id}");
     let is_recorded = async || gateway.get(&path).await.body["status"] == "in_progress";
     assert!(crate::support::eventually(is_recorded).await);
     assert_eq!(gateway.delete(&path).await.status, 200);
     assert_gone(&gateway, &id).await;
-    assert_eq!(end(stream, seen).await["status"], "completed");
+    assert_eq!(end(stream, seen).await["status"], "cancelled");
     assert_gone(&gateway, &id).await;
 }
 
 #[tokio::test]
-async fn a_run_that_is_deleted_before_its_first_call_goes_on_and_leaves_no_row() {
+async fn a_run_that_is_deleted_before_its_first_call_ends_in_it_and_leaves_no_row() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("test.db");
     let upstream = Upstream::spawn().await;
     let (builder, tools) = Gateway::with_upstream(&upstream).database(database.clone()).probe();
     let gateway = builder.spawn().await;
     let call = json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
-        "function": {"name": "noop", "arguments": "{}"}}]});
+        "function": {"name": "hang", "arguments": "{}"}}]});
     let wait = Step::Wait(Duration::from_millis(200));
     let steps =
         vec![chunk(json!({"content": "Let me see."})), wait, chunk(call), finish("tool_calls"), done()];
-    upstream.reply(Reply::Stream(steps)).reply(Reply::Calls(vec![("noop", json!({}))])).text("Done.");
+    upstream.reply(Reply::Stream(steps));
     let body =
         json!({"model": "test-model", "input": "Go.", "tools": [{"type": "mcp", "server_label": "antwort"}]});
     let (stream, seen, id) = open(&gateway, body).await;
     assert_eq!(gateway.delete(&format!("/v1/responses/{id}")).await.status, 200);
-    assert_eq!(end(stream, seen).await["status"], "completed");
-    assert_eq!(tools.count("noop"), 2, "its turns and calls go on");
+    assert_eq!(end(stream, seen).await["status"], "cancelled");
+    assert_eq!((tools.count("hang"), upstream.requests().len()), (1, 1), "nothing follows");
     assert_gone(&gateway, &id).await;
     gateway.stop().await;
     let sql = rusqlite::Connection::open(database).unwrap();

@@ -13,6 +13,7 @@
 mod access;
 mod background;
 mod bounded;
+mod cancel;
 mod choices;
 mod clients;
 mod codex;
@@ -20,6 +21,7 @@ mod compaction;
 mod conversations;
 mod crash;
 mod deletion;
+mod disconnect;
 mod documents;
 mod erasure;
 mod errors;

@@ -29,7 +29,7 @@ pub(super) enum RunError {
     InvalidOutput(Violation),
     /// The limit of this name is reached.
     LimitReached(&'static str),
-    /// The client has disconnected, or does not read.
+    /// The client has disconnected, or does not read, or the response was cancelled.
     Cancelled,
 }
 

@@ -27,6 +27,11 @@ pub(in crate::engine) enum Logged {
 }
 
 impl Logged {
+    /// A run that nobody waits for to begin.
+    pub(in crate::engine) fn without_key() -> Self {
+        Self::Wanted { key: None, answer: None }
+    }
+
     /// Deletes what was written of a run that came to nothing, so that its key is free.
     pub(super) async fn withdraw(&self, parts: &EngineParts, id: &Id, error: &ApiError) {
         let withdrawn = parts.store.withdraw(Lease::first(id.clone())).await;

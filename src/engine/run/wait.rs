@@ -1,4 +1,4 @@
-//! What interrupts a run that waits: its client disconnects, a shutdown aborts it, or its one timer fires.
+//! What interrupts a run that waits: its client disconnects, it is cancelled, a shutdown aborts it, or its one timer fires.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -8,6 +8,7 @@ use super::saved::save;
 use super::timer::TimerEvent;
 use crate::engine::in_flight::shutting_down;
 use crate::engine::record;
+use crate::engine::stops::Stop;
 
 /// A stream that runs for longer gets a row in progress. Most end earlier, and are written once.
 const RECORD_AFTER: Duration = Duration::from_millis(500);
@@ -26,16 +27,19 @@ impl Run {
         Ok(())
     }
 
-    /// Awaits a future unless the client disconnects or the run is aborted, and serves the timer meanwhile.
+    /// Awaits a future unless the client disconnects or the run is stopped, and serves the timer meanwhile.
     pub(super) async fn until_cancelled<T>(&mut self, work: impl Future<Output = T>) -> Result<T, RunError> {
         let mut work = pin!(work);
-        let abort = self.parts.in_flight.abort_token().clone();
+        let mut stops = self.parts.in_flight.stops().listen();
         loop {
             tokio::select! {
                 biased;
                 done = &mut work => return Ok(done),
                 () = self.sink.closed() => return Err(RunError::Cancelled),
-                () = abort.cancelled() => return Err(RunError::Failed(shutting_down(SHUTDOWN_MESSAGE))),
+                stop = stops.stopped(&self.prepared.response.id) => return Err(match stop {
+                    Stop::Shutdown => RunError::Failed(shutting_down(SHUTDOWN_MESSAGE)),
+                    Stop::Cancelled => RunError::Cancelled,
+                }),
                 () = &mut self.timer.sleep => {}
             }
             match self.timer.next {

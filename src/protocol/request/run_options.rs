@@ -32,6 +32,20 @@ pub struct RunOptions {
     /// What happens to an answer that does not match `text.format`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured: Option<StructuredOptions>,
+    /// What happens to the response when its client disconnects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_disconnect: Option<OnDisconnect>,
+}
+
+/// What happens to a response when its client disconnects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDisconnect {
+    /// It is cancelled.
+    #[default]
+    Cancel,
+    /// It goes on to its end, and its stream can be resumed.
+    Continue,
 }
 
 /// `antwort.structured` of a request.

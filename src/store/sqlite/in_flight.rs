@@ -91,6 +91,11 @@ impl InFlightRows {
         was_running
     }
 
+    /// Whether this owner has a registered run of this id.
+    pub(super) fn is_registered(&self, owner: &Owner, id: &Id) -> bool {
+        self.runs.is_registered(id, owner)
+    }
+
     /// Whether a run of this owner was deleted or erased before it had a row, so that nothing of it is stored.
     pub(super) fn is_deleted(&self, owner: &Owner, id: &Id) -> bool {
         self.runs.is_deleted(id) || self.is_erased(owner, id)

@@ -29,7 +29,7 @@ macro_rules! waiting_sql {
 macro_rules! columns_sql {
     () => {
         "SELECT s.key, s.id, o.tenant, o.principal, s.created_at, s.model, s.previous_id, s.body, r.epoch, r.orphan,
-            r.state, s.expires_at IS NOT NULL, s.item_index, s.items, r.attempt, r.job
+            r.state, s.expires_at IS NOT NULL, s.item_index, s.items, r.cancel_requested, r.attempt, r.job
         FROM runs r CROSS JOIN responses s ON s.key = r.response CROSS JOIN owners o ON o.key = s.owner WHERE "
     };
 }
@@ -148,8 +148,8 @@ struct Waiting {
 
 impl Waiting {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let spec = row.get::<_, Option<Vec<u8>>>(15)?.unwrap_or_default().into();
-        Ok(Self { orphan: Orphan::read(row)?, attempts: row.get(14)?, spec })
+        let spec = row.get::<_, Option<Vec<u8>>>(16)?.unwrap_or_default().into();
+        Ok(Self { orphan: Orphan::read(row)?, attempts: row.get(15)?, spec })
     }
 
     /// `None`: it was deleted.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::conversation_write::ConversationWrite;
 use super::keys;
+use crate::protocol::id::Id;
 use crate::store::{
     ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, Lease, LogEnd, LoggedEvents,
     LoggedRun, ModelView, NewJob, Owner, PendingApproval, Requeue, ResponseRecord, StoredItem, TurnRecord,
@@ -19,6 +20,7 @@ pub(super) enum Write {
     ToolResult(CallOutcome),
     Finish(ResponseRecord),
     Delete(Owner, String),
+    RequestCancel(Owner, Id),
     AddApprovals(Vec<PendingApproval>),
     ClaimApprovals(Box<ClaimRequest>),
     /// One step of an erasure.
@@ -48,6 +50,7 @@ impl Write {
             | Self::Enqueue(_)
             | Self::UpdateRunning(_) => true,
             Self::Delete(..)
+            | Self::RequestCancel(..)
             | Self::ClaimApprovals(_)
             | Self::Erase(_)
             | Self::Withdraw(_)
@@ -85,6 +88,7 @@ impl Write {
             Self::Enqueue(job) => of_begin(&job.run) + job.spec.len(),
             Self::UpdateRunning(record) => record.body.len(),
             Self::Delete(..)
+            | Self::RequestCancel(..)
             | Self::ClaimApprovals(..)
             | Self::Erase(_)
             | Self::Withdraw(_)

@@ -27,7 +27,7 @@ const ANY: &str = concat!("SELECT EXISTS (SELECT 1 FROM runs r WHERE ", orphans_
 
 const NEXT: &str = concat!(
     "SELECT s.key, s.id, o.tenant, o.principal, s.created_at, s.model, s.previous_id, s.body, r.epoch, r.orphan,
-        r.state, s.expires_at IS NOT NULL, s.item_index, s.items
+        r.state, s.expires_at IS NOT NULL, s.item_index, s.items, r.cancel_requested
     FROM runs r CROSS JOIN responses s ON s.key = r.response CROSS JOIN owners o ON o.key = s.owner WHERE ",
     orphans_sql!(),
     " ORDER BY r.response LIMIT 1"
@@ -114,6 +114,7 @@ impl Orphan {
                 Some(END_NOT_STORED) => OrphanCause::EndNotStored,
                 _ => OrphanCause::ProcessGone,
             },
+            is_cancelled: row.get(14)?,
             created_at: row.get(4)?,
             model: row.get(5)?,
             previous: row.get::<_, Option<String>>(6)?.map(Id::from),

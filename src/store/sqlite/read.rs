@@ -38,13 +38,16 @@ const RESPONSE: &str =
 
 /// The key of a response of this owner that has not expired.
 pub(super) fn live_key(connection: &Connection, owner: i64, id: &str) -> Result<Option<i64>, StoreError> {
+    find_live(connection, owner, id).map_err(database)
+}
+
+/// The same, for writes.
+pub(super) fn find_live(connection: &Connection, owner: i64, id: &str) -> rusqlite::Result<Option<i64>> {
     let KeyRange { first, last } = KeyRange::of(id);
     connection
-        .prepare_cached(LIVE_KEY)
-        .map_err(database)?
+        .prepare_cached(LIVE_KEY)?
         .query_row(params![first, last, id, owner, now()], |row| row.get(0))
         .optional()
-        .map_err(database)
 }
 
 // The plus keeps SQLite from the index of owners, which would be one look-up more.

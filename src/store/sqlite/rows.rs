@@ -159,7 +159,7 @@ pub(super) fn remove(connection: &Connection, key: i64) -> rusqlite::Result<()> 
 
 /// Empties the row of a running response that its owner deletes.
 ///
-/// It keeps an empty row until its run ends, so that its run, in whichever process, finds that it was deleted and
+/// It keeps an empty row until its run ends, so that its run, in whichever process, finds that it was deleted, ends and
 /// stores nothing more. The row has expired from the start: no reader sees it.
 pub(super) fn remove_running(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     remove_parts(connection, key)?;
@@ -172,7 +172,9 @@ pub(super) fn remove_running(connection: &Connection, key: i64) -> rusqlite::Res
         )?
         .execute([key])?;
     connection
-        .prepare_cached("UPDATE runs SET state = NULL, job = NULL, attempt = NULL WHERE response = ?1")?
+        .prepare_cached(
+            "UPDATE runs SET state = NULL, job = NULL, attempt = NULL, cancel_requested = 1 WHERE response = ?1",
+        )?
         .execute([key])?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::in_flight::InFlightRows;
 use super::operation::{Write, WriteOutcome};
 use super::retention::RowPolicy;
-use super::{approvals, conversations, erasure, event_log, idempotency, jobs, journal, lifecycle};
+use super::{approvals, cancel, conversations, erasure, event_log, idempotency, jobs, journal, lifecycle};
 
 /// Applies one write.
 pub(super) fn apply(
@@ -24,6 +24,7 @@ pub(super) fn apply(
         Write::Turn(turn) => journal::commit_turn(connection, policy, in_flight, turn),
         Write::ToolResult(outcome) => journal::record_tool_result(connection, policy, outcome),
         Write::Finish(record) => lifecycle::finish(connection, policy, in_flight, record),
+        Write::RequestCancel(owner, id) => cancel::request(connection, in_flight, owner, id),
         Write::Delete(owner, id) => lifecycle::delete(connection, in_flight, owner, id),
         Write::AddApprovals(pending) => approvals::insert(connection, in_flight, pending),
         Write::Erase(request) => {

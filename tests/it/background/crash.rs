@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::gateway::{JsonBody, frames, text_of};
 use crate::support::mcp_server::McpServer;
 use crate::support::process::Process;
-use crate::support::stream_validator::assert_valid_stream;
+use crate::support::stream_validator::assert_valid_resumed_stream;
 use crate::support::upstream::{Reply, Step, Upstream, chunk, done, finish};
 use crate::support::{eventually, openapi};
 
@@ -93,7 +93,7 @@ async fn a_run_survives_kill_9_in_a_call_and_in_an_answer() {
     let whole = get(&gateway, &format!("{id}?stream=true")).await;
     assert!(whole.starts_with(&second), "what was sent stays as it was:\n{second}\n\n{whole}");
     let events = frames(&whole);
-    assert_eq!(assert_valid_stream(&events).response, response);
+    assert_eq!(assert_valid_resumed_stream(&events).response, response);
     let count = |tool: &str| server.calls().iter().filter(|call| call.tool == tool).count();
     assert_eq!([count("echo"), count("add"), count("slow")], [1, 1, 1], "no call is made twice");
     let output = response["output"].as_array().unwrap();
@@ -132,9 +132,9 @@ async fn a_call_that_does_no_harm_is_made_again() {
     gateway.restart().await;
     let response = ended(&gateway, &id).await;
     let call = response["output"].as_array().unwrap().iter().find(|item| item["name"] == "slow").unwrap();
-    assert_eq!((&call["status"], &call["error"]), (&json!("completed"), &Value::Null), "{response:#}");
+    assert_eq!((&call["status"], &call["error"]), (&json!("completed"), &Value::Null), "{call:#}");
     assert_eq!(server.calls().len(), 2);
-    assert_valid_stream(&frames(&get(&gateway, &format!("{id}?stream=true")).await));
+    assert_valid_resumed_stream(&frames(&get(&gateway, &format!("{id}?stream=true")).await));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,7 +164,7 @@ async fn a_run_that_kills_its_process_again_and_again_fails() {
     );
     let whole = get(&gateway, &format!("{id}?stream=true")).await;
     assert!(whole.starts_with(&seen), "{seen}\n\n{whole}");
-    assert_eq!(assert_valid_stream(&frames(&whole)).response, response);
+    assert_eq!(assert_valid_resumed_stream(&frames(&whole)).response, response);
     assert_eq!(upstream.requests().len(), 3);
 }
 

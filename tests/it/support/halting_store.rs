@@ -10,12 +10,12 @@ use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore};
 use antwort::protocol::id::Id;
 use antwort::protocol::item::Item;
 use antwort::store::{
-    AddedItems, ApprovalClaim, Approvals, CallOutcome, ClaimOutcome, ClaimedJob, ConversationContext,
-    ConversationItem, ConversationLock, ConversationRecord, ConversationStore, ErasedCounts, ErasureTarget,
-    EventLog, IdempotencyKeys, ItemWithState, JobQueue, JobStats, KeyedResponse, Lease, Lineage, LogEnd,
-    LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun, Owner, Page, PageRequest,
-    PendingApproval, ReadLimit, Requeue, ResponseRecord, ResponseStore, RunLog, RunRegistration, StateKey,
-    Store, StoreError, StoredConversation, TurnRecord,
+    AddedItems, ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ClaimedJob,
+    ConversationContext, ConversationItem, ConversationLock, ConversationRecord, ConversationStore,
+    ErasedCounts, ErasureTarget, EventLog, IdempotencyKeys, ItemWithState, JobQueue, JobStats, KeyedResponse,
+    Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun, Owner, Page,
+    PageRequest, PendingApproval, ReadLimit, Requeue, ResponseRecord, ResponseStore, RunLog, RunRegistration,
+    StateKey, Store, StoreError, StoredConversation, TurnRecord,
 };
 use async_trait::async_trait;
 use tokio::sync::Notify;
@@ -91,6 +91,14 @@ impl RunLog for HaltingStore {
         self.inner.finish(record).await?;
         self.halt_at(Halt::AfterFinish).await;
         Ok(())
+    }
+
+    async fn request_cancel(&self, owner: &Owner, id: &Id) -> Result<CancelRequest, StoreError> {
+        self.inner.request_cancel(owner, id).await
+    }
+
+    async fn cancelled_runs(&self) -> Result<Vec<Id>, StoreError> {
+        self.inner.cancelled_runs().await
     }
 
     async fn take_orphaned(&self, limit: usize) -> Result<Vec<OrphanedRun>, StoreError> {

@@ -22,8 +22,18 @@ pub fn assert_valid_stream(events: &[Value]) -> ValidStream {
     judge.verdict()
 }
 
+/// The same of a response that another process went on with: what its process had begun to say stays incomplete.
+pub fn assert_valid_resumed_stream(events: &[Value]) -> ValidStream {
+    let mut judge = StreamValidator { resumed: true, ..StreamValidator::default() };
+    for (position, event) in events.iter().enumerate() {
+        judge.event(position, event);
+    }
+    judge.verdict()
+}
+
 #[derive(Default)]
 struct StreamValidator {
+    resumed: bool,
     items: Vec<ItemState>,
     ids: HashSet<String>,
     terminal: Option<Value>,
@@ -226,6 +236,7 @@ impl StreamValidator {
             ["mcp_call", "antwort:tool_call", "web_search_call"].contains(&plain(&item.item))
         };
         let cut = self.items.iter().position(|item| item.item["status"] == "incomplete" && !is_call(item));
+        let cut = cut.filter(|_| !self.resumed);
         assert!(cut.is_none_or(|at| at + 1 == self.items.len()), "an incomplete item is the last one");
         if status == "completed" || status == "requires_action" {
             assert!(cut.is_none(), "nothing is incomplete in a {status} response");

@@ -1,0 +1,102 @@
+//! Cancels runs at the wish of their owner, in whichever process they go on.
+//!
+//! The wish is a mark on the run in the store. The process that makes the run looks for marks once a second; if it is this
+//! one, it is told at once. What ends the run is the run itself, so that its partial output is stored as with any other end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Engine, InFlight};
+use crate::identity::Owner;
+use crate::protocol::error::{ApiError, ErrorKind};
+use crate::protocol::id::Id;
+use crate::response::machine::Termination;
+use crate::store::{CancelRequest, OrphanedRun, Requeue, Store, StoreError};
+
+/// How often a process looks which of its runs are to end.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often it is looked whether a cancelled run has ended: at first, and later.
+const FIRST_POLL: Duration = Duration::from_millis(10);
+const LAST_POLL: Duration = Duration::from_millis(250);
+/// How long its end is waited for. A run whose process is gone has ended by then, too.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What comes of a cancellation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cancelled {
+    /// The response was running, and is stored in its final state.
+    Ended,
+    /// It had ended before.
+    TooLate,
+    /// There is no such response, or none any more.
+    NotFound,
+}
+
+impl Engine {
+    /// Cancels a response, and returns when it is stored in its final state.
+    pub(crate) async fn cancel(&self, owner: &Owner, id: &Id) -> Result<Cancelled, ApiError> {
+        let store = &self.parts.store;
+        match store.request_cancel(owner, id).await? {
+            CancelRequest::NotFound => return Ok(Cancelled::NotFound),
+            CancelRequest::Ended => return Ok(Cancelled::TooLate),
+            CancelRequest::Requested => self.parts.in_flight.stops().cancel(id),
+        }
+        // Nobody makes a background run that waits: it is ended here.
+        if let Some(waiting) = store.claim_job(owner, id).await? {
+            self.cancel_waiting(waiting.run).await?;
+        }
+        let (until, mut poll) = (Instant::now() + TIMEOUT, FIRST_POLL);
+        while Instant::now() < until {
+            tokio::time::sleep(poll).await;
+            poll = (poll * 2).min(LAST_POLL);
+            match store.log_state(owner, id).await? {
+                Some(found) if !found.is_running => return Ok(Cancelled::Ended),
+                Some(_) => {}
+                // It had no row yet, or was refused or deleted meanwhile.
+                None => match store.request_cancel(owner, id).await? {
+                    CancelRequest::NotFound => return Ok(Cancelled::NotFound),
+                    CancelRequest::Ended => return Ok(Cancelled::Ended),
+                    CancelRequest::Requested => {}
+                },
+            }
+        }
+        let message = "The response is still being ended. Try again shortly.";
+        Err(ApiError::new(ErrorKind::Unavailable, message)
+            .with_code("response_in_progress")
+            .with_retry_after(Duration::from_secs(5)))
+    }
+}
+
+impl Engine {
+    /// Ends a background run that nobody had claimed. If that is not possible now, a worker does it.
+    async fn cancel_waiting(&self, run: OrphanedRun) -> Result<(), StoreError> {
+        let ended = self.end_job(&run, Termination::Cancelled).await;
+        if ended.is_err() {
+            self.parts.store.requeue(run.lease, Requeue { delay: Duration::ZERO, counts: false }).await?;
+        }
+        ended
+    }
+}
+
+/// Ends the runs of this process that are to be cancelled, until `closing`.
+pub(crate) async fn watch_cancellations(
+    store: Arc<dyn Store>,
+    in_flight: Arc<InFlight>,
+    closing: CancellationToken,
+) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = closing.cancelled() => return,
+        }
+        if in_flight.is_empty() {
+            continue;
+        }
+        match store.cancelled_runs().await {
+            Ok(ids) => ids.iter().for_each(|id| in_flight.stops().cancel(id)),
+            Err(error) => tracing::warn!(%error, "store: looking for cancelled responses failed"),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Whether a run goes on when its client disconnects.
+
+use super::context::{EngineParts, EventReader, RunContext};
+use crate::protocol::error::ApiError;
+use crate::protocol::request::{CreateResponse, OnDisconnect};
+
+/// What happens to the run of this request, whose store policy is applied, when its client disconnects.
+pub(super) fn policy(
+    parts: &EngineParts,
+    request: &CreateResponse,
+    caller: &RunContext,
+) -> Result<OnDisconnect, ApiError> {
+    match request.antwort.as_ref().and_then(|options| options.on_disconnect) {
+        Some(OnDisconnect::Continue) if !request.store => Err(ApiError::invalid(
+            "unsupported_value",
+            "antwort.on_disconnect",
+            "A response that goes on without its client must be stored, or nobody could read it: send 'store': true with \
+             'on_disconnect': 'continue', which a key whose responses are never stored does not allow.",
+        )),
+        Some(asked) => Ok(asked),
+        // The setting is for what can be read later.
+        None if request.store && caller.events != EventReader::Process => {
+            Ok(parts.options.engine.on_disconnect)
+        }
+        None => Ok(OnDisconnect::Cancel),
+    }
+}
