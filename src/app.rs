@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Role, RunningConfig, ServerSettings, Settings};
-use crate::engine::{Recovery, watch_cancellations};
+use crate::engine::{Recovery, WebhookDelivery, watch_cancellations};
 use crate::store::Store;
 use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
@@ -65,6 +65,7 @@ pub struct App {
     server: ServerSettings,
     maintenance: Duration,
     role: Role,
+    webhooks: Option<WebhookDelivery>,
     /// The lock on the database, held until the database is closed.
     _lock: Option<ServerLock>,
 }
@@ -146,6 +147,7 @@ impl App {
         let assembly = Assembly::build_with_store(settings, extra, store).await?;
         let stopping = ShutdownFlag::default();
         let generation = Generation::new(settings, &assembly, &stopping);
+        let webhooks = WebhookDelivery::new(settings, assembly.store(), &assembly.metrics)?;
         Ok(Self {
             assembly,
             stopping,
@@ -155,6 +157,7 @@ impl App {
             server: settings.server.clone(),
             maintenance: settings.store.maintenance_interval,
             role: settings.role,
+            webhooks,
             _lock: None,
         })
     }
@@ -164,12 +167,25 @@ impl App {
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
         let closing = CancellationToken::new();
-        let Self { assembly, stopping, current, reloading, drain_timeout, server, maintenance, role, _lock } =
-            self;
+        let Self {
+            assembly,
+            stopping,
+            current,
+            reloading,
+            drain_timeout,
+            server,
+            maintenance,
+            role,
+            webhooks,
+            _lock,
+        } = self;
         let (store, metrics) = (Arc::clone(assembly.store()), Arc::clone(&assembly.metrics));
         let (admission, in_flight) = (Arc::clone(assembly.admission()), Arc::clone(&assembly.in_flight));
         tasks.spawn(maintain(Arc::clone(&store), assembly.recovery(), maintenance, closing.clone()));
         tasks.spawn(watch_cancellations(Arc::clone(&store), Arc::clone(&in_flight), closing.clone()));
+        if let Some(webhooks) = webhooks {
+            tasks.spawn(webhooks.run(closing.clone()));
+        }
         generation::spawn_tool_cleanup(&assembly.tools, &tasks, closing.clone());
         let (sessions, until) = (Arc::clone(assembly.tools.mcp.sessions()), closing.clone());
         tasks.spawn(async move { sessions.run_eviction(until).await });

@@ -33,6 +33,7 @@ mod store;
 mod tools;
 mod tree;
 pub(crate) mod units;
+mod webhooks;
 mod websocket;
 
 pub use changes::{ConfigChange, changes_between};
@@ -62,7 +63,7 @@ pub use settings::{
     OnDisconnect, OnMismatch, OnMissingCall, ProxySource, ReadyRequirement, ReasoningDisplay, Role, Scope,
     SealKey, SealSettings, ServerSettings, Settings, SseSettings, StorePolicy, StoreSettings, StoreUrl,
     StructuredSettings, Switch, Synchronous, TelemetrySettings, TenantRetention, TimeToLive, TlsSettings,
-    ToolsSettings, UnknownFields, UnservedTools, WebSocketSettings,
+    ToolsSettings, UnknownFields, UnservedTools, WebSocketSettings, WebhookEvent, WebhookSettings,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,

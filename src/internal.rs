@@ -2,7 +2,7 @@
 //! commit.
 
 pub mod engine {
-    pub use crate::engine::{RecoveredRun, Recovery};
+    pub use crate::engine::{RecoveredRun, Recovery, Webhooks};
 }
 
 pub mod mcp {

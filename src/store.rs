@@ -1,6 +1,6 @@
 //! Persistent state, by role: responses with their items ([`ResponseStore`]), conversations ([`ConversationStore`]), the
 //! log of runs with their leases ([`RunLog`]), runs that are asked for more than once ([`IdempotencyKeys`], [`EventLog`]),
-//! the queue of background runs ([`JobQueue`]), and approvals ([`Approvals`]).
+//! the queue of background runs ([`JobQueue`]), approvals ([`Approvals`]), and notices to webhooks ([`WebhookOutbox`]).
 //!
 //! [`Store`] is all of them in one backend; `sqlite` is the embedded one. Rules that are no queries (pages, retention)
 //! stand beside the traits, so that every backend has the same. Rows keep the response as it was sent, byte for byte,
@@ -14,6 +14,7 @@ mod error;
 mod jobs;
 mod lease;
 mod logged_runs;
+mod outbox;
 mod paging;
 mod responses;
 mod retention;
@@ -39,6 +40,7 @@ pub use self::logged_runs::{
     EventLog, IdempotencyKey, IdempotencyKeys, KeyedResponse, LogEnd, LogExtent, LogKept, LogPage, LogState,
     LoggedEvents, LoggedRun,
 };
+pub use self::outbox::{DueNotice, OutboxNotice, WebhookOutbox};
 pub use self::paging::{MAX_PAGE_BYTES, Page, PageRequest};
 pub use self::responses::{
     Direction, ItemWithState, Lineage, ModelView, ReadLimit, ResponseRecord, ResponseStore, StateKey,
@@ -53,7 +55,7 @@ pub use crate::identity::Owner;
 /// A backend. Implementations pass the suite in `tests/it/store.rs`.
 #[async_trait]
 pub trait Store:
-    ResponseStore + ConversationStore + RunLog + IdempotencyKeys + EventLog + JobQueue + Approvals
+    ResponseStore + ConversationStore + RunLog + IdempotencyKeys + EventLog + JobQueue + Approvals + WebhookOutbox
 {
     /// Renews the leases of this process's running responses, deletes expired rows.
     async fn maintain(&self) -> Result<(), StoreError>;

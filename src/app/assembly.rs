@@ -10,7 +10,7 @@ use super::{migration, seal_key};
 use crate::admission::Admission;
 use crate::config::settings::{AgentSettings, StoreSettings, TenantRetention};
 use crate::config::{ConfigChange, Settings, StoreUrl, Synchronous};
-use crate::engine::{Engine, EngineOptions, EngineParts, InFlight, Recovery};
+use crate::engine::{Engine, EngineOptions, EngineParts, InFlight, Recovery, Webhooks};
 use crate::identity::Requester;
 use crate::provider::models::ModelCatalog;
 use crate::provider::routing::ProviderRouter;
@@ -49,6 +49,7 @@ struct ProcessWide {
     metrics: Arc<Metrics>,
     admission: Arc<Admission>,
     in_flight: Arc<InFlight>,
+    webhooks: Arc<Webhooks>,
 }
 
 /// Sections that no tool depends on: if only these change, all tools are reused.
@@ -72,14 +73,17 @@ impl Assembly {
         let metrics = Metrics::new();
         let admission = Admission::new(settings, &metrics);
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
-        let recovery = Recovery::new(Arc::clone(&store), Arc::clone(&seal));
+        let webhooks = Webhooks::new(&settings.webhooks);
+        let recovery =
+            Recovery::new(Arc::clone(&store), Arc::clone(&seal)).with_webhooks(Arc::clone(&webhooks));
         // A gateway that cannot write serves what it has.
         if let Err(error) = recovery.run().await {
             tracing::warn!(%error, "store: ending orphaned responses failed");
         }
         let router = ProviderRouter::new(&settings.providers, &metrics)?;
         let tools = tools::open(settings, &admission, &metrics, extra).await?;
-        let shared = ProcessWide { store, seal, metrics, admission, in_flight: InFlight::new() };
+        let in_flight = InFlight::new();
+        let shared = ProcessWide { store, seal, metrics, admission, in_flight, webhooks };
         Ok(Self::from_parts(settings, shared, router, tools))
     }
 
@@ -110,7 +114,7 @@ impl Assembly {
     ) -> Self {
         let (router, agents) = (Arc::new(router), Arc::new(settings.agents.clone()));
         let models = Arc::new(ModelCatalog::new(Arc::clone(&router), settings.models.cache_ttl));
-        let ProcessWide { store, seal, metrics, admission, in_flight } = shared.clone();
+        let ProcessWide { store, seal, metrics, admission, in_flight, webhooks } = shared.clone();
         let engine = Engine::new(EngineParts {
             router: Arc::clone(&router),
             store,
@@ -129,6 +133,7 @@ impl Assembly {
                 unknown_fields: settings.compat.unknown_fields,
                 commit_after: settings.sse.commit_after,
                 write_timeout: settings.server.write_timeout,
+                webhooks,
             },
         });
         if let Some(sampler) = &tools.sampler {
@@ -164,6 +169,7 @@ impl Assembly {
     /// Ends the runs of processes that are gone.
     pub(super) fn recovery(&self) -> Recovery {
         Recovery::new(Arc::clone(&self.shared.store), Arc::clone(&self.shared.seal))
+            .with_webhooks(Arc::clone(&self.shared.webhooks))
     }
 
     /// Tells the store which keys its readers are shared among.

@@ -34,6 +34,14 @@ pub(super) fn masked_query<S: Serializer>(value: &Option<String>, to: S) -> Resu
     }
 }
 
+/// The same of a URL that must be there.
+pub(super) fn masked_query_of<S: Serializer>(url: &str, to: S) -> Result<S::Ok, S::Error> {
+    match url.split_once('?') {
+        Some((place, _)) => to.collect_str(&format_args!("{place}?{MASK}")),
+        None => to.serialize_str(url),
+    }
+}
+
 /// Masks the secrets, not their names.
 pub(super) fn masked_map<S: Serializer>(
     value: &BTreeMap<String, SecretString>,

@@ -22,6 +22,7 @@ use super::settings::{
 };
 use super::store::StoreSettings;
 use super::units;
+use super::webhooks::WebhookSettings;
 use crate::net::client::ProxyUrl;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::ClientActionStatus;
@@ -50,6 +51,7 @@ pub(super) struct Raw {
     pub telemetry: TelemetrySettings,
     pub models: ModelsSettings,
     pub seal: RawSeal,
+    pub webhooks: BTreeMap<String, WebhookSettings>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -56,6 +56,8 @@ pub(super) const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("models", Reload),
     ("store", Restart),
     ("telemetry", Restart),
+    // Notices in the outbox name them.
+    ("webhooks", Restart),
     // Clients hold state that was encrypted with these keys, and runs in flight use them.
     ("seal", Restart),
 ];

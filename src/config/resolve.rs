@@ -37,6 +37,7 @@ mod network;
 mod provider;
 mod routes;
 mod tools;
+mod webhooks;
 
 /// Resolves `raw`, which was read from `tree`; errors are added to `diagnostics`.
 pub(super) fn settings(
@@ -70,6 +71,7 @@ pub(super) fn settings(
         store: raw.store,
         telemetry: raw.telemetry,
         models: raw.models,
+        webhooks: raw.webhooks,
         contents: FileHashes::default(),
     };
     check.check_exposure(&settings);
@@ -82,6 +84,7 @@ pub(super) fn settings(
     network::egress(&mut settings.egress, &clients, &mut check);
     settings.telemetry.http = clients;
     mcp::check(&settings.mcp, &mut check);
+    webhooks::check(&settings.webhooks, &mut check);
     routes::check(&settings, &mut check);
     agents::check(&settings.agents, &settings.mcp.servers, &mut check);
     settings.contents = check.contents;

@@ -37,6 +37,7 @@ pub use super::tools::{
     WeatherSettings, WebSearchSettings, mcp_label,
 };
 use super::units::{self, MIB};
+pub use super::webhooks::{WebhookEvent, WebhookSettings};
 pub use super::websocket::WebSocketSettings;
 use crate::net::client::HttpClientOptions;
 use crate::protocol::dialect::Dialect;
@@ -88,6 +89,8 @@ pub struct Settings {
     pub models: ModelsSettings,
     /// Keys that encrypt provider state that clients hold.
     pub seal: SealSettings,
+    /// Who is told of the end of background responses, by name.
+    pub webhooks: BTreeMap<String, WebhookSettings>,
     /// Hashes of the certificate files that the settings name.
     #[serde(skip)]
     pub contents: FileHashes,
@@ -117,6 +120,7 @@ impl Default for Settings {
             telemetry: TelemetrySettings::default(),
             models: ModelsSettings::default(),
             seal: SealSettings::default(),
+            webhooks: BTreeMap::new(),
             contents: FileHashes::default(),
         }
     }

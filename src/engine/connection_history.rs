@@ -191,6 +191,7 @@ mod tests {
             conversation: None,
             body: "{}".into(),
             items: Vec::new(),
+            outbox: Vec::new(),
         }
     }
 

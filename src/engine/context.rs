@@ -9,6 +9,7 @@ use tokio_util::sync::DropGuard;
 
 use super::connection_history::ConnectionHistory;
 use super::in_flight::InFlight;
+use super::webhooks::Webhooks;
 use crate::admission::Admission;
 use crate::config::settings::{AgentSettings, EngineSettings, ToolsSettings, UnknownFields, UnservedTools};
 use crate::config::{JobSettings, StorePolicy};
@@ -64,6 +65,8 @@ pub struct EngineOptions {
     /// `sse.commit_after`: a stream is answered with status 200 after this time, even if the provider has sent
     /// nothing.
     pub commit_after: Duration,
+    /// Who is told of the end of responses.
+    pub webhooks: Arc<Webhooks>,
     /// `server.write_timeout`: how long a client may read nothing.
     pub write_timeout: Duration,
 }

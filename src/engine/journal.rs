@@ -94,6 +94,7 @@ mod tests {
                 conversation: None,
                 body: "{}".into(),
                 items: Vec::new(),
+                outbox: Vec::new(),
             });
             let record = TurnRecord {
                 lease: Lease::first(id.clone()),

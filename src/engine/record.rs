@@ -40,6 +40,7 @@ pub(super) fn recovered(orphan: &OrphanedRun, closed: &ClosedResponse, stored: u
         conversation: None,
         body: closed.snapshot.json().into(),
         items,
+        outbox: Vec::new(),
     }
 }
 
@@ -55,6 +56,7 @@ pub(super) fn unreadable(orphan: &OrphanedRun) -> ResponseRecord {
         conversation: None,
         body: Arc::clone(&orphan.body),
         items: orphan.items.clone(),
+        outbox: Vec::new(),
     }
 }
 
@@ -134,6 +136,7 @@ fn record(prepared: &PreparedRun, response: &Response, body: &str, items: Vec<St
         conversation: prepared.run_conversation.as_ref().map(RunConversation::running),
         body: body.into(),
         items,
+        outbox: Vec::new(),
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::context::unix_now;
 use super::prepare::UNSTORED_TTL;
 use super::run::SavedRun;
+use super::webhooks::Webhooks;
 use super::{event_log, record, seen_log};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ErrorBody;
@@ -25,7 +26,7 @@ use crate::response::seal::SealKeys;
 use crate::response::turn::{CallKind, ModelEvent};
 use crate::store::{
     CallOutcome, Direction, LogEnd, LogExtent, LogKept, LogState, LoggedEvents, OrphanCause, OrphanedCall,
-    OrphanedRun, Store, StoreError,
+    OrphanedRun, ResponseRecord, Store, StoreError,
 };
 use crate::telemetry::fields::RESPONSE_ID;
 
@@ -42,6 +43,7 @@ const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 pub struct Recovery {
     store: Arc<dyn Store>,
     keys: Arc<SealKeys>,
+    webhooks: Arc<Webhooks>,
 }
 
 /// An orphaned run that was ended.
@@ -56,7 +58,13 @@ pub struct RecoveredRun {
 impl Recovery {
     /// Recovery in this store; the keys open the state of runs.
     pub fn new(store: Arc<dyn Store>, keys: Arc<SealKeys>) -> Self {
-        Self { store, keys }
+        Self { store, keys, webhooks: Arc::default() }
+    }
+
+    /// Tells these of the end of responses.
+    #[must_use]
+    pub fn with_webhooks(self, webhooks: Arc<Webhooks>) -> Self {
+        Self { webhooks, ..self }
     }
 
     /// Ends all orphaned runs. An error is one of the store; what is left is taken over when its lease has expired.
@@ -100,7 +108,8 @@ impl Recovery {
         match self.close(orphan, logged, Vec::new(), ending, &mut events) {
             Ok(Ended { closed, stored, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
-                let record = record::recovered(orphan, &closed, stored);
+                let outbox = self.webhooks.notices(&orphan.owner, &closed.snapshot.response, unix_now());
+                let record = ResponseRecord { outbox, ..record::recovered(orphan, &closed, stored) };
                 match logged.and_then(|logged| Some(log_end(logged, event_log::logged(encoder, &events)?))) {
                     Some(end) => self.store.finish_logged(record, end).await?,
                     None => self.store.finish(record).await?,
@@ -128,7 +137,8 @@ impl Recovery {
             Ok(Ended { closed, stored, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
                 events.retain(|event| next.is_some_and(|next| event.sequence_number >= next));
-                let record = record::recovered(run, &closed, stored);
+                let outbox = self.webhooks.notices(&run.owner, &closed.snapshot.response, unix_now());
+                let record = ResponseRecord { outbox, ..record::recovered(run, &closed, stored) };
                 let events = event_log::logged(encoder, &events);
                 let keep_below = next.is_none().then_some(0);
                 let keep_for = (!closed.snapshot.response.echo.store).then_some(UNSTORED_TTL);

@@ -169,6 +169,16 @@ impl Egress {
         self.fetch(Method::POST, url, headers, Some(body.to_string().into())).await
     }
 
+    /// Sends a body to a URL, byte for byte.
+    pub async fn post(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<EgressResponse, EgressError> {
+        self.fetch(Method::POST, url, headers, Some(body)).await
+    }
+
     /// Sends an encoded form to a URL. A redirect to another origin does not get the form.
     pub async fn post_form(
         &self,

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use super::conversation_turn::ConversationTurn;
 use super::error::StoreError;
 use super::lease::Lease;
+use super::outbox::OutboxNotice;
 use super::paging::{Page, PageRequest};
 use crate::identity::Owner;
 use crate::protocol::id::Id;
@@ -35,6 +36,8 @@ pub struct ResponseRecord {
     pub body: Arc<str>,
     /// Its own input and output in order, without those of its ancestors.
     pub items: Vec<StoredItem>,
+    /// Notices to webhooks, which are written when the response ends.
+    pub outbox: Vec<OutboxNotice>,
 }
 
 impl ResponseRecord {

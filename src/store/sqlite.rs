@@ -45,6 +45,8 @@ mod move_rows;
 mod operation;
 mod options;
 mod orphans;
+mod outbox;
+mod outbox_store;
 mod owners;
 mod queue;
 mod read;

@@ -44,6 +44,7 @@ pub struct Metrics {
     provider_failures: Family<Counter>,
     rejected: Family<Counter>,
     idempotency_keys: Family<Counter>,
+    webhook_deliveries: Family<Counter>,
     queues: Queues,
     configuration: Configuration,
     tools: ToolMetrics,
@@ -59,6 +60,11 @@ fn connections_closed() -> Family<Counter> {
 
 fn responses() -> Family<Counter> {
     Family::counter("antwort_responses_total", "Finished responses, by status.", &["status", "mode"])
+}
+
+fn webhook_deliveries() -> Family<Counter> {
+    let help = "Notices to webhooks, counting each attempt.";
+    Family::counter("antwort_webhook_deliveries_total", help, &["webhook", "outcome"])
 }
 
 fn provider_failures() -> Family<Counter> {
@@ -105,6 +111,7 @@ impl Metrics {
                 "Requests rejected before their body was read, by reason.",
                 &["reason"],
             ),
+            webhook_deliveries: webhook_deliveries(),
             idempotency_keys: Family::counter(
                 "antwort_idempotency_keys_total",
                 "Creates with an idempotency key, by what the key has led to.",
@@ -152,6 +159,11 @@ impl Metrics {
     /// A request was rejected before its body was read. `reason` has few values.
     pub fn request_rejected(&self, reason: &'static str) {
         self.rejected.with(&[reason]).add(1);
+    }
+
+    /// A try to deliver a notice to a configured webhook: `delivered`, `failed`, or `given_up`.
+    pub fn webhook_delivery(&self, webhook: &str, outcome: &'static str) {
+        self.webhook_deliveries.with(&[webhook, outcome]).add(1);
     }
 
     /// A create with an idempotency key. `outcome` has few values.
@@ -267,6 +279,7 @@ impl Metrics {
         self.runs_active.render(&mut out);
         self.rejected.render(&mut out);
         self.idempotency_keys.render(&mut out);
+        self.webhook_deliveries.render(&mut out);
         self.queues.render(&mut out);
         self.connections.render(&mut out);
         self.connections_closed.render(&mut out);

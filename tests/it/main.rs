@@ -46,4 +46,5 @@ mod store;
 mod structured;
 mod support;
 mod tools;
+mod webhooks;
 mod websocket;

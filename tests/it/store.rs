@@ -17,6 +17,7 @@ mod logged_runs;
 mod migrations;
 mod moved;
 mod orphans;
+mod outbox;
 mod sqlite;
 mod tenants;
 
@@ -216,6 +217,13 @@ laws! {
         a_run_whose_holder_is_gone_is_claimed_from_its_last_commit,
         a_process_of_the_same_name_claims_what_the_one_before_had,
     }
+    // Notices to webhooks.
+    outbox {
+        a_notice_is_written_with_the_end_of_its_response,
+        a_notice_is_taken_by_one_until_its_time_is_over,
+        a_notice_that_was_taken_again_is_not_the_first_takers,
+        notices_go_with_the_erasure_of_their_owner,
+    }
     // Runs that nobody makes any more.
     orphans {
         a_store_without_orphans_gives_none,
@@ -331,6 +339,7 @@ fn record() -> ResponseRecord {
         conversation: None,
         body,
         items: Vec::new(),
+        outbox: Vec::new(),
     }
 }
 

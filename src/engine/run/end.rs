@@ -17,7 +17,7 @@ use crate::protocol::error::ApiError;
 use crate::protocol::response::{ResponseStatus, RunOutcome};
 use crate::provider::CallContext;
 use crate::response::machine::{ClosedResponse, Termination};
-use crate::store::LogEnd;
+use crate::store::{LogEnd, ResponseRecord};
 use crate::telemetry::fields::{CODE, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
 
 /// Up to this size, a response's snapshot and row are encoded on the worker thread.
@@ -124,7 +124,8 @@ async fn commit(
     if !prepared.store {
         return closed;
     }
-    let build = || record::ended(prepared, &closed);
+    let outbox = parts.options.webhooks.notices(&prepared.owner, &closed.snapshot.response, unix_now());
+    let build = || ResponseRecord { outbox, ..record::ended(prepared, &closed) };
     let record = if large { run_in_place(build) } else { build() };
     let committing = Instant::now();
     let brief = || prepared.keep_for.map(|_| LogEnd { keep_below: Some(0), events: None, keep_for: None });

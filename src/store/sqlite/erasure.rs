@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::operation::{EraseRequest, WriteOutcome};
 use super::space::{BATCH_BYTES, used_bytes};
-use super::{approvals, conversation_expiry, rows};
+use super::{approvals, conversation_expiry, outbox, rows};
 use crate::store::{ErasedCounts, ErasureTarget};
 
 /// Responses that one step deletes at most.
@@ -42,6 +42,7 @@ pub(super) fn step(connection: &Connection, request: &EraseRequest) -> rusqlite:
                 return Ok(WriteOutcome::Erased { counts, more: true });
             }
         }
+        outbox::delete_of(connection, owner)?;
         // Those of responses without a row.
         if approvals::delete_before(connection, owner, request.before(), STEP_ROWS as usize)? {
             return Ok(WriteOutcome::Erased { counts, more: true });

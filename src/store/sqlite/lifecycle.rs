@@ -7,7 +7,7 @@ use super::operation::WriteOutcome;
 use super::retention::{self, RowPolicy, extend_lineage};
 use super::rows::{self, Lifetime};
 use super::running::{self, RunningRow};
-use super::{approvals, conversations, owners};
+use super::{approvals, conversations, outbox, owners};
 use crate::protocol::id::Id;
 use crate::store::{Owner, ResponseRecord};
 
@@ -59,6 +59,7 @@ pub(super) fn finish(
         }
         let lifetime = ended(connection, policy, owner, record)?;
         rows::insert(connection, owner, &slots, record, &lifetime)?;
+        outbox::insert(connection, owner, &record.outbox)?;
         conversations::append_turn(connection, owner, record)?;
         return Ok(WriteOutcome::Changed);
     };
@@ -66,6 +67,7 @@ pub(super) fn finish(
         RunningRow::Held => {
             let lifetime = ended(connection, policy, owner, record)?;
             rows::end(connection, owner, row, record, &lifetime)?;
+            outbox::insert(connection, owner, &record.outbox)?;
             conversations::append_turn(connection, owner, record)?;
             Ok(WriteOutcome::Changed)
         }

@@ -40,6 +40,7 @@ impl Run {
             conversation: None,
             body: "{}".into(),
             items: Vec::new(),
+            outbox: Vec::new(),
         };
         let events = Some(events(0, 1, "a"));
         let run = LoggedRun { key: None, record: record.clone(), state: None, events };

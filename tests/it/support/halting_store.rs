@@ -12,10 +12,10 @@ use antwort::protocol::item::Item;
 use antwort::store::{
     AddedItems, ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ClaimedJob,
     ConversationContext, ConversationItem, ConversationLock, ConversationRecord, ConversationStore,
-    ErasedCounts, ErasureTarget, EventLog, IdempotencyKeys, ItemWithState, JobQueue, JobStats, KeyedResponse,
-    Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun, Owner, Page,
-    PageRequest, PendingApproval, ReadLimit, Requeue, ResponseRecord, ResponseStore, RunLog, RunRegistration,
-    StateKey, Store, StoreError, StoredConversation, TurnRecord,
+    DueNotice, ErasedCounts, ErasureTarget, EventLog, IdempotencyKeys, ItemWithState, JobQueue, JobStats,
+    KeyedResponse, Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun,
+    Owner, Page, PageRequest, PendingApproval, ReadLimit, Requeue, ResponseRecord, ResponseStore, RunLog,
+    RunRegistration, StateKey, Store, StoreError, StoredConversation, TurnRecord, WebhookOutbox,
 };
 use async_trait::async_trait;
 use tokio::sync::Notify;
@@ -175,6 +175,21 @@ impl EventLog for HaltingStore {
 
     async fn log_state(&self, owner: &Owner, id: &Id) -> Result<Option<LogState>, StoreError> {
         self.inner.log_state(owner, id).await
+    }
+}
+
+#[async_trait]
+impl WebhookOutbox for HaltingStore {
+    async fn take_due_notices(&self, limit: usize, lease: Duration) -> Result<Vec<DueNotice>, StoreError> {
+        self.inner.take_due_notices(limit, lease).await
+    }
+
+    async fn remove_notice(&self, notice: &DueNotice) -> Result<(), StoreError> {
+        self.inner.remove_notice(notice).await
+    }
+
+    async fn retry_notice(&self, notice: &DueNotice, after: Duration) -> Result<(), StoreError> {
+        self.inner.retry_notice(notice, after).await
     }
 }
 

@@ -1,0 +1,26 @@
+//! Checks of webhooks.
+
+use std::collections::BTreeMap;
+
+use super::checker::{Checker, parse_http};
+use crate::config::webhooks::WebhookSettings;
+
+/// Checks each webhook.
+pub(super) fn check(webhooks: &BTreeMap<String, WebhookSettings>, check: &mut Checker<'_>) {
+    for (name, webhook) in webhooks {
+        if parse_http(&webhook.url).is_none() {
+            check.error(&["webhooks", name, "url"], "expected an http or https URL");
+        }
+        if webhook.key().is_none() {
+            let message = "expected `whsec_` and the base64 of 24 to 64 bytes, such as `whsec_` and the output of \
+                           `openssl rand -base64 32`";
+            check.error(&["webhooks", name, "secret"], message);
+        }
+        if webhook.events.is_empty() {
+            check.error(
+                &["webhooks", name, "events"],
+                "is empty, so nothing is ever sent: name events, or remove it",
+            );
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What every store does with notices to webhooks.
+
+use std::time::Duration;
+
+use antwort::protocol::id::Id;
+use antwort::store::{ErasureTarget, OutboxNotice, ResponseRecord, Store};
+use futures_util::future::join_all;
+
+use super::{owned_by, owner, record, running};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn notice(webhook: &str) -> OutboxNotice {
+    OutboxNotice { webhook: webhook.into(), event_id: Id::generate("evt"), body: "{}".into() }
+}
+
+fn told(record: ResponseRecord, webhook: &str) -> ResponseRecord {
+    ResponseRecord { outbox: vec![notice(webhook)], ..record }
+}
+
+/// The names of the webhooks whose notices are due, which are taken.
+async fn due(store: &dyn Store) -> Vec<String> {
+    let taken = store.take_due_notices(10, LONG).await.unwrap();
+    let mut names: Vec<_> = taken.into_iter().map(|notice| notice.webhook).collect();
+    names.sort();
+    names
+}
+
+pub(super) async fn a_notice_is_written_with_the_end_of_its_response(store: &dyn Store) {
+    let run = running();
+    store.begin(told(run.clone(), "too early"), None).await.unwrap();
+    assert_eq!(due(store).await, [""; 0], "it has not ended");
+    store.finish(told(run.clone(), "a")).await.unwrap();
+    store.finish(told(record(), "b")).await.unwrap();
+    let late = store.finish(told(run, "too late")).await;
+    assert!(late.is_err(), "it has ended already");
+    let deleted = running();
+    store.begin(deleted.clone(), None).await.unwrap();
+    store.delete(&owner(), deleted.lease.id.as_str()).await.unwrap();
+    store.finish(told(deleted, "deleted")).await.unwrap();
+    assert_eq!(due(store).await, ["a", "b"]);
+}
+
+pub(super) async fn a_notice_is_taken_by_one_until_its_time_is_over(store: &dyn Store) {
+    let written = notice("a");
+    store.finish(ResponseRecord { outbox: vec![written.clone()], ..record() }).await.unwrap();
+    let taken = join_all((0..20).map(|_| store.take_due_notices(10, Duration::from_millis(50)))).await;
+    let taken: Vec<_> = taken.into_iter().flat_map(Result::unwrap).collect();
+    let [first] = &taken[..] else { panic!("{taken:?}") };
+    assert_eq!((first.attempt, &first.event_id, &*first.body), (1, &written.event_id, "{}"));
+    tokio::time::sleep(Duration::from_millis(80)).await;
+    let again = store.take_due_notices(10, LONG).await.unwrap();
+    assert_eq!((again[0].attempt, &again[0].event_id), (2, &written.event_id), "the first taker is gone");
+    store.retry_notice(&again[0], Duration::ZERO).await.unwrap();
+    let third = store.take_due_notices(10, LONG).await.unwrap();
+    assert_eq!(third[0].attempt, 3);
+    store.remove_notice(&third[0]).await.unwrap();
+    store.retry_notice(&third[0], Duration::ZERO).await.unwrap();
+    assert_eq!(due(store).await, [""; 0]);
+}
+
+pub(super) async fn a_notice_that_was_taken_again_is_not_the_first_takers(store: &dyn Store) {
+    store.finish(told(record(), "a")).await.unwrap();
+    let first = store.take_due_notices(10, Duration::ZERO).await.unwrap();
+    let second = store.take_due_notices(10, Duration::ZERO).await.unwrap();
+    store.remove_notice(&first[0]).await.unwrap();
+    store.retry_notice(&first[0], LONG).await.unwrap();
+    let third = store.take_due_notices(10, LONG).await.unwrap();
+    assert_eq!((second[0].attempt, third[0].attempt), (2, 3), "it is there, and due");
+}
+
+pub(super) async fn notices_go_with_the_erasure_of_their_owner(store: &dyn Store) {
+    store.finish(told(record(), "a")).await.unwrap();
+    store.finish(ResponseRecord { owner: owned_by("acme", "bob"), ..told(record(), "b") }).await.unwrap();
+    let target = ErasureTarget { tenant: "acme".into(), principal: Some("ann".into()) };
+    store.erase(&target).await.unwrap();
+    assert_eq!(due(store).await, ["b"]);
+}
