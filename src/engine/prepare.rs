@@ -69,7 +69,7 @@ pub(super) struct Resumed {
 }
 
 /// How long a response is kept that was made in the background with `store: false`.
-const UNSTORED_TTL: Duration = Duration::from_mins(10);
+pub(super) const UNSTORED_TTL: Duration = Duration::from_mins(10);
 
 impl<'a> Purpose<'a> {
     /// Whether a run follows.

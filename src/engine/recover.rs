@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::context::unix_now;
+use super::prepare::UNSTORED_TTL;
 use super::run::SavedRun;
 use super::webhooks::Webhooks;
 use super::{event_log, record, seen_log};
@@ -100,7 +101,10 @@ impl Recovery {
             Some(LogState { log: LogKept::Kept(extent), .. }) => Some(extent),
             _ => None,
         };
-        let ending = Termination::Failed(error(orphan.cause));
+        let ending = match orphan.is_cancelled {
+            true => Termination::Cancelled,
+            false => Termination::Failed(error(orphan.cause)),
+        };
         match self.close(orphan, logged, Vec::new(), ending, &mut events) {
             Ok(Ended { closed, stored, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
@@ -120,7 +124,7 @@ impl Recovery {
     }
 
     /// Ends a background run that is made no more. What was sent of it is kept: its followers have seen it.
-    pub(super) async fn end_job(&self, run: &OrphanedRun, error: ErrorBody) -> Result<(), StoreError> {
+    pub(super) async fn end_job(&self, run: &OrphanedRun, ending: Termination) -> Result<(), StoreError> {
         self.declare_unknown(run);
         let tenant = &run.owner.tenant;
         let saved = run.state.as_deref().and_then(|sealed| SavedRun::open(&self.keys, tenant, sealed));
@@ -129,15 +133,16 @@ impl Recovery {
         let next = seen.next;
         let mut events = Events::new();
         let extent = next.map(|next| LogExtent { begun: next, next, replaced_from: None });
-        match self.close(run, extent, seen.events, Termination::Failed(error), &mut events) {
+        match self.close(run, extent, seen.events, ending, &mut events) {
             Ok(Ended { closed, stored, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
                 events.retain(|event| next.is_some_and(|next| event.sequence_number >= next));
-                let outbox = self.webhooks.notices(&run.owner, &closed.snapshot.response);
+                let outbox = self.webhooks.notices(&run.owner, &closed.snapshot.response, unix_now());
                 let record = ResponseRecord { outbox, ..record::recovered(run, &closed, stored) };
                 let events = event_log::logged(encoder, &events);
                 let keep_below = next.is_none().then_some(0);
-                self.store.finish_logged(record, LogEnd { keep_below, events }).await
+                let keep_for = (!closed.snapshot.response.echo.store).then_some(UNSTORED_TTL);
+                self.store.finish_logged(record, LogEnd { keep_below, events, keep_for }).await
             }
             Err(error) => {
                 let id = run.lease.id.as_str();
@@ -198,7 +203,6 @@ impl Recovery {
             let _shown = machine.replay(seen, logged.next, events);
         }
         let outcome = RunOutcome { turns, structured: None };
-        let ending = if orphan.is_cancelled { Termination::Cancelled } else { ending };
         let closed = machine.close_response(ending, outcome, unix_now(), events);
         Ok(Ended { closed, stored, encoder: EventEncoder { dialect, obfuscate } })
     }
@@ -217,9 +221,9 @@ struct Ended {
 fn log_end(logged: LogExtent, events: LoggedEvents) -> LogEnd {
     // The log was given up before the state was saved: a stream with a gap must not look whole.
     if events.first > logged.next {
-        return LogEnd { keep_below: Some(0), events: None };
+        return LogEnd { keep_below: Some(0), events: None, keep_for: None };
     }
-    LogEnd { keep_below: Some(events.first), events: Some(events) }
+    LogEnd { keep_below: Some(events.first), events: Some(events), keep_for: None }
 }
 
 /// The sequence number of the first event of a run of which no state is known: behind all events that were logged, or

@@ -16,7 +16,7 @@ use crate::engine::prepare::{self, Purpose, Resumed};
 use crate::engine::recover::Recovery;
 use crate::engine::run::{LeftTurn, Logged, Run};
 use crate::protocol::error::{ApiError, ErrorKind};
-use crate::response::machine::ResponseMachine;
+use crate::response::machine::{ResponseMachine, Termination};
 use crate::store::{ClaimedJob, OrphanedRun, Requeue, StoreError};
 use crate::telemetry::fields::RESPONSE_ID;
 
@@ -29,6 +29,8 @@ const RETRY_DELAY: Duration = Duration::from_secs(5);
 enum NotMade {
     /// Its response fails.
     Failed(ApiError),
+    /// Its owner has cancelled it before.
+    Cancelled,
     /// It is claimed again.
     Later(Requeue),
 }
@@ -61,12 +63,15 @@ impl Engine {
             Ok(()) => return,
             Err(NotMade::Later(requeue)) => requeue,
             Err(NotMade::Failed(error)) => {
-                let recovery = Recovery::new(Arc::clone(&self.parts.store), Arc::clone(&self.parts.seal)).with_webhooks(Arc::clone(&self.parts.webhooks));
-                match recovery.end_job(&job.run, error.body).await {
+                match self.end_job(&job.run, Termination::Failed(error.body)).await {
                     Ok(()) => return live.ended(RunEnding::Stored),
                     Err(_) => Requeue { delay: RETRY_DELAY, counts: true },
                 }
             }
+            Err(NotMade::Cancelled) => match self.end_job(&job.run, Termination::Cancelled).await {
+                Ok(()) => return live.ended(RunEnding::Stored),
+                Err(_) => Requeue { delay: RETRY_DELAY, counts: true },
+            },
         };
         match self.parts.store.requeue(job.run.lease.clone(), requeue).await {
             Ok(()) => self.parts.in_flight.bus().job_queued(),
@@ -78,8 +83,21 @@ impl Engine {
         }
     }
 
+    /// Ends a run without making it.
+    pub(in crate::engine) async fn end_job(
+        &self,
+        run: &OrphanedRun,
+        ending: Termination,
+    ) -> Result<(), StoreError> {
+        let recovery = Recovery::new(Arc::clone(&self.parts.store), Arc::clone(&self.parts.seal));
+        recovery.with_webhooks(Arc::clone(&self.parts.options.webhooks)).end_job(run, ending).await
+    }
+
     async fn make(&self, job: &ClaimedJob, live: &Arc<LiveRun>) -> Result<(), NotMade> {
         let (started, parts, claimed) = (Instant::now(), &self.parts, &job.run);
+        if claimed.is_cancelled {
+            return Err(NotMade::Cancelled);
+        }
         if job.attempt > parts.options.jobs.max_attempts {
             return Err(NotMade::Failed(exhausted(parts.options.jobs.max_attempts)));
         }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    CallOutcome, ClaimedJob, Direction, ErasureTarget, IdempotencyKey, JobStats, JournaledCall, LoggedEvents,
-    LoggedRun, NewJob, Requeue, ResponseRecord, Store, StoreError, TurnRecord,
+    CallOutcome, ClaimedJob, Direction, ErasureTarget, IdempotencyKey, JobStats, JournaledCall, LogEnd,
+    LoggedEvents, LoggedRun, NewJob, Requeue, ResponseRecord, Store, StoreError, TurnRecord,
 };
 use futures_util::future::join_all;
 
@@ -241,4 +241,14 @@ pub(super) async fn a_process_of_the_same_name_claims_what_the_one_before_had(op
     }
     assert!(open("other").claim_jobs(10).await.unwrap().is_empty());
     next.finish(ended(&job)).await.unwrap();
+}
+
+pub(super) async fn a_response_that_is_kept_for_less_time_is_gone_then(store: &dyn Store) {
+    let job = enqueued(store).await;
+    let claimed = claimed(store).await;
+    let keep_for = Some(Duration::from_millis(700));
+    store.finish_logged(ended(&claimed), LogEnd { keep_below: None, events: None, keep_for }).await.unwrap();
+    assert!(body(store, &job).await.is_some());
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    assert_eq!(body(store, &job).await, None);
 }
