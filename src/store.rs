@@ -67,14 +67,7 @@ pub use crate::identity::Owner;
 /// A backend. Implementations pass the suite in `tests/it/store.rs`.
 #[async_trait]
 pub trait Store:
-    ResponseStore
-    + ConversationStore
-    + RunLog
-    + IdempotencyKeys
-    + EventLog
-    + JobQueue
-    + Approvals
-    + WebhookOutbox
+    ResponseStore + ConversationStore + RunLog + IdempotencyKeys + EventLog + JobQueue + Approvals + WebhookOutbox
 {
     /// Renews the leases of this process's running responses, deletes expired rows.
     async fn maintain(&self) -> Result<(), StoreError>;

@@ -12,10 +12,10 @@ use antwort::protocol::item::Item;
 use antwort::store::{
     AddedItems, ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ClaimedJob,
     ConversationContext, ConversationItem, ConversationLock, ConversationRecord, ConversationStore,
-    ErasedCounts, ErasureTarget, EventLog, IdempotencyKeys, ItemWithState, JobQueue, JobStats, KeyedResponse,
-    Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun, Owner, Page,
-    PageRequest, PendingApproval, ReadLimit, Requeue, ResponseRecord, ResponseStore, RunLog, RunRegistration,
-    StateKey, Store, StoreError, StoredConversation, TurnRecord, WebhookOutbox, DueNotice,
+    DueNotice, ErasedCounts, ErasureTarget, EventLog, IdempotencyKeys, ItemWithState, JobQueue, JobStats,
+    KeyedResponse, Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun,
+    Owner, Page, PageRequest, PendingApproval, ReadLimit, Requeue, ResponseRecord, ResponseStore, RunLog,
+    RunRegistration, StateKey, Store, StoreError, StoredConversation, TurnRecord, WebhookOutbox,
 };
 use async_trait::async_trait;
 use tokio::sync::Notify;
