@@ -277,7 +277,6 @@ impl Checker<'_> {
             );
         }
     }
-    }
 
     fn check_websocket(&mut self, websocket: &WebSocketSettings) {
         for (name, is_zero) in [
