@@ -17,6 +17,7 @@ mod reload;
 pub(crate) mod seal_key;
 pub(crate) mod tools;
 mod upgrades;
+mod worker;
 mod write_timeout;
 
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{RunningConfig, ServerSettings, Settings};
+use crate::config::{Role, RunningConfig, ServerSettings, Settings};
 use crate::engine::{Recovery, WebhookDelivery, watch_cancellations};
 use crate::store::Store;
 use crate::store::sqlite::ServerLock;
@@ -43,6 +44,7 @@ use generation::{CurrentGeneration, Generation};
 use listen::HttpServer;
 use reload::Reloader;
 pub use reload::SighupListener;
+use worker::Worker;
 
 /// Minimum time that connections have for closing once all runs have ended.
 const MIN_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -64,6 +66,7 @@ pub struct App {
     server: ServerSettings,
     maintenance: Duration,
     webhooks: Option<WebhookDelivery>,
+    role: Role,
     /// The lock on the database, held until the database is closed.
     _lock: Option<ServerLock>,
 }
@@ -155,6 +158,7 @@ impl App {
             server: settings.server.clone(),
             maintenance: settings.store.maintenance_interval,
             webhooks,
+            role: settings.role,
             _lock: None,
         })
     }
@@ -173,6 +177,7 @@ impl App {
             server,
             maintenance,
             webhooks,
+            role,
             _lock,
         } = self;
         let (store, metrics) = (Arc::clone(assembly.store()), Arc::clone(&assembly.metrics));
@@ -188,6 +193,15 @@ impl App {
         let (close, close_timeout) = oneshot::channel();
         let delay = shutdown_delay(&server, &listener);
         let draining = CancellationToken::new();
+        if role.makes_jobs() {
+            let worker = Worker {
+                current: Arc::clone(&current),
+                store: Arc::clone(&store),
+                in_flight: Arc::clone(&in_flight),
+                metrics: Arc::clone(&metrics),
+            };
+            tasks.spawn(worker.run(draining.clone()));
+        }
         let http_server =
             HttpServer::new(Arc::clone(&current), &server, metrics, stopping.clone(), draining.clone());
         let serving = tasks.spawn(http_server.serve(listener, close_timeout));

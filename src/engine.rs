@@ -9,6 +9,7 @@
 //! responses, `live_runs` says
 //! how far they are.
 
+mod background;
 mod cancel;
 mod citations;
 mod compaction;
@@ -38,6 +39,7 @@ mod run;
 mod run_conversation;
 mod run_handle;
 mod sampling;
+mod seen_log;
 mod states;
 mod stops;
 mod structured;
@@ -61,6 +63,7 @@ use event_sink::EventSink;
 use prepare::Purpose;
 use run::Logged;
 
+pub(crate) use background::{Queued, Submitted};
 pub(crate) use cancel::{Cancelled, watch_cancellations};
 pub(crate) use connection_history::ConnectionHistory;
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
@@ -143,6 +146,11 @@ impl Engine {
         #[expect(clippy::disallowed_methods, reason = "a shutdown waits for what was admitted")]
         tokio::spawn(task.instrument(span));
         Ok(handle)
+    }
+
+    /// How many background runs this process makes at a time.
+    pub(crate) fn max_jobs(&self) -> usize {
+        self.parts.options.jobs.concurrency
     }
 
     /// Refuses a request that is to be stored while the store cannot be written to, before the model is asked.

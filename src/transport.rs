@@ -9,6 +9,7 @@ mod access;
 mod admin;
 mod agents;
 mod authority;
+mod background;
 mod body;
 mod body_reader;
 mod cancel;

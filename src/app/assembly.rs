@@ -127,6 +127,7 @@ impl Assembly {
             in_flight: Arc::clone(&in_flight),
             options: EngineOptions {
                 engine: settings.engine.clone(),
+                jobs: settings.jobs.clone(),
                 tools: Arc::new(settings.tools.clone()),
                 unknown_fields: settings.compat.unknown_fields,
                 commit_after: settings.sse.commit_after,

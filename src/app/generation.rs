@@ -58,6 +58,7 @@ fn state(settings: &Settings, assembly: &Assembly, stopping: &ShutdownFlag) -> A
             cache: ReadinessCache::default(),
             stopping: stopping.clone(),
         },
+        serves_api: settings.role.serves_api(),
         metrics: Arc::clone(&assembly.metrics),
     })
 }

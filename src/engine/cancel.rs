@@ -12,7 +12,8 @@ use super::{Engine, InFlight};
 use crate::identity::Owner;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
-use crate::store::{CancelRequest, Store};
+use crate::response::machine::Termination;
+use crate::store::{CancelRequest, OrphanedRun, Requeue, Store, StoreError};
 
 /// How often a process looks which of its runs are to end.
 const LOOK: Duration = Duration::from_secs(1);
@@ -42,6 +43,10 @@ impl Engine {
             CancelRequest::Ended => return Ok(Cancelled::TooLate),
             CancelRequest::Requested => self.parts.in_flight.stops().cancel(id),
         }
+        // Nobody makes a background run that waits: it is ended here.
+        if let Some(waiting) = store.claim_job(owner, id).await? {
+            self.cancel_waiting(waiting.run).await?;
+        }
         let (until, mut poll) = (Instant::now() + TIMEOUT, FIRST_POLL);
         while Instant::now() < until {
             tokio::time::sleep(poll).await;
@@ -61,6 +66,17 @@ impl Engine {
         Err(ApiError::new(ErrorKind::Unavailable, message)
             .with_code("response_in_progress")
             .with_retry_after(Duration::from_secs(5)))
+    }
+}
+
+impl Engine {
+    /// Ends a background run that nobody had claimed. If that is not possible now, a worker does it.
+    async fn cancel_waiting(&self, run: OrphanedRun) -> Result<(), StoreError> {
+        let ended = self.end_job(&run, Termination::Cancelled).await;
+        if ended.is_err() {
+            self.parts.store.requeue(run.lease, Requeue { delay: Duration::ZERO, counts: false }).await?;
+        }
+        ended
     }
 }
 

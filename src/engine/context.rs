@@ -11,8 +11,8 @@ use super::connection_history::ConnectionHistory;
 use super::in_flight::InFlight;
 use super::webhooks::Webhooks;
 use crate::admission::Admission;
-use crate::config::StorePolicy;
 use crate::config::settings::{AgentSettings, EngineSettings, ToolsSettings, UnknownFields, UnservedTools};
+use crate::config::{JobSettings, StorePolicy};
 use crate::identity::Owner;
 use crate::identity::Requester;
 use crate::mcp::McpServers;
@@ -56,6 +56,8 @@ pub struct EngineParts {
 pub struct EngineOptions {
     /// The settings of the engine.
     pub engine: EngineSettings,
+    /// The settings of background runs.
+    pub jobs: JobSettings,
     /// The settings of tools.
     pub tools: Arc<ToolsSettings>,
     /// What happens to request fields that are not known.

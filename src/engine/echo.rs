@@ -36,7 +36,7 @@ pub(super) fn created(
 
 fn echo(request: &CreateResponse, model: &str, dialect: Dialect) -> RequestEcho {
     RequestEcho {
-        background: false,
+        background: request.background,
         conversation: request.conversation.clone().map(|id| ResponseConversation { id }),
         frequency_penalty: request.frequency_penalty.unwrap_or(0.0),
         instructions: request.instructions.clone(),

@@ -108,11 +108,11 @@ impl EventLogger {
     /// How the log ends with this response. All other events are logged and settled.
     pub(super) fn end(self, closed: &ClosedResponse) -> LogEnd {
         if self.is_lost {
-            return LogEnd { keep_below: Some(0), events: None };
+            return LogEnd { keep_below: Some(0), events: None, keep_for: None };
         }
         let mut events = Events::new();
         closed.emit_terminal_event(true, &mut events);
-        LogEnd { keep_below: None, events: logged(self.encoder, &events) }
+        LogEnd { keep_below: None, events: logged(self.encoder, &events), keep_for: None }
     }
 }
 

@@ -122,6 +122,20 @@ impl EventSink {
         (sink, from)
     }
 
+    /// A sink without a reader: events are only logged.
+    pub(super) fn to_log(encoder: EventEncoder, log: Option<EventLogger>, write_timeout: Duration) -> Self {
+        Self {
+            to: None,
+            on_disconnect: OnDisconnect::Continue,
+            format: EventFormat::Sse(encoder),
+            buffer: Events::new(),
+            committed: true,
+            write_timeout,
+            broken: false,
+            log,
+        }
+    }
+
     /// The buffer that the machine appends to.
     pub(super) fn events(&mut self) -> &mut Events {
         &mut self.buffer

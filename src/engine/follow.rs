@@ -98,6 +98,8 @@ impl Follower {
                     self.check_replaced(&page)?;
                     if page.bytes.is_empty() || self.is_left(&page) {
                         tokio::time::sleep(POLL).await;
+                        // A background run may have begun in this process.
+                        self.live = self.live.take().or_else(|| self.parts.in_flight.live().get(&self.id));
                         continue;
                     }
                     let known = self.next.saturating_sub(page.first);

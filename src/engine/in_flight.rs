@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -27,6 +28,8 @@ pub struct InFlight {
     stops: StopSignals,
     /// Those that others may wait for or follow.
     live: Arc<LiveRuns>,
+    /// A hint that a background run was queued.
+    job_queued: Notify,
 }
 
 impl InFlight {
@@ -45,6 +48,21 @@ impl InFlight {
         let counted = self.requests.token();
         let permit = runs.acquire(requester, 1).await?;
         Ok(AdmittedRequest { _permit: permit, _counted: counted, registry: Arc::clone(self) })
+    }
+
+    /// A background run, which needs no permit of `runs`. A shutdown waits for it until the token is dropped.
+    pub(crate) fn count_job(&self) -> TaskTrackerToken {
+        self.requests.token()
+    }
+
+    /// Wakes the workers of this process.
+    pub(crate) fn job_queued(&self) {
+        self.job_queued.notify_one();
+    }
+
+    /// Resolves when a background run was queued in this process.
+    pub(crate) async fn wait_for_job(&self) {
+        self.job_queued.notified().await;
     }
 
     /// The runs that others may wait for or follow.

@@ -10,13 +10,19 @@ use crate::tools::{CallKey, Journal, ToolError, ToolErrorCode, ToolOutput};
 
 pub(super) struct RunJournal {
     store: Arc<dyn Store>,
+    lease: Lease,
     /// Turns that are committed. Calls of later ones must not be made yet.
     turns: AtomicU32,
 }
 
 impl RunJournal {
-    pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, turns: AtomicU32::new(0) }
+    pub(super) fn new(store: Arc<dyn Store>, lease: Lease) -> Self {
+        Self { store, lease, turns: AtomicU32::new(0) }
+    }
+
+    /// So many turns were committed before.
+    pub(super) fn resume(&self, turns: u32) {
+        self.turns.store(turns, Ordering::Release);
     }
 
     /// Commits a turn together with the calls that it makes, in one write.
@@ -49,7 +55,7 @@ impl Journal for RunJournal {
             Err(error) => (error.message.clone(), Some(error.code.as_str())),
         };
         self.store.record_tool_result(CallOutcome {
-            lease: Lease::first(key.response.clone()),
+            lease: self.lease.clone(),
             turn: key.turn,
             index: key.index,
             output,
@@ -70,8 +76,8 @@ mod tests {
     #[tokio::test]
     async fn calls_of_a_turn_that_is_not_committed_are_not_made() {
         let store = SqliteStore::open(SqliteOptions::new(Location::Memory, "test")).unwrap();
-        let journal = RunJournal::new(Arc::new(store));
         let id = Id::from("resp_1");
+        let journal = RunJournal::new(Arc::new(store), Lease::first(id.clone()));
         let may_call = async |turn| {
             let key = CallKey { response: id.clone(), turn, index: 0 };
             journal.dispatching(&key).await.map_err(|error| error.code)

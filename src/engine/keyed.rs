@@ -56,7 +56,7 @@ impl Engine {
         }
         let owner = caller.owner.clone();
         if let Some(found) = self.find_keyed(&owner, &key).await? {
-            return self.known(owner, key, found);
+            return self.known(owner, key, found).map(known);
         }
         let (answer, answered) = oneshot::channel();
         let wanted = Logged::Wanted { key: Some(key.clone()), answer: Some(answer) };
@@ -64,18 +64,18 @@ impl Engine {
             Ok(run) => run,
             // Another request with this key may have been first, and have used up what this one needs.
             Err(error) => match self.find_keyed(&owner, &key).await? {
-                Some(found) => return self.known(owner, key, found),
+                Some(found) => return self.known(owner, key, found).map(known),
                 None => return Err(error),
             },
         };
         match answered.await.map_err(|_| ApiError::internal())?? {
             None => Ok(KeyedStart::Started(run)),
-            Some(found) => self.known(owner, key, found),
+            Some(found) => self.known(owner, key, found).map(known),
         }
     }
 
     /// What the key has led to. A run that was withdrawn while it was looked up has left nothing.
-    async fn find_keyed(
+    pub(super) async fn find_keyed(
         &self,
         owner: &Owner,
         key: &IdempotencyKey,
@@ -89,16 +89,25 @@ impl Engine {
         }
     }
 
-    fn known(&self, owner: Owner, key: IdempotencyKey, found: KeyedResponse) -> Result<KeyedStart, ApiError> {
+    /// The response that the key has led to, if the request is the same.
+    pub(super) fn known(
+        &self,
+        owner: Owner,
+        key: IdempotencyKey,
+        found: KeyedResponse,
+    ) -> Result<KnownResponse, ApiError> {
         if found.fingerprint != key.fingerprint {
             return Err(key_reused());
         }
         let live = self.parts.in_flight.live().get(&found.id).filter(|_| found.is_running);
         let mut follower = Follower::new(Arc::clone(&self.parts), owner, found.id, Asked::ByKey);
         follower.live = live;
-        let known = KnownResponse { follower, key, is_running: found.is_running };
-        Ok(KeyedStart::Known(Box::new(known)))
+        Ok(KnownResponse { follower, key, is_running: found.is_running })
     }
+}
+
+fn known(response: KnownResponse) -> KeyedStart {
+    KeyedStart::Known(Box::new(response))
 }
 
 impl KnownResponse {

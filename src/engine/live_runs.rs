@@ -67,6 +67,11 @@ impl LiveRun {
         });
     }
 
+    /// How the run has ended.
+    pub(super) fn ending(&self) -> Option<RunEnding> {
+        self.progress.borrow().ending.clone()
+    }
+
     /// No more events are logged.
     pub(super) fn log_lost(&self) {
         self.progress.send_modify(|progress| progress.is_log_lost = true);

@@ -5,6 +5,7 @@ mod model_request;
 mod settings;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use self::model_request::{model_request, request_fields};
 use self::settings::{
@@ -20,7 +21,7 @@ use super::redaction::Redaction;
 use super::run_conversation::RunConversation;
 use super::states::{self, StoredInput};
 use super::structured::OutputValidator;
-use super::tools::approvals::{self, ApprovalScope, ApprovedCall};
+use super::tools::approvals::{self, ApprovalAnswers, ApprovalScope, ApprovedCall};
 use super::tools::mcp_servers::ListedServer;
 use super::tools::offered::OfferedTools;
 use super::tools::scope::{self, ToolScope};
@@ -41,14 +42,57 @@ use crate::response::machine::{MachineOptions, Termination};
 use crate::response::presentation::Presentation;
 use crate::response::seal::{BoundSeal, SummarySeal};
 use crate::response::turn::{HistoryItem, ModelRequest};
+use crate::store::{Lease, StoredItem};
 
 /// What a request is prepared for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+#[derive(Clone, Copy)]
+pub(super) enum Purpose<'a> {
     /// A run.
     Run,
-    /// Counting the tokens of its prompt: the request is refused as a run would be, and changes nothing.
-    Count,
+    /// Counting the tokens of its prompt, or a run that another process may make: the request is refused as a run would
+    /// be, and changes nothing.
+    Check,
+    /// A run that was begun before.
+    Resume(&'a Resumed),
+}
+
+/// A run that goes on where it was.
+pub(super) struct Resumed {
+    /// The right to write it.
+    pub lease: Lease,
+    /// Unix seconds.
+    pub created_at: i64,
+    /// What its earlier turns add to the conversation.
+    pub history: Vec<HistoryEntry>,
+    /// Its output as it was committed.
+    pub committed: Vec<StoredItem>,
+}
+
+/// How long a response is kept that was made in the background with `store: false`.
+pub(super) const UNSTORED_TTL: Duration = Duration::from_mins(10);
+
+impl<'a> Purpose<'a> {
+    /// Whether a run follows.
+    fn runs(self) -> bool {
+        matches!(self, Self::Run | Self::Resume(_))
+    }
+
+    /// What becomes of answers to approval requests.
+    fn answers(self) -> ApprovalAnswers {
+        match self {
+            Self::Run => ApprovalAnswers::Claim,
+            Self::Check => ApprovalAnswers::Check,
+            Self::Resume(_) => ApprovalAnswers::ClaimOpen,
+        }
+    }
+
+    /// The ids of the response, when it was created, and what was made of it before.
+    fn identity(self) -> (IdGenerator, i64, Option<&'a Resumed>) {
+        match self {
+            Self::Run | Self::Check => (IdGenerator::new(), unix_now(), None),
+            Self::Resume(run) => (IdGenerator::resume(&run.lease.id, 0), run.created_at, Some(run)),
+        }
+    }
 }
 
 /// A request that is validated and ready to run.
@@ -110,8 +154,14 @@ pub(super) struct PreparedRun {
     /// The context window, if the model's is known.
     pub budget: Option<ContextBudget>,
     pub truncation: Truncation,
+    /// The right to write the response.
+    pub lease: Lease,
+    /// Output items that were committed before this process took the run over.
+    pub committed: Vec<StoredItem>,
     /// Whether the response is stored.
     pub store: bool,
+    /// How long it is kept after its end, if that is less than others are.
+    pub keep_for: Option<Duration>,
     /// Removes the agent's instructions from errors of the provider.
     pub redaction: Option<Redaction>,
     /// Request fields that were ignored.
@@ -128,7 +178,7 @@ pub(super) async fn prepare(
     parts: &EngineParts,
     mut request: CreateResponse,
     caller: &RunContext,
-    purpose: Purpose,
+    purpose: Purpose<'_>,
 ) -> Result<PreparedRun, ApiError> {
     request.check_dialect(caller.dialect)?;
     let agent = profile::apply(&parts.agents, &mut request)?;
@@ -140,23 +190,23 @@ pub(super) async fn prepare(
     let limits = limits(parts, &mut request, &route, agent.as_ref())?;
 
     // Before anything is read: an erasure of what the run reads is known to be newer than the run by its id.
-    let ids = IdGenerator::new();
-    let lock = run_conversation::lock(parts, caller, &request, purpose == Purpose::Run).await?;
+    let (ids, created_at, resumed) = purpose.identity();
+    let lock = run_conversation::lock(parts, caller, &request, purpose.runs()).await?;
     let (past, mut input, mut memory) = history::load(parts, caller, &mut request).await?;
     let PriorConversation { items: past, states: stored_states, root, range, param } = past;
     let summaries = parts.seal.summaries_of(&caller.owner.tenant);
     let compacts = check_conversation((&past, param), &mut input, &summaries)?;
     let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
     let with_carried = tools::with_carried(&request, &past, &input);
-    let claims_denied = purpose == Purpose::Run;
-    let asked = ToolRequest::new(&with_carried, agent, (&past, &input), compacts, &limits, claims_denied);
+    let asked = ToolRequest::new(&with_carried, agent, (&past, &input), compacts, &limits, purpose.answers());
     let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved } =
         tools::resolve(parts, caller, asked).await?;
 
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
     let input = name_input(&ids, input);
-    let items = states::with_stored_state(past, &stored_states).chain(found.model_input(&input)).collect();
+    let items = states::with_stored_state(past, &stored_states).chain(found.model_input(&input));
+    let items = items.chain(resumed.iter().flat_map(|resumed| resumed.history.iter().cloned())).collect();
     let (conversation, retained) = model_view(items, window, compacts, &seal, &summaries)?;
     let auto_compaction = AutoCompaction::requested(parts, &request, compacts, &route, &summaries)?;
     let mut prepared = PreparedRun {
@@ -177,7 +227,7 @@ pub(super) async fn prepare(
         approved,
         limits,
         budget: window.map(|window| context_budget(window, &request, &offer)),
-        response: echo::created(&request, &model, &ids, caller.dialect, unix_now()),
+        response: echo::created(&request, &model, &ids, caller.dialect, created_at),
         stream: request.stream,
         encoding: event_encoder(caller, &request),
         options: options(parts, &request, seal),
@@ -195,7 +245,10 @@ pub(super) async fn prepare(
         memory_permits: memory.into_permits(),
         provider: route.provider,
         truncation: request.truncation,
-        store: request.store,
+        lease: resumed.map_or_else(|| Lease::first(ids.response()), |resumed| resumed.lease.clone()),
+        committed: resumed.map(|resumed| resumed.committed.clone()).unwrap_or_default(),
+        store: request.store || request.background,
+        keep_for: (request.background && !request.store).then_some(UNSTORED_TTL),
         ignored,
         auto_compaction,
         is_compaction: compacts,

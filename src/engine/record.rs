@@ -10,14 +10,13 @@ use crate::protocol::dialect::Dialect;
 use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::response::{OutputItems, Response, ResponseSnapshot, ResponseStatus, to_raw};
 use crate::response::machine::{ClosedResponse, ResponseMachine};
-use crate::store::{
-    Direction, Lease, ModelView, OrphanedRun, Owner, ResponseRecord, StoredItem, StoredState,
-};
+use crate::store::{Direction, ModelView, OrphanedRun, Owner, ResponseRecord, StoredItem, StoredState};
 
 /// The row of a response that has ended.
 pub(super) fn ended(prepared: &PreparedRun, closed: &ClosedResponse) -> ResponseRecord {
     let mut items = input_items(prepared);
-    items.extend(closed_items(&prepared.owner, closed, 0));
+    items.extend_from_slice(&prepared.committed);
+    items.extend(closed_items(&prepared.owner, closed, prepared.committed.len()));
     let output = closed.snapshot.response.output.iter();
     let all = prepared.input.iter().map(|item| &**item).chain(output);
     let conversation = prepared.run_conversation.as_ref().map(|conversation| conversation.ended(all));
@@ -70,8 +69,17 @@ fn closed_items<'a>(
     let output = &closed.snapshot.response.output;
     (0_u32..).zip(output.iter()).skip(from).map(move |(index, item)| {
         let sealed = closed.sealed.get(&index);
-        stored_output(owner, item, output.dialect(), sealed, closed.history.get(&index))
+        let stored = stored_output(owner, item, output.dialect(), sealed, closed.history.get(&index));
+        hide(stored, closed.abandoned.contains(&index))
     })
+}
+
+/// An item of a turn that was abandoned is no part of the conversation.
+fn hide(item: StoredItem, is_abandoned: bool) -> StoredItem {
+    match is_abandoned {
+        true => StoredItem { model_view: ModelView::Hidden, state: None, ..item },
+        false => item,
+    }
 }
 
 fn stored_output(
@@ -111,14 +119,15 @@ pub(super) fn output_items(
             let item = output.get(index)?;
             let place = u32::try_from(index).ok()?;
             let (sealed, seen) = (machine.sealed_state(place), machine.history_of(place));
-            Some(stored_output(&prepared.owner, item, output.dialect(), sealed, seen))
+            let stored = stored_output(&prepared.owner, item, output.dialect(), sealed, seen);
+            Some(hide(stored, machine.is_abandoned(place)))
         })
         .collect()
 }
 
 fn record(prepared: &PreparedRun, response: &Response, body: &str, items: Vec<StoredItem>) -> ResponseRecord {
     ResponseRecord {
-        lease: Lease::first(response.id.clone()),
+        lease: prepared.lease.clone(),
         owner: prepared.owner.clone(),
         status: response.status,
         model: response.echo.model.clone(),

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use super::context::unix_now;
+use super::prepare::UNSTORED_TTL;
 use super::run::SavedRun;
 use super::webhooks::Webhooks;
-use super::{event_log, record};
+use super::{event_log, record, seen_log};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ErrorBody;
 use crate::protocol::event::EventEncoder;
@@ -17,7 +18,7 @@ use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::protocol::response::{Response, RunOutcome};
 use crate::response::machine::{
-    CallResult, ClosedResponse, Events, MachineOptions, MachineState, ResponseMachine, ServerCall,
+    CallResult, ClosedResponse, Events, MachineOptions, MachineState, ResponseMachine, SeenEvent, ServerCall,
     Termination, Violation,
 };
 use crate::response::presentation::Presentation;
@@ -100,7 +101,11 @@ impl Recovery {
             Some(LogState { log: LogKept::Kept(extent), .. }) => Some(extent),
             _ => None,
         };
-        match self.close(orphan, logged, &mut events) {
+        let ending = match orphan.is_cancelled {
+            true => Termination::Cancelled,
+            false => Termination::Failed(error(orphan.cause)),
+        };
+        match self.close(orphan, logged, Vec::new(), ending, &mut events) {
             Ok(Ended { closed, stored, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
                 let outbox = self.webhooks.notices(&orphan.owner, &closed.snapshot.response);
@@ -116,6 +121,34 @@ impl Recovery {
             }
         }
         Ok(RecoveredRun { id, events })
+    }
+
+    /// Ends a background run that is made no more. What was sent of it is kept: its followers have seen it.
+    pub(super) async fn end_job(&self, run: &OrphanedRun, ending: Termination) -> Result<(), StoreError> {
+        self.declare_unknown(run);
+        let tenant = &run.owner.tenant;
+        let saved = run.state.as_deref().and_then(|sealed| SavedRun::open(&self.keys, tenant, sealed));
+        let from = saved.map_or(0, |saved| saved.machine.sequence());
+        let seen = seen_log::seen(&*self.store, run, from).await?;
+        let next = seen.next;
+        let mut events = Events::new();
+        let extent = next.map(|next| LogExtent { begun: next, next, replaced_from: None });
+        match self.close(run, extent, seen.events, ending, &mut events) {
+            Ok(Ended { closed, stored, encoder }) => {
+                closed.emit_terminal_event(true, &mut events);
+                events.retain(|event| next.is_some_and(|next| event.sequence_number >= next));
+                let record = record::recovered(run, &closed, stored);
+                let events = event_log::logged(encoder, &events);
+                let keep_below = next.is_none().then_some(0);
+                let keep_for = (!closed.snapshot.response.echo.store).then_some(UNSTORED_TTL);
+                self.store.finish_logged(record, LogEnd { keep_below, events, keep_for }).await
+            }
+            Err(error) => {
+                let id = run.lease.id.as_str();
+                tracing::error!({ RESPONSE_ID } = id, %error, "the row of a background response cannot be read");
+                self.store.finish(record::unreadable(run)).await
+            }
+        }
     }
 
     /// Writes to the journal that the outcome of calls without a result is unknown.
@@ -136,6 +169,8 @@ impl Recovery {
         &self,
         orphan: &OrphanedRun,
         logged: Option<LogExtent>,
+        seen: Vec<SeenEvent>,
+        ending: Termination,
         events: &mut Events,
     ) -> Result<Ended, serde_json::Error> {
         let tenant = &orphan.owner.tenant;
@@ -160,13 +195,13 @@ impl Recovery {
         response.output.extend(output);
         let (stored, calls) = (state.unfinished(), state.calls().to_vec());
         let mut machine = ResponseMachine::resume(response, state, options);
+        machine.skip_events(seen.iter().filter(|event| event.is_progress()).count() as u64);
         // A violation cannot change the ending any more; as much as possible is shown.
         let _shown = finish_calls(&mut machine, orphan, calls, events);
+        if let Some(logged) = logged.filter(|_| !seen.is_empty()) {
+            let _shown = machine.replay(seen, logged.next, events);
+        }
         let outcome = RunOutcome { turns, structured: None };
-        let ending = match orphan.is_cancelled {
-            true => Termination::Cancelled,
-            false => Termination::Failed(error(orphan.cause)),
-        };
         let closed = machine.close_response(ending, outcome, unix_now(), events);
         Ok(Ended { closed, stored, encoder: EventEncoder { dialect, obfuscate } })
     }
@@ -185,9 +220,9 @@ struct Ended {
 fn log_end(logged: LogExtent, events: LoggedEvents) -> LogEnd {
     // The log was given up before the state was saved: a stream with a gap must not look whole.
     if events.first > logged.next {
-        return LogEnd { keep_below: Some(0), events: None };
+        return LogEnd { keep_below: Some(0), events: None, keep_for: None };
     }
-    LogEnd { keep_below: Some(events.first), events: Some(events) }
+    LogEnd { keep_below: Some(events.first), events: Some(events), keep_for: None }
 }
 
 /// The sequence number of the first event of a run of which no state is known: behind all events that were logged, or

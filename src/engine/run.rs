@@ -12,6 +12,7 @@ mod begin;
 mod compact;
 mod end;
 mod inference;
+mod job;
 mod live;
 mod logged;
 mod mcp;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
+pub(super) use self::job::LeftTurn;
 pub(super) use self::live::Run;
 use self::live::{RunEnd, RunError};
 pub(super) use self::logged::Logged;

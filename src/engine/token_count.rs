@@ -61,7 +61,7 @@ async fn count(
     request: CreateResponse,
     caller: &RunContext,
 ) -> Result<TokenCount, ApiError> {
-    let prepared = Box::new(prepare::prepare(parts, request, caller, Purpose::Count).await?);
+    let prepared = Box::new(prepare::prepare(parts, request, caller, Purpose::Check).await?);
     if let Some(log) = &caller.log {
         let asked = ModelTarget::new(prepared.provider.name(), &prepared.model_request.model);
         log.update(|facts| facts.model = Some(asked));

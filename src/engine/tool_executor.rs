@@ -20,7 +20,7 @@ use crate::protocol::item::hosted::McpAuthChallenge;
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::machine::{CallResult, RemoteError, ResponseMachine, ServerCall};
 use crate::response::seal::SealKeys;
-use crate::store::{JournaledCall, Lease, TurnRecord};
+use crate::store::{JournaledCall, TurnRecord};
 use crate::tools::{
     AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, Progress, RemoteFailure, ToolCall,
     ToolContext, ToolError, ToolErrorCode, ToolOutput,
@@ -44,7 +44,9 @@ impl ToolCallExecutor {
         caller: &RunContext,
         deadline: std::time::Instant,
     ) -> Self {
-        let journal = prepared.store.then(|| Arc::new(RunJournal::new(Arc::clone(&parts.store))));
+        let journal = prepared
+            .store
+            .then(|| Arc::new(RunJournal::new(Arc::clone(&parts.store), prepared.lease.clone())));
         let metadata = prepared.model_request.hints.metadata.clone();
         let note =
             |key: &str| metadata.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
@@ -78,6 +80,28 @@ impl ToolCallExecutor {
         }
     }
 
+    /// Goes on after so many turns with so many calls.
+    pub(super) fn resume(&self, turns: u32, calls: usize) {
+        if let Some(journal) = &self.journal {
+            journal.resume(turns);
+        }
+        for _ in 0..calls {
+            self.context.budget.try_take();
+        }
+    }
+
+    /// Makes a call again that was committed before, in this place.
+    pub(super) fn repeat(
+        &self,
+        response: &Id,
+        (turn, index): (u32, u32),
+        made: &ServerCall,
+        binding: ToolBinding,
+    ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send + use<> {
+        let key = Some(CallKey { response: response.clone(), turn, index });
+        make(made, key, Some(binding), Arc::clone(&self.context), Progress::default())
+    }
+
     /// How many calls the run may still make.
     pub(super) fn left(&self) -> u64 {
         self.context.budget.remaining()
@@ -105,7 +129,7 @@ impl ToolCallExecutor {
         let before = std::mem::replace(&mut state.journaled_items, whole);
         let was_recorded = std::mem::replace(&mut state.is_recorded, true);
         let record = TurnRecord {
-            lease: Lease::first(response.id.clone()),
+            lease: prepared.lease.clone(),
             begin: (!was_recorded).then(|| record::running(prepared, response)),
             first_position: prepared.input.len() + before,
             items: record::output_items(prepared, machine, before..whole),
@@ -133,23 +157,10 @@ impl ToolCallExecutor {
             .zip(calls)
             .map(|(index, made)| {
                 let key = Some(CallKey { response: response.clone(), turn, index });
-                let (runner, context) = (runner(made), Arc::clone(&self.context));
-                let (name, raw) = (made.call.name.clone(), made.call.arguments.clone());
                 let progress = listener
                     .map(|listener| Progress::with_sender(made.slot, listener.clone()))
                     .unwrap_or_default();
-                async move {
-                    let Some(ToolBinding { tool, hosted }) = runner else {
-                        let message = format!("tool {name} not found");
-                        return Err(ToolError::refused(ToolErrorCode::ToolNotFound, message));
-                    };
-                    let raw = match hosted {
-                        Some(hosted) => hosted.arguments(&raw),
-                        None => raw,
-                    };
-                    let call = ToolCall { name, raw, arguments: serde_json::Map::new(), key };
-                    tool.call(call, context, progress).await
-                }
+                make(made, key, runner(made), Arc::clone(&self.context), progress)
             })
             .collect();
         stream::iter(made).buffered(self.parallel).boxed()
@@ -190,6 +201,29 @@ impl ToolCallExecutor {
             sources,
             user_message: output.for_user.filter(|text| speaks && !text.is_empty()),
         })
+    }
+}
+
+/// Makes a call through the layers of its tool.
+fn make(
+    made: &ServerCall,
+    key: Option<CallKey>,
+    binding: Option<ToolBinding>,
+    context: Arc<ToolContext>,
+    progress: Progress,
+) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send + use<> {
+    let (name, raw) = (made.call.name.clone(), made.call.arguments.clone());
+    async move {
+        let Some(ToolBinding { tool, hosted }) = binding else {
+            let message = format!("tool {name} not found");
+            return Err(ToolError::refused(ToolErrorCode::ToolNotFound, message));
+        };
+        let raw = match hosted {
+            Some(hosted) => hosted.arguments(&raw),
+            None => raw,
+        };
+        let call = ToolCall { name, raw, arguments: serde_json::Map::new(), key };
+        tool.call(call, context, progress).await
     }
 }
 

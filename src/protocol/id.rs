@@ -121,6 +121,16 @@ impl IdGenerator {
         self.next
     }
 
+    /// Notes an identifier of this response that was given before, so that it is not given again.
+    pub fn note(&mut self, id: &str) {
+        let digits = id.rsplit_once('_').map_or("", |(_, digits)| digits);
+        let number = digits.strip_prefix(&*self.seed).and_then(|number| u32::from_str_radix(number, 16).ok());
+        // Those of input items lie above.
+        if let Some(number) = number.filter(|number| *number < FIRST_INPUT) {
+            self.next = self.next.max(number + 1);
+        }
+    }
+
     /// The response's own identifier.
     pub fn response(&self) -> Id {
         format!("resp_{}", self.seed).into()

@@ -70,6 +70,8 @@ pub struct CreateResponse {
     pub store: bool,
     /// Whether events are streamed.
     pub stream: bool,
+    /// Whether the run goes on apart from its client, in whichever process.
+    pub background: bool,
     /// Options of the stream.
     pub stream_options: StreamOptions,
     /// 0 to 2.
@@ -138,6 +140,7 @@ impl Default for CreateResponse {
             conversation: None,
             store: true,
             stream: false,
+            background: false,
             stream_options: StreamOptions::default(),
             temperature: None,
             top_p: None,

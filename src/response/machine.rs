@@ -15,12 +15,13 @@ mod mcp;
 mod message;
 mod pending;
 mod reasoning;
+mod replay;
 mod saved;
 mod server;
 mod state;
 mod types;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,7 @@ pub use closed::ClosedResponse;
 pub use compaction::{MAX_SUMMARY_BYTES, SealSummary};
 pub use mcp::ApprovalRequest;
 pub use message::MAX_ANNOTATIONS;
+pub use replay::SeenEvent;
 pub use saved::MachineState;
 pub use types::{
     Events, MachineOptions, ReasoningDisplay, Seal, ServerCall, ShowSealed, Termination, Turn, TurnOutput,
@@ -123,6 +125,8 @@ pub struct ResponseMachine {
     service_tier: Option<ServiceTier>,
     sealed: BTreeMap<u32, String>,
     history: BTreeMap<u32, Item>,
+    /// Places of items that clients see and the model does not: those of turns that were abandoned.
+    abandoned: BTreeSet<u32>,
     approval_requests: Vec<ApprovalRequest>,
     summary: Summary,
     /// Size of everything so far.
@@ -146,6 +150,7 @@ impl ResponseMachine {
             service_tier: None,
             sealed: BTreeMap::new(),
             history: BTreeMap::new(),
+            abandoned: BTreeSet::new(),
             approval_requests: Vec::new(),
             summary: Summary::default(),
             bytes: 0,
@@ -191,6 +196,19 @@ impl ResponseMachine {
     pub fn start(&mut self, out: &mut Events) {
         let snapshot = Arc::new(ResponseSnapshot::new(self.accumulator.response().clone()));
         self.emit_infallible(ResponseEvent::Created { response: Arc::clone(&snapshot) }, out);
+        self.emit_infallible(ResponseEvent::InProgress { response: snapshot }, out);
+    }
+
+    /// Emits the first events of the stream of a response that waits for its run.
+    pub fn start_queued(&mut self, out: &mut Events) {
+        let snapshot = Arc::new(ResponseSnapshot::new(self.accumulator.response().clone()));
+        self.emit_infallible(ResponseEvent::Created { response: Arc::clone(&snapshot) }, out);
+        self.emit_infallible(ResponseEvent::Queued { response: snapshot }, out);
+    }
+
+    /// Emits that the run of a response that has waited begins.
+    pub fn begin(&mut self, out: &mut Events) {
+        let snapshot = Arc::new(ResponseSnapshot::new(self.accumulator.response().clone()));
         self.emit_infallible(ResponseEvent::InProgress { response: snapshot }, out);
     }
 
@@ -377,14 +395,23 @@ impl ResponseMachine {
         if let Some(usage) = self.turn.usage.take() {
             self.usage.get_or_insert_default().add(&usage);
         }
-        let Self { accumulator, sealed, history, approval_requests, usage, service_tier, sequence, .. } =
-            self;
+        let Self {
+            accumulator,
+            sealed,
+            history,
+            abandoned,
+            approval_requests,
+            usage,
+            service_tier,
+            sequence,
+            ..
+        } = self;
         let mut response = accumulator.into_response();
         response.usage = usage;
         service_tier.unwrap_or(ServiceTier::Default).as_str().clone_into(&mut response.service_tier);
         response.antwort = Some(RunReport::with_outcome(response.antwort, outcome));
         ending.apply(&mut response, now);
         let snapshot = Arc::new(ResponseSnapshot::new(response));
-        ClosedResponse { snapshot, sealed, history, approval_requests, sequence }
+        ClosedResponse { snapshot, sealed, history, abandoned, approval_requests, sequence }
     }
 }

@@ -46,6 +46,14 @@ impl Presentation {
         self.presenter().is_none_or(|presenter| presenter.is_buffered)
     }
 
+    /// The presenter whose items have ids with this prefix.
+    pub(crate) fn by_prefix(prefix: &str) -> Option<&'static CallPresenter> {
+        let hosted = HOSTED.iter().copied();
+        let all = [&mcp_call::PRESENTER, &server_tool_call::PRESENTER].into_iter().chain(hosted);
+        let mut all = all;
+        all.find(|presenter| presenter.id_prefix == prefix)
+    }
+
     fn from_name(name: &str) -> Option<Self> {
         let all = [Self::Mcp, Self::Extension, Self::Hidden, Self::Approval];
         let hosted = HOSTED.iter().copied().map(Self::Hosted);

@@ -1,6 +1,7 @@
 //! Runs that their client may ask for more than once: their idempotency keys, and the log of their events.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -61,6 +62,8 @@ pub struct LogEnd {
     pub keep_below: Option<u64>,
     /// The last events, with the terminal event.
     pub events: Option<LoggedEvents>,
+    /// How long the response is kept, if that is less than others are.
+    pub keep_for: Option<Duration>,
 }
 
 /// What is known of the log of a response.

@@ -7,6 +7,7 @@ mod bounded;
 mod bus;
 mod configuration;
 mod inference;
+mod jobs;
 mod queues;
 mod registry;
 mod tools;
@@ -19,6 +20,7 @@ use bus::BusMetrics;
 use configuration::Configuration;
 use inference::InferenceMetrics;
 pub(crate) use inference::RunReport;
+use jobs::JobMetrics;
 use queues::Queues;
 use registry::{Counter, Family, Gauge, Histogram, REQUEST_BUCKETS};
 use tools::ToolMetrics;
@@ -36,6 +38,7 @@ pub struct Metrics {
     connections: Family<Gauge>,
     connections_closed: Family<Counter>,
     websocket: WebSocketMetrics,
+    jobs: JobMetrics,
     http_requests: Family<Counter>,
     http_duration: Family<Histogram>,
     store_commit: Family<Histogram>,
@@ -82,6 +85,7 @@ impl Metrics {
             connections: Family::gauge("antwort_connections", "Open client connections.", &[]),
             connections_closed: connections_closed(),
             websocket: WebSocketMetrics::new(),
+            jobs: JobMetrics::new(),
             http_requests: Family::counter(
                 "antwort_http_requests_total",
                 "HTTP requests served.",
@@ -140,6 +144,16 @@ impl Metrics {
         let mode = if report.stream { "stream" } else { "json" };
         self.responses.with(&[report.status.as_str(), mode]).add(1);
         self.inference.run_ended(report);
+    }
+
+    /// How many background runs wait, and the age of the oldest in seconds.
+    pub fn jobs(&self, queued: u64, oldest_seconds: i64) {
+        self.jobs.set(queued, oldest_seconds);
+    }
+
+    /// A run goes on in another process.
+    pub fn run_given_back(&self) {
+        self.runs_active.with(&[]).add(-1);
     }
 
     /// A run has ended in an HTTP error, before there was a response.
@@ -290,6 +304,7 @@ impl Metrics {
         self.connections.render(&mut out);
         self.connections_closed.render(&mut out);
         self.websocket.render(&mut out);
+        self.jobs.render(&mut out);
         self.configuration.render(&mut out);
         self.http_requests.render(&mut out);
         self.http_duration.render(&mut out);

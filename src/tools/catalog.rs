@@ -147,6 +147,11 @@ impl RegisteredTool {
         &self.plan.definition
     }
 
+    /// Whether a call may be made twice.
+    pub fn may_repeat(&self) -> bool {
+        self.plan.may_repeat
+    }
+
     /// Runs a call through all layers.
     ///
     /// Policy, arguments and budget are checked before this returns, the rest when the future is polled: calls are

@@ -58,8 +58,7 @@ pub(super) async fn start(
     context: (&RequestContext, &HeaderMap),
     (key, body): (&str, [u8; 32]),
 ) -> Result<KeyedStart, ApiError> {
-    let fingerprint = fingerprint(context, body);
-    let key = IdempotencyKey { key: key.into(), fingerprint };
+    let key = identity(context, (key, body));
     let started = app.engine.start_keyed(request, caller, key).await;
     let outcome = match &started {
         Ok(KeyedStart::Started(_)) => "new",
@@ -68,9 +67,23 @@ pub(super) async fn start(
         Err(error) if error.code() == "idempotency_key_reused" => "reused",
         Err(_) => return started,
     };
-    app.metrics.idempotency_key(outcome);
-    context.0.log.update(|facts| facts.idempotency = Some(outcome));
+    note(app, &context.0.log, Some(outcome));
     started
+}
+
+/// Counts what a create with a key has led to.
+pub(super) fn note(app: &AppState, log: &RequestLog, outcome: Option<&'static str>) {
+    let Some(outcome) = outcome else { return };
+    app.metrics.idempotency_key(outcome);
+    log.update(|facts| facts.idempotency = Some(outcome));
+}
+
+/// A key with what its request is known by, whose body has this hash.
+pub(super) fn identity(
+    context: (&RequestContext, &HeaderMap),
+    (key, body): (&str, [u8; 32]),
+) -> IdempotencyKey {
+    IdempotencyKey { key: key.into(), fingerprint: fingerprint(context, body) }
 }
 
 /// What makes two requests the same: the body, and the headers that change what is made of it.
@@ -92,7 +105,7 @@ pub(super) async fn replay(
     stream: bool,
     log: &Arc<RequestLog>,
 ) -> Result<Response, ErrorResponse> {
-    let mut response = if stream {
+    let response = if stream {
         let budget = ResponseBudget::new(app, principal.requester());
         follow::replay(known.follower, budget, app.requests.keepalive, log).await?
     } else {
@@ -105,8 +118,13 @@ pub(super) async fn replay(
             ApiError::not_found("The response that this Idempotency-Key has led to was deleted.")
         })?
     };
+    Ok(replayed(response))
+}
+
+/// Marks the answer to a request that was sent before.
+pub(super) fn replayed(mut response: Response) -> Response {
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
-    Ok(response)
+    response
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use axum::response::Response;
 use bytes::Bytes;
 
 use super::access::Authenticated;
+use super::background::{self, BackgroundRequest};
 use super::body::JsonBody;
 use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
@@ -40,11 +41,19 @@ pub(super) async fn create(
     let key = idempotency::key(&headers)?;
     let is_keyed = key.is_some();
     let read = move |body: &Bytes| {
-        Ok((CreateResponse::parse_with_limits(body, limits)?, is_keyed.then(|| sha256(body))))
+        let request = CreateResponse::parse_with_limits(body, limits)?;
+        let text = request.background.then(|| String::from_utf8_lossy(body).into_owned());
+        Ok((request, is_keyed.then(|| sha256(body)), text))
     };
-    let ((request, hash), reserved) = body.read(&app, &principal, read).await?;
+    let ((request, hash, text), reserved) = body.read(&app, &principal, read).await?;
     let stream = request.stream;
     let caller = caller(&app, &principal, &request_context, &headers)?;
+    if let Some(text) = text {
+        let (context, background) = ((&request_context, &headers), BackgroundRequest { request, text });
+        // Boxed, as few requests are made in the background.
+        let queued = background::create(&app, &principal, context, background, caller, key.zip(hash));
+        return Box::pin(queued).await;
+    }
     let mut run = match key.zip(hash) {
         None => app.engine.start(request, caller).await?,
         Some(key) => {

@@ -41,7 +41,8 @@ pub(crate) fn router(app: AppState) -> Router {
         .route("/metrics", get(health::metrics))
         .route("/openapi.yaml", get(openapi::yaml))
         .route("/openapi.json", get(openapi::json));
-    for prefix in API_PREFIXES {
+    let prefixes = if app.serves_api { API_PREFIXES } else { &[] };
+    for prefix in prefixes {
         for (path, methods) in api() {
             router = router.route(&format!("{prefix}{path}"), methods);
         }

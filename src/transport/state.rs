@@ -36,6 +36,8 @@ pub(crate) struct SharedState {
     pub access: AccessRules,
     /// How requests are read and answered.
     pub requests: RequestSettings,
+    /// Whether the API is served beside probes and metrics.
+    pub serves_api: bool,
     /// What `/readyz` reports.
     pub readiness: ReadinessState,
     pub metrics: Arc<Metrics>,

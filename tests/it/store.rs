@@ -251,6 +251,7 @@ laws! {
         a_deleted_run_is_not_made,
         a_queued_run_is_erased_with_its_owner,
         a_key_leads_to_the_run_that_was_queued_with_it,
+        a_response_that_is_kept_for_less_time_is_gone_then,
     } + shared {
         of_many_processes_one_claims_a_run,
         a_run_whose_holder_is_gone_is_claimed_from_its_last_commit,

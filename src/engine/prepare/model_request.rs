@@ -14,8 +14,12 @@ pub(super) fn logprobs(request: &CreateResponse) -> Option<u8> {
 
 /// Moves out of the request the fields that go into the model request.
 pub(super) fn request_fields(request: &mut CreateResponse) -> CreateResponse {
-    let kept =
-        CreateResponse { truncation: request.truncation, store: request.store, ..CreateResponse::default() };
+    let kept = CreateResponse {
+        truncation: request.truncation,
+        store: request.store,
+        background: request.background,
+        ..CreateResponse::default()
+    };
     std::mem::replace(request, kept)
 }
 

@@ -17,7 +17,7 @@ use crate::protocol::error::ApiError;
 use crate::protocol::response::{ResponseStatus, RunOutcome};
 use crate::provider::CallContext;
 use crate::response::machine::{ClosedResponse, Termination};
-use crate::store::ResponseRecord;
+use crate::store::{LogEnd, ResponseRecord};
 use crate::telemetry::fields::{CODE, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
 
 /// Up to this size, a response's snapshot and row are encoded on the worker thread.
@@ -128,8 +128,12 @@ async fn commit(
     let build = || ResponseRecord { outbox, ..record::ended(prepared, &closed) };
     let record = if large { run_in_place(build) } else { build() };
     let committing = Instant::now();
-    let committed = match sink.end_log(&closed).await {
-        Some(end) => parts.store.finish_logged(record, end).await,
+    let brief = || prepared.keep_for.map(|_| LogEnd { keep_below: Some(0), events: None, keep_for: None });
+    let committed = match sink.end_log(&closed).await.or_else(brief) {
+        Some(end) => {
+            let end = LogEnd { keep_for: prepared.keep_for, ..end };
+            parts.store.finish_logged(record, end).await
+        }
         None => parts.store.finish(record).await,
     };
     parts.metrics.store_commit(committing.elapsed());

@@ -33,14 +33,24 @@ pub(in crate::engine) struct ApprovedCall {
     param: String,
 }
 
+/// What becomes of answers to approval requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine) enum ApprovalAnswers {
+    /// Denied requests are claimed, so that they cannot be approved later; approved ones when their calls are made.
+    Claim,
+    /// The same, where the run itself may have claimed them before.
+    ClaimOpen,
+    /// None: nothing is decided yet.
+    Check,
+}
+
 /// What answers to approval requests are checked against.
 pub(in crate::engine) struct ApprovalContext<'a> {
     pub servers: &'a [ListedServer],
     pub executes_tools: bool,
     /// `max_tool_calls` of the run.
     pub max_calls: Option<u64>,
-    /// Whether denied requests are claimed. Not for a request that only counts tokens: it decides nothing.
-    pub claims_denied: bool,
+    pub answers: ApprovalAnswers,
 }
 
 /// What a response's approval requests belong to.
@@ -76,7 +86,7 @@ pub(in crate::engine) async fn check(
         let param = format!("input[{i}].approval_request_id");
         match known {
             // A denial that is no longer pending is one that the client replays with its conversation: nothing to do.
-            None if !answer.approve => {}
+            None if !answer.approve || context.answers == ApprovalAnswers::ClaimOpen => {}
             None => return Err(not_open(&param, &request.id)),
             Some(known) if !answer.approve => denied.push((param, known)),
             Some(known) => approved.push(verify(parts, request, &known, &context, param)?),
@@ -93,7 +103,7 @@ pub(in crate::engine) async fn check(
             ),
         ));
     }
-    if context.claims_denied {
+    if context.answers != ApprovalAnswers::Check {
         deny(parts, owner, denied).await?;
     }
     Ok(approved)

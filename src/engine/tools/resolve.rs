@@ -1,6 +1,6 @@
 //! Resolves the tools of a request: contacts its servers, collects what the model is offered, checks approvals.
 
-use super::approvals::{self, ApprovalContext, ApprovedCall};
+use super::approvals::{self, ApprovalAnswers, ApprovalContext, ApprovedCall};
 use super::mcp_servers::{self, ListedServer};
 use super::offered::OfferedTools;
 use super::scope::{self, ToolScope};
@@ -39,8 +39,8 @@ pub(in crate::engine) struct ToolRequest<'a> {
     /// Whether the response is a compaction.
     pub compacts: bool,
     pub limits: &'a EffectiveLimits,
-    /// Whether denied approval requests are claimed.
-    pub claims_denied: bool,
+    /// What becomes of answers to approval requests.
+    pub answers: ApprovalAnswers,
 }
 
 impl<'a> ToolRequest<'a> {
@@ -51,9 +51,9 @@ impl<'a> ToolRequest<'a> {
         (past, input): (&'a [Item], &'a [Item]),
         compacts: bool,
         limits: &'a EffectiveLimits,
-        claims_denied: bool,
+        answers: ApprovalAnswers,
     ) -> Self {
-        Self { request, agent, past, input, compacts, limits, claims_denied }
+        Self { request, agent, past, input, compacts, limits, answers }
     }
 }
 
@@ -63,7 +63,7 @@ pub(in crate::engine) async fn resolve(
     caller: &RunContext,
     asked: ToolRequest<'_>,
 ) -> Result<ResolvedTools, ApiError> {
-    let ToolRequest { request, agent, past, input, compacts, limits, claims_denied } = asked;
+    let ToolRequest { request, agent, past, input, compacts, limits, answers } = asked;
     // A compaction has no tools, even if the request names some for the turns around it.
     let no_tools = compaction::without_tools();
     let (tool_source, more_tools, tool_agent) =
@@ -88,7 +88,7 @@ pub(in crate::engine) async fn resolve(
     note_omitted(&offer, caller);
     let ToolScope { executes_tools, presentation, .. } = scope;
     let max_calls = limits.run.max_tool_calls;
-    let context = ApprovalContext { servers: &servers, executes_tools, max_calls, claims_denied };
+    let context = ApprovalContext { servers: &servers, executes_tools, max_calls, answers };
     let approved = approvals::check(parts, &caller.owner, past, input, context).await?;
     Ok(ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved })
 }

@@ -21,7 +21,7 @@ pub(super) const READERS: &[(&str, Reader)] = &[
     ("agent", |r, raw| put_some(&mut r.agent, non_empty_string(raw))),
     ("allowed_tools", |r, raw| put(&mut r.allowed_tools, non_empty_strings(raw))),
     ("antwort", |r, raw| put_some(&mut r.antwort, FromJson::from_json(raw))),
-    ("background", |_, raw| refuse_true(raw, "background responses are not supported yet.")),
+    ("background", |r, raw| put(&mut r.background, boolean(raw))),
     ("client_metadata", |_, _| Ok(())),
     ("context_management", |r, raw| put_some(&mut r.context_management, FromJson::from_json(raw))),
     ("conversation", |r, raw| put_some(&mut r.conversation, conversation::reference(raw))),
@@ -114,10 +114,6 @@ fn put_some<T>(slot: &mut Option<T>, value: Result<T, ParseError>) -> Result<(),
 
 fn refuse(why: &str) -> Result<(), ParseError> {
     Err(ParseError::unsupported("", why))
-}
-
-fn refuse_true(raw: &RawValue, why: &str) -> Result<(), ParseError> {
-    if boolean(raw)? { refuse(why) } else { Ok(()) }
 }
 
 /// Parses the tools, and checks that a call can mean only one of them.

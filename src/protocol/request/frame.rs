@@ -77,6 +77,10 @@ fn content(mut fields: RawFields<'_>, limits: RequestSizeLimits) -> Result<Messa
     let generate = read(&fields, "generate", scalar::boolean)?.unwrap_or(true);
     fields.retain(|(name, _)| !is_own(name));
     let mut request = Box::new(CreateResponse::read(&fields, limits, generate)?);
+    if request.background {
+        let problem = "background responses are made with POST /v1/responses; over WebSocket there are none.";
+        return Err(ParseError::unsupported("", problem).into_api_error("background"));
+    }
     request.stream = true;
     Ok(MessageContent::Create { request, generate })
 }

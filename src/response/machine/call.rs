@@ -17,6 +17,13 @@ pub(super) struct OpenCall {
     completeness: JsonCompleteness,
 }
 
+impl OpenCall {
+    /// A call that another process was writing.
+    pub(super) fn reopen(id: Id, output_index: u32, custom: bool) -> Self {
+        Self { id, output_index, slot: 0, custom, completeness: JsonCompleteness::default() }
+    }
+}
+
 impl ResponseMachine {
     /// Whether the event belongs to the call that is being written.
     pub(super) fn continues_open_call(&self, event: &ModelEvent) -> bool {

@@ -1,6 +1,6 @@
 //! A response in its final state whose terminal event is not emitted yet: it is committed in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{ApprovalRequest, Events};
@@ -18,6 +18,8 @@ pub struct ClosedResponse {
     pub sealed: BTreeMap<u32, String>,
     /// Items that the model sees in place of those that clients see, by place in the output.
     pub history: BTreeMap<u32, Item>,
+    /// Places of items that the model does not see: they are of turns that were abandoned.
+    pub abandoned: BTreeSet<u32>,
     /// The approval requests of the response.
     pub approval_requests: Vec<ApprovalRequest>,
     /// The sequence number of the next event.

@@ -30,6 +30,18 @@ enum PartKind {
     Refusal,
 }
 
+impl OpenMessage {
+    /// A message that another process was writing; `None` if it has no part.
+    pub(super) fn reopen(message: &Message, output_index: u32) -> Option<Self> {
+        let kind = match message.content.last()? {
+            ContentPart::Refusal(_) => PartKind::Refusal,
+            _ => PartKind::Text,
+        };
+        let content_index = u32::try_from(message.content.len() - 1).ok()?;
+        Some(Self { id: message.id.clone(), output_index, part: OpenPart { content_index, kind } })
+    }
+}
+
 impl ResponseMachine {
     pub(super) fn write_text(
         &mut self,

@@ -17,10 +17,17 @@ pub(super) struct OpenReasoning {
 
 /// The part that is being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OpenPart {
+pub(super) enum OpenPart {
     None,
     Raw(u32),
     Summary(u32),
+}
+
+impl OpenReasoning {
+    /// A reasoning item that another process was writing.
+    pub(super) fn reopen(id: Id, output_index: u32, part: OpenPart) -> Self {
+        Self { id, output_index, part, state: ProviderState::default() }
+    }
 }
 
 impl ResponseMachine {

@@ -3,7 +3,7 @@
 //!
 //! The items before the first unfinished one are stored as rows of their own, and not repeated here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -108,6 +108,21 @@ impl MachineState {
         }
     }
 
+    /// The number of the next event.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The place of the first item of the turn whose calls are missing; `None` if no turn was committed.
+    pub fn turn_begins(&self) -> Option<usize> {
+        self.turn.as_ref().map(|turn| turn.first)
+    }
+
+    /// Whether the turn has calls for the client to make, and calls that need approval.
+    pub fn waits_for(&self) -> (bool, bool) {
+        self.turn.as_ref().map_or((false, false), |turn| (turn.client_calls > 0, turn.approval_calls > 0))
+    }
+
     /// The calls whose results are missing, in order.
     pub fn calls(&self) -> &[ServerCall] {
         &self.calls
@@ -179,6 +194,7 @@ impl ResponseMachine {
             service_tier: state.service_tier,
             sealed: state.sealed,
             history: state.history,
+            abandoned: BTreeSet::new(),
             approval_requests: state.approval_requests,
             summary: Summary::default(),
             bytes: state.bytes,

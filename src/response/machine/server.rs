@@ -41,6 +41,21 @@ pub(super) struct HiddenCall {
 }
 
 impl OpenServerCall {
+    /// A call that another process was writing, and has not made; `None` if no such call has this item.
+    pub(super) fn reopen(item: &Item, output_index: u32) -> Option<Self> {
+        let id = item.id().clone();
+        let (prefix, _) = id.as_str().rsplit_once('_')?;
+        let presenter = Presentation::by_prefix(prefix)?;
+        let (name, arguments) = match item {
+            Item::McpCall(call) => (call.name.clone(), call.arguments.clone()),
+            Item::ServerToolCall(call) => (call.name.clone(), call.arguments.clone()),
+            _ => (String::new(), String::new()),
+        };
+        let call = ToolCallRequest { name, namespace: None, arguments };
+        let completeness = JsonCompleteness::default();
+        Some(Self { id, output_index, slot: 0, presenter, call, arguments_done: false, completeness })
+    }
+
     pub(super) fn is_hidden(&self) -> bool {
         self.presenter.close.is_none()
     }

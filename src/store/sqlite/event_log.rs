@@ -11,6 +11,7 @@ use super::{lifecycle, owners};
 use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
+use crate::store::retention::millis;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{
     Lease, LogEnd, LogExtent, LogKept, LogPage, LogState, LoggedEvents, Owner, ResponseRecord, StoreError,
@@ -41,10 +42,25 @@ pub(super) fn finish(
     record: &ResponseRecord,
     end: &LogEnd,
 ) -> rusqlite::Result<WriteOutcome> {
-    if let Some((key, RunningRow::Held)) = running::find(connection, policy, &record.lease)? {
+    let held = match running::find(connection, policy, &record.lease)? {
+        Some((key, RunningRow::Held)) => Some(key),
+        _ => None,
+    };
+    if let Some(key) = held {
         end_log(connection, policy, key, end)?;
     }
-    lifecycle::finish(connection, policy, in_flight, record)
+    let finished = lifecycle::finish(connection, policy, in_flight, record)?;
+    if let Some((key, keep_for)) = held.zip(end.keep_for) {
+        let until = now().saturating_add(millis(keep_for));
+        connection
+            .prepare_cached(
+                "UPDATE responses SET expires_at = min(coalesce(expires_at, ?2), ?2),
+                    lineage_until = min(coalesce(lineage_until, ?2), ?2)
+                 WHERE key = ?1",
+            )?
+            .execute(params![key, until])?;
+    }
+    Ok(finished)
 }
 
 fn end_log(connection: &Connection, policy: &RowPolicy, key: i64, end: &LogEnd) -> rusqlite::Result<()> {

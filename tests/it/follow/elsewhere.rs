@@ -77,7 +77,7 @@ async fn a_run_of_another_process_is_followed_to_its_end() {
     assert_eq!(next, events(1, 1, "a").bytes);
     run.log(events(2, 4, "b")).await;
     assert_eq!(followed.chunk().await.unwrap().unwrap(), events(2, 4, "b").bytes);
-    run.end(LogEnd { keep_below: None, events: Some(events(5, 5, "end")) }).await;
+    run.end(LogEnd { keep_below: None, events: Some(events(5, 5, "end")), keep_for: None }).await;
     let rest = followed.text().await.unwrap();
     assert_eq!(rest, format!("{}data: [DONE]\n\n", String::from_utf8(events(5, 5, "end").bytes).unwrap()));
 }
@@ -90,7 +90,7 @@ async fn a_stream_whose_events_were_replaced_breaks_and_is_not_resumed_behind_th
     run.log(events(2, 4, "b")).await;
     let mut ahead = open(&gateway, run.id(), "stream=true").await;
     assert!(ahead.chunk().await.unwrap().is_some());
-    run.end(LogEnd { keep_below: Some(2), events: Some(events(2, 6, "end")) }).await;
+    run.end(LogEnd { keep_below: Some(2), events: Some(events(2, 6, "end")), keep_for: None }).await;
     assert!(ahead.text().await.is_err(), "what it has does not look whole");
     let path = |after| format!("/v1/responses/{}?stream=true&starting_after={after}", run.id());
     for after in [2, 4, 6] {

@@ -70,7 +70,10 @@ pub(super) async fn a_key_leads_to_the_response_that_it_was_begun_with(store: &d
     let second = keyed("k");
     assert_eq!(store.begin_logged(second.clone()).await.unwrap().unwrap().id, run.record.lease.id);
     assert!(!exists(store, &second).await, "nothing is written of the second");
-    store.finish_logged(ended(&run), LogEnd { keep_below: None, events: None }).await.unwrap();
+    store
+        .finish_logged(ended(&run), LogEnd { keep_below: None, events: None, keep_for: None })
+        .await
+        .unwrap();
     assert!(!store.keyed_response(&owner(), "k").await.unwrap().unwrap().is_running);
     assert!(store.begin_logged(second).await.unwrap().is_some());
 }
@@ -110,7 +113,10 @@ pub(super) async fn a_withdrawn_run_leaves_nothing_and_its_key_is_free(store: &d
     assert_eq!(page(store, &run, 0, 100).await, None);
     let again = keyed("k");
     assert_eq!(store.begin_logged(again.clone()).await.unwrap(), None);
-    store.finish_logged(ended(&again), LogEnd { keep_below: None, events: None }).await.unwrap();
+    store
+        .finish_logged(ended(&again), LogEnd { keep_below: None, events: None, keep_for: None })
+        .await
+        .unwrap();
     let late = store.withdraw(again.record.lease.clone()).await;
     assert!(matches!(late, Err(StoreError::Superseded)), "what has ended stays: {late:?}");
     assert!(exists(store, &again).await);
@@ -121,7 +127,10 @@ pub(super) async fn deleting_a_response_deletes_its_key_and_its_log(store: &dyn 
         let run = keyed("k");
         store.begin_logged(run.clone()).await.unwrap();
         if has_ended {
-            store.finish_logged(ended(&run), LogEnd { keep_below: None, events: None }).await.unwrap();
+            store
+                .finish_logged(ended(&run), LogEnd { keep_below: None, events: None, keep_for: None })
+                .await
+                .unwrap();
         }
         assert!(store.delete(&owner(), run.record.lease.id.as_str()).await.unwrap());
         assert_eq!(store.keyed_response(&owner(), "k").await.unwrap(), None);
@@ -158,7 +167,10 @@ pub(super) async fn a_log_is_read_from_any_event_on(store: &dyn Store) {
     assert_eq!(read(3).await, Some((2, "<2><3><4><5><6>".to_owned(), 7)));
     assert_eq!(read(6).await, Some((5, "<5><6>".to_owned(), 7)));
     assert_eq!(read(20).await, Some((20, String::new(), 20)), "it may come");
-    store.finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(7, 7)) }).await.unwrap();
+    store
+        .finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(7, 7)), keep_for: None })
+        .await
+        .unwrap();
     assert_eq!(read(7).await, Some((7, "<7>".to_owned(), 8)));
     assert_eq!(read(20).await, None, "it will not come");
     assert_eq!(state(store, &run).await, (false, kept(2, 8, None)));
@@ -172,7 +184,10 @@ async fn a_log_is_kept_for_a_time_after_the_end_of_its_response() {
     store.begin_logged(run.clone()).await.unwrap();
     tokio::time::sleep(SHORT + SHORT / 4).await;
     assert_eq!(state(store, &run).await, (true, kept(2, 2, None)), "the time begins at the end");
-    store.finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(2, 2)) }).await.unwrap();
+    store
+        .finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(2, 2)), keep_for: None })
+        .await
+        .unwrap();
     assert_eq!(state(store, &run).await, (false, kept(2, 3, None)));
     tokio::time::sleep(SHORT + SHORT / 4).await;
     for _ in 0..2 {
@@ -199,7 +214,7 @@ pub(super) async fn a_log_ends_with_its_response(store: &dyn Store) {
     let run = keyed("k");
     store.begin_logged(run.clone()).await.unwrap();
     assert_eq!(state(store, &run).await, (true, kept(2, 2, None)));
-    let end = LogEnd { keep_below: None, events: Some(events(2, 2)) };
+    let end = LogEnd { keep_below: None, events: Some(events(2, 2)), keep_for: None };
     store.finish_logged(ended(&run), end.clone()).await.unwrap();
     assert_eq!(page(store, &run, 0, 1000).await, Some(("<0><1><2>".to_owned(), 3, true, false)));
     assert!(matches!(store.finish_logged(ended(&run), end).await, Err(StoreError::Superseded)));
@@ -210,13 +225,16 @@ pub(super) async fn a_log_is_cut_before_it_ends(store: &dyn Store) {
     let run = keyed("k");
     store.begin_logged(run.clone()).await.unwrap();
     store.log_events(&run.record.lease, events(2, 5)).await.unwrap();
-    let end = LogEnd { keep_below: Some(2), events: Some(events(2, 3)) };
+    let end = LogEnd { keep_below: Some(2), events: Some(events(2, 3)), keep_for: None };
     store.finish_logged(ended(&run), end).await.unwrap();
     assert_eq!(page(store, &run, 0, 1000).await, Some(("<0><1><2><3>".to_owned(), 4, true, false)));
     assert_eq!(state(store, &run).await, (false, kept(2, 4, Some(2))), "who has seen more can find out");
     let other = keyed("other");
     store.begin_logged(other.clone()).await.unwrap();
-    store.finish_logged(ended(&other), LogEnd { keep_below: Some(0), events: None }).await.unwrap();
+    store
+        .finish_logged(ended(&other), LogEnd { keep_below: Some(0), events: None, keep_for: None })
+        .await
+        .unwrap();
     assert_eq!(page(store, &other, 0, 1000).await, None, "the whole of it");
     assert_eq!(state(store, &other).await, (false, LogKept::Gone));
 }
@@ -225,7 +243,10 @@ pub(super) async fn a_log_with_a_gap_is_read_up_to_it(store: &dyn Store) {
     let run = keyed("k");
     store.begin_logged(run.clone()).await.unwrap();
     store.log_events(&run.record.lease, events(4, 5)).await.unwrap();
-    store.finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(6, 6)) }).await.unwrap();
+    store
+        .finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(6, 6)), keep_for: None })
+        .await
+        .unwrap();
     assert_eq!(page(store, &run, 0, 1000).await, Some(("<0><1>".to_owned(), 2, false, false)));
     assert_eq!(page(store, &run, 2, 1000).await, None);
 }
@@ -235,11 +256,17 @@ pub(super) async fn events_of_a_run_that_was_deleted_or_has_ended_are_not_kept(s
     store.begin_logged(run.clone()).await.unwrap();
     store.delete(&owner(), run.record.lease.id.as_str()).await.unwrap();
     store.log_events(&run.record.lease, events(2, 3)).await.unwrap();
-    store.finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(4, 4)) }).await.unwrap();
+    store
+        .finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(4, 4)), keep_for: None })
+        .await
+        .unwrap();
     assert_eq!((page(store, &run, 0, 100).await, exists(store, &run).await), (None, false));
     let run = keyed("k");
     store.begin_logged(run.clone()).await.unwrap();
-    store.finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(2, 2)) }).await.unwrap();
+    store
+        .finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(2, 2)), keep_for: None })
+        .await
+        .unwrap();
     let late = store.log_events(&run.record.lease, events(3, 3)).await;
     assert!(matches!(late, Err(StoreError::Superseded)), "{late:?}");
 }
@@ -247,7 +274,10 @@ pub(super) async fn events_of_a_run_that_was_deleted_or_has_ended_are_not_kept(s
 pub(super) async fn a_key_does_not_outlive_its_response(store: &dyn Store) {
     let run = keyed("k");
     store.begin_logged(run.clone()).await.unwrap();
-    store.finish_logged(ended(&run), LogEnd { keep_below: None, events: None }).await.unwrap();
+    store
+        .finish_logged(ended(&run), LogEnd { keep_below: None, events: None, keep_for: None })
+        .await
+        .unwrap();
     tokio::time::sleep(SHORT + SHORT / 4).await;
     assert_eq!(store.keyed_response(&owner(), "k").await.unwrap(), None);
     assert_eq!(store.begin_logged(keyed("k")).await.unwrap(), None, "before maintenance, too");
@@ -267,7 +297,7 @@ pub(super) async fn an_orphan_with_a_log_is_ended_by_another_process(open: Open<
     assert!(matches!(gone.log_events(&run.record.lease, events(6, 6)).await, Err(StoreError::Superseded)));
     assert!(matches!(gone.withdraw(run.record.lease.clone()).await, Err(StoreError::Superseded)));
     let record = ResponseRecord { lease: orphan.lease.clone(), ..ended(&run) };
-    let end = LogEnd { keep_below: Some(2), events: Some(events(2, 2)) };
+    let end = LogEnd { keep_below: Some(2), events: Some(events(2, 2)), keep_for: None };
     other.finish_logged(record, end).await.unwrap();
     for store in [&gone, &other] {
         assert_eq!(page(&**store, &run, 0, 1000).await, Some(("<0><1><2>".to_owned(), 3, true, false)));
@@ -320,7 +350,7 @@ pub(super) async fn a_log_is_followed_in_another_process_to_its_end(open: Open<'
         for number in 2..30 {
             mine.log_events(&run.record.lease, events(number, number)).await.unwrap();
         }
-        let end = LogEnd { keep_below: None, events: Some(events(30, 30)) };
+        let end = LogEnd { keep_below: None, events: Some(events(30, 30)), keep_for: None };
         mine.finish_logged(ended(&run), end).await.unwrap();
     };
     let follow = async {

@@ -22,12 +22,23 @@ pub fn assert_valid_stream(events: &[Value]) -> ValidStream {
     judge.verdict()
 }
 
+/// The same of a response that another process went on with: what its process had begun to say stays incomplete.
+pub fn assert_valid_resumed_stream(events: &[Value]) -> ValidStream {
+    let mut judge = StreamValidator { resumed: true, ..StreamValidator::default() };
+    for (position, event) in events.iter().enumerate() {
+        judge.event(position, event);
+    }
+    judge.verdict()
+}
+
 #[derive(Default)]
 struct StreamValidator {
+    resumed: bool,
     items: Vec<ItemState>,
     ids: HashSet<String>,
     terminal: Option<Value>,
     failed: bool,
+    queued: bool,
 }
 
 struct ItemState {
@@ -60,8 +71,13 @@ impl StreamValidator {
         match position {
             0 => assert!(kind == "response.created" || kind == "error", "the stream opens with {kind}"),
             1 => assert!(kind == "response.in_progress" || kind == "response.queued", "then comes {kind}"),
+            2 if self.queued => assert!(
+                ["response.in_progress", "error", "response.failed", "response.incomplete"].contains(&&*kind),
+                "behind the queue comes {kind}"
+            ),
             _ => assert!(kind != "response.created" && kind != "response.in_progress", "{kind} comes once"),
         }
+        self.queued |= kind == "response.queued";
         match kind.as_str() {
             "response.created" | "response.in_progress" | "response.queued" => {
                 assert_eq!(event["response"]["output"], json!([]));
@@ -220,6 +236,7 @@ impl StreamValidator {
             ["mcp_call", "antwort:tool_call", "web_search_call"].contains(&plain(&item.item))
         };
         let cut = self.items.iter().position(|item| item.item["status"] == "incomplete" && !is_call(item));
+        let cut = cut.filter(|_| !self.resumed);
         assert!(cut.is_none_or(|at| at + 1 == self.items.len()), "an incomplete item is the last one");
         if status == "completed" || status == "requires_action" {
             assert!(cut.is_none(), "nothing is incomplete in a {status} response");

@@ -36,6 +36,20 @@ pub struct RequestSizeLimits {
     pub max_instructions_bytes: usize,
 }
 
+impl RequestSizeLimits {
+    /// No limits: for what was accepted before.
+    pub(crate) const UNLIMITED: Self = Self {
+        max_tools: usize::MAX,
+        max_allowed_tools: usize::MAX,
+        max_input_items: usize::MAX,
+        max_content_parts: usize::MAX,
+        max_item_references: usize::MAX,
+        max_schema_patterns: usize::MAX,
+        max_schema_bytes: usize::MAX,
+        max_instructions_bytes: usize::MAX,
+    };
+}
+
 impl Default for RequestSizeLimits {
     fn default() -> Self {
         Self {

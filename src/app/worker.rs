@@ -1,0 +1,94 @@
+//! Makes background runs: claims those that wait, as many as this process makes at a time, and drives each.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::generation::CurrentGeneration;
+use crate::engine::InFlight;
+use crate::store::Store;
+use crate::telemetry::metrics::Metrics;
+
+/// How often the queue is looked at where nothing says that a run was queued: another process may have queued one, or given
+/// one back.
+const POLL: Duration = Duration::from_secs(1);
+/// Runs that are claimed at a time.
+const BATCH: usize = 16;
+/// How often the length of the queue is measured.
+const STATS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The worker of a process.
+pub(super) struct Worker {
+    pub current: CurrentGeneration,
+    pub store: Arc<dyn Store>,
+    pub in_flight: Arc<InFlight>,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Worker {
+    /// Claims runs until `draining`. Those that go on then are waited for, or given back, as other runs in flight.
+    pub(super) async fn run(self, draining: CancellationToken) {
+        let running = TaskTracker::new();
+        let mut measured: Option<Instant> = None;
+        loop {
+            if measured.is_none_or(|at| at.elapsed() >= STATS_INTERVAL) {
+                self.measure().await;
+                measured = Some(Instant::now());
+            }
+            let has_more = self.claim(&running).await;
+            if draining.is_cancelled() {
+                return;
+            }
+            if has_more {
+                continue;
+            }
+            tokio::select! {
+                () = draining.cancelled() => return,
+                () = self.in_flight.wait_for_job() => {}
+                () = tokio::time::sleep(POLL) => {}
+            }
+        }
+    }
+
+    /// Claims runs and starts them. Returns whether there may be more.
+    async fn claim(&self, running: &TaskTracker) -> bool {
+        let engine = Arc::clone(&self.current.load().state.engine);
+        let free = engine.max_jobs().saturating_sub(running.len()).min(BATCH);
+        if free == 0 {
+            return false;
+        }
+        let claimed = match self.store.claim_jobs(free).await {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                tracing::warn!(%error, "store: claiming background runs failed");
+                return false;
+            }
+        };
+        let has_more = claimed.len() == free;
+        for job in claimed {
+            let (engine, in_flight) = (Arc::clone(&engine), Arc::clone(&self.in_flight));
+            // From here on a shutdown waits for it.
+            let counted = in_flight.count_job();
+            running.spawn(async move {
+                engine.work(job).await;
+                drop(counted);
+                // Another one may begin.
+                in_flight.job_queued();
+            });
+        }
+        has_more
+    }
+
+    async fn measure(&self) {
+        match self.store.job_stats().await {
+            Ok(stats) => {
+                let now = jiff::Timestamp::now().as_second();
+                let age = stats.oldest_created_at.map_or(0, |created_at| now.saturating_sub(created_at));
+                self.metrics.jobs(stats.queued, age);
+            }
+            Err(error) => tracing::warn!(%error, "store: counting background runs failed"),
+        }
+    }
+}

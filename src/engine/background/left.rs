@@ -1,0 +1,54 @@
+//! What is there of a run that was claimed: its committed items, and what was sent of it since.
+
+use std::sync::Arc;
+
+use crate::engine::context::EngineParts;
+use crate::engine::history::HistoryEntry;
+use crate::engine::run::SavedRun;
+use crate::engine::seen_log::{SeenLog, seen};
+use crate::protocol::item::Item;
+use crate::store::{Direction, ModelView, OrphanedRun, StoreError, StoredItem};
+
+/// What is left of a run.
+pub(super) struct Left {
+    pub saved: SavedRun,
+    /// The output items that are finished and committed, as they are stored.
+    pub committed: Vec<StoredItem>,
+    /// The same items.
+    pub output: Vec<Item>,
+    /// Of these, what belongs to turns before the last one, as the model sees it.
+    pub history: Vec<HistoryEntry>,
+    pub seen: SeenLog,
+}
+
+/// Reads what is left of a run; `None` if that cannot be read.
+pub(super) async fn read(parts: &EngineParts, run: &OrphanedRun) -> Result<Option<Left>, StoreError> {
+    let sealed = run.state.as_deref();
+    let Some(saved) = sealed.and_then(|sealed| SavedRun::open(&parts.seal, &run.owner.tenant, sealed)) else {
+        return Ok(None);
+    };
+    let stored = run.items.iter().filter(|item| item.direction == Direction::Output);
+    let committed: Vec<StoredItem> = stored.take(saved.machine.unfinished()).cloned().collect();
+    let before = saved.machine.turn_begins().unwrap_or(committed.len());
+    let output: Result<Vec<Item>, _> =
+        committed.iter().map(|item| serde_json::from_str(&item.wire)).collect();
+    let history: Result<Vec<Option<HistoryEntry>>, _> = committed.iter().take(before).map(entry).collect();
+    let (Ok(output), Ok(history)) = (output, history) else { return Ok(None) };
+    if output.len() < saved.machine.unfinished() {
+        return Ok(None);
+    }
+    let seen = seen(&*parts.store, run, saved.machine.sequence()).await?;
+    let history = history.into_iter().flatten().collect();
+    Ok(Some(Left { saved, committed, output, history, seen }))
+}
+
+/// An item as the model sees it; `None`: it does not.
+fn entry(item: &StoredItem) -> Result<Option<HistoryEntry>, serde_json::Error> {
+    let text = match &item.model_view {
+        ModelView::Same => &item.wire,
+        ModelView::Override(text) => text,
+        ModelView::Hidden => return Ok(None),
+    };
+    let blob = item.state.as_ref().map(|state| Arc::clone(&state.blob));
+    Ok(Some((Arc::new(serde_json::from_str(text)?), blob)))
+}

@@ -1,0 +1,121 @@
+//! What it takes to make a run in another process: the request as it was sent, and who sent it.
+//!
+//! Sealed, since it holds the caller's credentials. A binary reads its own format and the one before.
+
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+
+use crate::config::StorePolicy;
+use crate::engine::context::{EventReader, OnUnservedTool, RunContext};
+use crate::identity::Owner;
+use crate::protocol::dialect::Dialect;
+use crate::protocol::error::ApiError;
+use crate::protocol::request::{ClientActionStatus, CreateResponse, RequestSizeLimits};
+use crate::response::seal::SealKeys;
+
+/// The format that this binary writes.
+const FORMAT: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct JobSpec {
+    format: u32,
+    /// The body of the request. As text it is read by later versions, too.
+    request: String,
+    /// The name of the caller's API key.
+    key: String,
+    dialect: Dialect,
+    #[serde(default)]
+    client_action_status: Option<ClientActionStatus>,
+    request_id: String,
+    #[serde(default)]
+    traceparent: Option<String>,
+    /// Whether tools that the gateway does not serve are left out.
+    #[serde(default)]
+    omits_unserved: bool,
+    /// The caller's own credentials, for MCP servers.
+    #[serde(default)]
+    authorization: Option<String>,
+}
+
+impl JobSpec {
+    pub(super) fn new(request: String, caller: &RunContext) -> Self {
+        Self {
+            format: FORMAT,
+            request,
+            key: caller.key.to_string(),
+            dialect: caller.dialect,
+            client_action_status: caller.client_action_status,
+            request_id: caller.request_id.clone(),
+            traceparent: caller.traceparent.clone(),
+            omits_unserved: caller.unserved_tools == OnUnservedTool::Omit,
+            authorization: caller.authorization.as_ref().map(|secret| secret.expose_secret().to_owned()),
+        }
+    }
+
+    /// `None` if it cannot be sealed.
+    pub(super) fn seal(&self, keys: &SealKeys, tenant: &str) -> Option<Arc<[u8]>> {
+        keys.seal_run(tenant, &serde_json::to_vec(self).ok()?).map(Into::into)
+    }
+
+    /// `None` if it cannot be opened, or has another format.
+    pub(super) fn open(keys: &SealKeys, tenant: &str, sealed: &[u8]) -> Option<Self> {
+        let plain = keys.open_run(tenant, sealed)?;
+        serde_json::from_slice(&plain).ok().filter(|spec: &Self| spec.format == FORMAT)
+    }
+
+    /// The request. It was within the limits when it was accepted.
+    pub(super) fn request(&self) -> Result<CreateResponse, ApiError> {
+        CreateResponse::parse_with_limits(self.request.as_bytes(), RequestSizeLimits::UNLIMITED)
+    }
+
+    /// Who asks for the run, on behalf of this owner.
+    pub(super) fn caller(self, owner: Owner) -> RunContext {
+        RunContext {
+            owner,
+            key: self.key.into(),
+            dialect: self.dialect,
+            client_action_status: self.client_action_status,
+            // It was accepted to be stored.
+            store: StorePolicy::Allow,
+            request_id: self.request_id,
+            log: None,
+            traceparent: self.traceparent,
+            unserved_tools: if self.omits_unserved { OnUnservedTool::Omit } else { OnUnservedTool::Refuse },
+            events: EventReader::Client,
+            authorization: self.authorization.map(SecretString::from),
+            connection: None,
+            generates: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sealed_for_one_tenant_is_opened_for_it_alone() {
+        let keys = SealKeys::new(&[vec![7; 32]]).unwrap();
+        let spec = JobSpec {
+            format: FORMAT,
+            request: r#"{"model":"m","input":"hi","background":true}"#.to_owned(),
+            key: "key".to_owned(),
+            dialect: Dialect::OpenAi,
+            client_action_status: None,
+            request_id: "req_1".to_owned(),
+            traceparent: None,
+            omits_unserved: false,
+            authorization: Some("Bearer secret".to_owned()),
+        };
+        let sealed = spec.seal(&keys, "acme").unwrap();
+        assert!(!sealed.windows(6).any(|bytes| bytes == b"secret"), "credentials are not readable");
+        assert!(JobSpec::open(&keys, "other", &sealed).is_none());
+        let opened = JobSpec::open(&keys, "acme", &sealed).unwrap();
+        assert!(opened.request().unwrap().background);
+        let owner = Owner { tenant: "acme".into(), principal: "ann".into() };
+        let caller = opened.caller(owner);
+        assert_eq!(caller.authorization.unwrap().expose_secret(), "Bearer secret");
+    }
+}

@@ -1,0 +1,177 @@
+//! Makes a run that was claimed, from where it is: a new one from its request, one whose process is gone from its last
+//! commit.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tracing::Instrument;
+
+use super::left::{self, Left};
+use super::spec::JobSpec;
+use crate::engine::Engine;
+use crate::engine::event_log::EventLogger;
+use crate::engine::event_sink::EventSink;
+use crate::engine::live_runs::{LiveRun, RunEnding};
+use crate::engine::prepare::{self, Purpose, Resumed};
+use crate::engine::recover::Recovery;
+use crate::engine::run::{LeftTurn, Logged, Run};
+use crate::protocol::error::{ApiError, ErrorKind};
+use crate::response::machine::{ResponseMachine, Termination};
+use crate::store::{ClaimedJob, OrphanedRun, Requeue, StoreError};
+use crate::telemetry::fields::RESPONSE_ID;
+
+/// When a run is claimed again whose conversation another one has.
+const BUSY_DELAY: Duration = Duration::from_millis(500);
+/// When a run is claimed again that could not be begun or stored.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
+
+/// Why a run is not made to its end now.
+enum NotMade {
+    /// Its response fails.
+    Failed(ApiError),
+    /// Its owner has cancelled it before.
+    Cancelled,
+    /// It is claimed again.
+    Later(Requeue),
+}
+
+impl From<ApiError> for NotMade {
+    fn from(error: ApiError) -> Self {
+        let later = |delay, counts| Self::Later(Requeue { delay, counts });
+        match (error.kind, error.code()) {
+            (_, "conversation_locked") => later(BUSY_DELAY, false),
+            (ErrorKind::Aborted, _) => later(Duration::ZERO, false),
+            (ErrorKind::Unavailable, _) => later(RETRY_DELAY, true),
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+impl From<StoreError> for NotMade {
+    fn from(_: StoreError) -> Self {
+        Self::Later(Requeue { delay: RETRY_DELAY, counts: true })
+    }
+}
+
+impl Engine {
+    /// Makes a claimed run to its end, or gives it back.
+    pub(crate) async fn work(&self, job: ClaimedJob) {
+        let span = tracing::info_span!("job", response_id = job.run.lease.id.as_str(), attempt = job.attempt);
+        let live = Arc::new(self.parts.in_flight.live().register(&job.run.lease.id));
+        let made = Box::pin(self.make(&job, &live)).instrument(span).await;
+        let requeue = match made {
+            Ok(()) => return,
+            Err(NotMade::Later(requeue)) => requeue,
+            Err(NotMade::Failed(error)) => {
+                match self.end_job(&job.run, Termination::Failed(error.body)).await {
+                    Ok(()) => return live.ended(RunEnding::Stored),
+                    Err(_) => Requeue { delay: RETRY_DELAY, counts: true },
+                }
+            }
+            Err(NotMade::Cancelled) => match self.end_job(&job.run, Termination::Cancelled).await {
+                Ok(()) => return live.ended(RunEnding::Stored),
+                Err(_) => Requeue { delay: RETRY_DELAY, counts: true },
+            },
+        };
+        match self.parts.store.requeue(job.run.lease.clone(), requeue).await {
+            Ok(()) => self.parts.in_flight.job_queued(),
+            Err(StoreError::Superseded) => {}
+            // Its lease is renewed until the process ends; then it is claimed again.
+            Err(error) => {
+                tracing::warn!({ RESPONSE_ID } = job.run.lease.id.as_str(), %error, "giving a background run back failed");
+            }
+        }
+    }
+
+    /// Ends a run without making it.
+    pub(in crate::engine) async fn end_job(
+        &self,
+        run: &OrphanedRun,
+        ending: Termination,
+    ) -> Result<(), StoreError> {
+        let recovery = Recovery::new(Arc::clone(&self.parts.store), Arc::clone(&self.parts.seal));
+        recovery.end_job(run, ending).await
+    }
+
+    async fn make(&self, job: &ClaimedJob, live: &Arc<LiveRun>) -> Result<(), NotMade> {
+        let (started, parts, claimed) = (Instant::now(), &self.parts, &job.run);
+        if claimed.is_cancelled {
+            return Err(NotMade::Cancelled);
+        }
+        if job.attempt > parts.options.jobs.max_attempts {
+            return Err(NotMade::Failed(exhausted(parts.options.jobs.max_attempts)));
+        }
+        let spec = JobSpec::open(&parts.seal, &claimed.owner.tenant, &job.spec);
+        let (Some(spec), Some(left)) = (spec, left::read(parts, claimed).await?) else {
+            return Err(NotMade::Failed(unreadable()));
+        };
+        let request = spec.request()?;
+        let caller = spec.caller(claimed.owner.clone());
+        let Left { saved, committed, output, history, seen } = left;
+        let resumed =
+            Resumed { lease: claimed.lease.clone(), created_at: claimed.created_at, history, committed };
+        let aborted = parts.in_flight.abort_token();
+        let mut prepared = tokio::select! {
+            biased;
+            prepared = prepare::prepare(parts, request, &caller, Purpose::Resume(&resumed)) => prepared?,
+            () = aborted.cancelled() => return Err(NotMade::Later(Requeue { delay: Duration::ZERO, counts: false })),
+        };
+        prepared.stream = false;
+        // What the model has written is there at once, whether anybody reads it.
+        prepared.model_request_mut().stream = true;
+        let memory = std::mem::take(&mut prepared.memory_permits);
+        let log = seen.next.map(|next| {
+            let max_bytes = parts.options.engine.max_response_bytes;
+            let (store, lease) = (Arc::clone(&parts.store), claimed.lease.clone());
+            live.logged(next);
+            EventLogger::start(store, Arc::clone(live), prepared.encoding, lease, next, max_bytes)
+        });
+        let sink = EventSink::to_log(prepared.encoding, log, parts.options.write_timeout);
+        let turn = LeftTurn {
+            is_begun: saved.machine.turn_begins().is_some() || !seen.events.is_empty(),
+            has_turn: saved.machine.turn_begins().is_some(),
+            calls: saved.machine.calls().to_vec(),
+            journaled: last_calls(claimed),
+            waits_for: saved.machine.waits_for(),
+            next: seen.next.unwrap_or_else(|| saved.machine.sequence()),
+            seen: seen.events,
+        };
+        let mut response = prepared.response.clone();
+        response.output.extend(output);
+        let machine = ResponseMachine::resume(response, saved.machine, prepared.options.clone());
+        let logged = Some(Logged::Begun(Arc::clone(live)));
+        let mut run = Box::new(Run::new(Arc::clone(parts), prepared, caller, sink, started, logged));
+        run.resume(machine, saved.state, &turn);
+        let is_given_back = run.drive_job(turn).await;
+        drop(memory);
+        match (is_given_back, live.ending()) {
+            (true, _) => Err(NotMade::Later(Requeue { delay: Duration::ZERO, counts: false })),
+            (false, Some(RunEnding::Stored)) => Ok(()),
+            (false, _) => Err(NotMade::Later(Requeue { delay: RETRY_DELAY, counts: true })),
+        }
+    }
+}
+
+/// The calls of the last turn of a run, in order.
+fn last_calls(run: &OrphanedRun) -> Vec<crate::store::OrphanedCall> {
+    let last = run.calls.iter().map(|call| call.turn).max();
+    run.calls.iter().filter(|call| Some(call.turn) == last).cloned().collect()
+}
+
+fn exhausted(attempts: u32) -> ApiError {
+    ApiError::new(
+        ErrorKind::Internal,
+        format!(
+            "The response was begun {attempts} times, and each time the process that made it was lost. Send the request again."
+        ),
+    )
+    .with_code("run_attempts_exhausted")
+}
+
+fn unreadable() -> ApiError {
+    ApiError::new(
+        ErrorKind::Internal,
+        "The run was queued by a gateway whose seal keys or version this one does not have. Send the request again.",
+    )
+    .with_code("run_unreadable")
+}

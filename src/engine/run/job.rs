@@ -1,0 +1,180 @@
+//! A background run, which goes on where it was: the calls of its last turn are finished, what was sent of the next one is
+//! abandoned, and the model is asked again.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+
+use super::live::{Run, RunEnd, RunError};
+use super::state::RunState;
+use crate::engine::record;
+use crate::protocol::error::{ApiError, ErrorKind};
+use crate::protocol::item::Item;
+use crate::response::machine::{CallResult, ResponseMachine, SeenEvent, ServerCall, Termination};
+use crate::store::{CallOutcome, OrphanedCall};
+
+/// What the model and clients are shown of a call whose result is not known.
+const UNKNOWN: &str =
+    "the gateway was stopped between this call and its result; the call may have been executed";
+/// Its code.
+const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+
+/// Where a run was when its process was lost.
+pub(in crate::engine) struct LeftTurn {
+    /// Whether the run had begun.
+    pub is_begun: bool,
+    /// Whether a turn was committed.
+    pub has_turn: bool,
+    /// The calls of the last turn that was committed.
+    pub calls: Vec<ServerCall>,
+    /// The same calls in the journal.
+    pub journaled: Vec<OrphanedCall>,
+    /// Whether the turn has calls for the client to make, and calls that need approval.
+    pub waits_for: (bool, bool),
+    /// What was sent behind that turn.
+    pub seen: Vec<SeenEvent>,
+    /// The number of the event behind that.
+    pub next: u64,
+}
+
+impl Run {
+    /// Puts the run where it was.
+    pub(in crate::engine) fn resume(&mut self, machine: ResponseMachine, state: RunState, left: &LeftTurn) {
+        self.machine = machine;
+        self.state = state;
+        self.state.is_recorded = true;
+        self.state.tool_calls += u32::try_from(left.calls.len()).unwrap_or(u32::MAX);
+        let repeated = left.journaled.iter().filter(|call| call.outcome.is_none()).count();
+        let made = (self.state.tool_calls as usize).saturating_sub(repeated);
+        self.executor.resume(self.state.journaled_turns, made);
+        let shown: Vec<_> = self.machine.response().output.iter().filter_map(listed_server).collect();
+        for server in &mut self.prepared.servers {
+            server.is_new &= !shown.iter().any(|label| **label == **server.label());
+        }
+    }
+
+    /// Runs to the end. Returns whether it was interrupted by a shutdown instead, so that another process makes it.
+    pub(in crate::engine) async fn drive_job(mut self: Box<Self>, left: LeftTurn) -> bool {
+        self.parts.metrics.run_started();
+        let outcome = match AssertUnwindSafe(self.job_loop(left)).catch_unwind().await {
+            Ok(Ok(ending)) => RunEnd::Ended(ending),
+            Ok(Err(RunError::Failed(error))) if error.kind == ErrorKind::Aborted => {
+                self.give_back().await;
+                return true;
+            }
+            Ok(Err(stop)) => self.run_end(stop),
+            Err(_panic) => {
+                tracing::error!(request_id = %self.call.request_id, "a run panicked");
+                self.run_end(RunError::Failed(ApiError::internal()))
+            }
+        };
+        self.end(outcome).await;
+        false
+    }
+
+    /// What was sent is logged, so that the next process goes on behind it.
+    async fn give_back(mut self: Box<Self>) {
+        self.executor.cancel();
+        self.sink.settle_log().await;
+        self.prepared.leave_conversation();
+        self.parts.metrics.run_given_back();
+    }
+
+    async fn job_loop(&mut self, left: LeftTurn) -> Result<Termination, RunError> {
+        if !left.is_begun {
+            let record = record::running(&self.prepared, self.machine.response());
+            self.parts.store.update_running(record).await.map_err(ApiError::from)?;
+            self.machine.begin(self.sink.events());
+            self.flush().await?;
+        }
+        if let Some(ending) = self.finish_left_turn(left).await? {
+            return Ok(ending);
+        }
+        self.agent_loop().await
+    }
+
+    async fn finish_left_turn(&mut self, left: LeftTurn) -> Result<Option<Termination>, RunError> {
+        let reports = left.seen.iter().filter(|event| event.is_progress()).count();
+        self.machine.skip_events(reports as u64);
+        let mut ending = None;
+        if left.has_turn {
+            self.finish_left_calls(&left).await?;
+            let output = self.machine.close_turn(self.sink.events())?;
+            self.check_size()?;
+            ending = match left.waits_for {
+                (true, _) => Some(self.prepared.awaiting_client_status.clone()),
+                (false, true) => Some(Termination::Completed),
+                (false, false) => None,
+            };
+            self.append_history(output, Vec::new());
+            self.call_filter.clear_required();
+            self.prepare_next_turn();
+        }
+        if self.machine.replay(left.seen, left.next, self.sink.events())? {
+            tracing::info!(request_id = %self.call.request_id, "an inference was interrupted; the model is asked again");
+        }
+        self.flush().await?;
+        self.spend_tokens()?;
+        Ok(ending)
+    }
+
+    /// Finishes the calls of the last turn: with their results as far as these are known. One that may have been made is
+    /// made again only if that does no harm.
+    async fn finish_left_calls(&mut self, left: &LeftTurn) -> Result<(), RunError> {
+        for (made, journaled) in left.calls.iter().zip(&left.journaled) {
+            let result = match &journaled.outcome {
+                Some((output, error)) => CallResult {
+                    output: output.clone(),
+                    error: error.clone().map(Into::into),
+                    ..CallResult::default()
+                },
+                None => self.repeat_call(made, journaled).await?,
+            };
+            self.machine.finish_call(made.slot, result, self.sink.events())?;
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    async fn repeat_call(
+        &mut self,
+        made: &ServerCall,
+        journaled: &OrphanedCall,
+    ) -> Result<CallResult, RunError> {
+        let binding = self.prepared.offer.binding(made.call.namespace.as_deref(), &made.call.name).cloned();
+        let Some(binding) = binding.filter(|binding| binding.tool.may_repeat()) else {
+            self.parts.store.record_tool_result(CallOutcome {
+                lease: self.prepared.lease.clone(),
+                turn: journaled.turn,
+                index: journaled.index,
+                output: UNKNOWN.to_owned(),
+                error: Some(OUTCOME_UNKNOWN),
+            });
+            let error = Some(OUTCOME_UNKNOWN.into());
+            return Ok(CallResult { output: UNKNOWN.to_owned(), error, ..CallResult::default() });
+        };
+        let place = (journaled.turn, journaled.index);
+        let call = self.executor.repeat(&self.prepared.response.id, place, made, binding);
+        let outcome = self.until_cancelled(Box::pin(call)).await?;
+        Ok(self.executor.result(made, outcome, &mut self.state)?)
+    }
+
+    /// `max_output_tokens` is for the whole response: the tokens of the turns before are spent.
+    fn spend_tokens(&mut self) -> Result<(), RunError> {
+        let spent = self.machine.usage().output_tokens;
+        let Some(max) = self.prepared.model_request.max_output_tokens.filter(|_| spent > 0) else {
+            return Ok(());
+        };
+        let left = max.saturating_sub(spent);
+        self.prepared.model_request_mut().max_output_tokens = Some(left);
+        if left == 0 { Err(RunError::LimitReached("max_output_tokens")) } else { Ok(()) }
+    }
+}
+
+/// The server whose tools an item lists.
+fn listed_server(item: &Item) -> Option<String> {
+    match item {
+        Item::McpListTools(list) => Some(list.server_label.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,38 @@
+//! The queue of background runs.
+
+use super::registry::{Family, Gauge};
+
+#[derive(Debug)]
+pub(super) struct JobMetrics {
+    queued: Family<Gauge>,
+    oldest: Family<Gauge>,
+}
+
+impl JobMetrics {
+    pub(super) fn new() -> Self {
+        let metrics = Self {
+            queued: Family::gauge(
+                "antwort_jobs_queued",
+                "Background runs that wait to be made, in the whole database.",
+                &[],
+            ),
+            oldest: Family::gauge(
+                "antwort_job_oldest_seconds",
+                "Age of the oldest background run that waits to be made.",
+                &[],
+            ),
+        };
+        metrics.set(0, 0);
+        metrics
+    }
+
+    pub(super) fn set(&self, queued: u64, oldest_seconds: i64) {
+        self.queued.with(&[]).set(i64::try_from(queued).unwrap_or(i64::MAX));
+        self.oldest.with(&[]).set(oldest_seconds);
+    }
+
+    pub(super) fn render(&self, out: &mut String) {
+        self.queued.render(out);
+        self.oldest.render(out);
+    }
+}

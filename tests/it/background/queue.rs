@@ -1,0 +1,127 @@
+//! The queue: how many runs are made at a time, keys, conversations, and what a stop does.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{ask, ended, id_of, is_over, read, slow_answer};
+use crate::support::eventually;
+use crate::support::gateway::{Gateway, JsonBody, text_of};
+use crate::support::upstream::Upstream;
+
+#[tokio::test]
+async fn so_many_background_runs_are_made_at_a_time_and_the_others_wait() {
+    let upstream = Upstream::spawn().await;
+    upstream.always(slow_answer(100));
+    let few = |settings: &mut antwort::config::Settings| settings.jobs.concurrency = 2;
+    let gateway = Gateway::with_upstream(&upstream).set(few).spawn().await;
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.push(id_of(&gateway.create(ask()).await));
+    }
+    let mut most = 0;
+    for id in &ids {
+        while !is_over(&read(&gateway, id).await) {
+            most = most.max(upstream.open_streams());
+        }
+    }
+    assert_eq!(most, 2);
+    for id in &ids {
+        assert_eq!(read(&gateway, id).await["status"], "completed");
+    }
+}
+
+#[tokio::test]
+async fn one_key_queues_one_run() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    upstream.reply(slow_answer(50));
+    let http = reqwest::Client::new();
+    let send = async |body: &Value| {
+        let request = http.post(format!("{}/v1/responses", gateway.base)).json_body(body);
+        let response = request.header("idempotency-key", "k").send().await.unwrap();
+        let replayed = response.headers().contains_key("idempotent-replayed");
+        (replayed, serde_json::from_str::<Value>(&response.text().await.unwrap()).unwrap())
+    };
+    let (replayed, first) = send(&ask()).await;
+    assert!(!replayed);
+    let (replayed, again) = send(&ask()).await;
+    assert!(replayed && again["id"] == first["id"] && !is_over(&again), "nobody waits: {again}");
+    let response = ended(&gateway, &id_of(&first)).await;
+    assert_eq!(send(&ask()).await, (true, response));
+    let other = json!({"model": "test-model", "input": "Other", "background": true});
+    assert_eq!(send(&other).await.1["error"]["code"], "idempotency_key_reused");
+    assert_eq!(upstream.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn background_runs_of_one_conversation_are_made_one_after_the_other() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    upstream.always(slow_answer(30));
+    let conversation = gateway.post("/v1/conversations", &json!({})).await.body;
+    let mut body = ask();
+    body["conversation"] = conversation["id"].clone();
+    let (first, second) = (gateway.create(body.clone()).await, gateway.create(body).await);
+    for id in [id_of(&first), id_of(&second)] {
+        assert_eq!(ended(&gateway, &id).await["status"], "completed");
+    }
+    let path = format!("/v1/conversations/{}/items", id_of(&conversation));
+    assert_eq!(gateway.get(&path).await.body["data"].as_array().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_stored_is_read_for_a_while() {
+    let upstream = Upstream::spawn().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("test.db");
+    let gateway = Gateway::with_upstream(&upstream).database(file.clone()).spawn().await;
+    upstream.text("Hello.");
+    let mut body = ask();
+    body["store"] = json!(false);
+    let id = id_of(&gateway.create(body).await);
+    let response = ended(&gateway, &id).await;
+    assert_eq!(response["status"], "completed", "{response:#}");
+    assert_eq!((&response["store"], text_of(&response).as_str()), (&json!(false), "Hello."));
+    let sql = rusqlite::Connection::open(file).unwrap();
+    let kept: i64 = sql
+        .query_row("SELECT expires_at - finished_at FROM responses WHERE id = ?1", [&id], |row| row.get(0))
+        .unwrap();
+    assert!((590_000..=610_000).contains(&kept), "kept for {kept} ms");
+}
+
+#[tokio::test]
+async fn a_stop_gives_runs_back_that_the_next_process_makes_to_their_end() {
+    let upstream = Upstream::spawn().await;
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = |upstream: &Upstream| {
+        let set = |settings: &mut antwort::config::Settings| {
+            settings.server.drain_timeout = Duration::from_millis(100);
+        };
+        Gateway::with_upstream(upstream).database(folder.path().join("test.db")).set(set)
+    };
+    let first = gateway(&upstream).spawn().await;
+    upstream.reply(crate::support::upstream::Reply::Stream(vec![
+        crate::support::upstream::chunk(json!({"content": "Hel"})),
+        crate::support::upstream::Step::Hang,
+    ]));
+    let id = id_of(&first.create(ask()).await);
+    assert!(eventually(async || upstream.open_streams() == 1).await);
+    assert!(eventually(async || read(&first, &id).await["status"] == "in_progress").await);
+    first.stop().await;
+    upstream.text("Done.");
+    let second = gateway(&upstream).spawn().await;
+    let response = ended(&second, &id).await;
+    assert_eq!(response["status"], "completed", "{response:#}");
+    assert_eq!(response["output"].as_array().unwrap().last().unwrap()["content"][0]["text"], "Done.");
+}
+
+#[tokio::test]
+async fn metrics_say_how_many_runs_wait() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let text = gateway.get("/metrics").await.body.as_str().unwrap().to_owned();
+    for metric in ["antwort_jobs_queued 0", "antwort_job_oldest_seconds 0"] {
+        assert!(text.lines().any(|line| line == metric), "{metric}: {text}");
+    }
+}
