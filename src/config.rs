@@ -21,6 +21,7 @@ mod masks;
 pub(crate) mod mcp;
 mod moved_keys;
 mod network;
+mod postgres_url;
 pub(crate) mod provider;
 mod raw;
 mod reload;
@@ -61,11 +62,11 @@ pub use settings::{
 pub use settings::{
     ApiKeySettings, AuthSettings, BusSettings, BusUrl, Cidr, ClientActionStatus, CompactionSettings,
     CompatSettings, CorsSettings, EngineSettings, JobSettings, LogFormat, LogSettings, Migrate,
-    ModelsSettings, NetworkSettings, OnDisconnect, OnMismatch, OnMissingCall, ProxySource, ReadyRequirement,
-    ReasoningDisplay, Role, Scope, SealKey, SealSettings, ServerSettings, Settings, SseSettings, StorePolicy,
-    StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous, TelemetrySettings, TenantRetention,
-    TimeToLive, TlsSettings, ToolsSettings, UnknownFields, UnservedTools, WebSocketSettings, WebhookEvent,
-    WebhookSettings,
+    ModelsSettings, NetworkSettings, OnDisconnect, OnMismatch, OnMissingCall, PostgresUrl, ProxySource,
+    ReadyRequirement, ReasoningDisplay, Role, Scope, SealKey, SealSettings, ServerSettings, Settings,
+    SseSettings, StorePolicy, StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous,
+    TelemetrySettings, TenantRetention, TimeToLive, TlsSettings, ToolsSettings, UnknownFields, UnservedTools,
+    WebSocketSettings, WebhookEvent, WebhookSettings,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use secrecy::ExposeSecret;
 
 use crate::bus::{Bus, NatsOptions};
@@ -11,28 +11,18 @@ use crate::telemetry::metrics::Metrics;
 
 /// Opens the bus; connects in the background.
 pub(super) fn open(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result<Bus> {
-    let (store, bus) = (&settings.store.url, &settings.bus);
-    let is_shared = !matches!(store, StoreUrl::Sqlite(_) | StoreUrl::Memory);
-    match (&bus.url, is_shared) {
-        (BusUrl::Auto | BusUrl::Local, false) => Ok(Bus::local()),
-        (_, false) => bail!(
-            "bus.url is for replicas that share a PostgreSQL, and store.url is another store: leave it out, or write local:"
-        ),
-        (BusUrl::Local, true) => bail!(
-            "bus.url is local:, but replicas may share the database of store.url: leave it out, or write poll:"
-        ),
-        (BusUrl::Poll, true) => Ok(Bus::poll(bus.poll_interval)),
-        (BusUrl::Nats(urls), true) => {
+    let bus = &settings.bus;
+    let postgres = |url: &str| Bus::postgres(url, bus.poll_interval, metrics);
+    let opened = match (&bus.url, &settings.store.url) {
+        // One process has the store.
+        (_, StoreUrl::Sqlite(_) | StoreUrl::Memory) | (BusUrl::Local, _) => return Ok(Bus::local()),
+        (BusUrl::Poll, _) => return Ok(Bus::poll(bus.poll_interval)),
+        (BusUrl::Nats(urls), _) => {
             let options = NatsOptions::new(urls.expose_secret(), &bus.subject).context("bus.url")?;
-            Ok(Bus::nats(options, bus.poll_interval, metrics))
+            return Ok(Bus::nats(options, bus.poll_interval, metrics));
         }
-        (BusUrl::Postgres(url), true) => postgres(url.expose_secret(), settings, metrics),
-        (BusUrl::Auto | BusUrl::Store, true) => match store {
-            StoreUrl::Sqlite(_) | StoreUrl::Memory => Ok(Bus::local()),
-        },
-    }
-}
-
-fn postgres(url: &str, settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result<Bus> {
-    Bus::postgres(url, settings.bus.poll_interval, metrics).context("bus.url")
+        (BusUrl::Postgres(url), _) => postgres(url.expose()),
+        (BusUrl::Auto | BusUrl::Store, StoreUrl::Postgres(url)) => postgres(url.expose()),
+    };
+    opened.context("bus.url")
 }

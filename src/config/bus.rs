@@ -7,6 +7,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::masks::MASK;
+use super::postgres_url::PostgresUrl;
 use super::units;
 
 /// The bus between replicas.
@@ -42,7 +43,7 @@ pub enum BusUrl {
     /// Through the database of the store.
     Store,
     /// Through a PostgreSQL of this URL: the store's own, beside its pooler.
-    Postgres(SecretString),
+    Postgres(PostgresUrl),
     /// Through NATS servers, whose URLs are separated by commas.
     Nats(SecretString),
     /// Not at all: the database is asked instead.
@@ -53,15 +54,15 @@ impl FromStr for BusUrl {
     type Err = &'static str;
 
     fn from_str(url: &str) -> Result<Self, Self::Err> {
+        if let Some(url) = PostgresUrl::parse(url) {
+            return Ok(Self::Postgres(url));
+        }
         // Not quoted in errors: it may hold a password.
         match url {
             "auto" => Ok(Self::Auto),
             "local:" => Ok(Self::Local),
             "poll:" => Ok(Self::Poll),
             "postgres:" | "postgresql:" => Ok(Self::Store),
-            _ if ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) => {
-                Ok(Self::Postgres(url.into()))
-            }
             _ if ["nats://", "tls://"].iter().any(|scheme| url.starts_with(scheme)) => {
                 Ok(Self::Nats(url.into()))
             }
@@ -76,7 +77,7 @@ impl Serialize for BusUrl {
             Self::Auto => to.serialize_str("auto"),
             Self::Local => to.serialize_str("local:"),
             Self::Store => to.serialize_str("postgres:"),
-            Self::Postgres(_) => to.collect_str(&format_args!("postgres://{MASK}")),
+            Self::Postgres(url) => to.collect_str(url),
             Self::Nats(_) => to.collect_str(&format_args!("nats://{MASK}")),
             Self::Poll => to.serialize_str("poll:"),
         }
@@ -99,7 +100,7 @@ mod tests {
             ("auto", "auto"),
             ("local:", "local:"),
             ("postgres:", "postgres:"),
-            ("postgresql://u:secret@h/db", "postgres://********"),
+            ("postgresql://u:secret@h/db", "postgresql://u:********@h/db"),
             ("nats://u:secret@h:4222,nats://u:secret@i:4222", "nats://********"),
             ("tls://secret@h:4222", "nats://********"),
             ("poll:", "poll:"),

@@ -46,9 +46,10 @@ impl InFlightRows {
         }
     }
 
-    /// A write has failed for good. If it was the end of a run, the run will not write it again.
+    /// A write has failed for good. If it was the end of a run, or gave its lease back, the run will not write it again.
     pub(super) fn abandon(&mut self, write: &Write) {
         let lease = match write {
+            Write::Requeue(lease, _) => return self.abandoned.push(lease.id.clone()),
             Write::Finish(record) => &record.lease,
             Write::FinishLogged(end) => &end.0.lease,
             Write::Withdraw(lease) => lease,

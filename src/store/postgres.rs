@@ -133,12 +133,13 @@ impl PostgresStore {
         let pool = Pool::new(target, size - writers, options.statement_timeout, prepares)?;
         let policy = Arc::new(options.policy());
         let closed = CancellationToken::new();
-        let startup = Arc::new(Startup::new());
+        let (startup, health) = (Arc::new(Startup::new()), Arc::new(StoreHealth::default()));
         match startup.attempt(&pool, &policy, options.migrate).await {
             Ok(()) => {}
             Err(refused @ StoreError::Schema(_)) => return Err(refused),
             Err(error) => {
-                tracing::warn!(%error, "store: the database cannot be reached; responses are not served until it can");
+                tracing::warn!(%error, "store: the database cannot be reached; the gateway is not ready until it can");
+                health.impair(&error);
                 let (pool, policy) = (pool.clone(), Arc::clone(&policy));
                 let startup = Arc::clone(&startup);
                 tokio::spawn(startup.wait(pool, policy, options.migrate, closed.clone()));
@@ -147,7 +148,7 @@ impl PostgresStore {
         let (conversation_locks, dropped) = HeldLocks::new();
         tokio::spawn(release_locks(pool.clone(), dropped));
         let runs = RunRegistry::default();
-        let (owners, health) = (Arc::new(OwnerKeys::new()), Arc::new(StoreHealth::default()));
+        let owners = Arc::new(OwnerKeys::new());
         let link = || Link::new(pool.clone(), Arc::clone(&owners), Arc::clone(&health), Arc::clone(&startup));
         let (mut queues, mut tasks) = (Vec::new(), Vec::new());
         for _ in 0..writers {

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod backup;
+mod cancel;
 mod contract;
 mod conversation_rows;
 mod conversations;
@@ -18,6 +19,7 @@ mod migrations;
 mod moved;
 mod orphans;
 mod outbox;
+mod postgres;
 mod sqlite;
 mod tenants;
 
@@ -237,6 +239,7 @@ laws! {
         an_orphan_with_a_log_is_ended_by_another_process,
         of_processes_that_begin_with_one_key_one_does,
         a_key_that_one_process_withdraws_is_free_for_another,
+        a_log_is_followed_in_another_process_to_its_end,
     }
     // Runs that any process may make.
     jobs {
@@ -253,6 +256,9 @@ laws! {
         of_many_processes_one_claims_a_run,
         a_run_whose_holder_is_gone_is_claimed_from_its_last_commit,
         a_process_of_the_same_name_claims_what_the_one_before_had,
+        a_claim_that_is_given_back_after_its_time_has_one_holder,
+        a_claimed_run_that_another_process_deletes_stays_deleted,
+        many_queued_runs_are_claimed_in_their_order_by_several_processes,
     }
     // Notices to webhooks.
     outbox {
@@ -260,6 +266,18 @@ laws! {
         a_notice_is_taken_by_one_until_its_time_is_over,
         a_notice_that_was_taken_again_is_not_the_first_takers,
         notices_go_with_the_erasure_of_their_owner,
+    } + shared {
+        a_notice_is_delivered_by_one_process,
+    }
+    // Running responses that are to end.
+    cancel {
+        a_running_response_is_marked_until_it_ends,
+        only_its_owner_cancels_a_response,
+        a_registered_run_without_a_row_is_told_by_its_own_process,
+    } + shared {
+        a_run_that_another_process_cancels_is_told_to_its_own,
+        an_orphan_is_known_to_be_cancelled,
+        a_claim_tells_whether_the_run_is_to_be_cancelled,
     }
     // Runs that nobody makes any more.
     orphans {

@@ -14,6 +14,7 @@ use super::{lifecycle, logged_rows};
 use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
+use crate::store::retention::millis;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{
     Lease, LogEnd, LogExtent, LogKept, LogPage, LogState, LoggedEvents, ResponseRecord, StoreError,
@@ -47,11 +48,25 @@ pub(super) async fn finish(
     record: &ResponseRecord,
     end: &LogEnd,
 ) -> Result<WriteOutcome, StoreError> {
-    if let Some((key, RunningRow::Held)) = running::find(session, policy, &record.lease).await? {
+    let held = match running::find(session, policy, &record.lease).await? {
+        Some((key, RunningRow::Held)) => Some(key),
+        _ => None,
+    };
+    if let Some(key) = held {
         end_log(session, policy, key, end).await?;
     }
-    lifecycle::finish(session, policy, in_flight, record).await
+    let finished = lifecycle::finish(session, policy, in_flight, record).await?;
+    if let Some(((response, owner), keep_for)) = held.zip(end.keep_for) {
+        let until = now().saturating_add(millis(keep_for));
+        let parameters: [Param<'_>; 3] =
+            [(&response, Type::UUID), (&owner, Type::INT8), (&until, Type::INT8)];
+        session.execute(KEEP_FOR, &parameters).await?;
+    }
+    Ok(finished)
 }
+
+const KEEP_FOR: &str = "UPDATE responses
+    SET expires_at = least(expires_at, $3), lineage_until = least(lineage_until, $3) WHERE key = $1 AND owner = $2";
 
 const CUT: &str = "DELETE FROM event_log WHERE response = $1 AND owner = $2 AND last >= $3";
 const END: &str = "UPDATE event_logs SET expires_at = $3, replaced_from = coalesce($4, replaced_from)

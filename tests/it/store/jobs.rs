@@ -243,6 +243,69 @@ pub(super) async fn a_process_of_the_same_name_claims_what_the_one_before_had(op
     next.finish(ended(&job)).await.unwrap();
 }
 
+/// Its holder was stalled: it gives the run back at the moment at which another claims it.
+pub(super) async fn a_claim_that_is_given_back_after_its_time_has_one_holder(open: Open<'_>) {
+    let (slow, other) = (open("slow"), open("other"));
+    let mut first = Vec::new();
+    for _ in 0..6 {
+        enqueued(&*slow).await;
+        first.push(claimed(&*slow).await);
+    }
+    tokio::time::sleep(LEASE + LEASE / 5).await;
+    let give_back = join_all(first.iter().map(|claim| slow.requeue(claim.run.lease.clone(), AT_ONCE)));
+    let (given_back, mut taken) = tokio::join!(give_back, async { other.claim_jobs(10).await.unwrap() });
+    taken.extend(other.claim_jobs(10).await.unwrap());
+    let mut ids: Vec<_> = taken.iter().map(|claim| claim.run.lease.id.clone()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!((taken.len(), ids.len()), (6, 6), "each is claimed, and once");
+    for (first, given_back) in first.iter().zip(given_back) {
+        let now = taken.iter().find(|claim| claim.run.lease.id == first.run.lease.id).unwrap();
+        let was_claim_counted = now.attempt == 2;
+        assert_eq!(matches!(given_back, Err(StoreError::Superseded)), was_claim_counted, "{given_back:?}");
+        assert!(matches!(slow.finish(ended(first)).await, Err(StoreError::Superseded)));
+        other.finish(ended(now)).await.unwrap();
+    }
+}
+
+pub(super) async fn a_claimed_run_that_another_process_deletes_stays_deleted(open: Open<'_>) {
+    let (gateway, worker) = (open("gateway"), open("worker"));
+    let job = enqueued(&*gateway).await;
+    let claimed = claimed(&*worker).await;
+    assert!(gateway.delete(&owner(), job.run.record.lease.id.as_str()).await.unwrap());
+    assert_eq!(worker.cancelled_runs().await.unwrap(), [job.run.record.lease.id.clone()]);
+    worker.update_running(ended(&claimed)).await.unwrap();
+    worker.finish(ended(&claimed)).await.unwrap();
+    assert_eq!(body(&*gateway, &job).await, None);
+    for store in [&gateway, &worker] {
+        assert!(store.claim_jobs(10).await.unwrap().is_empty());
+        assert!(store.take_orphaned(10).await.unwrap().is_empty());
+    }
+}
+
+pub(super) async fn many_queued_runs_are_claimed_in_their_order_by_several_processes(open: Open<'_>) {
+    let workers: Vec<_> = (0..3).map(|n| open(&format!("worker {n}"))).collect();
+    let mut queued_ids = Vec::new();
+    for _ in 0..60 {
+        queued_ids.push(enqueued(&*workers[0]).await.run.record.lease.id);
+    }
+    let claims = join_all(workers.iter().map(async |worker| {
+        let mut ids = Vec::new();
+        for _ in 0..5 {
+            let batch = worker.claim_jobs(4).await.unwrap();
+            ids.extend(batch.into_iter().map(|claimed| claimed.run.lease.id));
+        }
+        ids
+    }));
+    let claims = claims.await;
+    for ids in &claims {
+        assert!(ids.is_sorted(), "each process gets the older ones first");
+    }
+    let mut ids = claims.concat();
+    ids.sort_unstable();
+    assert_eq!(ids, queued_ids, "none twice, none left behind");
+}
+
 pub(super) async fn a_response_that_is_kept_for_less_time_is_gone_then(store: &dyn Store) {
     let job = enqueued(store).await;
     let claimed = claimed(store).await;

@@ -340,3 +340,34 @@ pub(super) async fn a_key_that_one_process_withdraws_is_free_for_another(open: O
         assert_eq!(two.keyed_response(&owner(), "k").await.unwrap(), None);
     }
 }
+
+/// Whatever it sees meanwhile is a beginning of what there is in the end.
+pub(super) async fn a_log_is_followed_in_another_process_to_its_end(open: Open<'_>) {
+    let (mine, other) = (open("mine"), open("other"));
+    let run = unkeyed();
+    mine.begin_logged(run.clone()).await.unwrap();
+    let write = async {
+        for number in 2..30 {
+            mine.log_events(&run.record.lease, events(number, number)).await.unwrap();
+        }
+        let end = LogEnd { keep_below: None, events: Some(events(30, 30)), keep_for: None };
+        mine.finish_logged(ended(&run), end).await.unwrap();
+    };
+    let follow = async {
+        let (mut seen, mut next) = (Vec::new(), 0);
+        loop {
+            let found = other.logged_events(&owner(), &run.record.lease.id, next, u64::MAX).await.unwrap();
+            let page = found.expect("it is kept");
+            assert!(!page.is_own && page.first == next);
+            seen.extend(page.bytes);
+            next = page.next;
+            if page.is_end {
+                return seen;
+            }
+            assert!(page.is_running, "of a run that has ended, the log is whole");
+        }
+    };
+    let ((), seen) = tokio::join!(write, follow);
+    assert_eq!(seen, events(0, 30).bytes);
+    assert_eq!(state(&*other, &run).await, (false, kept(2, 31, None)));
+}

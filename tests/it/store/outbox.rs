@@ -6,9 +6,10 @@ use antwort::protocol::id::Id;
 use antwort::store::{ErasureTarget, OutboxNotice, ResponseRecord, Store};
 use futures_util::future::join_all;
 
-use super::{owned_by, owner, record, running};
+use super::{Open, owned_by, owner, record, running};
 
 const LONG: Duration = Duration::from_secs(60);
+const SHORTLY: Duration = Duration::from_millis(1000);
 
 fn notice(webhook: &str) -> OutboxNotice {
     OutboxNotice { webhook: webhook.into(), event_id: Id::generate("evt"), body: "{}".into() }
@@ -44,11 +45,11 @@ pub(super) async fn a_notice_is_written_with_the_end_of_its_response(store: &dyn
 pub(super) async fn a_notice_is_taken_by_one_until_its_time_is_over(store: &dyn Store) {
     let written = notice("a");
     store.finish(ResponseRecord { outbox: vec![written.clone()], ..record() }).await.unwrap();
-    let taken = join_all((0..20).map(|_| store.take_due_notices(10, Duration::from_millis(50)))).await;
+    let taken = join_all((0..20).map(|_| store.take_due_notices(10, SHORTLY))).await;
     let taken: Vec<_> = taken.into_iter().flat_map(Result::unwrap).collect();
     let [first] = &taken[..] else { panic!("{taken:?}") };
     assert_eq!((first.attempt, &first.event_id, &*first.body), (1, &written.event_id, "{}"));
-    tokio::time::sleep(Duration::from_millis(80)).await;
+    tokio::time::sleep(SHORTLY + SHORTLY / 5).await;
     let again = store.take_due_notices(10, LONG).await.unwrap();
     assert_eq!((again[0].attempt, &again[0].event_id), (2, &written.event_id), "the first taker is gone");
     store.retry_notice(&again[0], Duration::ZERO).await.unwrap();
@@ -75,4 +76,30 @@ pub(super) async fn notices_go_with_the_erasure_of_their_owner(store: &dyn Store
     let target = ErasureTarget { tenant: "acme".into(), principal: Some("ann".into()) };
     store.erase(&target).await.unwrap();
     assert_eq!(due(store).await, ["b"]);
+}
+
+pub(super) async fn a_notice_is_delivered_by_one_process(open: Open<'_>) {
+    let stores = [open("one"), open("two"), open("three")];
+    for _ in 0..30 {
+        stores[0].finish(told(record(), "a")).await.unwrap();
+    }
+    let taken = join_all(stores.iter().map(async |store| {
+        let mut keys = Vec::new();
+        // One that finds nothing may have been late, or others have locked what there is.
+        for _ in 0..10 {
+            for notice in store.take_due_notices(4, LONG).await.unwrap() {
+                assert_eq!(notice.attempt, 1);
+                keys.push(notice.key);
+                store.remove_notice(&notice).await.unwrap();
+            }
+        }
+        keys
+    }));
+    let mut keys = taken.await.concat();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), 30, "each by one");
+    for store in &stores {
+        assert_eq!(due(&**store).await, [""; 0]);
+    }
 }

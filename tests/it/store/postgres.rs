@@ -1,0 +1,115 @@
+//! What is PostgreSQL's own.
+
+use std::time::Instant;
+
+use antwort::store::{
+    EventLog, IdempotencyKeys, JobQueue, LogEnd, LogKept, LoggedEvents, LoggedRun, NewJob, Store,
+};
+
+use super::jobs::job;
+use super::{SHORT, owner, running};
+use crate::support::postgres::{Cluster, Database, connect};
+
+/// What the planner makes of a statement, with its parameters as they are written.
+async fn plan(database: &Database, statement: &str) -> String {
+    let rows = database.sql().await.query(&format!("EXPLAIN {statement}"), &[]).await.unwrap();
+    rows.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
+}
+
+/// Many runs that wait.
+async fn many_queued(database: &Database, count: u32) {
+    let store = database.open(|_| ()).await;
+    let first: NewJob = job();
+    store.enqueue(first.clone()).await.unwrap();
+    let sql = format!(
+        "INSERT INTO responses (key, owner, created_at, status, model, item_index, items, body)
+            SELECT ('f0000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, owner, created_at, status, model,
+                item_index, items, body FROM responses, generate_series(1, {count}) n;
+         INSERT INTO runs (response, owner, instance, epoch, lease_until, state, attempt, job)
+            SELECT s.key, s.owner, '', 1, 0, convert_to(repeat('s', 500), 'UTF8'), 0, convert_to(repeat('j', 3000), 'UTF8')
+            FROM responses s WHERE s.key >= 'f0000000-0000-7000-8000-000000000000';
+         ANALYZE"
+    );
+    database.sql().await.batch_execute(&sql).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_queue_is_claimed_from_its_front_by_the_index() {
+    let database = Database::new().await;
+    many_queued(&database, 10_000).await;
+    let oldest = "SELECT r.response, r.owner FROM runs r
+        WHERE r.attempt IS NOT NULL AND r.instance = '' AND r.lease_until < 1 ORDER BY r.response, r.owner LIMIT 16
+        FOR UPDATE SKIP LOCKED";
+    let plan = plan(&database, oldest).await;
+    assert!(plan.contains("Index Scan using runs_waiting") && !plan.contains("Sort"), "{plan}");
+    let store = database.open(|_| ()).await;
+    let began = Instant::now();
+    for _ in 0..10 {
+        assert_eq!(store.claim_jobs(16).await.unwrap().len(), 16);
+    }
+    let claimed = began.elapsed() / 10;
+    let began = Instant::now();
+    let stats = store.job_stats().await.unwrap();
+    eprintln!("a claim of 16 of 10000: {claimed:?}; stats: {:?}", began.elapsed());
+    assert_eq!(stats.queued, 10_001 - 160);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_is_kept_for_a_time_after_the_end_of_its_response() {
+    let database = Database::new().await;
+    let store = database.open(|options| options.event_ttl = SHORT).await;
+    let events = |first, last| LoggedEvents { first, last, bytes: b"event".to_vec() };
+    let run = LoggedRun { key: None, record: running(), state: None, events: Some(events(0, 1)) };
+    store.begin_logged(run.clone()).await.unwrap();
+    let id = &run.record.lease.id;
+    tokio::time::sleep(SHORT + SHORT / 4).await;
+    store.maintain().await.unwrap();
+    let state = async || store.log_state(&owner(), id).await.unwrap().unwrap().log;
+    assert!(matches!(state().await, LogKept::Kept(_)), "the time begins at the end");
+    let end = LogEnd { keep_below: None, events: Some(events(2, 2)), keep_for: None };
+    store.finish_logged(run.record.clone(), end).await.unwrap();
+    store.maintain().await.unwrap();
+    assert!(matches!(state().await, LogKept::Kept(_)));
+    tokio::time::sleep(SHORT + SHORT / 4).await;
+    for _ in 0..2 {
+        assert_eq!(state().await, LogKept::Gone, "before maintenance, too");
+        assert_eq!(store.logged_events(&owner(), id, 0, 1000).await.unwrap(), None);
+        store.maintain().await.unwrap();
+    }
+    let left = database.sql().await.query_one("SELECT count(*) FROM event_log", &[]).await.unwrap();
+    assert_eq!(left.get::<_, i64>(0), 0);
+}
+
+/// Nobody was told of them, and their leases would have been renewed for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_of_a_claim_whose_connection_is_lost_at_its_commit_are_claimed_again() {
+    // A commit waits for a server that does not exist, after it was made.
+    let settings = ["fsync=off", "synchronous_standby_names=nobody", "synchronous_commit=local"];
+    let cluster = tokio::task::spawn_blocking(move || Cluster::start(&settings)).await.unwrap();
+    let url = cluster.url("postgres");
+    let store = PostgresStore::open(PostgresOptions::new(&url, "test")).await.unwrap();
+    for _ in 0..3 {
+        store.enqueue(job()).await.unwrap();
+    }
+    let sql = connect(&url).await;
+    sql.batch_execute(
+        "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            PERFORM set_config('synchronous_commit', 'on', true); RETURN NULL; END $$;
+         CREATE TRIGGER wait AFTER UPDATE ON runs FOR EACH ROW WHEN (NEW.claim IS NOT NULL) EXECUTE FUNCTION wait()",
+    )
+    .await
+    .unwrap();
+    let end = async {
+        let waiting = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        while sql.query(waiting, &[]).await.unwrap().is_empty() {}
+    };
+    let (claimed, ()) = tokio::join!(store.claim_jobs(10), end);
+    assert!(claimed.is_err(), "{claimed:?}");
+    let made = sql.query_one("SELECT count(*) FROM runs WHERE instance = 'test'", &[]).await.unwrap();
+    assert_eq!(made.get::<_, i64>(0), 3, "the claim was committed");
+    sql.batch_execute("DROP TRIGGER wait ON runs").await.unwrap();
+    let claimed = store.claim_jobs(10).await.unwrap();
+    assert_eq!(claimed.len(), 3);
+    assert!(claimed.iter().all(|claim| claim.attempt == 1 && &*claim.spec == b"spec"));
+    store.close().await;
+}
