@@ -16,6 +16,7 @@ mod log;
 mod migrations;
 mod moved;
 mod orphans;
+mod postgres_server;
 mod sqlite;
 mod tenants;
 

@@ -37,7 +37,7 @@ impl Checker<'_> {
             self.missing(
                 &["seal", "keys"],
                 "a store in PostgreSQL needs keys, the same for all gateways that use it: make one with `openssl rand \
-                 -base64 32`, and set `seal: {keys: [${ANTWORT_SEAL_KEY}]}`",
+                 -base64 32`, and set ANTWORT_SEAL_KEYS or seal.keys to it",
             );
         }
         store
