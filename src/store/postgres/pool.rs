@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::TaskTracker;
 
 use super::connection::{Connection, Fate, Statements};
 use super::error::{Cause, closed, database};
@@ -28,6 +29,8 @@ struct Shared {
     limit: Duration,
     slots: Arc<Semaphore>,
     idle: Mutex<Vec<Arc<Connection>>>,
+    /// The tasks of connections, which end with them.
+    tasks: TaskTracker,
 }
 
 impl Pool {
@@ -37,10 +40,11 @@ impl Pool {
         size: usize,
         limit: Duration,
         is_preparing: bool,
+        tasks: TaskTracker,
     ) -> Result<Self, StoreError> {
         let tls = Tls::new(&target.verification)?;
         let slots = Arc::new(Semaphore::new(size));
-        Ok(Self(Arc::new(Shared { target, tls, is_preparing, limit, slots, idle: Mutex::default() })))
+        Ok(Self(Arc::new(Shared { target, tls, is_preparing, limit, slots, idle: Mutex::default(), tasks })))
     }
 
     /// The limit of a statement.
@@ -75,10 +79,10 @@ impl Pool {
 
     /// A connection outside the bounds of the pool, for one who keeps it.
     pub(super) async fn connect(&self) -> Result<Connection, StoreError> {
-        let Shared { target, tls, is_preparing, limit, .. } = &*self.0;
+        let Shared { target, tls, is_preparing, limit, tasks, .. } = &*self.0;
         let (client, connection) =
             target.config.connect(tls.clone()).await.map_err(|error| database(&error))?;
-        tokio::spawn(async move {
+        tasks.spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "store: a connection to the database ended");
             }
