@@ -10,6 +10,7 @@ mod offline;
 mod output;
 mod prompt;
 mod store;
+mod store_postgres;
 mod tools;
 
 use std::path::PathBuf;

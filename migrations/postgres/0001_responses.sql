@@ -22,7 +22,8 @@ CREATE TABLE responses (
     finished_at   bigint,                     -- null while it runs
     status        text   NOT NULL,
     id            bytea,                      -- null: resp_ and the digits of the key
-    previous_id   bytea,                      -- the response or the conversation that it continues
+    previous_key  uuid,                       -- the key of the response that it continues
+    previous_id   bytea,                      -- the id of that, or of the conversation that it was made in
     model         bytea  NOT NULL,
     item_index    bytea  NOT NULL,            -- ids and lengths of the items (`src/store/item_index.rs`)
     items         bytea  NOT NULL,            -- their texts

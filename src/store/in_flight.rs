@@ -122,6 +122,11 @@ impl InFlightRows {
         }
     }
 
+    /// Whether the row of a run was written.
+    pub(super) fn is_begun(&self, lease: &Lease) -> bool {
+        self.begun.contains(lease)
+    }
+
     /// The run has ended. Returns whether its row was written before.
     pub(super) fn remove(&mut self, lease: &Lease) -> bool {
         self.dropped.remove(&lease.id);

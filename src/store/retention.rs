@@ -36,8 +36,12 @@ impl Retention {
     /// once per 1/24 of the time to live. The parent's own expiry would not do: it is always recent if turns are
     /// quick.
     pub(crate) fn inherited(self, of_parent: Option<i64>, expiry: i64) -> Option<i64> {
-        let recent = expiry.saturating_sub(self.ttl? / EXTENSION_DIVISOR);
-        of_parent.filter(|until| *until >= recent)
+        of_parent.filter(|until| self.ttl.is_some() && *until >= self.recent(expiry))
+    }
+
+    /// Until when a chain lives at least that need not be walked to live until `expiry`.
+    pub(crate) fn recent(self, expiry: i64) -> i64 {
+        expiry.saturating_sub(self.ttl.unwrap_or(0) / EXTENSION_DIVISOR)
     }
 }
 

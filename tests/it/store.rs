@@ -16,6 +16,7 @@ mod log;
 mod migrations;
 mod moved;
 mod orphans;
+mod postgres_server;
 mod sqlite;
 mod tenants;
 
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use antwort::internal::postgres::PostgresOptions;
 use antwort::internal::sqlite::{
     Location, MigrateOptions, Migrated, ServerLock, SqliteOptions, SqliteStore, migrate,
 };
@@ -33,6 +35,8 @@ use antwort::store::{
     Direction, Lease, ModelView, Owner, ReadLimit, ResponseRecord, Store, StoreError, StoredItem,
 };
 use tempfile::TempDir;
+
+use crate::support::postgres::Database;
 
 /// How long rows live in stores that forget soon.
 const SHORT: Duration = Duration::from_millis(1500);
@@ -75,6 +79,26 @@ macro_rules! laws {
                 async fn $shared() {
                     let folder = crate::store::Folder::new();
                     crate::store::$module::$shared(&|instance| folder.instance(instance)).await;
+                })+)?
+            })+
+        }
+        mod postgres {
+            $(mod $module {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $law() {
+                    let database = crate::support::postgres::Database::new().await;
+                    crate::store::$module::$law(&database.open(|_| ()).await).await;
+                })+
+                $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $short() {
+                    let database = crate::support::postgres::Database::new().await;
+                    let store = database.open(|options| options.ttl = Some(crate::store::SHORT)).await;
+                    crate::store::$module::$short(&store).await;
+                })+)?
+                $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $shared() {
+                    let database = crate::support::postgres::Database::new().await;
+                    crate::store::$module::$shared(&|instance| crate::store::replica(&database, instance)).await;
                 })+)?
             })+
         }
@@ -233,6 +257,16 @@ fn memory(ttl: Option<Duration>) -> SqliteStore {
     let mut options = SqliteOptions::new(Location::Memory, "test");
     options.ttl = ttl;
     SqliteStore::open(options).unwrap()
+}
+
+/// The store of the process with this instance name, in a database that several share.
+fn replica(database: &Database, name: &str) -> Arc<dyn Store> {
+    let options = |options: &mut PostgresOptions| {
+        options.instance = name.to_owned();
+        options.lease = LEASE;
+    };
+    let open = database.open(options);
+    Arc::new(tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)))
 }
 
 /// A folder with one database, opened as often as wanted.

@@ -6,6 +6,7 @@ pub mod mcp_client;
 pub mod mcp_server;
 pub mod network;
 pub mod openapi;
+pub mod postgres;
 pub mod probe;
 pub mod process;
 pub mod raw;

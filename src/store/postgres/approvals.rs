@@ -5,9 +5,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::keys::{ResponseKey, id_of};
 use super::session::{Param, Session};
 use super::values::{get, hash, text};
-use super::keys::{ResponseKey, id_of};
 use crate::protocol::id::Id;
 use crate::store::row_policy::now;
 use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, StoreError};
@@ -19,7 +19,8 @@ const BATCH_ROWS: i64 = 500;
 const LOCK: &str = "SELECT 1 FROM runs r WHERE r.response = ANY($1) AND r.owner = ANY($2)
     ORDER BY r.response, r.owner FOR SHARE";
 /// Responses that were deleted while they run, behind their first write: nothing of them is to be stored.
-const DELETED: &str = "SELECT s.key, s.owner FROM responses s JOIN runs r ON r.response = s.key AND r.owner = s.owner
+const DELETED: &str =
+    "SELECT s.key, s.owner FROM responses s JOIN runs r ON r.response = s.key AND r.owner = s.owner
     WHERE s.key = ANY($1) AND s.owner = ANY($2) AND s.expires_at IS NOT NULL";
 const INSERT: &str =
     "INSERT INTO approvals (owner, id, response, response_id, arguments, definition, expires_at)
@@ -81,7 +82,8 @@ async fn deleted(
 
 const CANDIDATES: &str = "SELECT id, used_at IS NOT NULL, arguments, definition FROM approvals
     WHERE owner = $1 AND id = ANY($2) AND expires_at > $3 ORDER BY id FOR UPDATE";
-const CONSUME: &str = "UPDATE approvals SET used_at = $3 WHERE owner = $1 AND id = ANY($2) AND used_at IS NULL";
+const CONSUME: &str =
+    "UPDATE approvals SET used_at = $3 WHERE owner = $1 AND id = ANY($2) AND used_at IS NULL";
 
 /// Consumes approvals if all exist, are unused and match. Their rows are locked first, in one order, so that of two
 /// claims one finds the approval used.
@@ -93,10 +95,7 @@ pub(super) async fn claim(
 ) -> Result<ClaimOutcome, StoreError> {
     let ids: Vec<&[u8]> = claims.iter().map(|wanted| wanted.id.as_str().as_bytes()).collect();
     let found = session
-        .query(
-            CANDIDATES,
-            &[(&owner, Type::INT8), (&ids, Type::BYTEA_ARRAY), (&now, Type::INT8)],
-        )
+        .query(CANDIDATES, &[(&owner, Type::INT8), (&ids, Type::BYTEA_ARRAY), (&now, Type::INT8)])
         .await?;
     for wanted in claims {
         let outcome = outcome_of(&found, wanted)?;
@@ -104,9 +103,7 @@ pub(super) async fn claim(
             return Ok(outcome);
         }
     }
-    session
-        .execute(CONSUME, &[(&owner, Type::INT8), (&ids, Type::BYTEA_ARRAY), (&now, Type::INT8)])
-        .await?;
+    session.execute(CONSUME, &[(&owner, Type::INT8), (&ids, Type::BYTEA_ARRAY), (&now, Type::INT8)]).await?;
     Ok(ClaimOutcome::Granted)
 }
 
@@ -116,8 +113,7 @@ fn outcome_of(found: &[Row], wanted: &ApprovalClaim) -> Result<ClaimOutcome, Sto
         if get::<&[u8]>(row, 0)? != wanted.id.as_str().as_bytes() {
             continue;
         }
-        let matches =
-            get::<&[u8]>(row, 2)? == wanted.arguments && get::<&[u8]>(row, 3)? == wanted.definition;
+        let matches = get::<&[u8]>(row, 2)? == wanted.arguments && get::<&[u8]>(row, 3)? == wanted.definition;
         return Ok(match (get(row, 1)?, matches) {
             (true, _) => ClaimOutcome::Used,
             (false, false) => ClaimOutcome::Mismatch,

@@ -11,9 +11,9 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::conversation_items::{INSTRUCTIONS, USER};
-use super::session::{Param, Session};
-use super::values::{get, item, text_or_null, unsigned, text};
 use super::conversations::ConversationRow;
+use super::session::{Param, Session};
+use super::values::{get, item, text, text_or_null, unsigned};
 use super::{conversation_turns, conversations};
 use crate::protocol::item::Item;
 use crate::store::size::Size;

@@ -73,12 +73,8 @@ impl ConversationWalk {
         let now = now();
         let (used_at, key) = self.position.unwrap_or((DELETED, 0));
         let newest = retentions.newest_expired_use(now);
-        let parameters: [Param<'_>; 4] = [
-            (&used_at, Type::INT8),
-            (&key, Type::INT8),
-            (&newest, Type::INT8),
-            (&LOOK_ROWS, Type::INT8),
-        ];
+        let parameters: [Param<'_>; 4] =
+            [(&used_at, Type::INT8), (&key, Type::INT8), (&newest, Type::INT8), (&LOOK_ROWS, Type::INT8)];
         let found = session.query(USED, &parameters).await?;
         let (mut expired, mut last) = (Vec::new(), None);
         for row in &found {
@@ -120,8 +116,7 @@ async fn delete_unused(session: Session<'_>, expired: &[(i64, i64)]) -> Result<u
         return Ok(0);
     }
     let (keys, oldest): (Vec<i64>, Vec<i64>) = expired.iter().copied().unzip();
-    let marked =
-        session.query(MARK, &[(&keys, Type::INT8_ARRAY), (&oldest, Type::INT8_ARRAY)]).await?;
+    let marked = session.query(MARK, &[(&keys, Type::INT8_ARRAY), (&oldest, Type::INT8_ARRAY)]).await?;
     let marked = marked.iter().map(|row| get(row, 0)).collect::<Result<Vec<i64>, _>>()?;
     if !marked.is_empty() {
         delete_parts(session, &marked).await?;

@@ -8,13 +8,13 @@ use uuid::Uuid;
 
 use super::session::{Param, Session};
 use super::values::{get, number, text, text_or_null};
-use crate::util::digest::sha256;
 use crate::protocol::id::Id;
 use crate::store::paging::{Element, PageRange};
 use crate::store::renamed_item::renamed;
 use crate::store::{
     ContextRole, ConversationItem, Direction, ModelView, Page, PageRequest, StoreError, StoredItem,
 };
+use crate::util::digest::sha256;
 
 /// The column `context`.
 pub(super) const USER: i16 = 1;
@@ -147,8 +147,7 @@ pub(super) async fn repeated(
     let keys: Vec<Uuid> = items.iter().map(|item| key_of(item.item.id.as_str())).collect();
     let mut seen = HashSet::with_capacity(keys.len());
     if let Some(conversation) = conversation.filter(|_| !keys.is_empty()) {
-        let taken =
-            session.query(TAKEN, &[(&conversation, Type::INT8), (&keys, Type::UUID_ARRAY)]).await?;
+        let taken = session.query(TAKEN, &[(&conversation, Type::INT8), (&keys, Type::UUID_ARRAY)]).await?;
         for row in &taken {
             seen.insert(get::<Uuid>(row, 0)?);
         }
@@ -170,8 +169,7 @@ pub(super) async fn delete(
     conversation: i64,
     id: &str,
 ) -> Result<Option<DeletedItem>, StoreError> {
-    let row =
-        session.query_opt(DELETE, &[(&conversation, Type::INT8), (&key_of(id), Type::UUID)]).await?;
+    let row = session.query_opt(DELETE, &[(&conversation, Type::INT8), (&key_of(id), Type::UUID)]).await?;
     let read = |row| Ok(DeletedItem { is_summary: get::<Option<i16>>(row, 0)? == Some(SUMMARY) });
     row.as_ref().map(read).transpose()
 }
@@ -237,12 +235,7 @@ pub(super) async fn list(
     let rows = session
         .query(
             sql,
-            &[
-                (&conversation, Type::INT8),
-                (&above, Type::INT8),
-                (&below, Type::INT8),
-                (&fetch, Type::INT8),
-            ],
+            &[(&conversation, Type::INT8), (&above, Type::INT8), (&below, Type::INT8), (&fetch, Type::INT8)],
         )
         .await?;
     let elements = rows.iter().map(|row| {
@@ -251,8 +244,7 @@ pub(super) async fn list(
     });
     let (chosen, has_more) = range.choose(elements)?;
     let positions: Vec<i64> = chosen.iter().map(|element| element.key).collect();
-    let rows =
-        session.query(PAGED, &[(&conversation, Type::INT8), (&positions, Type::INT8_ARRAY)]).await?;
+    let rows = session.query(PAGED, &[(&conversation, Type::INT8), (&positions, Type::INT8_ARRAY)]).await?;
     let wires = rows
         .iter()
         .map(|row| Ok((get::<i64>(row, 0)?, text(row, 1)?)))

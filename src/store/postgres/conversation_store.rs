@@ -5,9 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::transaction::{Access, transact};
-use super::{
-    PostgresStore, conversation_context, conversation_expiry, conversation_items, conversations,
-};
+use super::{PostgresStore, conversation_context, conversation_expiry, conversation_items, conversations};
 use crate::store::conversation_write::ConversationWrite;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::now;
@@ -104,10 +102,9 @@ impl ConversationStore for PostgresStore {
         item: &str,
         max_bytes: u64,
     ) -> Result<Option<Arc<str>>, StoreError> {
-        let found: Result<Option<Option<Arc<str>>>, StoreError> =
-            read_of!(self, Access::Statement, owner, id, (session, row) => {
-                conversation_items::item(session, row.key, item, max_bytes)
-            });
+        let found: Result<Option<Option<Arc<str>>>, StoreError> = read_of!(self, Access::Statement, owner, id, (session, row) => {
+            conversation_items::item(session, row.key, item, max_bytes)
+        });
         Ok(found?.flatten())
     }
 

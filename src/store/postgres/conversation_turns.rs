@@ -109,7 +109,8 @@ async fn move_behind(
     session.execute(SET_NEXT, &[(&key, Type::INT8), (&next, Type::INT8)]).await.map(drop)
 }
 
-const NOTE: &str = "INSERT INTO response_conversations (response, owner, first, until) VALUES ($1, $2, $3, $4)
+const NOTE: &str =
+    "INSERT INTO response_conversations (response, owner, first, until) VALUES ($1, $2, $3, $4)
     ON CONFLICT (response, owner) DO UPDATE SET first = excluded.first, until = excluded.until";
 
 /// Writes what a response has read of its conversation.
@@ -120,12 +121,8 @@ pub(super) async fn note_context(
 ) -> Result<(), StoreError> {
     let Some(turn) = &record.conversation else { return Ok(()) };
     let (first, until) = (number(turn.first), number(turn.until));
-    let parameters: [Param<'_>; 4] = [
-        (&response, Type::UUID),
-        (&owner, Type::INT8),
-        (&first, Type::INT8),
-        (&until, Type::INT8),
-    ];
+    let parameters: [Param<'_>; 4] =
+        [(&response, Type::UUID), (&owner, Type::INT8), (&first, Type::INT8), (&until, Type::INT8)];
     session.execute(NOTE, &parameters).await.map(drop)
 }
 

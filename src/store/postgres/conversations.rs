@@ -56,12 +56,10 @@ async fn row_of(
     oldest: i64,
 ) -> Result<Option<ConversationRow>, StoreError> {
     let id = id.as_bytes();
-    let parameters: [Param<'_>; 3] =
-        [(&id, Type::BYTEA), (&owner, Type::INT8), (&oldest, Type::INT8)];
+    let parameters: [Param<'_>; 3] = [(&id, Type::BYTEA), (&owner, Type::INT8), (&oldest, Type::INT8)];
     let row = session.query_opt(sql, &parameters).await?;
-    let read = |row: &Row| {
-        Ok(ConversationRow { key: get(row, 0)?, next: get(row, 1)?, visible_from: get(row, 2)? })
-    };
+    let read =
+        |row: &Row| Ok(ConversationRow { key: get(row, 0)?, next: get(row, 1)?, visible_from: get(row, 2)? });
     row.as_ref().map(read).transpose()
 }
 
@@ -193,9 +191,7 @@ async fn append(
 }
 
 /// Where the items begin that are seen behind the last summary among these, counted from the first of them.
-pub(super) fn summary_place(
-    roles: impl Iterator<Item = ContextRole>,
-) -> Option<i64> {
+pub(super) fn summary_place(roles: impl Iterator<Item = ContextRole>) -> Option<i64> {
     let mut found = None;
     for (place, role) in (0_i64..).zip(roles) {
         if let ContextRole::Summary { with_trigger } = role {

@@ -13,7 +13,8 @@ use crate::store::{ErasedCounts, ErasureTarget, StoreError};
 const STEP_ROWS: i64 = 200;
 
 /// The owners whose rows are erased.
-const OWNERS: &str = "SELECT key FROM owners WHERE tenant = $1 AND ($2::bytea IS NULL OR principal = $2) ORDER BY key";
+const OWNERS: &str =
+    "SELECT key FROM owners WHERE tenant = $1 AND ($2::bytea IS NULL OR principal = $2) ORDER BY key";
 
 /// Responses of an owner. One that was deleted while it runs keeps an empty row until its end.
 const RESPONSES: &str = "SELECT s.key FROM responses s WHERE s.owner = $1 AND s.key < $2
@@ -52,20 +53,16 @@ pub(super) async fn step(session: Session<'_>, request: &EraseRequest) -> Result
 }
 
 async fn owners(session: Session<'_>, target: &ErasureTarget) -> Result<Vec<i64>, StoreError> {
-    let (tenant, principal) = (target.tenant.as_bytes(), target.principal.as_ref().map(|name| name.as_bytes()));
+    let (tenant, principal) =
+        (target.tenant.as_bytes(), target.principal.as_ref().map(|name| name.as_bytes()));
     let rows = session.query(OWNERS, &[(&tenant, Type::BYTEA), (&principal, Type::BYTEA)]).await?;
     rows.iter().map(|row| get(row, 0)).collect()
 }
 
 /// Erases some responses of an owner. Returns whether any were found, and how many it erased: another process may be
 /// faster.
-async fn erase_responses(
-    session: Session<'_>,
-    owner: i64,
-    before: Uuid,
-) -> Result<(bool, u64), StoreError> {
-    let parameters: [Param<'_>; 3] =
-        [(&owner, Type::INT8), (&before, Type::UUID), (&STEP_ROWS, Type::INT8)];
+async fn erase_responses(session: Session<'_>, owner: i64, before: Uuid) -> Result<(bool, u64), StoreError> {
+    let parameters: [Param<'_>; 3] = [(&owner, Type::INT8), (&before, Type::UUID), (&STEP_ROWS, Type::INT8)];
     let found = session.query(RESPONSES, &parameters).await?;
     let found = found.iter().map(|row| get(row, 0)).collect::<Result<Vec<Uuid>, _>>()?;
     if found.is_empty() {

@@ -3,13 +3,13 @@
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::in_flight::InFlightRows;
 use super::keys::ResponseKey;
 use super::running::{self, RunningRow};
 use super::session::{Param, Session};
 use super::values::{get, number, unsigned};
 use super::{event_log_sweep, keyed_rows, lifecycle};
 use crate::protocol::id::Id;
+use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{Lease, LogEnd, LogExtent, LogPage, LoggedEvents, ResponseRecord, StoreError};

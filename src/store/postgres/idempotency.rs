@@ -4,12 +4,12 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::in_flight::InFlightRows;
 use super::keys::{ResponseKey, id_of};
 use super::running::{self, RunningRow};
 use super::session::{Param, Session};
 use super::values::{get, hash};
 use super::{keyed_rows, lifecycle, removal};
+use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{KeyedResponse, KeyedRun, Lease, StoreError};
@@ -39,9 +39,8 @@ pub(super) async fn find(
     key: &str,
 ) -> Result<Option<KeyedResponse>, StoreError> {
     let key = key.as_bytes();
-    let row = session
-        .query_opt(FIND, &[(&owner, Type::INT8), (&key, Type::BYTEA), (&now(), Type::INT8)])
-        .await?;
+    let row =
+        session.query_opt(FIND, &[(&owner, Type::INT8), (&key, Type::BYTEA), (&now(), Type::INT8)]).await?;
     let read = |row: &Row| {
         let id = id_of(get(row, 0)?, get(row, 1)?)?;
         Ok(KeyedResponse { id, fingerprint: hash(row, 2)?, is_running: get(row, 3)? })
@@ -71,9 +70,8 @@ pub(super) async fn begin(
     let KeyedRun { key, record, state, events } = run;
     let (now, response) = (now(), ResponseKey::of(record.lease.id.as_str()).uuid);
     let (name, fingerprint) = (key.key.as_bytes(), &key.fingerprint[..]);
-    let known = session
-        .query_opt(KNOWN, &[(&owner, Type::INT8), (&name, Type::BYTEA), (&now, Type::INT8)])
-        .await?;
+    let known =
+        session.query_opt(KNOWN, &[(&owner, Type::INT8), (&name, Type::BYTEA), (&now, Type::INT8)]).await?;
     let mut is_repeated = false;
     if let Some(row) = &known {
         let before: Uuid = get(row, 0)?;

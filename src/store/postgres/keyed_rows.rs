@@ -9,7 +9,8 @@ use super::values::number;
 use crate::store::{LoggedEvents, StoreError};
 
 /// A row that is there is one of a write that is repeated.
-const INSERT: &str = "INSERT INTO event_log (response, owner, first, last, is_end, bytes) VALUES ($1, $2, $3, $4, $5, $6)
+const INSERT: &str =
+    "INSERT INTO event_log (response, owner, first, last, is_end, bytes) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (response, owner, first) DO UPDATE
         SET last = excluded.last, is_end = excluded.is_end, bytes = excluded.bytes";
 const DELETE_KEYS: &str = "DELETE FROM idempotency_keys k

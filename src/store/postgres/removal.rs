@@ -47,7 +47,7 @@ const ROWS: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[])
 /// stores nothing more. The row has expired from the start: no reader sees it.
 const EMPTY: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]) AS g (response, owner)),
     of_runs AS (UPDATE runs r SET state = NULL FROM gone g WHERE r.response = g.response AND r.owner = g.owner)
-    UPDATE responses s SET expires_at = 0, previous_id = NULL, model = ''::bytea, item_index = ''::bytea,
+    UPDATE responses s SET expires_at = 0, previous_key = NULL, previous_id = NULL, model = ''::bytea, item_index = ''::bytea,
         items = ''::bytea, body = ''::bytea
     FROM gone g WHERE s.key = g.response AND s.owner = g.owner AND s.expires_at IS NULL";
 

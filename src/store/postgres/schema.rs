@@ -14,8 +14,13 @@ use super::values::get;
 use crate::store::StoreError;
 
 /// Every migration in order. The n-th leads to schema version n; a released one is never edited.
-const MIGRATIONS: &[Migration] =
-    &[Migration { sql: include_str!("../../../migrations/postgres/0001_responses.sql"), compatible_with: 1 }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { sql: include_str!("../../../migrations/postgres/0001_responses.sql"), compatible_with: 1 },
+    Migration {
+        sql: include_str!("../../../migrations/postgres/0002_conversations_and_keys.sql"),
+        compatible_with: 1,
+    },
+];
 
 /// A migration: in one transaction.
 struct Migration {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::try_join;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Row, Statement};
 
@@ -29,6 +30,11 @@ impl<'a> Session<'a> {
         Self { connection }
     }
 
+    /// The limit of a statement.
+    pub(super) fn limit(&self) -> Duration {
+        self.connection.limit
+    }
+
     /// All rows of a statement.
     pub(super) async fn query(
         &self,
@@ -45,6 +51,22 @@ impl<'a> Session<'a> {
         params: &[Param<'_>],
     ) -> Result<Option<Row>, StoreError> {
         Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    /// Runs a statement that takes locks, and behind it, in the same round trip, one that reads what is so under them: one
+    /// statement alone may see rows as they were before it had to wait.
+    pub(super) async fn query_behind(
+        &self,
+        (lock, lock_params): (&'static str, &[Param<'_>]),
+        (sql, params): (&'static str, &[Param<'_>]),
+    ) -> Result<Vec<Row>, StoreError> {
+        let both = async {
+            // Both are prepared before either is sent, so that they are sent in this order.
+            self.statement(lock, lock_params).await?;
+            self.statement(sql, params).await?;
+            try_join(self.run(lock, lock_params), self.run(sql, params)).await
+        };
+        Ok(self.limited(both).await?.1)
     }
 
     /// Runs a statement, and returns how many rows it has changed.
@@ -82,8 +104,13 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Prepares a statement, so that the next one of this text is sent as soon as it is asked for.
+    pub(super) async fn prepare(&self, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
+        self.limited(self.statement(sql, params)).await.map(drop)
+    }
+
     /// The prepared statement of this text; `None` if none are to be used.
-    pub(super) async fn statement(
+    async fn statement(
         &self,
         sql: &'static str,
         params: &[Param<'_>],

@@ -46,8 +46,11 @@ const TAKE: &str = concat!(
         WHERE w.holder = excluded.holder OR w.until <= ",
     db_now!()
 );
-const HOLDS: &str =
-    concat!("SELECT 1 FROM tenant_walks WHERE tenant = $1 AND holder = $2 AND until > ", db_now!(), " FOR UPDATE");
+const HOLDS: &str = concat!(
+    "SELECT 1 FROM tenant_walks WHERE tenant = $1 AND holder = $2 AND until > ",
+    db_now!(),
+    " FOR UPDATE"
+);
 
 /// The retention of one tenant, and how far its walk has come.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -72,17 +72,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for T
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Connect> {
-        // Of a socket's path there is no name; TLS is not used there.
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        Ok(Connect { connector: TlsConnector::from(Arc::clone(&self.0)), name })
+        let connector = TlsConnector::from(Arc::clone(&self.0));
+        Ok(Connect { connector, name: ServerName::try_from(host.to_owned()) })
     }
 }
 
 /// One connection to be made.
 pub(super) struct Connect {
     connector: TlsConnector,
-    name: ServerName<'static>,
+    /// A socket has none, and TLS is not used there.
+    name: Result<ServerName<'static>, InvalidDnsNameError>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Connect {
@@ -91,7 +90,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
     type Future = Pin<Box<dyn Future<Output = io::Result<Stream<S>>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        Box::pin(async move { Ok(Stream(Box::new(self.connector.connect(self.name, stream).await?))) })
+        Box::pin(async move {
+            let name = self.name.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+            Ok(Stream(Box::new(self.connector.connect(name, stream).await?)))
+        })
     }
 }
 

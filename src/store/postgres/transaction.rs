@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::error::Cause;
-use super::pool::Lease;
+use super::pool::{Lease, Pool};
 use super::session::Session;
 use crate::store::StoreError;
 use crate::util::backoff::with_jitter;
 use crate::util::random::unit_f64;
 
 /// How often a transaction is made that others are in the way of.
-const MAX_ATTEMPTS: u32 = 5;
+pub(super) const MAX_ATTEMPTS: u32 = 5;
 
 /// The pause before the second attempt; each one after it is longer.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -36,10 +36,24 @@ pub(super) struct Transaction {
 #[derive(Debug, Default)]
 pub(super) struct Attempts(u32);
 
-impl Transaction {
+impl Pool {
     /// Begins a transaction.
-    pub(super) async fn begin(mut lease: Lease, access: Access) -> Result<Self, StoreError> {
-        if let Some(sql) = lease.begin_sql(access) {
+    pub(super) async fn begin(&self, access: Access) -> Result<Transaction, StoreError> {
+        loop {
+            let lease = self.lease().await?;
+            let was_idle = lease.was_idle;
+            match Transaction::begin(lease, access).await {
+                // The server has closed it; others that are idle, too, perhaps.
+                Err(_) if was_idle => {}
+                begun => return begun,
+            }
+        }
+    }
+}
+
+impl Transaction {
+    async fn begin(mut lease: Lease, access: Access) -> Result<Self, StoreError> {
+        if let Some(sql) = begin_sql(access, lease.session().limit()) {
             lease.is_reusable = false;
             lease.session().batch(&sql).await?;
         }
@@ -101,8 +115,19 @@ impl Transaction {
     }
 }
 
+/// How a transaction begins; `None`: there is none. What is set is over with the transaction, so that a pooler may give
+/// the connection to another client then.
+pub(super) fn begin_sql(access: Access, limit: Duration) -> Option<String> {
+    let begin = match access {
+        Access::Write => "BEGIN",
+        Access::Snapshot => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        Access::Statement => return None,
+    };
+    Some(format!("{begin}; SET LOCAL statement_timeout = {}", limit.as_millis()))
+}
+
 /// A pause that differs between those that were in each other's way.
-fn pause(attempt: u32) -> Duration {
+pub(super) fn pause(attempt: u32) -> Duration {
     with_jitter(PAUSE * attempt, unit_f64())
 }
 

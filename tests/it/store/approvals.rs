@@ -176,10 +176,8 @@ pub(super) async fn claims_of_several_approvals_in_crossed_order_are_granted_onc
         let forth: Vec<_> = approvals.iter().map(claim).collect();
         let back: Vec<_> = approvals.iter().rev().map(claim).collect();
         let owner = owner();
-        let (first, second) = tokio::join!(
-            one.claim_approvals(&owner, forth, now()),
-            two.claim_approvals(&owner, back, now())
-        );
+        let (first, second) =
+            tokio::join!(one.claim_approvals(&owner, forth, now()), two.claim_approvals(&owner, back, now()));
         assert_one_granted(&[first.unwrap(), second.unwrap()]);
     }
 }

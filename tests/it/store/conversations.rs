@@ -437,10 +437,8 @@ pub(super) async fn what_processes_add_to_one_conversation_at_once_is_all_there(
         let id = id.as_str();
         async move { store.add_conversation_items(&owner, id, items.clone()).await }
     });
-    let (finished, added_all) = futures_util::join!(
-        futures_util::future::join_all(finish),
-        futures_util::future::join_all(add)
-    );
+    let (finished, added_all) =
+        futures_util::join!(futures_util::future::join_all(finish), futures_util::future::join_all(add));
     finished.into_iter().for_each(Result::unwrap);
     assert!(added_all.into_iter().all(|added| added.unwrap() == AddedItems::Added));
     let listed = listed(&*two, &id).await;

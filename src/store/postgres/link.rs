@@ -1,0 +1,92 @@
+//! A writer's way to the database: its connection, and what becomes of writes while there is none.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::connection::Connection;
+use super::owners::OwnerKeys;
+use super::pool::Pool;
+use super::startup::Startup;
+use crate::store::StoreError;
+use crate::store::health::StoreHealth;
+
+/// The pause between attempts to connect, while writes wait.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The pause between attempts to connect, when writes fail at once.
+const LONG_PAUSE: Duration = Duration::from_secs(1);
+
+/// A writer's way to the database.
+pub(super) struct Link {
+    pool: Pool,
+    pub owners: Arc<OwnerKeys>,
+    pub health: Arc<StoreHealth>,
+    startup: Arc<Startup>,
+    connection: Option<Arc<Connection>>,
+    lost: Option<Lost>,
+}
+
+/// Since when there is no connection, and why.
+struct Lost {
+    since: Instant,
+    tried: Instant,
+    error: StoreError,
+}
+
+impl Link {
+    pub(super) fn new(
+        pool: Pool,
+        owners: Arc<OwnerKeys>,
+        health: Arc<StoreHealth>,
+        startup: Arc<Startup>,
+    ) -> Self {
+        Self { pool, owners, health, startup, connection: None, lost: None }
+    }
+
+    pub(super) fn limit(&self) -> Duration {
+        self.pool.limit()
+    }
+
+    /// The connection, or a new one. A short interruption is waited out, as long as a statement may take; after that,
+    /// writes fail at once until there is a connection again.
+    pub(super) async fn connection(&mut self) -> Result<Arc<Connection>, StoreError> {
+        if let Some(connection) = self.connection.as_ref().filter(|open| !open.client.is_closed()) {
+            return Ok(Arc::clone(connection));
+        }
+        self.connection = None;
+        self.startup.check()?;
+        loop {
+            if let Some(lost) = &self.lost
+                && lost.since.elapsed() > self.limit()
+                && lost.tried.elapsed() < LONG_PAUSE
+            {
+                return Err(lost.error.clone());
+            }
+            let error = match self.pool.connect().await {
+                Ok(connection) => {
+                    self.lost = None;
+                    return Ok(Arc::clone(self.connection.insert(Arc::new(connection))));
+                }
+                Err(error) => error,
+            };
+            let since = self.lost.as_ref().map_or_else(Instant::now, |lost| lost.since);
+            self.lost = Some(Lost { since, tried: Instant::now(), error: error.clone() });
+            if since.elapsed() > self.limit() {
+                return Err(error);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// The connection is of no more use.
+    pub(super) fn leave(&mut self) {
+        self.connection = None;
+    }
+
+    /// A write has failed. If others would, too, responses cannot be stored now.
+    pub(super) fn failed(&self, error: &StoreError) {
+        if self.connection.is_none() || matches!(error, StoreError::Full(_)) {
+            self.health.impair(error);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! [`RunLog`] in PostgreSQL.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::transaction::{Access, transact};
+use super::{PostgresStore, orphans};
+use crate::protocol::id::Id;
+use crate::store::operation::{Write, WriteOutcome};
+use crate::store::{
+    CallOutcome, OrphanedRun, Owner, ResponseRecord, RunLog, RunRegistration, StoreError, TurnRecord,
+};
+
+/// Orphans that are looked at together: each is locked until all are taken.
+const MAX_TAKEN: usize = 64;
+
+#[async_trait]
+impl RunLog for PostgresStore {
+    fn register_run(&self, id: &Id, owner: &Owner) -> RunRegistration {
+        self.runs.register(id, owner)
+    }
+
+    async fn begin(&self, record: ResponseRecord, state: Option<Arc<[u8]>>) -> Result<(), StoreError> {
+        unless_superseded(self.writer.write(Write::Begin(record, state)).await?)
+    }
+
+    async fn commit_turn(&self, turn: TurnRecord) -> Result<(), StoreError> {
+        // If another process has taken the response over, its calls are not this one's to make.
+        unless_superseded(self.writer.write(Write::Turn(Box::new(turn))).await?)
+    }
+
+    fn record_tool_result(&self, outcome: CallOutcome) {
+        self.writer.write_detached(Write::ToolResult(outcome));
+    }
+
+    async fn finish(&self, record: ResponseRecord) -> Result<(), StoreError> {
+        unless_superseded(self.writer.write(Write::Finish(record)).await?)
+    }
+
+    async fn take_orphaned(&self, limit: usize) -> Result<Vec<OrphanedRun>, StoreError> {
+        self.startup.check()?;
+        let limit = limit.min(MAX_TAKEN);
+        loop {
+            let candidates = transact!(self.pool, Access::Statement, session => {
+                orphans::candidates(session, &self.policy, limit).await
+            })?;
+            if candidates.is_empty() {
+                return Ok(Vec::new());
+            }
+            let taken = transact!(self.pool, Access::Write, session => {
+                orphans::take(session, &self.policy, &candidates).await
+            })?;
+            // All may have been deleted, or taken by others; then they are no candidates any more.
+            if !taken.is_empty() || candidates.len() < limit {
+                return Ok(taken);
+            }
+        }
+    }
+}
+
+fn unless_superseded(outcome: WriteOutcome) -> Result<(), StoreError> {
+    match outcome {
+        WriteOutcome::Superseded => Err(StoreError::Superseded),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,58 @@
+//! Applies writes: which module does which.
+//!
+//! Runs inside the writer's transaction; committing and replying is the writer's business.
+
+use super::session::Session;
+use super::{event_log, idempotency, journal, lifecycle, owners};
+use crate::store::StoreError;
+use crate::store::in_flight::InFlightRows;
+use crate::store::operation::{Write, WriteOutcome};
+use crate::store::row_policy::RowPolicy;
+
+/// Applies one write.
+pub(super) async fn apply(
+    session: Session<'_>,
+    policy: &RowPolicy,
+    in_flight: &mut InFlightRows,
+    write: &Write,
+) -> Result<WriteOutcome, StoreError> {
+    match write {
+        Write::Begin(record, state) => {
+            let begun = lifecycle::begin(session, policy, in_flight, record, state.as_deref()).await?;
+            Ok(begun.map_or_else(|refused| refused, |_| WriteOutcome::Changed))
+        }
+        Write::Turn(turn) => journal::commit_turn(session, policy, in_flight, turn).await,
+        Write::ToolResult(outcome) => journal::record_tool_result(session, policy, outcome).await,
+        Write::Finish(record) => lifecycle::finish(session, policy, in_flight, record).await,
+        Write::Delete(owner, id) => lifecycle::delete(session, in_flight, owner, id).await,
+        Write::BeginKeyed(run) => {
+            let owner = owners::key(session, &run.record.owner).await?;
+            idempotency::begin(session, policy, in_flight, owner, run).await
+        }
+        Write::Withdraw(lease) => idempotency::withdraw(session, policy, in_flight, lease).await,
+        Write::Log(lease, events) => event_log::append(session, policy, lease, events).await,
+        Write::FinishLogged(end) => event_log::finish(session, policy, in_flight, &end.0, &end.1).await,
+        // Clients make these; they have transactions of their own.
+        Write::AddApprovals(_) | Write::ClaimApprovals(_) | Write::Erase(_) | Write::Conversation(_) => {
+            Ok(WriteOutcome::Absent)
+        }
+    }
+}
+
+/// What the write has come to, if its first attempt may have been committed although that was not known.
+pub(super) async fn repeated(
+    session: Session<'_>,
+    write: &Write,
+    outcome: WriteOutcome,
+) -> Result<WriteOutcome, StoreError> {
+    let record = match write {
+        Write::Finish(record) => record,
+        Write::FinishLogged(end) => &end.0,
+        Write::Delete(..) => return Ok(WriteOutcome::Changed),
+        _ => return Ok(outcome),
+    };
+    match outcome {
+        WriteOutcome::Superseded if lifecycle::is_stored(session, record).await? => Ok(WriteOutcome::Changed),
+        _ => Ok(outcome),
+    }
+}
