@@ -1,8 +1,9 @@
 //! Checks the settings of the store.
 
 use super::checker::Checker;
+use crate::config::bus::BusUrl;
 use crate::config::settings::SealSettings;
-use crate::config::store::{StoreSettings, TimeToLive};
+use crate::config::store::{StoreSettings, StoreUrl, TimeToLive};
 
 /// The fewest connections to PostgreSQL: one for writes and one for reads.
 const MIN_POOL_SIZE: usize = 2;
@@ -13,7 +14,6 @@ impl Checker<'_> {
         if store.pool_size < MIN_POOL_SIZE {
             self.error(&["store", "pool_size"], "must be 2 or more: one connection is for writes");
         }
-        self.check_retention(&store);
         if !store.url.is_postgres() {
             return store;
         }
@@ -37,14 +37,29 @@ impl Checker<'_> {
             self.missing(
                 &["seal", "keys"],
                 "a store in PostgreSQL needs keys, the same for all gateways that use it: make one with `openssl rand \
-                 -base64 32`, and set `seal: {keys: [${ANTWORT_SEAL_KEY}]}`",
+                 -base64 32`, and set ANTWORT_SEAL_KEYS or seal.keys to it",
             );
         }
         store
     }
 
+    /// The bus is between processes that share a database.
+    pub(super) fn check_bus(&mut self, bus: &BusUrl, store: &StoreUrl) {
+        let message = match (bus, store.is_postgres()) {
+            (BusUrl::Auto, _) | (BusUrl::Local, false) => return,
+            (BusUrl::Local, true) => {
+                "is local:, but other replicas may have the same database: leave it out, or write poll:"
+            }
+            (_, true) => return,
+            (_, false) => {
+                "is for replicas that share a PostgreSQL database, and store.url is none: leave it out"
+            }
+        };
+        self.error(&["bus", "url"], message);
+    }
+
     /// What expires at once is never seen.
-    fn check_retention(&mut self, store: &StoreSettings) {
+    pub(super) fn check_retention(&mut self, store: &StoreSettings) {
         let is_zero = |ttl: Option<TimeToLive>| ttl.and_then(|ttl| ttl.0).is_some_and(|ttl| ttl.is_zero());
         self.require_nonzero(&["store", "conversation_ttl"], is_zero(store.conversation_ttl));
         for (tenant, own) in &store.tenants {

@@ -43,8 +43,8 @@ const MARK: &str = concat!(
     is_locked!(),
     ") FOR UPDATE OF c SKIP LOCKED) RETURNING key"
 );
-const DELETE_ITEMS: &str = "DELETE FROM conversation_items WHERE (conversation, position) IN
-    (SELECT conversation, position FROM conversation_items WHERE conversation = ANY($1) LIMIT $2)";
+const DELETE_ITEMS: &str = "DELETE FROM conversation_items WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM conversation_items WHERE conversation = ANY($1) LIMIT $2 FOR UPDATE))";
 const DELETE_EMPTY: &str = "DELETE FROM conversations c WHERE c.key = ANY($1)
     AND NOT EXISTS (SELECT 1 FROM conversation_items i WHERE i.conversation = c.key)";
 
