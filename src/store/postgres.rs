@@ -15,6 +15,9 @@ mod conversation_locks;
 mod conversation_store;
 mod conversation_turns;
 mod conversations;
+mod copy_columns;
+mod copy_side;
+mod copy_tables;
 mod erasure;
 mod error;
 mod event_log;
@@ -69,6 +72,7 @@ use parking_lot::Mutex as SyncMutex;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::copy_side::PostgresSide;
 pub use self::migrate::{PostgresMigration, migrate, schema_of};
 pub use self::options::PostgresOptions;
 pub use self::schema::DatabaseSchema;

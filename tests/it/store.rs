@@ -5,6 +5,8 @@ mod backup;
 mod contract;
 mod conversation_rows;
 mod conversations;
+mod copied_content;
+mod copy;
 mod deletion;
 mod erasure;
 mod full;
