@@ -72,7 +72,18 @@ impl Kind {
 
     /// Whether a column refers to a row of `responses`.
     pub(super) fn has_response(&self) -> bool {
-        self.columns.iter().any(|column| column.holds == Holds::Response)
+        self.place_holding(Holds::Response).is_some()
+    }
+
+    /// The place of the column that holds this.
+    pub(super) fn place_holding(&self, holds: Holds) -> Option<usize> {
+        self.columns.iter().position(|column| column.holds == holds)
+    }
+
+    /// The places of a response's own id and of the index of its items, which lead to the rows that follow from it.
+    pub(super) fn indexed_places(&self) -> Option<(usize, usize)> {
+        let index = self.columns.iter().position(|column| column.name == "item_index");
+        self.place_holding(Holds::OwnId).zip(index)
     }
 }
 

@@ -95,7 +95,7 @@ impl PostgresSide {
                 numbers.owners.insert(row.owner.clone(), key);
             }
         }
-        if let Some(at) = kind.columns.iter().position(|column| column.holds == Holds::Conversation) {
+        if let Some(at) = kind.place_holding(Holds::Conversation) {
             let mut ids =
                 rows.iter().map(|row| row.text(at).map(str::as_bytes)).collect::<Result<Vec<_>, _>>()?;
             ids.dedup();
@@ -138,13 +138,7 @@ impl PostgresSide {
             .execute_typed(&table.insert, &params)
             .await
             .map_err(|error| database(&error))?;
-        let place = |wanted: &dyn Fn(&crate::store::row_kinds::Column) -> bool| {
-            table.kind.columns.iter().position(|column| wanted(column))
-        };
-        let own_id = place(&|column| column.holds == Holds::OwnId);
-        let Some((id, index)) = own_id.zip(place(&|column| column.name == "item_index")) else {
-            return Ok(());
-        };
+        let Some((id, index)) = table.kind.indexed_places() else { return Ok(()) };
         let names = rows.iter().map(async |row| {
             let (id, index) = (row.text(id)?, row.value(index)?.bytes()?.unwrap_or_default());
             let owner = numbers.owners.get(&row.owner).copied().unwrap_or_default();

@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 use super::connection;
 use super::copy_tables::Table;
 use super::error::database;
-use super::lock::ServerLock;
+use super::lock::{LockError, ServerLock};
 use super::options::{Location, Synchronous};
 use super::schema::{self, Schema};
 use crate::store::StoreError;
@@ -40,8 +40,10 @@ impl SqliteSide {
         if schema == Schema::New && !is_target {
             return Err(StoreError::Schema("there is no such database".to_owned()));
         }
-        let lock = ServerLock::acquire(path)
-            .map_err(|error| StoreError::Schema(format!("{error}. Stop the gateway first")))?;
+        let lock = ServerLock::acquire(path).map_err(|error| match error {
+            LockError::Failed(error) => error,
+            taken @ LockError::Taken { .. } => StoreError::Schema(format!("{taken}. Stop the gateway first")),
+        })?;
         let (connection, writer) = match is_target {
             true => {
                 let mut writer = connection::writer(&location, Synchronous::Normal, None)?;

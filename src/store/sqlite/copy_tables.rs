@@ -97,12 +97,12 @@ impl Table {
         if self.kind.owned_by() == OwnedBy::Itself {
             params.push(number(place.owner));
         }
-        let mut response = None;
+        let mut own_key = None;
         for (index, column) in self.kind.columns.iter().enumerate() {
             match column.holds {
                 Holds::OwnId => {
                     let key = free_key(connection, place.owner, row.text(index)?)?;
-                    response = Some((key, row.text(index)?));
+                    own_key = Some(key);
                     params.extend([number(key), self.bind(row, index)?]);
                 }
                 Holds::Response => params.push(optional(place.response)),
@@ -113,10 +113,9 @@ impl Table {
         }
         let mut statement = connection.prepare_cached(&self.insert).map_err(database)?;
         statement.execute(rusqlite::params_from_iter(params)).map_err(database)?;
-        if let Some((key, id)) = response {
-            let index = self.kind.columns.iter().position(|column| column.name == "item_index");
-            let index = index.map_or(Ok(None), |index| row.value(index)?.bytes())?.unwrap_or_default();
-            item_ids::replace(connection, (place.owner, key), id, &[], index).map_err(database)?;
+        if let Some((key, (id, index))) = own_key.zip(self.kind.indexed_places()) {
+            let index = row.value(index)?.bytes()?.unwrap_or_default();
+            item_ids::replace(connection, (place.owner, key), row.text(id)?, &[], index).map_err(database)?;
         }
         Ok(())
     }

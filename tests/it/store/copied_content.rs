@@ -48,7 +48,8 @@ impl Random {
 
     fn text(&mut self) -> String {
         let words = ["a\0b", "\u{1f600}", "\"quoted\"", "plain", "", "\u{7f}\n"];
-        let length = self.below(if self.chance(9) { 2_000 } else { 6 });
+        let most = if self.chance(9) { 2_000 } else { 6 };
+        let length = self.below(most);
         (0..length).map(|_| words[self.below(6) as usize]).collect()
     }
 

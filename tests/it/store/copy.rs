@@ -136,8 +136,10 @@ async fn a_copy_that_was_cut_off_goes_on_when_it_is_run_again() {
             if let CopyProgress::Written { new, is_all: true, .. } = progress {
                 later += new;
             }
-        });
-        assert_eq!((again.await.unwrap()[0].digest.rows, later), (1000, 0), "nothing was left to do");
+        })
+        .await
+        .unwrap();
+        assert_eq!((again[0].digest.rows, later), (1000, 0), "nothing was left to do");
     }
     let found = content.read(&second.open(|_| ())).await;
     assert_eq!(found, content.read(&first.open(|_| ())).await);
