@@ -10,6 +10,7 @@ mod offline;
 mod output;
 mod prompt;
 mod store;
+mod store_copy;
 mod store_postgres;
 mod tools;
 
@@ -24,6 +25,7 @@ pub(crate) use import::ImportFormat;
 pub(crate) use mcp::McpServerArgs;
 pub(crate) use output::{EXIT_INVALID_CONFIG, print_error, print_line};
 pub(crate) use prompt::PromptArgs;
+pub(crate) use store_copy::CopyUrl;
 
 /// An OpenResponses-compatible gateway in front of any OpenAI-compatible model server.
 #[derive(Debug, Parser)]
@@ -76,7 +78,7 @@ pub(crate) enum Command {
     /// Lists MCP servers and calls their tools, without a running gateway
     #[command(subcommand)]
     Mcp(McpCommand),
-    /// Backs up and migrates the database (store.url), erases data from it
+    /// Backs up and migrates the database (store.url), erases data from it, copies it to another
     #[command(subcommand)]
     Store(StoreCommand),
     /// Sends a prompt to a model; with --execute-tools, server-side tools are run
@@ -159,6 +161,20 @@ pub(crate) enum StoreCommand {
         /// The owner within the tenant: the name of a key, or its setting `owner` [default: all]
         #[arg(long)]
         owner: Option<String>,
+    },
+    /// Copies all data from one database to another, of SQLite or PostgreSQL, and compares them; no gateway may be using
+    /// either
+    ///
+    /// The target is created, or gets its tables, if it is empty. Nothing is deleted. A copy that was stopped goes on when
+    /// the command is run again. The number and the hash of the rows of each table are printed; exits with 0 if they are the
+    /// same in both databases, else with 1. What is encrypted stays so: the gateway on the copy needs the same keys.
+    Copy {
+        /// The database to copy: sqlite:PATH or postgres://USER@HOST/DATABASE
+        #[arg(value_name = "FROM")]
+        from: CopyUrl,
+        /// The database to copy to, likewise
+        #[arg(value_name = "TO")]
+        to: CopyUrl,
     },
 }
 
@@ -284,6 +300,9 @@ impl Cli {
             }
             Command::Store(StoreCommand::Erase { tenant, owner }) => {
                 Some(store::erase(tenant, owner.as_deref(), &self.load_options()))
+            }
+            Command::Store(StoreCommand::Copy { from, to }) => {
+                Some(store_copy::copy(from, to, &self.load_options()))
             }
             Command::Prompt(prompt) => Some(prompt.run(self.load_options())),
             Command::Serve | Command::Demo | Command::Openapi { .. } => None,

@@ -21,6 +21,10 @@ pub mod net {
     pub use crate::net::sse::Decoder;
 }
 
+pub mod copy {
+    pub use crate::store::copy::*;
+}
+
 pub mod postgres {
     pub use crate::store::postgres::*;
 }

@@ -16,6 +16,9 @@ mod conversation_locks;
 mod conversation_store;
 mod conversation_turns;
 mod conversations;
+mod copy_columns;
+mod copy_side;
+mod copy_tables;
 mod erasure;
 mod error;
 mod event_log;
@@ -78,6 +81,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
+pub(super) use self::copy_side::PostgresSide;
 pub use self::migrate::{PostgresMigration, migrate, schema_of};
 pub(crate) use self::notifications::{NotificationSender, NotificationServer};
 pub use self::options::PostgresOptions;

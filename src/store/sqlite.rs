@@ -14,6 +14,8 @@ mod conversation_expiry;
 mod conversation_items;
 mod conversation_store;
 mod conversations;
+mod copy_side;
+mod copy_tables;
 mod disk;
 mod erasure;
 mod error;
@@ -66,6 +68,7 @@ use rusqlite::Connection;
 use tokio::sync::Mutex;
 
 pub use self::backup::{Backup, backup};
+pub(super) use self::copy_side::SqliteSide;
 pub use self::disk::{Disk, DiskSpace, FileSystem};
 pub use self::lock::{LockError, ServerLock};
 pub use self::migrate::{MigrateOptions, Migrated, migrate};

@@ -6,6 +6,8 @@ mod cancel;
 mod contract;
 mod conversation_rows;
 mod conversations;
+mod copied_content;
+mod copy;
 mod deletion;
 mod erasure;
 mod full;

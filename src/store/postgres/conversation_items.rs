@@ -22,7 +22,7 @@ pub(super) const INSTRUCTIONS: i16 = 2;
 pub(super) const SUMMARY: i16 = 3;
 
 /// The column `item_key`.
-fn key_of(id: &str) -> Uuid {
+pub(super) fn key_of(id: &str) -> Uuid {
     let hash = sha256(id.as_bytes());
     Uuid::from_bytes(hash.first_chunk().copied().unwrap_or_default())
 }

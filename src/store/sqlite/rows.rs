@@ -23,7 +23,7 @@ pub(super) struct Slots {
     /// The row of this id and owner.
     pub row: Option<Row>,
     /// The first key at which there is no row.
-    free: Option<i64>,
+    pub free: Option<i64>,
 }
 
 /// A row, as a write finds it.

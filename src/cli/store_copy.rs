@@ -1,0 +1,103 @@
+//! `antwort store copy`: copies all data to another database.
+
+use std::fmt;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use super::offline;
+use super::output::{print_error, print_line};
+use super::store::key;
+use crate::config::{LoadOptions, StoreUrl};
+use crate::store::copy::{CopiedTable, CopyPlace, CopyProgress, copy as copy_all};
+
+/// The time between two messages about a table that is being copied.
+const MESSAGE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// A database on the command line.
+#[derive(Clone)]
+pub(crate) struct CopyUrl(CopyPlace);
+
+impl FromStr for CopyUrl {
+    type Err = &'static str;
+
+    fn from_str(url: &str) -> Result<Self, Self::Err> {
+        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            return Ok(Self(CopyPlace::Postgres(url.to_owned())));
+        }
+        match url.parse() {
+            Ok(StoreUrl::Sqlite(path)) => Ok(Self(CopyPlace::Sqlite(path))),
+            _ => Err("expected sqlite:PATH or postgres://USER@HOST/DATABASE"),
+        }
+    }
+}
+
+impl fmt::Display for CopyUrl {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            CopyPlace::Sqlite(path) => path.display().fmt(to),
+            // Its URL has a password.
+            CopyPlace::Postgres(_) => to.write_str("the PostgreSQL database"),
+        }
+    }
+}
+
+impl fmt::Debug for CopyUrl {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, to)
+    }
+}
+
+/// Copies all data from one database to another, and prints what is the same in both then.
+pub(super) fn copy(from: &CopyUrl, to: &CopyUrl, options: &LoadOptions) -> ExitCode {
+    offline::run(options, async |settings| {
+        let mut messages = Messages::default();
+        let copied = copy_all(&from.0, &to.0, &mut |progress| messages.show(progress)).await;
+        let copied = copied.map_err(|error| format!("cannot copy: {error}"))?;
+        for CopiedTable { table, digest } in &copied {
+            print_line(&format!("{table:<24} {:>10} rows  {digest}", digest.rows));
+        }
+        print_line(&format!("{from} was copied to {to}: all rows are the same in both\n{}", key(&settings)));
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// What is shown while a copy goes on.
+#[derive(Default)]
+struct Messages {
+    last: Option<Instant>,
+}
+
+impl Messages {
+    fn show(&mut self, progress: CopyProgress) {
+        match progress {
+            CopyProgress::Written { rows: 0, .. } => {}
+            CopyProgress::Written { table, rows, new, is_all: true } => {
+                print_error(&format!("{table}: {rows} rows, {new} of them new"));
+            }
+            CopyProgress::Written { table, rows, .. } => {
+                if self.last.is_none_or(|last| last.elapsed() >= MESSAGE_INTERVAL) {
+                    self.last = Some(Instant::now());
+                    print_error(&format!("{table}: {rows} rows so far"));
+                }
+            }
+            CopyProgress::Comparing => print_error("comparing the databases"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_is_named_by_its_url() {
+        for url in ["sqlite:a.db", "sqlite:///a.db", "postgres://u:secret@h/db", "postgresql://h/db"] {
+            let parsed: CopyUrl = url.parse().unwrap();
+            assert!(!format!("{parsed} {parsed:?}").contains("secret"));
+        }
+        for url in ["memory:", "sqlite:", "a.db", "mysql://h/db", ""] {
+            assert!(url.parse::<CopyUrl>().is_err(), "{url}");
+        }
+    }
+}
