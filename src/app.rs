@@ -65,8 +65,8 @@ pub struct App {
     drain_timeout: Duration,
     server: ServerSettings,
     maintenance: Duration,
-    webhooks: Option<WebhookDelivery>,
     role: Role,
+    webhooks: Option<WebhookDelivery>,
     /// The lock on the database, held until the database is closed.
     _lock: Option<ServerLock>,
 }
@@ -157,8 +157,8 @@ impl App {
             drain_timeout: settings.server.drain_timeout,
             server: settings.server.clone(),
             maintenance: settings.store.maintenance_interval,
-            webhooks,
             role: settings.role,
+            webhooks,
             _lock: None,
         })
     }
@@ -176,8 +176,8 @@ impl App {
             drain_timeout,
             server,
             maintenance,
-            webhooks,
             role,
+            webhooks,
             _lock,
         } = self;
         let (store, metrics) = (Arc::clone(assembly.store()), Arc::clone(&assembly.metrics));

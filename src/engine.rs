@@ -5,7 +5,8 @@
 //! builds the stored rows, `states` returns sealed state to the provider that it came from, `recover` ends
 //! the runs of processes that are gone, `run_conversation` is the conversation that a run appends to, `conversations` changes
 //! them without a run, `token_count` measures a prompt without a run. `keyed` starts runs that have an idempotency key, and
-//! leads to what they have come to, `event_log` writes their events to the store, `follow` sends these again, `cancel` ends runs for their owner, `webhooks` tells of the end of
+//! leads to what they have come to, `event_log` writes their events to the store, `follow` sends these again, `cancel` ends runs for their owner, `webhooks` and
+//! `webhook_delivery` tell of the end of
 //! responses, `live_runs` says
 //! how far they are.
 
@@ -47,6 +48,7 @@ mod token_count;
 mod tool_executor;
 mod tools;
 mod truncate;
+mod webhook_delivery;
 mod webhooks;
 
 use std::pin::pin;
@@ -75,7 +77,7 @@ pub use recover::{RecoveredRun, Recovery};
 pub(crate) use run_handle::RunHandle;
 pub(crate) use sampling::EngineSampler;
 pub(crate) use tools::hosted;
-pub(crate) use webhooks::WebhookDelivery;
+pub(crate) use webhook_delivery::WebhookDelivery;
 pub use webhooks::Webhooks;
 
 /// Starts responses.

@@ -108,7 +108,7 @@ impl Recovery {
         match self.close(orphan, logged, Vec::new(), ending, &mut events) {
             Ok(Ended { closed, stored, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
-                let outbox = self.webhooks.notices(&orphan.owner, &closed.snapshot.response);
+                let outbox = self.webhooks.notices(&orphan.owner, &closed.snapshot.response, unix_now());
                 let record = ResponseRecord { outbox, ..record::recovered(orphan, &closed, stored) };
                 match logged.and_then(|logged| Some(log_end(logged, event_log::logged(encoder, &events)?))) {
                     Some(end) => self.store.finish_logged(record, end).await?,
@@ -137,7 +137,8 @@ impl Recovery {
             Ok(Ended { closed, stored, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
                 events.retain(|event| next.is_some_and(|next| event.sequence_number >= next));
-                let record = record::recovered(run, &closed, stored);
+                let outbox = self.webhooks.notices(&run.owner, &closed.snapshot.response, unix_now());
+                let record = ResponseRecord { outbox, ..record::recovered(run, &closed, stored) };
                 let events = event_log::logged(encoder, &events);
                 let keep_below = next.is_none().then_some(0);
                 let keep_for = (!closed.snapshot.response.echo.store).then_some(UNSTORED_TTL);

@@ -1,24 +1,18 @@
 //! Webhooks: notices of the end of background responses.
 //!
-//! A notice is written to the store in the commit that ends its response, and delivered from there (`delivery`), signed as the
-//! specification Standard Webhooks says (`signature`). So none is lost, and none is sent of what was not stored.
-
-mod delivery;
-mod signature;
+//! A notice is written to the store in the commit that ends its response, and delivered from there (`webhook_delivery`). So none
+//! is lost, and none is sent of what was not stored.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::context::unix_now;
 use crate::config::{WebhookEvent, WebhookSettings};
 use crate::identity::Owner;
 use crate::protocol::id::Id;
 use crate::protocol::response::{Response, ResponseStatus};
 use crate::store::OutboxNotice;
-
-pub(crate) use delivery::WebhookDelivery;
 
 /// Which webhook is told of what.
 #[derive(Debug, Default)]
@@ -42,8 +36,8 @@ impl Webhooks {
         Arc::new(Self(settings.iter().map(webhook).collect()))
     }
 
-    /// The notices of the end of a response: of one that ran in the background, one for each webhook that is told of it.
-    pub(super) fn notices(&self, owner: &Owner, response: &Response) -> Vec<OutboxNotice> {
+    /// The notices of the end of a response, at this time in Unix seconds: of one that ran in the background, one for each webhook that is told of it.
+    pub(super) fn notices(&self, owner: &Owner, response: &Response, now: i64) -> Vec<OutboxNotice> {
         if self.0.is_empty() || !response.echo.background {
             return Vec::new();
         }
@@ -55,7 +49,7 @@ impl Webhooks {
                     .as_ref()
                     .is_none_or(|tenants| tenants.iter().any(|tenant| **tenant == *owner.tenant))
         };
-        self.0.iter().filter(is_told).map(|webhook| notice(webhook, event, &response.id)).collect()
+        self.0.iter().filter(is_told).map(|webhook| notice(webhook, event, &response.id, now)).collect()
     }
 }
 
@@ -70,14 +64,58 @@ fn event(status: ResponseStatus) -> Option<WebhookEvent> {
     }
 }
 
-fn notice(webhook: &Webhook, event: WebhookEvent, response: &Id) -> OutboxNotice {
+fn notice(webhook: &Webhook, event: WebhookEvent, response: &Id, now: i64) -> OutboxNotice {
     let id = Id::generate("evt");
     let body = json!({
         "object": "event",
         "id": id.as_str(),
         "type": event.name(),
-        "created_at": unix_now(),
+        "created_at": now,
         "data": {"id": response.as_str()},
     });
     OutboxNotice { webhook: Arc::clone(&webhook.name), event_id: id, body: body.to_string().into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::echo;
+    use crate::protocol::dialect::Dialect;
+    use crate::protocol::id::IdGenerator;
+    use crate::protocol::request::CreateResponse;
+
+    fn response(background: bool, status: ResponseStatus) -> Response {
+        let request = CreateResponse::default();
+        let mut response = echo::created(&request, "m", &IdGenerator::new(), Dialect::OpenAi, 1);
+        response.status = status;
+        Arc::make_mut(&mut response.echo).background = background;
+        response
+    }
+
+    /// The webhooks that are told of a response of this tenant.
+    fn told(tenant: &str, background: bool, status: ResponseStatus) -> Vec<String> {
+        let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        let url = "https://example.com";
+        let settings = json!({
+            "all": {"url": url, "secret": secret},
+            "failures": {"url": url, "secret": secret, "events": ["response.failed", "response.cancelled"]},
+            "ours": {"url": url, "secret": secret, "tenants": ["acme"]},
+        });
+        let webhooks = Webhooks::new(&serde_json::from_value(settings).unwrap());
+        let owner = Owner { tenant: tenant.into(), principal: "p".into() };
+        let notices = webhooks.notices(&owner, &response(background, status), 7);
+        notices.iter().map(|notice| notice.webhook.to_string()).collect()
+    }
+
+    #[test]
+    fn a_webhook_is_told_of_the_events_and_tenants_that_it_names_and_of_background_responses_alone() {
+        use ResponseStatus::{Cancelled, Completed, Failed, InProgress, Incomplete, RequiresAction};
+        assert_eq!(told("acme", true, Completed), ["all", "ours"]);
+        assert_eq!(told("acme", true, RequiresAction), ["all", "ours"]);
+        assert_eq!(told("other", true, Failed), ["all", "failures"]);
+        assert_eq!(told("other", true, Cancelled), ["all", "failures"]);
+        assert_eq!(told("other", true, Incomplete), ["all"]);
+        assert_eq!(told("acme", true, InProgress), [""; 0]);
+        assert_eq!(told("acme", false, Completed), [""; 0]);
+    }
 }

@@ -41,6 +41,7 @@ mod move_rows;
 mod options;
 mod orphans;
 mod outbox;
+mod outbox_store;
 mod owners;
 mod queue;
 mod read;

@@ -90,7 +90,7 @@ impl Engine {
         ending: Termination,
     ) -> Result<(), StoreError> {
         let recovery = Recovery::new(Arc::clone(&self.parts.store), Arc::clone(&self.parts.seal));
-        recovery.end_job(run, ending).await
+        recovery.with_webhooks(Arc::clone(&self.parts.options.webhooks)).end_job(run, ending).await
     }
 
     async fn make(&self, job: &ClaimedJob, live: &Arc<LiveRun>) -> Result<(), NotMade> {

@@ -124,7 +124,7 @@ async fn commit(
     if !prepared.store {
         return closed;
     }
-    let outbox = parts.options.webhooks.notices(&prepared.owner, &closed.snapshot.response);
+    let outbox = parts.options.webhooks.notices(&prepared.owner, &closed.snapshot.response, unix_now());
     let build = || ResponseRecord { outbox, ..record::ended(prepared, &closed) };
     let record = if large { run_in_place(build) } else { build() };
     let committing = Instant::now();

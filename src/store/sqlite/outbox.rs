@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
-use super::SqliteStore;
-use super::error::database;
 use super::read::text;
 use crate::protocol::id::Id;
 use crate::store::retention::millis;
 use crate::store::row_policy::now;
-use crate::store::{DueNotice, OutboxNotice, StoreError, WebhookOutbox};
+use crate::store::{DueNotice, OutboxNotice};
 
 /// Writes the notices of a response; they are due at once.
 pub(super) fn insert(connection: &Connection, owner: i64, notices: &[OutboxNotice]) -> rusqlite::Result<()> {
@@ -23,6 +20,24 @@ pub(super) fn insert(connection: &Connection, owner: i64, notices: &[OutboxNotic
             .execute(params![owner, &*notice.webhook, notice.event_id.as_str(), &*notice.body, now()])?;
     }
     Ok(())
+}
+
+/// Removes a notice, unless it was taken again.
+pub(super) fn remove(connection: &Connection, key: i64, attempt: u32) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM webhook_outbox WHERE key = ?1 AND attempts = ?2";
+    connection.prepare_cached(sql)?.execute(params![key, attempt]).map(drop)
+}
+
+/// Puts a notice off, unless it was taken again.
+pub(super) fn put_off(
+    connection: &Connection,
+    key: i64,
+    attempt: u32,
+    after: Duration,
+) -> rusqlite::Result<()> {
+    let sql = "UPDATE webhook_outbox SET due_at = ?3 WHERE key = ?1 AND attempts = ?2";
+    let due_at = now().saturating_add(millis(after));
+    connection.prepare_cached(sql)?.execute(params![key, attempt, due_at]).map(drop)
 }
 
 /// Deletes the notices of an owner.
@@ -37,7 +52,12 @@ const TAKE: &str = "UPDATE webhook_outbox SET attempts = attempts + 1, due_at = 
     WHERE key IN (SELECT key FROM webhook_outbox WHERE due_at <= ?1 ORDER BY due_at LIMIT ?3)
     RETURNING key, attempts, webhook, event_id, body";
 
-fn take(connection: &Connection, limit: usize, lease: Duration) -> rusqlite::Result<Vec<DueNotice>> {
+/// Takes notices whose time has come.
+pub(super) fn take(
+    connection: &Connection,
+    limit: usize,
+    lease: Duration,
+) -> rusqlite::Result<Vec<DueNotice>> {
     let now = now();
     // Usually there is nothing to do; then no lock is taken.
     if !connection.prepare_cached(ANY_DUE)?.query_row([now], |row| row.get(0))? {
@@ -56,32 +76,6 @@ fn take(connection: &Connection, limit: usize, lease: Duration) -> rusqlite::Res
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let taken = statement.query_map(params![now, now.saturating_add(millis(lease)), limit], read)?;
     taken.collect()
-}
-
-#[async_trait]
-impl WebhookOutbox for SqliteStore {
-    async fn take_due_notices(&self, limit: usize, lease: Duration) -> Result<Vec<DueNotice>, StoreError> {
-        self.writer.run_job(move |connection| take(connection, limit, lease).map_err(database)).await
-    }
-
-    async fn remove_notice(&self, notice: &DueNotice) -> Result<(), StoreError> {
-        let (key, attempt) = (notice.key, notice.attempt);
-        let remove = move |connection: &mut Connection| {
-            let sql = "DELETE FROM webhook_outbox WHERE key = ?1 AND attempts = ?2";
-            connection.prepare_cached(sql)?.execute(params![key, attempt]).map(drop)
-        };
-        self.writer.run_job(move |connection| remove(connection).map_err(database)).await
-    }
-
-    async fn retry_notice(&self, notice: &DueNotice, after: Duration) -> Result<(), StoreError> {
-        let (key, attempt) = (notice.key, notice.attempt);
-        let put_off = move |connection: &mut Connection| {
-            let sql = "UPDATE webhook_outbox SET due_at = ?3 WHERE key = ?1 AND attempts = ?2";
-            let due_at = now().saturating_add(millis(after));
-            connection.prepare_cached(sql)?.execute(params![key, attempt, due_at]).map(drop)
-        };
-        self.writer.run_job(move |connection| put_off(connection).map_err(database)).await
-    }
 }
 
 #[cfg(test)]

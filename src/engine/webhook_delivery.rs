@@ -1,7 +1,10 @@
-//! Delivers notices from the outbox of the store: each is tried eight times within a day.
+//! Delivers the notices of webhooks from the outbox of the store: each is tried eight times within a day, signed as the
+//! specification Standard Webhooks says (`signature`).
 //!
 //! A notice is taken for a time, so that of several processes one delivers it, and another if that one is gone. So it may be
 //! delivered twice; its `webhook-id` is the same then.
+
+mod signature;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,12 +18,12 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::signature::sign;
+use super::context::unix_now;
 use crate::config::{Settings, WebhookSettings};
-use crate::engine::context::unix_now;
 use crate::net::egress::{Egress, EgressOptions};
 use crate::store::{DueNotice, Store, StoreError};
 use crate::telemetry::metrics::Metrics;
+use signature::sign;
 
 /// How often the outbox is looked at.
 const LOOK: Duration = Duration::from_secs(1);
