@@ -1,17 +1,16 @@
 //! `antwort store`: backs up and migrates the configured database, and erases data from it.
 
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::output::{EXIT_MIGRATION_NEEDED, print_line};
+use super::output::{EXIT_MIGRATION_NEEDED, print_erased, print_line};
 use super::{offline, store_postgres};
 use crate::app::seal_key;
 use crate::config::{LoadOptions, Settings, StoreUrl};
 use crate::store::sqlite::{
     self, FileSystem, Location, MigrateOptions, Schema, ServerLock, SqliteOptions, SqliteStore,
 };
-use crate::store::{ErasedCounts, ErasureTarget, Store, StoreError};
+use crate::store::{ErasureTarget, Store, StoreError};
 
 /// Copies the database to this file.
 pub(super) fn backup(file: &Path, options: &LoadOptions) -> ExitCode {
@@ -118,16 +117,6 @@ pub(super) fn erase(tenant: &str, owner: Option<&str>, options: &LoadOptions) ->
         print_erased(&file, &target, erased.map_err(failed)?);
         Ok(ExitCode::SUCCESS)
     })
-}
-
-/// Says what was erased.
-pub(super) fn print_erased(database: &dyn Display, target: &ErasureTarget, erased: ErasedCounts) {
-    let ErasedCounts { responses, conversations } = erased;
-    let of = target.principal.as_ref().map_or_else(String::new, |owner| format!(", owner {owner}"));
-    print_line(&format!(
-        "erased from {database} of tenant {}{of}: {responses} responses, {conversations} conversations",
-        target.tenant
-    ));
 }
 
 /// The file of the configured database.

@@ -4,8 +4,7 @@ use std::process::ExitCode;
 
 use uuid::Uuid;
 
-use super::output::{EXIT_MIGRATION_NEEDED, print_line};
-use super::store::print_erased;
+use super::output::{EXIT_MIGRATION_NEEDED, print_erased, print_line};
 use crate::config::settings::PostgresUrl;
 use crate::store::postgres::{self, DatabaseSchema, PostgresOptions, PostgresStore};
 use crate::store::{ErasureTarget, Store, StoreError};

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::masks::MASK;
+/// Stands for a password, as for other secrets.
+const MASK: &str = "********";
 
 /// The URL of a PostgreSQL server. It is shown without its password.
 #[derive(Clone, PartialEq, Eq)]

@@ -20,6 +20,7 @@ mod moved;
 mod orphans;
 mod outbox;
 mod postgres;
+mod postgres_server;
 mod sqlite;
 mod tenants;
 

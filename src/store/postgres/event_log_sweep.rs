@@ -58,17 +58,17 @@ const LOOK: &str = concat!(
     " FROM logs e ORDER BY e.place"
 );
 const DELETE: &str = concat!(
-    "DELETE FROM event_log WHERE (response, owner, first) IN (
-        SELECT e.response, e.owner, e.first FROM event_log e
+    "DELETE FROM event_log WHERE ctid = ANY (ARRAY(
+        SELECT e.ctid FROM event_log e
         JOIN unnest($1::uuid[], $2::bigint[]) AS g (response, owner) ON e.response = g.response AND e.owner = g.owner
         WHERE NOT ",
     is_of_use!(),
-    " LIMIT $4 FOR UPDATE OF e SKIP LOCKED)"
+    " LIMIT $4 FOR UPDATE OF e SKIP LOCKED))"
 );
-const DELETE_BEGINNINGS: &str = "DELETE FROM event_log WHERE (response, owner, first) IN (
-        SELECT e.response, e.owner, e.first FROM unnest($1::uuid[], $2::bigint[]) AS g (response, owner)
-        CROSS JOIN LATERAL (SELECT l.response, l.owner, l.first FROM event_log l
-            WHERE l.response = g.response AND l.owner = g.owner ORDER BY l.first LIMIT $3) e)";
+const DELETE_BEGINNINGS: &str = "DELETE FROM event_log WHERE ctid = ANY (ARRAY(
+        SELECT e.place FROM unnest($1::uuid[], $2::bigint[]) AS g (response, owner)
+        CROSS JOIN LATERAL (SELECT l.ctid AS place FROM event_log l
+            WHERE l.response = g.response AND l.owner = g.owner ORDER BY l.first LIMIT $3) e))";
 
 /// A walk over the logs.
 #[derive(Debug, Default)]
@@ -117,6 +117,7 @@ impl LogSweep {
 }
 
 /// What a step has come to.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     position: Option<(Uuid, i64)>,
     passed: usize,
