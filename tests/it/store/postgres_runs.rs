@@ -1,4 +1,4 @@
-//! What is PostgreSQL's own.
+//! What is PostgreSQL's own with runs: the queue, claims, logs.
 
 use std::time::{Duration, Instant};
 
