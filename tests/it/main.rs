@@ -41,6 +41,7 @@ mod papers;
 mod prompt;
 mod provider_state;
 mod recovery;
+mod replicas;
 mod responses;
 mod state;
 mod store;

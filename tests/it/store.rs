@@ -21,7 +21,7 @@ mod migrations;
 mod moved;
 mod orphans;
 mod outbox;
-mod postgres;
+mod postgres_runs;
 mod postgres_server;
 mod sqlite;
 mod tenants;

@@ -1,9 +1,10 @@
-//! What is PostgreSQL's own.
+//! What is PostgreSQL's own with runs: the queue, claims, logs.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use antwort::internal::postgres::{PostgresOptions, PostgresStore};
 use antwort::store::{
-    EventLog, IdempotencyKeys, JobQueue, LogEnd, LogKept, LoggedEvents, LoggedRun, NewJob, Store,
+    EventLog, IdempotencyKeys, JobQueue, LogEnd, LogKept, LoggedEvents, LoggedRun, NewJob, Requeue, Store,
 };
 
 use super::jobs::job;
@@ -112,4 +113,34 @@ async fn runs_of_a_claim_whose_connection_is_lost_at_its_commit_are_claimed_agai
     assert_eq!(claimed.len(), 3);
     assert!(claimed.iter().all(|claim| claim.attempt == 1 && &*claim.spec == b"spec"));
     store.close().await;
+}
+
+/// Once its lease was renewed until the process ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_could_not_be_given_back_is_free_when_the_database_is_there_again() {
+    let cluster = tokio::task::spawn_blocking(|| Cluster::start(&["fsync=off"])).await.unwrap();
+    let mut options = PostgresOptions::new(cluster.url("postgres"), "test");
+    options.statement_timeout = Duration::from_millis(300);
+    let store = PostgresStore::open(options).await.unwrap();
+    store.enqueue(job()).await.unwrap();
+    let claimed = store.claim_jobs(10).await.unwrap().remove(0);
+    let cluster = change(cluster, Cluster::stop).await;
+    let requeue = Requeue { delay: Duration::ZERO, counts: true };
+    assert!(store.requeue(claimed.run.lease, requeue).await.is_err());
+    let cluster = change(cluster, Cluster::restart).await;
+    while store.maintain().await.is_err() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let again = store.claim_jobs(10).await.unwrap();
+    assert_eq!(again.iter().map(|claim| claim.attempt).collect::<Vec<_>>(), [2]);
+    store.close().await;
+    drop(cluster);
+}
+
+async fn change(mut cluster: Cluster, change: fn(&mut Cluster)) -> Cluster {
+    let changed = tokio::task::spawn_blocking(move || {
+        change(&mut cluster);
+        cluster
+    });
+    changed.await.unwrap()
 }
