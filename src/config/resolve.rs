@@ -250,6 +250,7 @@ impl Checker<'_> {
                 "is more than engine.max_response_bytes, so it limits nothing",
             );
         }
+        self.check_retention(store);
         if store.maintenance_interval * 2 > store.lease {
             let message = "must be at most half of store.lease, or a live process may lose its leases";
             self.error(&["store", "maintenance_interval"], message);

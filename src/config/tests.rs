@@ -308,11 +308,11 @@ fn invalid_values_of_stores_logs_and_traces_are_refused() {
     assert_each_refused(&[
         ("store: {url: 'postgres://u:secret@h/db'}", "seal.keys: a store in PostgreSQL needs keys"),
         (
-            "store: {url: 'postgres://h/db', max_size: 1GiB}",
+            "{store: {url: 'postgres://h/db', max_size: 1GiB}, seal: {keys: [AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=]}}",
             "store.max_size: the size of a PostgreSQL database",
         ),
         (
-            "store: {url: 'postgres://h/db', synchronous: full}",
+            "{store: {url: 'postgres://h/db', synchronous: full}, seal: {keys: [AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=]}}",
             "store.synchronous: the durability of a commit",
         ),
         ("store: {pool_size: 1}", "store.pool_size: must be 2 or more"),

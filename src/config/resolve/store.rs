@@ -13,7 +13,6 @@ impl Checker<'_> {
         if store.pool_size < MIN_POOL_SIZE {
             self.error(&["store", "pool_size"], "must be 2 or more: one connection is for writes");
         }
-        self.check_retention(&store);
         if !store.url.is_postgres() {
             return store;
         }
@@ -44,7 +43,7 @@ impl Checker<'_> {
     }
 
     /// What expires at once is never seen.
-    fn check_retention(&mut self, store: &StoreSettings) {
+    pub(super) fn check_retention(&mut self, store: &StoreSettings) {
         let is_zero = |ttl: Option<TimeToLive>| ttl.and_then(|ttl| ttl.0).is_some_and(|ttl| ttl.is_zero());
         self.require_nonzero(&["store", "conversation_ttl"], is_zero(store.conversation_ttl));
         for (tenant, own) in &store.tenants {

@@ -31,10 +31,8 @@ macro_rules! is_locked {
 }
 pub(super) use is_locked;
 
-const USED: &str = concat!(
-    "SELECT c.key, c.used_at, o.tenant FROM conversations c JOIN owners o ON o.key = c.owner
-    WHERE (c.used_at, c.key) > ($1, $2) AND c.used_at <= $3 ORDER BY c.used_at, c.key LIMIT $4"
-);
+const USED: &str = "SELECT c.key, c.used_at, o.tenant FROM conversations c JOIN owners o ON o.key = c.owner
+    WHERE (c.used_at, c.key) > ($1, $2) AND c.used_at <= $3 ORDER BY c.used_at, c.key LIMIT $4";
 /// Marks those that were not used since, in which no run goes on.
 const MARK: &str = concat!(
     "UPDATE conversations SET used_at = 0, metadata = ''::bytea WHERE key IN (
@@ -103,6 +101,7 @@ impl ConversationWalk {
 }
 
 /// What a step has come to.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     position: Option<(i64, i64)>,
     handled: usize,

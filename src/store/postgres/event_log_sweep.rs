@@ -91,6 +91,7 @@ impl LogSweep {
 }
 
 /// What a step has come to.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     position: Option<(Uuid, i64)>,
     passed: usize,
