@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use super::offline;
 use super::output::{print_error, print_line};
-use super::store::key;
 use crate::config::{LoadOptions, StoreUrl};
 use crate::store::copy::{CopiedTable, CopyPlace, CopyProgress, copy as copy_all};
 
@@ -50,22 +49,36 @@ impl fmt::Debug for CopyUrl {
 
 /// Copies all data from one database to another, and prints what is the same in both then.
 pub(super) fn copy(from: &CopyUrl, to: &CopyUrl, options: &LoadOptions) -> ExitCode {
-    offline::run(options, async |settings| {
-        let mut messages = Messages::default();
+    offline::run(options, async |_settings| {
+        let mut messages = Messages { last: Instant::now() };
         let copied = copy_all(&from.0, &to.0, &mut |progress| messages.show(progress)).await;
         let copied = copied.map_err(|error| format!("cannot copy: {error}"))?;
         for CopiedTable { table, digest } in &copied {
             print_line(&format!("{table:<24} {:>10} rows  {digest}", digest.rows));
         }
-        print_line(&format!("{from} was copied to {to}: all rows are the same in both\n{}", key(&settings)));
+        print_line(&format!("{from} was copied to {to}: all rows are the same in both\n{}", keys(&from.0)));
         Ok(ExitCode::SUCCESS)
     })
 }
 
+/// Which keys the gateway on the copy needs.
+fn keys(from: &CopyPlace) -> String {
+    let keys = match from {
+        CopyPlace::Sqlite(path) => {
+            format!("seal.keys of its settings or, if it has none, the key in {}.seal-key", path.display())
+        }
+        CopyPlace::Postgres(_) => "seal.keys of its settings".to_owned(),
+    };
+    format!(
+        "The keys that decrypt the encrypted reasoning and the provider state in it are not part of it: the gateway that \
+         uses the copy needs those of the gateway before ({keys})"
+    )
+}
+
 /// What is shown while a copy goes on.
-#[derive(Default)]
 struct Messages {
-    last: Option<Instant>,
+    /// When something was shown about a table that is not finished.
+    last: Instant,
 }
 
 impl Messages {
@@ -76,8 +89,8 @@ impl Messages {
                 print_error(&format!("{table}: {rows} rows, {new} of them new"));
             }
             CopyProgress::Written { table, rows, .. } => {
-                if self.last.is_none_or(|last| last.elapsed() >= MESSAGE_INTERVAL) {
-                    self.last = Some(Instant::now());
+                if self.last.elapsed() >= MESSAGE_INTERVAL {
+                    self.last = Instant::now();
                     print_error(&format!("{table}: {rows} rows so far"));
                 }
             }
