@@ -11,6 +11,7 @@ mod http2_stream;
 mod listen;
 mod lock;
 mod migration;
+mod open_store;
 mod probes;
 mod reload;
 pub(crate) mod seal_key;
@@ -35,7 +36,7 @@ use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
 use crate::transport::ShutdownFlag;
 
-use self::assembly::StoreUser;
+use self::open_store::StoreUser;
 
 pub use assembly::Assembly;
 use generation::{CurrentGeneration, Generation};
@@ -129,7 +130,7 @@ impl App {
         executors: Vec<Arc<dyn ToolExecutor>>,
         lock: Option<ServerLock>,
     ) -> anyhow::Result<Self> {
-        let store = assembly::open_store(settings, StoreUser::Server)?;
+        let store = open_store::open_store(settings, StoreUser::Server).await?;
         Ok(Self { _lock: lock, ..Self::build_with_store(settings, executors, store).await? })
     }
 

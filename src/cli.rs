@@ -11,6 +11,7 @@ mod output;
 mod prompt;
 mod store;
 mod store_copy;
+mod store_postgres;
 mod tools;
 
 use std::path::PathBuf;

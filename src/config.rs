@@ -19,6 +19,7 @@ mod masks;
 pub(crate) mod mcp;
 mod moved_keys;
 mod network;
+mod postgres_url;
 pub(crate) mod provider;
 mod raw;
 mod reload;
@@ -58,10 +59,10 @@ pub use settings::{
 pub use settings::{
     ApiKeySettings, AuthSettings, Cidr, ClientActionStatus, CompactionSettings, CompatSettings, CorsSettings,
     EngineSettings, LogFormat, LogSettings, Migrate, ModelsSettings, NetworkSettings, OnMismatch,
-    OnMissingCall, ProxySource, ReadyRequirement, ReasoningDisplay, Scope, SealKey, SealSettings,
-    ServerSettings, Settings, SseSettings, StorePolicy, StoreSettings, StoreUrl, StructuredSettings, Switch,
-    Synchronous, TelemetrySettings, TenantRetention, TimeToLive, TlsSettings, ToolsSettings, UnknownFields,
-    UnservedTools, WebSocketSettings,
+    OnMissingCall, PostgresUrl, ProxySource, ReadyRequirement, ReasoningDisplay, Scope, SealKey,
+    SealSettings, ServerSettings, Settings, SseSettings, StorePolicy, StoreSettings, StoreUrl,
+    StructuredSettings, Switch, Synchronous, TelemetrySettings, TenantRetention, TimeToLive, TlsSettings,
+    ToolsSettings, UnknownFields, UnservedTools, WebSocketSettings,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,

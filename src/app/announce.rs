@@ -6,6 +6,7 @@ use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{ProviderSettings, Settings, StoreUrl};
+use crate::store::postgres::DatabaseSchema;
 use crate::store::sqlite::Schema;
 use crate::transport;
 
@@ -16,17 +17,17 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Logs what starts. `sources`: where the settings came from.
 pub(crate) fn starting(settings: &Settings, sources: &str) {
-    let store = match &settings.store.url {
-        StoreUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
-        StoreUrl::Memory => "memory:".to_owned(),
+    let schema = match &settings.store.url {
+        StoreUrl::Sqlite(_) | StoreUrl::Memory => Schema::CURRENT,
+        StoreUrl::Postgres(_) => i64::from(DatabaseSchema::CURRENT),
     };
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         commit = env!("ANTWORT_COMMIT"),
         config = sources,
         address = %settings.listen,
-        store,
-        schema = Schema::CURRENT,
+        store = %settings.store.url,
+        schema,
         providers = settings.providers.iter().map(name_and_origin).collect::<Vec<_>>().join(", "),
         "starting"
     );

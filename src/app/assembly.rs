@@ -1,22 +1,21 @@
 //! The components of a gateway without its listener, as `serve`, `demo` and `prompt` build them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context;
 
+use super::open_store::{StoreUser, open_store, requesters};
 use super::tools::{self, GatewayTools, PreviousTools};
 use super::{migration, seal_key};
 use crate::admission::Admission;
-use crate::config::settings::{AgentSettings, StoreSettings, TenantRetention};
-use crate::config::{ConfigChange, Settings, StoreUrl, Synchronous};
+use crate::config::settings::AgentSettings;
+use crate::config::{ConfigChange, Settings};
 use crate::engine::{Engine, EngineOptions, EngineParts, InFlight, Recovery};
-use crate::identity::Requester;
 use crate::provider::models::ModelCatalog;
 use crate::provider::routing::ProviderRouter;
 use crate::response::seal::SealKeys;
 use crate::store::Store;
-use crate::store::sqlite::{self, Location, SqliteOptions, SqliteStore};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::ToolRegistry;
 use crate::transport::Services;
@@ -59,7 +58,7 @@ impl Assembly {
     /// Opens the database and the tools; sends no request to a provider.
     pub async fn build(settings: &Settings, extra: tools::ExtraTools) -> anyhow::Result<Self> {
         migration::migrate_unused(settings)?;
-        let store = open_store(settings, StoreUser::Command)?;
+        let store = open_store(settings, StoreUser::Command).await?;
         Self::build_with_store(settings, extra, store).await
     }
 
@@ -169,62 +168,4 @@ impl Assembly {
     pub(super) fn set_store_requesters(&self, settings: &Settings) {
         self.shared.store.set_requesters(&requesters(settings));
     }
-}
-
-/// The tenant and owner of each key, for fair queueing in the store.
-fn requesters(settings: &Settings) -> Vec<Requester> {
-    settings.auth.keys.values().map(|key| Requester::new(&key.tenant, &key.owner)).collect()
-}
-
-/// Who opens the database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StoreUser {
-    /// A server, which keeps a reserve of disk space.
-    Server,
-    /// A short-lived command.
-    Command,
-}
-
-pub(super) fn open_store(settings: &Settings, opener: StoreUser) -> anyhow::Result<Arc<dyn Store>> {
-    let location = match &settings.store.url {
-        StoreUrl::Sqlite(path) => Location::File(path.clone()),
-        StoreUrl::Memory => Location::Memory,
-    };
-    let store = SqliteStore::open(SqliteOptions {
-        synchronous: match settings.store.synchronous {
-            Synchronous::Normal => sqlite::Synchronous::Normal,
-            Synchronous::Full => sqlite::Synchronous::Full,
-        },
-        ttl: settings.store.ttl,
-        conversation_ttl: settings.store.conversation_ttl,
-        idempotency_ttl: settings.store.idempotency_ttl,
-        max_bytes: settings.store.max_size.map(|bytes| bytes as u64),
-        tenants: tenant_retentions(&settings.store),
-        lease: settings.store.lease,
-        requesters: requesters(settings),
-        reserve: opener == StoreUser::Server,
-        ..SqliteOptions::new(location, instance(settings))
-    })
-    .context("opening the store (store.url)")?;
-    Ok(Arc::new(store))
-}
-
-/// Retention of the tenants that have their own.
-fn tenant_retentions(store: &StoreSettings) -> HashMap<Arc<str>, sqlite::TenantRetention> {
-    let own = |(tenant, own): (&String, &TenantRetention)| {
-        let conversations = own.conversation_ttl.or(own.ttl).or(store.conversation_ttl);
-        let retention = sqlite::TenantRetention {
-            ttl: own.ttl.map_or(store.ttl, |ttl| ttl.0),
-            conversation_ttl: conversations.map_or(store.ttl, |ttl| ttl.0),
-            max_bytes: own.max_size.map(|bytes| bytes as u64),
-        };
-        (tenant.as_str().into(), retention)
-    };
-    store.tenants.iter().map(own).collect()
-}
-
-/// The instance name under which this process owns its runs: stable over restarts, distinct for each process.
-fn instance(settings: &Settings) -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}/{}", host.trim(), settings.listen)
 }

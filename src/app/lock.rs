@@ -16,11 +16,12 @@ use crate::transport::startup::{self, WaitReason};
 /// Interval between attempts to take the lock.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Takes the lock on the database of these settings without waiting; `None` for a database in memory.
+/// Takes the lock on the database of these settings without waiting; `None` for a database in
+/// memory, and for one that several servers share.
 pub(super) fn acquire(settings: &Settings) -> Result<Option<ServerLock>, LockError> {
     match &settings.store.url {
         StoreUrl::Sqlite(path) => ServerLock::acquire(path).map(Some),
-        StoreUrl::Memory => Ok(None),
+        StoreUrl::Memory | StoreUrl::Postgres(_) => Ok(None),
     }
 }
 

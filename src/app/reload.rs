@@ -146,7 +146,7 @@ mod tests {
     use arc_swap::ArcSwap;
 
     use super::*;
-    use crate::app::assembly::{StoreUser, open_store};
+    use crate::app::open_store::{StoreUser, open_store};
     use crate::app::tools::ExtraTools;
     use crate::config::{LoadOptions, load};
 
@@ -163,7 +163,7 @@ mod tests {
         write(1);
         let options = LoadOptions { file: Some(file.clone()), ..LoadOptions::default() };
         let loaded = load(&options).unwrap();
-        let store = open_store(&loaded.settings, StoreUser::Command).unwrap();
+        let store = open_store(&loaded.settings, StoreUser::Command).await.unwrap();
         let assembly =
             Assembly::build_with_store(&loaded.settings, ExtraTools::default(), store).await.unwrap();
         let (tasks, closing, stopping) =

@@ -20,7 +20,7 @@ pub(super) fn load(settings: &Settings) -> anyhow::Result<Vec<Vec<u8>>> {
     }
     let file = settings.seal.file.clone().or_else(|| match &settings.store.url {
         StoreUrl::Sqlite(database) => Some(default_path(database)),
-        StoreUrl::Memory => None,
+        StoreUrl::Memory | StoreUrl::Postgres(_) => None,
     });
     match file {
         Some(file) => load_or_create(&file)

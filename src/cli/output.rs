@@ -1,6 +1,9 @@
 //! What commands print, and their exit codes.
 
+use std::fmt::Display;
 use std::io::{self, Write};
+
+use crate::store::{ErasedCounts, ErasureTarget};
 
 /// The exit code for invalid settings.
 pub(crate) const EXIT_INVALID_CONFIG: u8 = 2;
@@ -25,4 +28,14 @@ pub(super) fn print_raw(text: &str) {
 /// Writes to standard error.
 pub(crate) fn print_error(text: &str) {
     _ = writeln!(io::stderr(), "antwort: {}", text.trim_end());
+}
+
+/// Says what was erased.
+pub(super) fn print_erased(database: &dyn Display, target: &ErasureTarget, erased: ErasedCounts) {
+    let ErasedCounts { responses, conversations } = erased;
+    let of = target.principal.as_ref().map_or_else(String::new, |owner| format!(", owner {owner}"));
+    print_line(&format!(
+        "erased from {database} of tenant {}{of}: {responses} responses, {conversations} conversations",
+        target.tenant
+    ));
 }

@@ -3,18 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::offline;
-use super::output::{EXIT_MIGRATION_NEEDED, print_line};
+use super::output::{EXIT_MIGRATION_NEEDED, print_erased, print_line};
+use super::{offline, store_postgres};
 use crate::app::seal_key;
 use crate::config::{LoadOptions, Settings, StoreUrl};
 use crate::store::sqlite::{
     self, FileSystem, Location, MigrateOptions, Schema, ServerLock, SqliteOptions, SqliteStore,
 };
-use crate::store::{ErasedCounts, ErasureTarget, Store, StoreError};
+use crate::store::{ErasureTarget, Store, StoreError};
 
 /// Copies the database to this file.
 pub(super) fn backup(file: &Path, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
+        if settings.store.url.is_postgres() {
+            return Err("a PostgreSQL database is backed up with its own tools, such as pg_dump".to_owned());
+        }
         let database = database(&settings)?;
         let copy = sqlite::backup(&database, file, &FileSystem)
             .map_err(|error| format!("cannot back up {}: {error}", database.display()))?;
@@ -33,6 +36,9 @@ pub(super) fn backup(file: &Path, options: &LoadOptions) -> ExitCode {
 /// Prints whether the database has the schema of this version.
 pub(super) fn check(options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
+        if let StoreUrl::Postgres(url) = &settings.store.url {
+            return store_postgres::check(url).await;
+        }
         let database = database(&settings)?;
         let (file, current) = (database.display(), Schema::CURRENT);
         match readable(&database)? {
@@ -59,6 +65,9 @@ pub(super) fn check(options: &LoadOptions) -> ExitCode {
 /// Migrates the database to the schema of this version.
 pub(super) fn migrate(backup: bool, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
+        if let StoreUrl::Postgres(url) = &settings.store.url {
+            return store_postgres::migrate(url).await;
+        }
         let database = database(&settings)?;
         let (file, current) = (database.display(), Schema::CURRENT);
         if readable(&database)? == Schema::New {
@@ -87,6 +96,10 @@ pub(super) fn migrate(backup: bool, options: &LoadOptions) -> ExitCode {
 /// Deletes all that a tenant or an owner has stored.
 pub(super) fn erase(tenant: &str, owner: Option<&str>, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
+        let target = ErasureTarget { tenant: tenant.into(), principal: owner.map(Into::into) };
+        if let StoreUrl::Postgres(url) = &settings.store.url {
+            return store_postgres::erase(url, &target).await;
+        }
         let database = database(&settings)?;
         let file = database.display();
         if readable(&database)? == Schema::New {
@@ -99,14 +112,9 @@ pub(super) fn erase(tenant: &str, owner: Option<&str>, options: &LoadOptions) ->
         let failed = |error: StoreError| format!("cannot erase from {file}: {error}");
         let options = SqliteOptions::new(Location::File(database.clone()), "antwort store erase");
         let store = SqliteStore::open(options).map_err(failed)?;
-        let target = ErasureTarget { tenant: tenant.into(), principal: owner.map(Into::into) };
         let erased = store.erase(&target).await;
         store.close().await;
-        let ErasedCounts { responses, conversations } = erased.map_err(failed)?;
-        let of = owner.map_or_else(String::new, |owner| format!(", owner {owner}"));
-        print_line(&format!(
-            "erased from {file} of tenant {tenant}{of}: {responses} responses, {conversations} conversations"
-        ));
+        print_erased(&file, &target, erased.map_err(failed)?);
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -116,6 +124,7 @@ fn database(settings: &Settings) -> Result<PathBuf, String> {
     match &settings.store.url {
         StoreUrl::Sqlite(path) => Ok(path.clone()),
         StoreUrl::Memory => Err("store.url is memory:, so there is no file".to_owned()),
+        StoreUrl::Postgres(_) => Err("store.url is a PostgreSQL database, so there is no file".to_owned()),
     }
 }
 

@@ -15,29 +15,28 @@ const MESSAGE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A database on the command line.
 #[derive(Clone)]
-pub(crate) struct CopyUrl(CopyPlace);
+pub(crate) struct CopyUrl {
+    place: CopyPlace,
+    url: StoreUrl,
+}
 
 impl FromStr for CopyUrl {
     type Err = &'static str;
 
-    fn from_str(url: &str) -> Result<Self, Self::Err> {
-        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            return Ok(Self(CopyPlace::Postgres(url.to_owned())));
-        }
-        match url.parse() {
-            Ok(StoreUrl::Sqlite(path)) => Ok(Self(CopyPlace::Sqlite(path))),
-            _ => Err("expected sqlite:PATH or postgres://USER@HOST/DATABASE"),
-        }
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let url: StoreUrl = text.parse()?;
+        let place = match &url {
+            StoreUrl::Sqlite(path) => CopyPlace::Sqlite(path.clone()),
+            StoreUrl::Postgres(url) => CopyPlace::Postgres(url.expose().to_owned()),
+            StoreUrl::Memory => return Err("expected sqlite:PATH or postgres://USER@HOST/DATABASE"),
+        };
+        Ok(Self { place, url })
     }
 }
 
 impl fmt::Display for CopyUrl {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            CopyPlace::Sqlite(path) => path.display().fmt(to),
-            // Its URL has a password.
-            CopyPlace::Postgres(_) => to.write_str("the PostgreSQL database"),
-        }
+        self.url.fmt(to)
     }
 }
 
@@ -51,12 +50,15 @@ impl fmt::Debug for CopyUrl {
 pub(super) fn copy(from: &CopyUrl, to: &CopyUrl, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |_settings| {
         let mut messages = Messages { last: Instant::now() };
-        let copied = copy_all(&from.0, &to.0, &mut |progress| messages.show(progress)).await;
+        let copied = copy_all(&from.place, &to.place, &mut |progress| messages.show(progress)).await;
         let copied = copied.map_err(|error| format!("cannot copy: {error}"))?;
         for CopiedTable { table, digest } in &copied {
             print_line(&format!("{table:<24} {:>10} rows  {digest}", digest.rows));
         }
-        print_line(&format!("{from} was copied to {to}: all rows are the same in both\n{}", keys(&from.0)));
+        print_line(&format!(
+            "{from} was copied to {to}: all rows are the same in both\n{}",
+            keys(&from.place)
+        ));
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -107,7 +109,7 @@ mod tests {
     fn a_database_is_named_by_its_url() {
         for url in ["sqlite:a.db", "sqlite:///a.db", "postgres://u:secret@h/db", "postgresql://h/db"] {
             let parsed: CopyUrl = url.parse().unwrap();
-            assert!(!format!("{parsed} {parsed:?}").contains("secret"));
+            assert!(!format!("{parsed} {parsed:?}").contains("secret"), "{parsed}");
         }
         for url in ["memory:", "sqlite:", "a.db", "mysql://h/db", ""] {
             assert!(url.parse::<CopyUrl>().is_err(), "{url}");

@@ -25,7 +25,7 @@ use super::interpolate::Lookup;
 use super::raw::{Raw, RawAuth, RawKey, RawSeal};
 use super::request_limits;
 use super::settings::{SealKey, SealSettings, Settings, WebSocketSettings};
-use super::store::{StoreSettings, StoreUrl, TimeToLive};
+use super::store::StoreUrl;
 use super::tree::Tree;
 
 mod agents;
@@ -35,6 +35,7 @@ mod mcp;
 mod network;
 mod provider;
 mod routes;
+mod store;
 mod tools;
 
 /// Resolves `raw`, which was read from `tree`; errors are added to `diagnostics`.
@@ -47,6 +48,7 @@ pub(super) fn settings(
     let mut check = Checker { tree, diagnostics, contents: FileHashes::default() };
     let clients = network::for_all_clients(&raw.network, &raw.tls, environment, &mut check);
     let seal = check.seal(raw.seal, &raw.store.url);
+    let store = check.store(raw.store, &seal);
     let mut settings = Settings {
         listen: check.listen(raw.listen),
         auth: check.auth(raw.auth),
@@ -64,7 +66,7 @@ pub(super) fn settings(
         tls: raw.tls,
         agents: raw.agents,
         compat: raw.compat,
-        store: raw.store,
+        store,
         telemetry: raw.telemetry,
         models: raw.models,
         contents: FileHashes::default(),
@@ -199,7 +201,7 @@ impl Checker<'_> {
                 name.push(".seal-key");
                 Some(PathBuf::from(name))
             }
-            StoreUrl::Memory => None,
+            StoreUrl::Memory | StoreUrl::Postgres(_) => None,
         };
         SealSettings { keys, file: raw.file.map(PathBuf::from).or_else(beside_store) }
     }
@@ -236,11 +238,11 @@ impl Checker<'_> {
             (["store", "lease"], store.lease),
             (["store", "maintenance_interval"], store.maintenance_interval),
             (["store", "idempotency_ttl"], store.idempotency_ttl),
+            (["store", "statement_timeout"], store.statement_timeout),
             (["store", "ttl"], store.ttl.unwrap_or(Duration::from_secs(1))),
         ] {
             self.require_nonzero(&path, value.is_zero());
         }
-        self.check_retention(store);
         self.check_websocket(&server.websocket);
         if engine.max_item_bytes > engine.max_response_bytes {
             self.error(
@@ -248,6 +250,7 @@ impl Checker<'_> {
                 "is more than engine.max_response_bytes, so it limits nothing",
             );
         }
+        self.check_retention(store);
         if store.maintenance_interval * 2 > store.lease {
             let message = "must be at most half of store.lease, or a live process may lose its leases";
             self.error(&["store", "maintenance_interval"], message);
@@ -287,21 +290,6 @@ impl Checker<'_> {
             self.require_nonzero(&path, max == 0);
             if max > all {
                 self.error(&path, "is more than server.max_runs, so it limits nothing");
-            }
-        }
-    }
-
-    /// What expires at once is never seen.
-    fn check_retention(&mut self, store: &StoreSettings) {
-        let is_zero = |ttl: Option<TimeToLive>| ttl.and_then(|ttl| ttl.0).is_some_and(|ttl| ttl.is_zero());
-        self.require_nonzero(&["store", "conversation_ttl"], is_zero(store.conversation_ttl));
-        for (tenant, own) in &store.tenants {
-            for (key, value) in [
-                ("ttl", is_zero(own.ttl)),
-                ("conversation_ttl", is_zero(own.conversation_ttl)),
-                ("max_size", own.max_size == Some(0)),
-            ] {
-                self.require_nonzero(&["store", "tenants", tenant, key], value);
             }
         }
     }

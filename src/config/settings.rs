@@ -26,6 +26,7 @@ pub use super::mcp::{
     TokenExchange,
 };
 pub use super::network::{Cidr, NetworkSettings, ProxySource, TlsSettings};
+pub use super::postgres_url::PostgresUrl;
 use super::provider::ProviderSettings;
 use super::request_limits::RequestSizeLimitsDef;
 pub use super::store::{Migrate, StoreSettings, StoreUrl, Synchronous, TenantRetention, TimeToLive};

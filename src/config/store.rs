@@ -1,24 +1,33 @@
 //! The database of responses, and retention.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::postgres_url::PostgresUrl;
 use super::units::{self, DAY, GIB};
 
 /// The database of responses.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreSettings {
-    /// SQLite file or memory.
+    /// SQLite file, memory, or a PostgreSQL database.
     pub url: StoreUrl,
     /// Durability of a commit.
     pub synchronous: Synchronous,
     /// Migration of a database of an earlier version.
     pub migrate: Migrate,
+    /// Connections of this process to PostgreSQL.
+    pub pool_size: usize,
+    /// How long PostgreSQL may work on a statement.
+    #[serde(with = "units::HumanDuration")]
+    pub statement_timeout: Duration,
+    /// Whether statements are prepared on a connection to PostgreSQL.
+    pub prepared_statements: bool,
     /// How long a response is stored after its last use; `None`: forever.
     #[serde(with = "units::DurationOrOff")]
     pub ttl: Option<Duration>,
@@ -47,6 +56,9 @@ impl Default for StoreSettings {
             url: StoreUrl::Sqlite("antwort.db".into()),
             synchronous: Synchronous::Normal,
             migrate: Migrate::Auto,
+            pool_size: 8,
+            statement_timeout: Duration::from_secs(5),
+            prepared_statements: true,
             ttl: Some(30 * DAY),
             conversation_ttl: None,
             idempotency_ttl: DAY,
@@ -79,21 +91,37 @@ pub struct TenantRetention {
 #[serde(transparent)]
 pub struct TimeToLive(#[serde(with = "units::DurationOrOff")] pub Option<Duration>);
 
-/// SQLite file or memory.
+/// SQLite file, memory, or a PostgreSQL database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreUrl {
     /// A SQLite file, created if it does not exist.
     Sqlite(PathBuf),
     /// In memory; lost when the process ends.
     Memory,
+    /// A PostgreSQL database, which several processes may share.
+    Postgres(PostgresUrl),
+}
+
+impl StoreUrl {
+    /// Whether it is a PostgreSQL database.
+    pub fn is_postgres(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(path) => write!(to, "sqlite:{}", path.display()),
+            Self::Memory => to.write_str("memory:"),
+            Self::Postgres(url) => fmt::Display::fmt(url, to),
+        }
+    }
 }
 
 impl Serialize for StoreUrl {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Sqlite(path) => to.collect_str(&format_args!("sqlite:{}", path.display())),
-            Self::Memory => to.serialize_str("memory:"),
-        }
+        to.collect_str(self)
     }
 }
 
@@ -107,15 +135,16 @@ impl FromStr for StoreUrl {
     type Err = &'static str;
 
     fn from_str(url: &str) -> Result<Self, Self::Err> {
-        // Not quoted: a PostgreSQL URL holds a password.
-        if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-            return Err("PostgreSQL is not supported yet; use sqlite:PATH or memory:");
+        if let Some(url) = PostgresUrl::parse(url) {
+            return Ok(Self::Postgres(url));
         }
         if ["memory:", "sqlite::memory:"].contains(&url) {
             return Ok(Self::Memory);
         }
         // Other programs write `sqlite://relative` and `sqlite:///absolute`.
-        let path = url.strip_prefix("sqlite:").ok_or("expected sqlite:PATH or memory:")?;
+        let path = url
+            .strip_prefix("sqlite:")
+            .ok_or("expected sqlite:PATH, memory: or postgres://USER@HOST/DATABASE")?;
         match path.strip_prefix("//").unwrap_or(path) {
             "" => Err("the path is missing: sqlite:PATH"),
             path if path.contains('?') => Err("options behind `?` are not supported: sqlite:PATH"),

@@ -306,8 +306,18 @@ fn server_limits_that_stop_everything_or_limit_nothing_are_refused() {
 #[test]
 fn invalid_values_of_stores_logs_and_traces_are_refused() {
     assert_each_refused(&[
-        ("store: {url: 'postgres://u:secret@h/db'}", "store.url: PostgreSQL is not supported yet"),
-        ("store: {url: 'mysql://h'}", "store.url: expected sqlite:PATH or memory:"),
+        ("store: {url: 'postgres://u:secret@h/db'}", "seal.keys: a store in PostgreSQL needs keys"),
+        (
+            "{store: {url: 'postgres://h/db', max_size: 1GiB}, seal: {keys: [AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=]}}",
+            "store.max_size: the size of a PostgreSQL database",
+        ),
+        (
+            "{store: {url: 'postgres://h/db', synchronous: full}, seal: {keys: [AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=]}}",
+            "store.synchronous: the durability of a commit",
+        ),
+        ("store: {pool_size: 1}", "store.pool_size: must be 2 or more"),
+        ("store: {statement_timeout: 0s}", "store.statement_timeout: must be more than 0"),
+        ("store: {url: 'mysql://h'}", "store.url: expected sqlite:PATH, memory: or postgres:"),
         ("store: {url: 'sqlite:'}", "store.url: the path is missing"),
         ("seal: {keys: [c2hvcnQ=]}", "seal.keys[0]: expected base64 of exactly 32 bytes"),
         ("engine: {max_item_bytes: 1GiB}", "engine.max_item_bytes: is more than"),

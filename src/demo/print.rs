@@ -34,6 +34,7 @@ pub(super) fn opening(base: &str, settings: &Settings) {
     let store = match &settings.store.url {
         StoreUrl::Sqlite(path) => format!("SQLite, {}", path.display()),
         StoreUrl::Memory => "in memory".to_owned(),
+        StoreUrl::Postgres(url) => format!("PostgreSQL, {url}"),
     };
     line(&bold("antwort"));
     line(&format!("  gateway   {base}"));

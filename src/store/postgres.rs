@@ -71,6 +71,7 @@ use std::time::Instant;
 use parking_lot::Mutex as SyncMutex;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub(super) use self::copy_side::PostgresSide;
 pub use self::migrate::{PostgresMigration, migrate, schema_of};
@@ -113,6 +114,7 @@ pub struct PostgresStore {
     /// When it was last checked whether responses can be stored again.
     looked_at: Mutex<Option<Instant>>,
     closed: CancellationToken,
+    tasks: TaskTracker,
 }
 
 impl PostgresStore {
@@ -122,38 +124,39 @@ impl PostgresStore {
         let target = Target::parse(&options.url)?;
         let size = options.pool_size.max(2);
         let writers = (size / CONNECTIONS_PER_WRITER).max(1);
-        let prepares = options.prepared_statements;
-        let pool = Pool::new(target, size - writers, options.statement_timeout, prepares)?;
+        let (prepares, tasks) = (options.prepared_statements, TaskTracker::new());
+        let pool = Pool::new(target, size - writers, options.statement_timeout, prepares, tasks.clone())?;
         let policy = Arc::new(options.policy());
         let closed = CancellationToken::new();
-        let startup = Arc::new(Startup::new());
+        let (startup, health) = (Arc::new(Startup::new()), Arc::new(StoreHealth::default()));
         match startup.attempt(&pool, &policy, options.migrate).await {
             Ok(()) => {}
             Err(refused @ StoreError::Schema(_)) => return Err(refused),
             Err(error) => {
-                tracing::warn!(%error, "store: the database cannot be reached; responses are not served until it can");
+                tracing::warn!(%error, "store: the database cannot be reached; the gateway is not ready until it can");
+                health.impair(&error);
                 let (pool, policy) = (pool.clone(), Arc::clone(&policy));
                 let startup = Arc::clone(&startup);
-                tokio::spawn(startup.wait(pool, policy, options.migrate, closed.clone()));
+                tasks.spawn(startup.wait(pool, policy, options.migrate, closed.clone()));
             }
         }
         let (conversation_locks, dropped) = HeldLocks::new();
-        tokio::spawn(release_locks(pool.clone(), dropped));
+        tasks.spawn(closed.clone().run_until_cancelled_owned(release_locks(pool.clone(), dropped)));
         let runs = RunRegistry::default();
-        let (owners, health) = (Arc::new(OwnerKeys::new()), Arc::new(StoreHealth::default()));
+        let owners = Arc::new(OwnerKeys::new());
         let link = || Link::new(pool.clone(), Arc::clone(&owners), Arc::clone(&health), Arc::clone(&startup));
-        let (mut queues, mut tasks) = (Vec::new(), Vec::new());
+        let mut queues = Vec::new();
         for _ in 0..writers {
             let (queue, commands) = mpsc::channel(CAPACITY);
             let in_flight = InFlightRows::new(runs.clone());
             let writer = Writer { link: link(), policy: Arc::clone(&policy), in_flight };
-            tasks.push(tokio::spawn(writer.run(commands)));
+            tasks.spawn(writer.run(commands));
             queues.push(queue);
         }
         Ok(Self {
             rounds: Rounds::new(&options),
             erased: SyncMutex::new(InFlightRows::new(runs.clone())),
-            writer: Writers::new(queues, tasks),
+            writer: Writers::new(queues),
             erasing: Mutex::default(),
             looked_at: Mutex::default(),
             pool,
@@ -164,6 +167,7 @@ impl PostgresStore {
             health,
             startup,
             closed,
+            tasks,
         })
     }
 

@@ -18,6 +18,7 @@ mod log;
 mod migrations;
 mod moved;
 mod orphans;
+mod postgres_server;
 mod sqlite;
 mod tenants;
 

@@ -164,8 +164,8 @@ pub(super) async fn delete_by_response(
     session.execute(DELETE_OF_RESPONSE, &[(&owner, Type::INT8), (&key, Type::UUID)]).await.map(drop)
 }
 
-const DELETE_BEFORE: &str = "DELETE FROM approvals WHERE owner = $1 AND id IN
-    (SELECT id FROM approvals WHERE owner = $1 AND response < $2 LIMIT $3)";
+const DELETE_BEFORE: &str = "DELETE FROM approvals WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM approvals WHERE owner = $1 AND response < $2 ORDER BY response LIMIT $3 FOR UPDATE))";
 
 /// Deletes approval requests of an owner whose responses have a key below this one, at most so many. Returns whether there
 /// may be more.
@@ -181,8 +181,8 @@ pub(super) async fn delete_before(
     Ok(deleted >= limit.cast_unsigned())
 }
 
-const DELETE_EXPIRED: &str = "DELETE FROM approvals WHERE (owner, id) IN
-    (SELECT owner, id FROM approvals WHERE expires_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)";
+const DELETE_EXPIRED: &str = "DELETE FROM approvals WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM approvals WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))";
 
 /// Deletes expired approval requests. Returns whether there may be more.
 pub(super) async fn delete_expired(session: Session<'_>) -> Result<bool, StoreError> {

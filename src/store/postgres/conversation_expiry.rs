@@ -31,10 +31,8 @@ macro_rules! is_locked {
 }
 pub(super) use is_locked;
 
-const USED: &str = concat!(
-    "SELECT c.key, c.used_at, o.tenant FROM conversations c JOIN owners o ON o.key = c.owner
-    WHERE (c.used_at, c.key) > ($1, $2) AND c.used_at <= $3 ORDER BY c.used_at, c.key LIMIT $4"
-);
+const USED: &str = "SELECT c.key, c.used_at, o.tenant FROM conversations c JOIN owners o ON o.key = c.owner
+    WHERE (c.used_at, c.key) > ($1, $2) AND c.used_at <= $3 ORDER BY c.used_at, c.key LIMIT $4";
 /// Marks those that were not used since, in which no run goes on.
 const MARK: &str = concat!(
     "UPDATE conversations SET used_at = 0, metadata = ''::bytea WHERE key IN (
@@ -43,8 +41,8 @@ const MARK: &str = concat!(
     is_locked!(),
     ") FOR UPDATE OF c SKIP LOCKED) RETURNING key"
 );
-const DELETE_ITEMS: &str = "DELETE FROM conversation_items WHERE (conversation, position) IN
-    (SELECT conversation, position FROM conversation_items WHERE conversation = ANY($1) LIMIT $2)";
+const DELETE_ITEMS: &str = "DELETE FROM conversation_items WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM conversation_items WHERE conversation = ANY($1) LIMIT $2 FOR UPDATE))";
 const DELETE_EMPTY: &str = "DELETE FROM conversations c WHERE c.key = ANY($1)
     AND NOT EXISTS (SELECT 1 FROM conversation_items i WHERE i.conversation = c.key)";
 
@@ -103,6 +101,7 @@ impl ConversationWalk {
 }
 
 /// What a step has come to.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     position: Option<(i64, i64)>,
     handled: usize,

@@ -58,10 +58,10 @@ const RELEASE: &str =
 const RELEASE_ALL: &str = "DELETE FROM conversation_locks WHERE instance = $1";
 /// Processes that are gone leave theirs.
 const SWEEP: &str = concat!(
-    "DELETE FROM conversation_locks WHERE (owner, conversation) IN
-        (SELECT owner, conversation FROM conversation_locks WHERE until <= ",
+    "DELETE FROM conversation_locks WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM conversation_locks WHERE until <= ",
     db_now!(),
-    " LIMIT 500 FOR UPDATE SKIP LOCKED)"
+    " LIMIT 500 FOR UPDATE SKIP LOCKED))"
 );
 
 impl HeldLocks {

@@ -126,16 +126,6 @@ pub(super) async fn note_context(
     session.execute(NOTE, &parameters).await.map(drop)
 }
 
-const FORGET: &str = "DELETE FROM response_conversations WHERE response = $1 AND owner = $2";
-
-/// Forgets what a deleted response has read.
-pub(super) async fn forget_context(
-    session: Session<'_>,
-    (response, owner): (Uuid, i64),
-) -> Result<(), StoreError> {
-    session.execute(FORGET, &[(&response, Type::UUID), (&owner, Type::INT8)]).await.map(drop)
-}
-
 const READ_BY: &str = "SELECT first, until FROM response_conversations WHERE response = $1 AND owner = $2";
 
 /// The positions that a response has read of its conversation: the first, and the one behind the last.

@@ -9,6 +9,7 @@ use futures_util::future::try_join_all;
 use tokio::sync::mpsc;
 use tokio_postgres::config::Host;
 use tokio_postgres::types::Type;
+use tokio_util::task::TaskTracker;
 
 use super::clock::db_now;
 use super::connection::Connection;
@@ -54,7 +55,7 @@ impl PostgresSide {
         let target = Target::parse(url)?;
         let name = name(&target);
         // Statements are not prepared, so that poolers may stand between.
-        let pool = Pool::new(target, 1, LIMIT, false)?;
+        let pool = Pool::new(target, 1, LIMIT, false, TaskTracker::new())?;
         let mut schema = schema::look(&pool).await?;
         if schema == DatabaseSchema::New && is_target {
             schema::migrate(&pool).await?;

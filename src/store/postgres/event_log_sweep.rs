@@ -33,16 +33,16 @@ const LOOK: &str = "WITH RECURSIVE logs (response, owner, place) AS (
         EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.response = l.response AND k.owner = l.owner)
         AND EXISTS (SELECT 1 FROM event_log e WHERE e.response = l.response AND e.owner = l.owner AND e.first = 0)
     FROM logs l ORDER BY l.place";
-const DELETE: &str = "DELETE FROM event_log WHERE (response, owner, first) IN (
-        SELECT e.response, e.owner, e.first FROM event_log e
+const DELETE: &str = "DELETE FROM event_log WHERE ctid = ANY (ARRAY(
+        SELECT e.ctid FROM event_log e
         JOIN unnest($1::uuid[], $2::bigint[]) AS g (response, owner) ON e.response = g.response AND e.owner = g.owner
         WHERE NOT EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.response = e.response AND k.owner = e.owner)
             OR NOT EXISTS (SELECT 1 FROM event_log b WHERE b.response = e.response AND b.owner = e.owner AND b.first = 0)
-        LIMIT $3 FOR UPDATE OF e SKIP LOCKED)";
-const DELETE_BEGINNINGS: &str = "DELETE FROM event_log WHERE (response, owner, first) IN (
-        SELECT e.response, e.owner, e.first FROM unnest($1::uuid[], $2::bigint[]) AS g (response, owner)
-        CROSS JOIN LATERAL (SELECT l.response, l.owner, l.first FROM event_log l
-            WHERE l.response = g.response AND l.owner = g.owner ORDER BY l.first LIMIT $3) e)";
+        LIMIT $3 FOR UPDATE OF e SKIP LOCKED))";
+const DELETE_BEGINNINGS: &str = "DELETE FROM event_log WHERE ctid = ANY (ARRAY(
+        SELECT e.place FROM unnest($1::uuid[], $2::bigint[]) AS g (response, owner)
+        CROSS JOIN LATERAL (SELECT l.ctid AS place FROM event_log l
+            WHERE l.response = g.response AND l.owner = g.owner ORDER BY l.first LIMIT $3) e))";
 
 /// A walk over the logs.
 #[derive(Debug, Default)]
@@ -91,6 +91,7 @@ impl LogSweep {
 }
 
 /// What a step has come to.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     position: Option<(Uuid, i64)>,
     passed: usize,

@@ -114,6 +114,7 @@ impl Walk {
 }
 
 /// What a step has come to.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     position: Option<Place>,
     /// Rows that live on.

@@ -128,7 +128,7 @@ pub(super) async fn withdraw(
 const EXPIRED: &str = "SELECT k.response, k.owner FROM idempotency_keys k
     WHERE k.expires_at <= $1
         AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.response = k.response AND r.owner = k.owner)
-    LIMIT $2 FOR UPDATE OF k SKIP LOCKED";
+    ORDER BY k.expires_at LIMIT $2 FOR UPDATE OF k SKIP LOCKED";
 
 /// Deletes expired keys with their logs. Returns whether there may be more.
 pub(super) async fn delete_expired(session: Session<'_>) -> Result<bool, StoreError> {

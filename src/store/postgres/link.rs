@@ -53,6 +53,7 @@ impl Link {
         if let Some(connection) = self.connection.as_ref().filter(|open| !open.client.is_closed()) {
             return Ok(Arc::clone(connection));
         }
+        self.connection = None;
         self.startup.check()?;
         loop {
             if let Some(lost) = &self.lost

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio_util::task::TaskTracker;
+
 use super::pool::Pool;
 use super::schema::{self, DatabaseSchema};
 use super::url::Target;
@@ -30,5 +32,5 @@ pub async fn migrate(url: &str) -> Result<Option<PostgresMigration>, StoreError>
 }
 
 fn pool(url: &str) -> Result<Pool, StoreError> {
-    Pool::new(Target::parse(url)?, 1, LIMIT, false)
+    Pool::new(Target::parse(url)?, 1, LIMIT, false, TaskTracker::new())
 }

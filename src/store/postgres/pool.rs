@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::TaskTracker;
 
 use super::connection::{Connection, Fate, Statements};
 use super::error::{Cause, closed, database};
 use super::session::Session;
 use super::tls::Tls;
-use super::transaction::{Access, Transaction};
 use super::url::Target;
 use crate::store::StoreError;
 
@@ -28,6 +28,8 @@ struct Shared {
     limit: Duration,
     slots: Arc<Semaphore>,
     idle: Mutex<Vec<Arc<Connection>>>,
+    /// The tasks of connections, which end with them.
+    tasks: TaskTracker,
 }
 
 impl Pool {
@@ -37,10 +39,11 @@ impl Pool {
         size: usize,
         limit: Duration,
         is_preparing: bool,
+        tasks: TaskTracker,
     ) -> Result<Self, StoreError> {
         let tls = Tls::new(&target.verification)?;
         let slots = Arc::new(Semaphore::new(size));
-        Ok(Self(Arc::new(Shared { target, tls, is_preparing, limit, slots, idle: Mutex::default() })))
+        Ok(Self(Arc::new(Shared { target, tls, is_preparing, limit, slots, idle: Mutex::default(), tasks })))
     }
 
     /// The limit of a statement.
@@ -48,20 +51,8 @@ impl Pool {
         self.0.limit
     }
 
-    /// Begins a transaction, on an idle connection or a new one.
-    pub(super) async fn begin(&self, access: Access) -> Result<Transaction, StoreError> {
-        loop {
-            let lease = self.lease().await?;
-            let was_idle = lease.was_idle;
-            match Transaction::begin(lease, access).await {
-                // The server has closed it; others that are idle, too, perhaps.
-                Err(_) if was_idle => {}
-                begun => return begun,
-            }
-        }
-    }
-
-    async fn lease(&self) -> Result<Lease, StoreError> {
+    /// A connection that is idle, or a new one.
+    pub(super) async fn lease(&self) -> Result<Lease, StoreError> {
         let slot = tokio::time::timeout(WAIT, Arc::clone(&self.0.slots).acquire_owned()).await;
         let slot = slot.map_err(|_| StoreError::Timeout)?.map_err(|_| closed())?;
         let idle = std::iter::from_fn(|| self.0.idle.lock().pop()).find(|idle| !idle.client.is_closed());
@@ -75,10 +66,10 @@ impl Pool {
 
     /// A connection outside the bounds of the pool, for one who keeps it.
     pub(super) async fn connect(&self) -> Result<Connection, StoreError> {
-        let Shared { target, tls, is_preparing, limit, .. } = &*self.0;
+        let Shared { target, tls, is_preparing, limit, tasks, .. } = &*self.0;
         let (client, connection) =
             target.config.connect(tls.clone()).await.map_err(|error| database(&error))?;
-        tokio::spawn(async move {
+        tasks.spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "store: a connection to the database ended");
             }
@@ -98,7 +89,8 @@ impl Pool {
 pub(super) struct Lease {
     pool: Pool,
     connection: Arc<Connection>,
-    was_idle: bool,
+    /// Whether it was made before.
+    pub was_idle: bool,
     /// Whether no transaction is open on it.
     pub is_reusable: bool,
     /// Why the transaction failed that was rolled back.
@@ -109,11 +101,6 @@ pub(super) struct Lease {
 impl Lease {
     pub(super) fn session(&self) -> Session<'_> {
         Session::new(&self.connection)
-    }
-
-    /// How a transaction begins; `None`: there is none.
-    pub(super) fn begin_sql(&self, access: Access) -> Option<String> {
-        begin_sql(access, self.pool.limit())
     }
 
     /// Why a statement has failed.
@@ -133,15 +120,4 @@ impl Drop for Lease {
             self.pool.0.idle.lock().push(Arc::clone(&self.connection));
         }
     }
-}
-
-/// How a transaction begins; `None`: there is none. What is set is over with the transaction, so that a pooler may give
-/// the connection to another client then.
-pub(super) fn begin_sql(access: Access, limit: Duration) -> Option<String> {
-    let begin = match access {
-        Access::Write => "BEGIN",
-        Access::Snapshot => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-        Access::Statement => return None,
-    };
-    Some(format!("{begin}; SET LOCAL statement_timeout = {}", limit.as_millis()))
 }

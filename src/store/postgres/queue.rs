@@ -3,9 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 
 use super::error::closed;
 use crate::store::StoreError;
@@ -34,12 +32,11 @@ pub(super) enum Command {
 /// The writers of a process. Those of one run are made by one writer, in their order.
 pub(super) struct Writers {
     queues: Vec<mpsc::Sender<Command>>,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Writers {
-    pub(super) fn new(queues: Vec<mpsc::Sender<Command>>, tasks: Vec<JoinHandle<()>>) -> Self {
-        Self { queues, tasks: Mutex::new(tasks) }
+    pub(super) fn new(queues: Vec<mpsc::Sender<Command>>) -> Self {
+        Self { queues }
     }
 
     /// Queues a write and waits for its commit. Once queued, it is made whether it is awaited or not.
@@ -90,12 +87,6 @@ impl Writers {
             if queue.send(Command::Close(done)).await.is_ok() {
                 // An error means that it has ended already.
                 _ = ended.await;
-            }
-        }
-        let tasks = std::mem::take(&mut *self.tasks.lock());
-        for task in tasks {
-            if task.await.is_err() {
-                tracing::error!("store: a writer panicked");
             }
         }
     }

@@ -5,10 +5,12 @@ use uuid::Uuid;
 
 use super::conversation_expiry::{delete_parts, is_locked};
 use super::session::{Param, Session};
-use super::tenants::ROW_OVERHEAD;
 use super::values::{get, unsigned};
 use super::{conversations, removal};
 use crate::store::StoreError;
+
+/// Bytes that a row takes beside its texts, about.
+pub(super) const ROW_OVERHEAD: u64 = 100;
 
 /// Candidates of one step. A step deletes responses, or a part of one conversation.
 const CANDIDATES: i64 = 500;

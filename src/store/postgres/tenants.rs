@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::clock::db_now;
 use super::session::{Param, Session};
+use super::tenant_trim::ROW_OVERHEAD;
 use super::values::{get, unsigned};
 use super::{expiry, keys, tenant_trim};
 use crate::store::StoreError;
@@ -21,8 +22,6 @@ use crate::store::row_policy::now;
 const STEP_ROWS: i64 = 500;
 /// Rows that a round looks at.
 const ROUND_ROWS: usize = 20_000;
-/// Bytes that a row takes beside its texts, about.
-pub(super) const ROW_OVERHEAD: u64 = 100;
 
 const NEXT_OWNER: &str = "SELECT min(key) FROM owners WHERE tenant = $1 AND key > $2";
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::error::Cause;
-use super::pool::Lease;
+use super::pool::{Lease, Pool};
 use super::session::Session;
 use crate::store::StoreError;
 use crate::util::backoff::with_jitter;
@@ -36,10 +36,24 @@ pub(super) struct Transaction {
 #[derive(Debug, Default)]
 pub(super) struct Attempts(u32);
 
-impl Transaction {
+impl Pool {
     /// Begins a transaction.
-    pub(super) async fn begin(mut lease: Lease, access: Access) -> Result<Self, StoreError> {
-        if let Some(sql) = lease.begin_sql(access) {
+    pub(super) async fn begin(&self, access: Access) -> Result<Transaction, StoreError> {
+        loop {
+            let lease = self.lease().await?;
+            let was_idle = lease.was_idle;
+            match Transaction::begin(lease, access).await {
+                // The server has closed it; others that are idle, too, perhaps.
+                Err(_) if was_idle => {}
+                begun => return begun,
+            }
+        }
+    }
+}
+
+impl Transaction {
+    async fn begin(mut lease: Lease, access: Access) -> Result<Self, StoreError> {
+        if let Some(sql) = begin_sql(access, lease.session().limit()) {
             lease.is_reusable = false;
             lease.session().batch(&sql).await?;
         }
@@ -99,6 +113,17 @@ impl Transaction {
             self.lease.is_reusable = true;
         }
     }
+}
+
+/// How a transaction begins; `None`: there is none. What is set is over with the transaction, so that a pooler may give
+/// the connection to another client then.
+pub(super) fn begin_sql(access: Access, limit: Duration) -> Option<String> {
+    let begin = match access {
+        Access::Write => "BEGIN",
+        Access::Snapshot => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        Access::Statement => return None,
+    };
+    Some(format!("{begin}; SET LOCAL statement_timeout = {}", limit.as_millis()))
 }
 
 /// A pause that differs between those that were in each other's way.

@@ -13,6 +13,9 @@ use crate::store::{ErasedCounts, ErasureTarget, Store, StoreError};
 /// The timeout of a readiness check.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// How long connections may take to end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// How often it is checked whether responses can be stored again.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -80,5 +83,9 @@ impl Store for PostgresStore {
             tracing::warn!(%error, "store: releasing leases failed; other processes end this one's runs when they expire");
         }
         self.pool.close();
+        self.tasks.close();
+        if tokio::time::timeout(CLOSE_TIMEOUT, self.tasks.wait()).await.is_err() {
+            tracing::debug!("store: a connection to the database was in use at the end");
+        }
     }
 }

@@ -1,0 +1,96 @@
+//! Opens the store that the settings name.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use anyhow::Context;
+use uuid::Uuid;
+
+use super::lock::STORE;
+use crate::config::settings::{PostgresUrl, StoreSettings, TenantRetention};
+use crate::config::{Migrate, Settings, StoreUrl, Synchronous};
+use crate::identity::Requester;
+use crate::store::postgres::{PostgresOptions, PostgresStore};
+use crate::store::sqlite::{self, Location, SqliteOptions, SqliteStore};
+use crate::store::{self, Store};
+
+/// The tenant and owner of each key, for fair queueing in the store.
+pub(super) fn requesters(settings: &Settings) -> Vec<Requester> {
+    settings.auth.keys.values().map(|key| Requester::new(&key.tenant, &key.owner)).collect()
+}
+
+/// Who opens the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StoreUser {
+    /// A server, which keeps a reserve of disk space.
+    Server,
+    /// A short-lived command.
+    Command,
+}
+
+pub(super) async fn open_store(settings: &Settings, opener: StoreUser) -> anyhow::Result<Arc<dyn Store>> {
+    match &settings.store.url {
+        StoreUrl::Sqlite(path) => open_sqlite(settings, opener, Location::File(path.clone())),
+        StoreUrl::Memory => open_sqlite(settings, opener, Location::Memory),
+        StoreUrl::Postgres(url) => open_postgres(settings, url).await,
+    }
+    .context(STORE)
+}
+
+async fn open_postgres(settings: &Settings, url: &PostgresUrl) -> anyhow::Result<Arc<dyn Store>> {
+    let store = &settings.store;
+    // Nobody promises that the names of hosts are unique among those that share a database.
+    let instance = format!("{}/{}", instance(settings), Uuid::now_v7().simple());
+    let store = PostgresStore::open(PostgresOptions {
+        pool_size: store.pool_size,
+        statement_timeout: store.statement_timeout,
+        prepared_statements: store.prepared_statements,
+        migrate: store.migrate == Migrate::Auto,
+        ttl: store.ttl,
+        conversation_ttl: store.conversation_ttl,
+        idempotency_ttl: store.idempotency_ttl,
+        tenants: tenant_retentions(store),
+        lease: store.lease,
+        ..PostgresOptions::new(url.expose(), instance)
+    });
+    Ok(Arc::new(store.await?))
+}
+
+fn open_sqlite(settings: &Settings, opener: StoreUser, location: Location) -> anyhow::Result<Arc<dyn Store>> {
+    let store = SqliteStore::open(SqliteOptions {
+        synchronous: match settings.store.synchronous {
+            Synchronous::Normal => sqlite::Synchronous::Normal,
+            Synchronous::Full => sqlite::Synchronous::Full,
+        },
+        ttl: settings.store.ttl,
+        conversation_ttl: settings.store.conversation_ttl,
+        idempotency_ttl: settings.store.idempotency_ttl,
+        max_bytes: settings.store.max_size.map(|bytes| bytes as u64),
+        tenants: tenant_retentions(&settings.store),
+        lease: settings.store.lease,
+        requesters: requesters(settings),
+        reserve: opener == StoreUser::Server,
+        ..SqliteOptions::new(location, instance(settings))
+    })?;
+    Ok(Arc::new(store))
+}
+
+/// Retention of the tenants that have their own.
+fn tenant_retentions(store: &StoreSettings) -> HashMap<Arc<str>, store::TenantRetention> {
+    let own = |(tenant, own): (&String, &TenantRetention)| {
+        let conversations = own.conversation_ttl.or(own.ttl).or(store.conversation_ttl);
+        let retention = store::TenantRetention {
+            ttl: own.ttl.map_or(store.ttl, |ttl| ttl.0),
+            conversation_ttl: conversations.map_or(store.ttl, |ttl| ttl.0),
+            max_bytes: own.max_size.map(|bytes| bytes as u64),
+        };
+        (tenant.as_str().into(), retention)
+    };
+    store.tenants.iter().map(own).collect()
+}
+
+/// The instance name under which this process owns its runs: stable over restarts, distinct for each process of a host.
+fn instance(settings: &Settings) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}/{}", host.trim(), settings.listen)
+}
