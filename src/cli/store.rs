@@ -138,8 +138,8 @@ fn readable(database: &Path) -> Result<Schema, String> {
     }
 }
 
-/// Where the key is that belongs to a backup or a copy.
-pub(super) fn key(settings: &Settings) -> String {
+/// Where the key is that belongs to a backup.
+fn key(settings: &Settings) -> String {
     match seal_key::configured_file(settings) {
         Some(file) => format!(
             "The key that decrypts the encrypted reasoning and the provider state in it is not part of it: store {} with \

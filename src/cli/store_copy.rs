@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use super::offline;
 use super::output::{print_error, print_line};
-use super::store::key;
 use crate::config::{LoadOptions, StoreUrl};
 use crate::store::copy::{CopiedTable, CopyPlace, CopyProgress, copy as copy_all};
 
@@ -16,29 +15,28 @@ const MESSAGE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A database on the command line.
 #[derive(Clone)]
-pub(crate) struct CopyUrl(CopyPlace);
+pub(crate) struct CopyUrl {
+    place: CopyPlace,
+    url: StoreUrl,
+}
 
 impl FromStr for CopyUrl {
     type Err = &'static str;
 
-    fn from_str(url: &str) -> Result<Self, Self::Err> {
-        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            return Ok(Self(CopyPlace::Postgres(url.to_owned())));
-        }
-        match url.parse() {
-            Ok(StoreUrl::Sqlite(path)) => Ok(Self(CopyPlace::Sqlite(path))),
-            _ => Err("expected sqlite:PATH or postgres://USER@HOST/DATABASE"),
-        }
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let url: StoreUrl = text.parse()?;
+        let place = match &url {
+            StoreUrl::Sqlite(path) => CopyPlace::Sqlite(path.clone()),
+            StoreUrl::Postgres(url) => CopyPlace::Postgres(url.expose().to_owned()),
+            StoreUrl::Memory => return Err("expected sqlite:PATH or postgres://USER@HOST/DATABASE"),
+        };
+        Ok(Self { place, url })
     }
 }
 
 impl fmt::Display for CopyUrl {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            CopyPlace::Sqlite(path) => path.display().fmt(to),
-            // Its URL has a password.
-            CopyPlace::Postgres(_) => to.write_str("the PostgreSQL database"),
-        }
+        self.url.fmt(to)
     }
 }
 
@@ -50,22 +48,39 @@ impl fmt::Debug for CopyUrl {
 
 /// Copies all data from one database to another, and prints what is the same in both then.
 pub(super) fn copy(from: &CopyUrl, to: &CopyUrl, options: &LoadOptions) -> ExitCode {
-    offline::run(options, async |settings| {
-        let mut messages = Messages::default();
-        let copied = copy_all(&from.0, &to.0, &mut |progress| messages.show(progress)).await;
+    offline::run(options, async |_settings| {
+        let mut messages = Messages { last: Instant::now() };
+        let copied = copy_all(&from.place, &to.place, &mut |progress| messages.show(progress)).await;
         let copied = copied.map_err(|error| format!("cannot copy: {error}"))?;
         for CopiedTable { table, digest } in &copied {
             print_line(&format!("{table:<24} {:>10} rows  {digest}", digest.rows));
         }
-        print_line(&format!("{from} was copied to {to}: all rows are the same in both\n{}", key(&settings)));
+        print_line(&format!(
+            "{from} was copied to {to}: all rows are the same in both\n{}",
+            keys(&from.place)
+        ));
         Ok(ExitCode::SUCCESS)
     })
 }
 
+/// Which keys the gateway on the copy needs.
+fn keys(from: &CopyPlace) -> String {
+    let keys = match from {
+        CopyPlace::Sqlite(path) => {
+            format!("seal.keys of its settings or, if it has none, the key in {}.seal-key", path.display())
+        }
+        CopyPlace::Postgres(_) => "seal.keys of its settings".to_owned(),
+    };
+    format!(
+        "The keys that decrypt the encrypted reasoning and the provider state in it are not part of it: the gateway that \
+         uses the copy needs those of the gateway before ({keys})"
+    )
+}
+
 /// What is shown while a copy goes on.
-#[derive(Default)]
 struct Messages {
-    last: Option<Instant>,
+    /// When something was shown about a table that is not finished.
+    last: Instant,
 }
 
 impl Messages {
@@ -76,8 +91,8 @@ impl Messages {
                 print_error(&format!("{table}: {rows} rows, {new} of them new"));
             }
             CopyProgress::Written { table, rows, .. } => {
-                if self.last.is_none_or(|last| last.elapsed() >= MESSAGE_INTERVAL) {
-                    self.last = Some(Instant::now());
+                if self.last.elapsed() >= MESSAGE_INTERVAL {
+                    self.last = Instant::now();
                     print_error(&format!("{table}: {rows} rows so far"));
                 }
             }
@@ -94,7 +109,7 @@ mod tests {
     fn a_database_is_named_by_its_url() {
         for url in ["sqlite:a.db", "sqlite:///a.db", "postgres://u:secret@h/db", "postgresql://h/db"] {
             let parsed: CopyUrl = url.parse().unwrap();
-            assert!(!format!("{parsed} {parsed:?}").contains("secret"));
+            assert!(!format!("{parsed} {parsed:?}").contains("secret"), "{parsed}");
         }
         for url in ["memory:", "sqlite:", "a.db", "mysql://h/db", ""] {
             assert!(url.parse::<CopyUrl>().is_err(), "{url}");

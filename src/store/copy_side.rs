@@ -10,7 +10,7 @@ use super::row_kinds::Kind;
 /// Rows that are sent together at most.
 const BATCH_ROWS: usize = 200;
 /// Bytes of rows that are sent together, but for the last one.
-const BATCH_BYTES: usize = 2 << 20;
+const BATCH_BYTES: usize = 1 << 20;
 
 /// Where rows are read from, or written to. Nobody else writes to it meanwhile.
 #[async_trait]
