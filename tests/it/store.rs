@@ -23,6 +23,7 @@ mod orphans;
 mod outbox;
 mod postgres_runs;
 mod postgres_server;
+mod replicas;
 mod sqlite;
 mod tenants;
 
@@ -181,6 +182,7 @@ laws! {
         a_registered_run_is_deleted_by_its_owner_alone_and_once,
         a_run_that_was_deleted_behind_its_last_write_leaves_nothing,
         approvals_of_a_registered_run_go_with_it,
+        approvals_that_are_asked_for_while_their_run_is_deleted_go_with_it,
         a_run_that_is_registered_no_more_cannot_be_deleted,
     } + shared {
         what_one_process_deletes_while_another_ends_it_is_gone,

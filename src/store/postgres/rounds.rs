@@ -1,6 +1,10 @@
 //! A round of maintenance: what is due, in bounded steps. Every process of a database makes its own rounds.
+//!
+//! A round ends long before the leases do that were renewed at its beginning, however much there is to delete: other
+//! processes would take over the runs of this one. The next round goes on.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
@@ -17,11 +21,26 @@ use crate::store::retention::millis;
 use crate::store::row_policy::RowPolicy;
 use crate::store::{StoreError, TenantRetention};
 
+/// A part of a round takes so much of a lease at most, and a step more.
+const PART_DIVISOR: u32 = 20;
+
 /// How far each part of maintenance has come; the next round goes on from there.
 pub(super) struct Rounds {
     /// How long this process keeps the walk over a tenant's rows without a round.
     walk_lease: i64,
     state: Mutex<State>,
+    /// How long a part may take.
+    part: Duration,
+}
+
+/// When a part of a round ends.
+#[derive(Clone, Copy)]
+struct Deadline(Instant);
+
+impl Deadline {
+    fn is_over(self) -> bool {
+        Instant::now() >= self.0
+    }
 }
 
 struct State {
@@ -43,7 +62,8 @@ impl Rounds {
         let tenants = options.tenants.iter().filter_map(walk_of).collect();
         let state =
             State { walks, tenants, logs: LogSweep::default(), conversations: ConversationWalk::default() };
-        Self { walk_lease: millis(options.lease), state: Mutex::new(state) }
+        let part = options.lease / PART_DIVISOR;
+        Self { walk_lease: millis(options.lease), state: Mutex::new(state), part }
     }
 
     /// One round, behind the renewal of leases.
@@ -55,12 +75,23 @@ impl Rounds {
     ) -> Result<(), StoreError> {
         transact!(pool, Access::Statement, session => locks.renew(session, policy.lease).await)?;
         let mut state = self.state.lock().await;
-        state.expire_responses(pool).await?;
-        state.go_over_tenants(pool, self.walk_lease).await?;
-        while transact!(pool, Access::Statement, session => approvals::delete_expired(session).await)? {}
-        while transact!(pool, Access::Write, session => idempotency::delete_expired(session).await)? {}
-        state.sweep(pool, policy).await?;
+        state.expire_responses(pool, self.deadline()).await?;
+        state.go_over_tenants(pool, self.walk_lease, self.deadline()).await?;
+        let until = self.deadline();
+        while transact!(pool, Access::Statement, session => approvals::delete_expired(session).await)?
+            && !until.is_over()
+        {}
+        let until = self.deadline();
+        while transact!(pool, Access::Write, session => idempotency::delete_expired(session).await)?
+            && !until.is_over()
+        {}
+        state.sweep_logs(pool, self.deadline()).await?;
+        state.expire_conversations(pool, policy, self.deadline()).await?;
         transact!(pool, Access::Statement, session => conversation_locks::sweep(session).await)
+    }
+
+    fn deadline(&self) -> Deadline {
+        Deadline(Instant::now() + self.part)
     }
 
     /// Begins the walk over a tenant's rows anew: what it has added up is not there any more.
@@ -72,12 +103,12 @@ impl Rounds {
 }
 
 impl State {
-    async fn expire_responses(&mut self, pool: &Pool) -> Result<(), StoreError> {
+    async fn expire_responses(&mut self, pool: &Pool, until: Deadline) -> Result<(), StoreError> {
         for (which, walk) in &mut self.walks {
             walk.begin_round(*which);
             loop {
                 let step = transact!(pool, Access::Write, session => walk.step(session, *which).await)?;
-                if !walk.go_on(step) {
+                if !walk.go_on(step) || until.is_over() {
                     break;
                 }
             }
@@ -85,34 +116,42 @@ impl State {
         Ok(())
     }
 
-    async fn go_over_tenants(&mut self, pool: &Pool, lease: i64) -> Result<(), StoreError> {
+    async fn go_over_tenants(&mut self, pool: &Pool, lease: i64, until: Deadline) -> Result<(), StoreError> {
         for walk in &mut self.tenants {
             let is_own =
                 transact!(pool, Access::Statement, session => walk.begin_round(session, lease).await)?;
             let mut is_more = is_own;
             while is_more {
                 let step = transact!(pool, Access::Write, session => walk.step(session).await)?;
-                is_more = walk.go_on(step);
+                is_more = walk.go_on(step) && !until.is_over();
             }
         }
         Ok(())
     }
 
-    /// Event logs that are not kept, and conversations that have expired.
-    async fn sweep(&mut self, pool: &Pool, policy: &RowPolicy) -> Result<(), StoreError> {
+    /// Event logs that are not kept.
+    async fn sweep_logs(&mut self, pool: &Pool, until: Deadline) -> Result<(), StoreError> {
         self.logs.begin_round();
         loop {
             let step = transact!(pool, Access::Write, session => self.logs.step(session).await)?;
-            if !self.logs.go_on(step) {
-                break;
+            if !self.logs.go_on(step) || until.is_over() {
+                return Ok(());
             }
         }
+    }
+
+    async fn expire_conversations(
+        &mut self,
+        pool: &Pool,
+        policy: &RowPolicy,
+        until: Deadline,
+    ) -> Result<(), StoreError> {
         self.conversations.begin_round();
         loop {
             let step = transact!(pool, Access::Write, session => {
                 self.conversations.step(session, &policy.conversations).await
             })?;
-            if !self.conversations.go_on(step) {
+            if !self.conversations.go_on(step) || until.is_over() {
                 return Ok(());
             }
         }

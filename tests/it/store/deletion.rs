@@ -43,7 +43,7 @@ async fn write_all(store: &dyn Store, run: &ResponseRecord) {
     store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await.unwrap();
 }
 
-fn approval_of(run: &ResponseRecord) -> PendingApproval {
+pub(super) fn approval_of(run: &ResponseRecord) -> PendingApproval {
     PendingApproval {
         id: format!("mcpr_{}", run.lease.id).into(),
         owner: run.owner.clone(),
@@ -121,6 +121,21 @@ pub(super) async fn approvals_of_a_registered_run_go_with_it(store: &dyn Store) 
     assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
     assert_eq!(read_one(store, &owner(), &approval_of(&run).id).await, None);
     assert!(read_one(store, &owner(), &approval_of(&other).id).await.is_some());
+}
+
+pub(super) async fn approvals_that_are_asked_for_while_their_run_is_deleted_go_with_it(store: &dyn Store) {
+    for _ in 0..30 {
+        let run = running();
+        let _registration = store.register_run(&run.lease.id, &run.owner);
+        let approval = approval_of(&run);
+        let (added, deleted) = tokio::join!(
+            store.add_approvals(vec![approval.clone()]),
+            store.delete(&run.owner, run.lease.id.as_str())
+        );
+        added.unwrap();
+        assert!(deleted.unwrap());
+        assert_eq!(read_one(store, &owner(), &approval.id).await, None);
+    }
 }
 
 pub(super) async fn a_run_that_is_registered_no_more_cannot_be_deleted(store: &dyn Store) {

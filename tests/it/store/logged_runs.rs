@@ -14,7 +14,7 @@ fn key(name: &str) -> IdempotencyKey {
 }
 
 /// Events of these numbers, encoded as such.
-fn events(first: u64, last: u64) -> LoggedEvents {
+pub(super) fn events(first: u64, last: u64) -> LoggedEvents {
     let bytes = (first..=last).map(|number| format!("<{number}>")).collect::<String>().into_bytes();
     LoggedEvents { first, last, bytes }
 }
