@@ -6,10 +6,10 @@ use std::sync::Arc;
 use antwort::protocol::id::{Id, IdGenerator};
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    ApprovalClaim, CallOutcome, ContextRole, ConversationItem, ConversationRecord, ConversationTurn,
-    Direction, IdempotencyKey, JournaledCall, KeyedRun, Lease, LogEnd, LoggedEvents, ModelView, Owner,
-    PageRequest, PendingApproval, ReadLimit, ResponseRecord, StateKey, Store, StoredItem, StoredState,
-    TurnRecord,
+    ApprovalClaim, CallOutcome, CancelRequest, ContextRole, ConversationItem, ConversationRecord,
+    ConversationTurn, Direction, IdempotencyKey, JournaledCall, Lease, LogEnd, LoggedEvents, LoggedRun,
+    ModelView, NewJob, OutboxNotice, Owner, PageRequest, PendingApproval, ReadLimit, ResponseRecord,
+    StateKey, Store, StoredItem, StoredState, TurnRecord,
 };
 
 use super::{message, message_json, owned_by, record};
@@ -18,7 +18,7 @@ use super::{message, message_json, owned_by, record};
 #[derive(Default)]
 pub(super) struct Content {
     pub responses: Vec<ResponseRecord>,
-    keyed: Vec<KeyedRun>,
+    keyed: Vec<LoggedRun>,
     approvals: Vec<PendingApproval>,
     conversations: Vec<(Owner, String)>,
 }
@@ -112,6 +112,7 @@ pub(super) async fn fill(store: &dyn Store, seed: u64) -> Content {
         content.conversations.push(conversation);
     }
     for number in 0..10 {
+        add_jobs(store, &mut random).await;
         let run = add_keyed(store, &mut random, number).await;
         content.responses.push(run.record.clone());
         content.keyed.push(run);
@@ -202,21 +203,40 @@ async fn add_conversation(
 }
 
 /// A run with a key and a log, which has ended or not.
-async fn add_keyed(store: &dyn Store, random: &mut Random, number: u32) -> KeyedRun {
+async fn add_keyed(store: &dyn Store, random: &mut Random, number: u32) -> LoggedRun {
     let owner = random.owner();
     let record = ResponseRecord { status: ResponseStatus::InProgress, ..random.response(&owner, None) };
     let key =
         IdempotencyKey { key: format!("key {number} {}", "k".repeat(200)).into(), fingerprint: [9; 32] };
     let events = |first, last| LoggedEvents { first, last, bytes: vec![0xff; 30 + first as usize] };
-    let run = KeyedRun { key, record, state: None, events: Some(events(0, 1)) };
-    assert_eq!(store.begin_keyed(run.clone()).await.unwrap(), None);
+    let key = Some(key).filter(|_| number % 3 != 0);
+    let run = LoggedRun { key, record, state: None, events: Some(events(0, 1)) };
+    assert_eq!(store.begin_logged(run.clone()).await.unwrap(), None);
     store.log_events(&run.record.lease, events(2, 4)).await.unwrap();
     if number % 2 == 0 {
-        let ended = ResponseRecord { status: ResponseStatus::Completed, ..run.record.clone() };
-        let end = LogEnd { keep_below: None, events: Some(events(5, 6)) };
+        let notice =
+            OutboxNotice { webhook: "hook".into(), event_id: Id::generate("evt"), body: "{}".into() };
+        let ended =
+            ResponseRecord { status: ResponseStatus::Completed, outbox: vec![notice], ..run.record.clone() };
+        let end = LogEnd { keep_below: None, events: Some(events(5, 6)), keep_for: None };
         store.finish_logged(ended, end).await.unwrap();
     }
     run
+}
+
+/// A run that waits for a worker, and one that its owner wants to end.
+async fn add_jobs(store: &dyn Store, random: &mut Random) {
+    for is_cancelled in [false, true] {
+        let owner = random.owner();
+        let mut record = ResponseRecord { status: ResponseStatus::Queued, ..random.response(&owner, None) };
+        record.lease.epoch = 0;
+        let (id, events) = (record.lease.id.clone(), LoggedEvents { first: 0, last: 1, bytes: vec![1; 9] });
+        let run = LoggedRun { key: None, record, state: Some(vec![2; 9].into()), events: Some(events) };
+        store.enqueue(NewJob { run, spec: vec![3; 99].into() }).await.unwrap();
+        if is_cancelled {
+            assert_eq!(store.request_cancel(&owner, &id).await.unwrap(), CancelRequest::Requested);
+        }
+    }
 }
 
 /// An approval request of a response that is stored, or of one that is not.
@@ -281,10 +301,12 @@ impl Content {
             states.sort();
             seen.push(format!("{:?} {states:?} {} {}", context.items, context.first, context.until));
         }
-        for KeyedRun { key, record, .. } in &self.keyed {
-            show(&mut seen, store.keyed_response(&record.owner, &key.key).await);
+        for LoggedRun { key, record, .. } in &self.keyed {
+            if let Some(key) = key {
+                show(&mut seen, store.keyed_response(&record.owner, &key.key).await);
+            }
             show(&mut seen, store.logged_events(&record.owner, &record.lease.id, 0, u64::MAX).await);
-            show(&mut seen, store.log_extent(&record.owner, &record.lease.id).await);
+            show(&mut seen, store.log_state(&record.owner, &record.lease.id).await);
         }
         for approval in &self.approvals {
             show(&mut seen, store.approvals(&approval.owner, std::slice::from_ref(&approval.id)).await);

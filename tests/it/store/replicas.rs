@@ -8,8 +8,8 @@ use antwort::internal::sqlite::TenantRetention;
 use antwort::protocol::id::Id;
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    ContextRole, ConversationItem, ConversationRecord, ConversationStore, ConversationTurn,
-    Direction, EventLog, IdempotencyKeys, LogEnd, ResponseRecord, ResponseStore, RunLog, Store,
+    ContextRole, ConversationItem, ConversationRecord, ConversationStore, ConversationTurn, Direction,
+    EventLog, IdempotencyKeys, LogEnd, ResponseRecord, ResponseStore, RunLog, Store,
 };
 use futures_util::future::join_all;
 
