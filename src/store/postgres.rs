@@ -42,6 +42,7 @@ mod notifications;
 mod options;
 mod orphans;
 mod outbox;
+mod outbox_store;
 mod owners;
 mod pipeline;
 mod pool;
