@@ -25,6 +25,7 @@ mod idempotency;
 mod input_tokens;
 mod mcp;
 mod models;
+mod names_header;
 mod origin;
 mod pass_through;
 mod query;

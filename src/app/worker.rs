@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 
 use super::generation::CurrentGeneration;
 use crate::engine::InFlight;
-use crate::store::Store;
+use crate::store::{ClaimedJob, Requeue, Store};
 use crate::telemetry::metrics::Metrics;
 
 /// How often the queue is looked at where nothing says that a run was queued: another process may have queued one, or given
@@ -37,7 +37,7 @@ impl Worker {
                 self.measure().await;
                 measured = Some(Instant::now());
             }
-            let has_more = self.claim(&running).await;
+            let has_more = self.claim(&running, &draining).await;
             if draining.is_cancelled() {
                 return;
             }
@@ -53,7 +53,7 @@ impl Worker {
     }
 
     /// Claims runs and starts them. Returns whether there may be more.
-    async fn claim(&self, running: &TaskTracker) -> bool {
+    async fn claim(&self, running: &TaskTracker, draining: &CancellationToken) -> bool {
         let engine = Arc::clone(&self.current.load().state.engine);
         let free = engine.max_jobs().saturating_sub(running.len()).min(BATCH);
         if free == 0 {
@@ -68,6 +68,10 @@ impl Worker {
         };
         let has_more = claimed.len() == free;
         for job in claimed {
+            if draining.is_cancelled() {
+                self.give_back(job).await;
+                continue;
+            }
             let (engine, in_flight) = (Arc::clone(&engine), Arc::clone(&self.in_flight));
             // From here on a shutdown waits for it.
             let counted = in_flight.count_job();
@@ -79,6 +83,14 @@ impl Worker {
             });
         }
         has_more
+    }
+
+    /// A stop has come between.
+    async fn give_back(&self, job: ClaimedJob) {
+        let at_once = Requeue { delay: Duration::ZERO, counts: false };
+        if let Err(error) = self.store.requeue(job.run.lease, at_once).await {
+            tracing::warn!(%error, "giving a background run back failed");
+        }
     }
 
     async fn measure(&self) {

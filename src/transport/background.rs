@@ -7,9 +7,9 @@ use axum::response::Response;
 
 use super::access::Authenticated;
 use super::error::ErrorResponse;
+use super::names_header::{IGNORED_FIELDS, OMITTED_TOOLS, names_header};
 use super::request_context::RequestContext;
 use super::response_budget::{self, ResponseBudget};
-use super::responses::{IGNORED_FIELDS, OMITTED_TOOLS, names_header};
 use super::{AppState, follow, idempotency, stored};
 use crate::engine::{Queued, RunContext, Submitted};
 use crate::protocol::error::ApiError;

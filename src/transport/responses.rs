@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
 
@@ -12,6 +11,7 @@ use super::access::Authenticated;
 use super::background::{self, BackgroundRequest};
 use super::body::JsonBody;
 use super::error::ErrorResponse;
+pub(super) use super::names_header::{IGNORED_FIELDS, OMITTED_TOOLS, names_header};
 use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::response_budget::ResponseBudget;
@@ -23,11 +23,6 @@ use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::CreateResponse;
 use crate::store::PageRequest;
 use crate::util::digest::sha256;
-
-pub(super) const IGNORED_FIELDS: HeaderName = HeaderName::from_static("antwort-ignored-fields");
-pub(super) const OMITTED_TOOLS: HeaderName = HeaderName::from_static("antwort-omitted-tools");
-/// Maximum length of a header that lists names: proxies reject much longer ones.
-const MAX_HEADER_BYTES: usize = 4000;
 
 /// `POST /v1/responses`
 pub(super) async fn create(
@@ -118,24 +113,6 @@ pub(super) fn caller(
         connection: None,
         generates: true,
     })
-}
-
-/// A header that lists names, such as those of ignored fields: escaped, and shortened with a count of the rest, so that no
-/// name is dropped silently.
-pub(super) fn names_header(names: &[impl AsRef<str>]) -> Option<HeaderValue> {
-    let mut list = String::new();
-    for (i, name) in names.iter().enumerate() {
-        let name = truncate_for_display(name.as_ref()).escape_default().to_string();
-        if list.len() + name.len() > MAX_HEADER_BYTES {
-            list.push_str(&format!(", and {} more", names.len() - i));
-            break;
-        }
-        if i > 0 {
-            list.push_str(", ");
-        }
-        list.push_str(&name);
-    }
-    HeaderValue::from_str(&list).ok().filter(|value| !value.is_empty())
 }
 
 fn dialect(

@@ -1,6 +1,7 @@
 //! The response machine: golden transcripts of every order of events.
 
 mod properties;
+mod replayed;
 mod state;
 
 use std::sync::Arc;

@@ -41,7 +41,8 @@ impl From<ApiError> for NotMade {
         match (error.kind, error.code()) {
             (_, "conversation_locked") => later(BUSY_DELAY, false),
             (ErrorKind::Aborted, _) => later(Duration::ZERO, false),
-            (ErrorKind::Unavailable, _) => later(RETRY_DELAY, true),
+            // There is no room for it now.
+            (ErrorKind::Unavailable, _) => later(RETRY_DELAY, false),
             _ => Self::Failed(error),
         }
     }
@@ -162,7 +163,8 @@ fn exhausted(attempts: u32) -> ApiError {
     ApiError::new(
         ErrorKind::Internal,
         format!(
-            "The response was begun {attempts} times, and each time the process that made it was lost. Send the request again."
+            "The response was begun {attempts} times, and each time its process was lost or it could not be stored. Send the \
+             request again."
         ),
     )
     .with_code("run_attempts_exhausted")

@@ -117,7 +117,7 @@ impl ResponseMachine {
             self.count(delta.len());
             let at = (content_index.unwrap_or_default(), summary_index);
             if let Some(item) = self.accumulator.response_mut().output.get_mut(place) {
-                append(item, at, &delta, event.logprobs);
+                append(item, at, &delta, &event.logprobs);
             }
         } else if let Some(annotation) = event.annotation {
             let output = &mut self.accumulator.response_mut().output;
@@ -176,11 +176,11 @@ impl ResponseMachine {
 }
 
 /// Appends a delta to an item: to its text, its arguments, or a part of it.
-fn append(item: &mut Item, (content, summary): (u32, Option<u32>), delta: &str, logprobs: Vec<LogProb>) {
+fn append(item: &mut Item, (content, summary): (u32, Option<u32>), delta: &str, logprobs: &[LogProb]) {
     let text = match (item, summary) {
         (Item::Message(message), _) => match message.content.get_mut(content as usize) {
             Some(ContentPart::OutputText(text)) => {
-                text.logprobs.extend_from_slice(&logprobs);
+                text.logprobs.extend_from_slice(logprobs);
                 Some(&mut text.text)
             }
             Some(ContentPart::Refusal(refusal)) => Some(&mut refusal.refusal),

@@ -20,7 +20,6 @@ for (const [fields, param, code] of [
   [{ temperature: 3 }, 'temperature', 'decimal_above_max_value'],
   [{ nonsense: 1 }, 'nonsense', 'unknown_parameter'],
   [{ tools: [{ type: 'nonsense' }] }, 'tools[0].type', 'invalid_value'],
-  [{ background: true }, 'background', 'unsupported_parameter'],
   [{ previous_response_id: 'resp_unknown' }, 'previous_response_id', 'previous_response_not_found'],
 ]) {
   test(`bad request: ${param}`, async () => {

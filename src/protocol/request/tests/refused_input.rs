@@ -5,7 +5,6 @@ use super::{check, check_fields, item, part};
 #[test]
 fn what_waits_for_a_later_capability() {
     check_fields(&[
-        (r#""background":true"#, "unsupported_parameter", "background"),
         (r#""prompt":{"id":"p","version":"2"}"#, "unsupported_parameter", "prompt.version"),
         (
             r#""prompt":{"id":"p","variables":{"x":{"type":"input_image","image_url":"u"}}}"#,
