@@ -18,7 +18,15 @@ impl Approvals for PostgresStore {
             // A run of this process that has no row may be deleted at any time until now.
             owned.retain(|(_, approval)| !self.is_deleted(&approval.owner, &approval.response));
             approvals::insert(session, &owned).await
-        })
+        })?;
+        // A deletion that was made until the commit has not seen them.
+        owned.retain(|(_, approval)| self.is_deleted(&approval.owner, &approval.response));
+        for (owner, approval) in owned {
+            transact!(self.pool, Access::Statement, session => {
+                approvals::delete_by_response(session, owner, approval.response.as_str()).await
+            })?;
+        }
+        Ok(())
     }
 
     async fn approvals(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<PendingApproval>>, StoreError> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use antwort::internal::postgres::{DatabaseSchema, PostgresOptions, PostgresStore, schema_of};
 use antwort::store::{ReadLimit, ResponseRecord, ResponseStore, RunLog, Store, StoreError};
 use futures_util::future::join_all;
+use tokio_util::task::TaskTracker;
 
 use super::{LEASE, owner, record, running, texts, turn};
 use crate::support::eventually;
@@ -73,7 +74,7 @@ async fn a_short_interruption_is_waited_out() {
     store.finish(record()).await.unwrap();
     cluster.stop();
     let stored = record();
-    let write = tokio::spawn({
+    let write = TaskTracker::new().spawn({
         let (store, stored) = (Arc::clone(&store), stored.clone());
         async move { store.finish(stored).await }
     });
@@ -87,9 +88,10 @@ async fn a_short_interruption_is_waited_out() {
 async fn nothing_that_was_acknowledged_is_lost_when_the_server_crashes() {
     let mut cluster = Cluster::start(&["fsync=on", "synchronous_commit=on"]);
     let store = Arc::new(open(&cluster, |options| options.statement_timeout = SHORT_TIMEOUT).await);
+    let tasks = TaskTracker::new();
     let writers = (0..16).map(|number| {
         let store = Arc::clone(&store);
-        tokio::spawn(async move {
+        tasks.spawn(async move {
             let mut acknowledged: Vec<ResponseRecord> = Vec::new();
             loop {
                 // Chains and single responses.

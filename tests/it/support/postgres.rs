@@ -14,6 +14,7 @@ use antwort::internal::postgres::{PostgresOptions, PostgresStore, migrate};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 use tokio_postgres::{Client, NoTls};
+use tokio_util::task::TaskTracker;
 
 /// The user and the group that are nobody, as root may not run the server.
 const NOBODY: u32 = 65534;
@@ -242,7 +243,7 @@ impl Drop for Database {
 /// A connection to this database.
 pub async fn connect(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
+    TaskTracker::new().spawn(connection);
     client
 }
 
