@@ -45,6 +45,7 @@ mod notifications;
 mod options;
 mod orphans;
 mod outbox;
+mod outbox_store;
 mod owners;
 mod pipeline;
 mod pool;

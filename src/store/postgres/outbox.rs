@@ -2,18 +2,15 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::PostgresStore;
 use super::clock::{db_now, db_statement_time};
 use super::session::{Param, Session};
-use super::transaction::{Access, transact};
 use super::values::{get, text};
 use crate::protocol::id::Id;
 use crate::store::retention::millis;
-use crate::store::{DueNotice, OutboxNotice, StoreError, WebhookOutbox};
+use crate::store::{DueNotice, OutboxNotice, StoreError};
 
 const INSERT: &str = concat!(
     "INSERT INTO webhook_outbox (owner, due_at, webhook, event_id, body) SELECT $1, ",
@@ -59,18 +56,25 @@ const TAKE: &str = concat!(
     " FROM due WHERE w.key = due.key
     RETURNING w.key, w.attempts, w.webhook, w.event_id, w.body, due.due_at"
 );
-const REMOVE: &str = "DELETE FROM webhook_outbox WHERE key = $1 AND attempts = $2";
-const PUT_OFF: &str = concat!(
-    "UPDATE webhook_outbox SET due_at = $3 + ",
-    db_statement_time!(),
-    " WHERE key = $1 AND attempts = $2"
-);
+
+/// Takes notices that are due, the oldest first.
+pub(super) async fn take(
+    session: Session<'_>,
+    limit: usize,
+    lease: Duration,
+) -> Result<Vec<DueNotice>, StoreError> {
+    let (limit, lease) = (i64::try_from(limit).unwrap_or(i64::MAX), millis(lease));
+    let rows = session.query(TAKE, &[(&limit, Type::INT8), (&lease, Type::INT8)]).await?;
+    let mut taken = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    taken.sort_unstable_by_key(|(due_at, notice)| (*due_at, notice.key));
+    Ok(taken.into_iter().map(|(_, notice)| notice).collect())
+}
 
 /// When a notice was due, and the notice.
 fn read(row: &Row) -> Result<(i64, DueNotice), StoreError> {
     let notice = DueNotice {
         key: get(row, 0)?,
-        attempt: attempt(get(row, 1)?),
+        attempt: get::<i32>(row, 1)?.unsigned_abs(),
         webhook: get(row, 2)?,
         event_id: Id::from(get::<&str>(row, 3)?),
         body: text(row, 4)?.to_owned(),
@@ -78,41 +82,32 @@ fn read(row: &Row) -> Result<(i64, DueNotice), StoreError> {
     Ok((get(row, 5)?, notice))
 }
 
-fn attempt(attempts: i32) -> u32 {
-    attempts.unsigned_abs()
+const REMOVE: &str = "DELETE FROM webhook_outbox WHERE key = $1 AND attempts = $2";
+
+/// Removes a notice, unless it was taken again since.
+pub(super) async fn remove(session: Session<'_>, notice: &DueNotice) -> Result<(), StoreError> {
+    let parameters: [Param<'_>; 2] = [(&notice.key, Type::INT8), (&attempts(notice), Type::INT4)];
+    session.execute(REMOVE, &parameters).await.map(drop)
+}
+
+const PUT_OFF: &str = concat!(
+    "UPDATE webhook_outbox SET due_at = $3 + ",
+    db_statement_time!(),
+    " WHERE key = $1 AND attempts = $2"
+);
+
+/// Puts a notice off, unless it was taken again since.
+pub(super) async fn put_off(
+    session: Session<'_>,
+    notice: &DueNotice,
+    after: Duration,
+) -> Result<(), StoreError> {
+    let parameters: [Param<'_>; 3] =
+        [(&notice.key, Type::INT8), (&attempts(notice), Type::INT4), (&millis(after), Type::INT8)];
+    session.execute(PUT_OFF, &parameters).await.map(drop)
 }
 
 /// The column `attempts` of a notice.
 fn attempts(notice: &DueNotice) -> i32 {
     i32::try_from(notice.attempt).unwrap_or(i32::MAX)
-}
-
-#[async_trait]
-impl WebhookOutbox for PostgresStore {
-    async fn take_due_notices(&self, limit: usize, lease: Duration) -> Result<Vec<DueNotice>, StoreError> {
-        self.startup.check()?;
-        let (limit, lease) = (i64::try_from(limit).unwrap_or(i64::MAX), millis(lease));
-        let mut taken = transact!(self.pool, Access::Statement, session => {
-            let rows = session.query(TAKE, &[(&limit, Type::INT8), (&lease, Type::INT8)]).await?;
-            rows.iter().map(read).collect::<Result<Vec<_>, _>>()
-        })?;
-        taken.sort_unstable_by_key(|(due_at, notice)| (*due_at, notice.key));
-        Ok(taken.into_iter().map(|(_, notice)| notice).collect())
-    }
-
-    async fn remove_notice(&self, notice: &DueNotice) -> Result<(), StoreError> {
-        let attempts = attempts(notice);
-        transact!(self.pool, Access::Statement, session => {
-            session.execute(REMOVE, &[(&notice.key, Type::INT8), (&attempts, Type::INT4)]).await.map(drop)
-        })
-    }
-
-    async fn retry_notice(&self, notice: &DueNotice, after: Duration) -> Result<(), StoreError> {
-        let (attempts, after) = (attempts(notice), millis(after));
-        transact!(self.pool, Access::Statement, session => {
-            let parameters: [Param<'_>; 3] =
-                [(&notice.key, Type::INT8), (&attempts, Type::INT4), (&after, Type::INT8)];
-            session.execute(PUT_OFF, &parameters).await.map(drop)
-        })
-    }
 }
