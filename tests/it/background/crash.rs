@@ -134,7 +134,7 @@ async fn a_call_that_does_no_harm_is_made_again() {
     gateway.restart().await;
     let response = ended(&gateway, &id).await;
     let call = response["output"].as_array().unwrap().iter().find(|item| item["name"] == "slow").unwrap();
-    assert_eq!((&call["status"], &call["error"]), (&json!("completed"), &Value::Null), "{call:#}");
+    assert_eq!((&call["status"], &call["error"]), (&json!("completed"), &Value::Null), "{response:#}");
     assert_eq!(server.calls().len(), 2);
     assert_valid_resumed_stream(&frames(&get(&gateway, &format!("{id}?stream=true")).await));
 }
