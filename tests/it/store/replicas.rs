@@ -8,15 +8,18 @@ use antwort::internal::sqlite::TenantRetention;
 use antwort::protocol::id::Id;
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    ContextRole, ConversationItem, ConversationRecord, ConversationStore, ConversationTurn, Direction,
-    EventLog, IdempotencyKeys, LogEnd, ResponseRecord, ResponseStore, RunLog, Store,
+    Approvals, ContextRole, ConversationItem, ConversationRecord, ConversationStore, ConversationTurn,
+    Direction, EventLog, IdempotencyKeys, LogEnd, ResponseRecord, ResponseStore, RunLog, Store,
 };
 use futures_util::future::join_all;
 
 use super::keyed_runs::keyed;
-use super::{LEASE, SHORT, message, owned_by, owner, turn};
+use super::{LEASE, SHORT, message, owned_by, owner, running, turn};
 use crate::support::eventually;
 use crate::support::postgres::Database;
+
+/// A lease of which a round of maintenance has time enough for all that there is.
+const LONG: Duration = Duration::from_secs(300);
 
 async fn open(database: &Database, name: &str, change: impl FnOnce(&mut PostgresOptions)) -> PostgresStore {
     let options = |options: &mut PostgresOptions| {
@@ -133,6 +136,7 @@ async fn processes_that_maintain_at_once_delete_what_has_expired_and_nothing_els
     let brief = |options: &mut PostgresOptions| {
         options.ttl = Some(SHORT);
         options.idempotency_ttl = SHORT;
+        options.lease = LONG;
     };
     let (one, two) = (open(&database, "one", brief).await, open(&database, "two", brief).await);
     for number in 0..300 {
@@ -164,6 +168,7 @@ async fn processes_that_maintain_at_once_delete_what_has_expired_and_nothing_els
 async fn processes_that_bound_a_tenant_at_once_delete_what_is_too_much_once() {
     let database = Database::new().await;
     let small = |options: &mut PostgresOptions| {
+        options.lease = LONG;
         let own = TenantRetention { max_bytes: Some(200_000), ..TenantRetention::default() };
         options.tenants = HashMap::from([("acme".into(), own)]);
     };
@@ -184,6 +189,7 @@ async fn processes_that_bound_a_tenant_at_once_delete_what_is_too_much_once() {
 async fn a_tenant_is_bounded_with_its_conversations_by_their_last_use() {
     let database = Database::new().await;
     let store = open(&database, "one", |options| {
+        options.lease = LONG;
         let own = TenantRetention { max_bytes: Some(200_000), ..TenantRetention::default() };
         options.tenants = HashMap::from([("acme".into(), own)]);
     })
@@ -207,7 +213,7 @@ async fn a_tenant_is_bounded_with_its_conversations_by_their_last_use() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn maintenance_goes_on_with_a_deletion_that_was_cut_off() {
     let database = Database::new().await;
-    let store = open(&database, "one", |_| ()).await;
+    let store = open(&database, "one", |options| options.lease = LONG).await;
     store.create_conversation(conversation("acme", 1_200, "x")).await.unwrap();
     database.sql().await.batch_execute("UPDATE conversations SET used_at = 0").await.unwrap();
     store.maintain().await.unwrap();
@@ -232,4 +238,45 @@ async fn ids_of_items_of_any_length_and_of_any_character_are_kept_apart() {
     assert!(store.delete_conversation_item(&record.owner, record.id.as_str(), &ids[1]).await.unwrap());
     assert!(store.conversation(&record.owner, "conv_\0").await.unwrap().is_none());
     assert!(is_free(&store, "conv_\0").await);
+}
+
+/// A deletion that came between the check and the commit of the requests did not see them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn approvals_that_are_committed_behind_the_deletion_of_their_run_go_with_it() {
+    let database = Database::new().await;
+    let store = open(&database, "one", |_| ()).await;
+    store.finish(turn(None, "q", "a")).await.unwrap();
+    let run = running();
+    let _registration = store.register_run(&run.lease.id, &run.owner);
+    let approval = super::deletion::approval_of(&run);
+    // Another row of its key holds it up.
+    let sql = database.sql().await;
+    let id = approval.id.as_str();
+    let insert = format!(
+        "BEGIN; INSERT INTO approvals SELECT key, '{id}'::bytea, gen_random_uuid(), null, '', '', 0 FROM owners"
+    );
+    sql.batch_execute(&insert).await.unwrap();
+    let delete = async {
+        let waits = "SELECT count(*) FROM pg_locks l WHERE NOT l.granted";
+        assert!(eventually(async || number(&database, waits).await > 0).await);
+        assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
+        sql.batch_execute("ROLLBACK").await.unwrap();
+    };
+    let (added, ()) = tokio::join!(store.add_approvals(vec![approval.clone()]), delete);
+    added.unwrap();
+    assert_eq!(number(&database, "SELECT count(*) FROM approvals").await, 0);
+}
+
+/// However much there is to delete: other processes take over the runs of one that does not renew its leases.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_round_of_maintenance_ends_before_the_leases_do_and_the_next_goes_on() {
+    let database = Database::new().await;
+    let store = open(&database, "one", |options| options.lease = Duration::from_millis(1)).await;
+    store.create_conversation(conversation("acme", 2_600, "x")).await.unwrap();
+    database.sql().await.batch_execute("UPDATE conversations SET used_at = 0").await.unwrap();
+    let items = "SELECT count(*) FROM conversation_items";
+    for left in [2_100, 1_600, 1_100] {
+        store.maintain().await.unwrap();
+        assert_eq!(number(&database, items).await, left, "one step");
+    }
 }
