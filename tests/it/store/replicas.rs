@@ -13,7 +13,7 @@ use antwort::store::{
 };
 use futures_util::future::join_all;
 
-use super::keyed_runs::keyed;
+use super::logged_runs::keyed;
 use super::{LEASE, SHORT, message, owned_by, owner, running, turn};
 use crate::support::eventually;
 use crate::support::postgres::Database;
@@ -144,9 +144,9 @@ async fn processes_that_maintain_at_once_delete_what_has_expired_and_nothing_els
         if number % 10 == 0 {
             one.create_conversation(conversation("acme", 30, "x")).await.unwrap();
             let run = keyed(&number.to_string());
-            one.begin_keyed(run.clone()).await.unwrap();
-            one.log_events(&run.record.lease, super::keyed_runs::events(2, 3)).await.unwrap();
-            let end = LogEnd { keep_below: None, events: None };
+            one.begin_logged(run.clone()).await.unwrap();
+            one.log_events(&run.record.lease, super::logged_runs::events(2, 3)).await.unwrap();
+            let end = LogEnd { keep_below: None, events: None, keep_for: None };
             one.finish_logged(ResponseRecord { status: ResponseStatus::Completed, ..run.record }, end)
                 .await
                 .unwrap();
