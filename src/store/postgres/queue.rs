@@ -19,7 +19,10 @@ const WAIT: Duration = Duration::from_secs(10);
 pub(super) type Reply = oneshot::Sender<Result<WriteOutcome, StoreError>>;
 
 /// What a writer is asked to do.
-#[expect(clippy::large_enum_variant, reason = "nearly all are writes")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are writes: a box for each costs more than the room in the queue"
+)]
 pub(super) enum Command {
     Write(Write, Reply),
     /// Runs that began before this erasure are not stored.

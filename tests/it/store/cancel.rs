@@ -26,7 +26,7 @@ pub(super) async fn a_running_response_is_marked_until_it_ends(store: &dyn Store
     assert_eq!(cancelled(store).await, []);
     for _ in 0..2 {
         assert_eq!(wish(store, &run).await, CancelRequest::Requested);
-        assert_eq!(cancelled(store).await, [run.lease.id.clone()]);
+        assert_eq!(cancelled(store).await, std::slice::from_ref(&run.lease.id));
     }
     store.finish(ended(&run)).await.unwrap();
     assert_eq!(cancelled(store).await, []);
@@ -43,7 +43,7 @@ pub(super) async fn only_its_owner_cancels_a_response(store: &dyn Store) {
     assert_eq!(cancelled(store).await, []);
     assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
     assert_eq!(wish(store, &run).await, CancelRequest::NotFound, "it is deleted");
-    assert_eq!(cancelled(store).await, [run.lease.id.clone()], "so its run is to end");
+    assert_eq!(cancelled(store).await, std::slice::from_ref(&run.lease.id), "so its run is to end");
     store.finish(ended(&run)).await.unwrap();
     assert_eq!(cancelled(store).await, []);
 }
@@ -61,7 +61,7 @@ pub(super) async fn a_run_that_another_process_cancels_is_told_to_its_own(open: 
     let run = running();
     mine.begin(run.clone(), None).await.unwrap();
     assert_eq!(wish(&*other, &run).await, CancelRequest::Requested);
-    assert_eq!(cancelled(&*mine).await, [run.lease.id.clone()]);
+    assert_eq!(cancelled(&*mine).await, std::slice::from_ref(&run.lease.id));
     assert_eq!(cancelled(&*other).await, [], "it is not the other's to end");
     mine.finish(ended(&run)).await.unwrap();
     assert_eq!(wish(&*other, &run).await, CancelRequest::Ended);
@@ -92,7 +92,7 @@ pub(super) async fn a_claim_tells_whether_the_run_is_to_be_cancelled(open: Open<
     for attempt in 1..=2 {
         let claimed = worker.claim_jobs(10).await.unwrap();
         assert_eq!(claimed.len(), 2);
-        assert_eq!(cancelled(&*worker).await, [wished.run.record.lease.id.clone()]);
+        assert_eq!(cancelled(&*worker).await, std::slice::from_ref(&wished.run.record.lease.id));
         for job in claimed {
             assert_eq!(job.attempt, attempt);
             assert_eq!(job.run.is_cancelled, job.run.lease.id == wished.run.record.lease.id);

@@ -209,11 +209,11 @@ async fn add_keyed(store: &dyn Store, random: &mut Random, number: u32) -> Logge
     let key =
         IdempotencyKey { key: format!("key {number} {}", "k".repeat(200)).into(), fingerprint: [9; 32] };
     let events = |first, last| LoggedEvents { first, last, bytes: vec![0xff; 30 + first as usize] };
-    let key = Some(key).filter(|_| number % 3 != 0);
+    let key = Some(key).filter(|_| !number.is_multiple_of(3));
     let run = LoggedRun { key, record, state: None, events: Some(events(0, 1)) };
     assert_eq!(store.begin_logged(run.clone()).await.unwrap(), None);
     store.log_events(&run.record.lease, events(2, 4)).await.unwrap();
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         let notice =
             OutboxNotice { webhook: "hook".into(), event_id: Id::generate("evt"), body: "{}".into() };
         let ended =

@@ -273,7 +273,7 @@ pub(super) async fn a_claimed_run_that_another_process_deletes_stays_deleted(ope
     let job = enqueued(&*gateway).await;
     let claimed = claimed(&*worker).await;
     assert!(gateway.delete(&owner(), job.run.record.lease.id.as_str()).await.unwrap());
-    assert_eq!(worker.cancelled_runs().await.unwrap(), [job.run.record.lease.id.clone()]);
+    assert_eq!(worker.cancelled_runs().await.unwrap(), std::slice::from_ref(&job.run.record.lease.id));
     worker.update_running(ended(&claimed)).await.unwrap();
     worker.finish(ended(&claimed)).await.unwrap();
     assert_eq!(body(&*gateway, &job).await, None);
