@@ -9,6 +9,7 @@
 //! was published, in batches, and reconnects by itself. Without a way to others (`poll:`) everybody only looks.
 
 mod link;
+mod local;
 mod nats;
 mod postgres;
 mod signal;
@@ -17,14 +18,14 @@ mod watchers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc};
 
 pub use self::nats::NatsOptions;
 pub use self::watchers::RunWatch;
 
 use self::link::{Inbound, LinkStatus};
+use self::local::LocalBus;
 use self::signal::Signal;
-use self::watchers::RunWatchers;
 use crate::protocol::id::Id;
 use crate::store::StoreError;
 use crate::store::postgres::NotificationServer;
@@ -32,8 +33,6 @@ use crate::telemetry::metrics::Metrics;
 
 /// Signals that wait to be sent. When there are more, the oldest are still sent, and new ones are lost.
 const MAX_OUTGOING: usize = 4096;
-/// Cancellations that a slow subscriber may be behind.
-const MAX_CANCELLATIONS: usize = 256;
 /// How often is looked while the other processes cannot tell of themselves, or where all is in one process.
 const CONNECTED_POLL: Duration = Duration::from_secs(2);
 
@@ -54,31 +53,6 @@ enum Link {
     None,
     /// By a task.
     Task { outgoing: mpsc::Sender<Signal>, status: Arc<LinkStatus> },
-}
-
-/// What the waiters of this process wait at.
-#[derive(Debug)]
-struct LocalBus {
-    jobs: Notify,
-    cancellations: broadcast::Sender<Id>,
-    runs: RunWatchers,
-}
-
-impl LocalBus {
-    fn new() -> Arc<Self> {
-        let (cancellations, _) = broadcast::channel(MAX_CANCELLATIONS);
-        Arc::new(Self { jobs: Notify::new(), cancellations, runs: RunWatchers::default() })
-    }
-
-    fn accept(&self, signal: &Signal) {
-        match signal {
-            Signal::JobQueued => self.jobs.notify_one(),
-            // An error: nobody listens.
-            Signal::CancelRequested(id) => _ = self.cancellations.send(id.clone()),
-            Signal::Advanced { id, next } => self.runs.advanced(id, *next),
-            Signal::Ended(id) => self.runs.ended(id),
-        }
-    }
 }
 
 impl Bus {

@@ -28,6 +28,7 @@ mod reload;
 mod reload_rules;
 mod request_limits;
 mod resolve;
+mod seal;
 pub(crate) mod settings;
 mod show;
 mod sources;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::LocalBus;
+use super::local::LocalBus;
 use super::signal::{self, Signal};
 use crate::telemetry::metrics::Metrics;
 

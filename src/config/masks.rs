@@ -7,8 +7,6 @@ use secrecy::SecretString;
 use serde::Serializer;
 use serde::ser::SerializeMap;
 
-use super::settings::SealKey;
-
 /// Replaces secrets in output.
 pub(super) const MASK: &str = "********";
 
@@ -55,7 +53,7 @@ pub(super) fn masked_map<S: Serializer>(
 }
 
 /// Masks each key.
-pub(super) fn masked_keys<S: Serializer>(value: &[SealKey], to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn masked_keys<T, S: Serializer>(value: &[T], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(value.iter().map(|_| MASK))
 }
 

@@ -6,11 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretBox;
 use serde::{Deserialize, Serialize};
 
 pub use super::agents::{
@@ -21,7 +18,6 @@ pub use super::bus::{BusSettings, BusUrl};
 pub use super::egress::EgressSettings;
 use super::file_hashes::FileHashes;
 pub use super::jobs::{JobSettings, Role};
-use super::masks;
 pub use super::mcp::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,
     McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
@@ -31,6 +27,7 @@ pub use super::network::{Cidr, NetworkSettings, ProxySource, TlsSettings};
 pub use super::postgres_url::PostgresUrl;
 use super::provider::ProviderSettings;
 use super::request_limits::RequestSizeLimitsDef;
+pub use super::seal::{SealKey, SealSettings};
 pub use super::store::{Migrate, StoreSettings, StoreUrl, Synchronous, TenantRetention, TimeToLive};
 pub use super::tools::{
     BreakerSettings, BuiltinSettings, ExecutorSettings, FileReadSettings, MockTool, OnError, ResultFormat,
@@ -486,17 +483,4 @@ impl Default for ModelsSettings {
     fn default() -> Self {
         Self { cache_ttl: Duration::from_mins(1) }
     }
-}
-
-/// A key of 32 bytes that is never printed, and zeroed when dropped.
-pub type SealKey = Arc<SecretBox<[u8; 32]>>;
-
-/// Keys that encrypt provider state that clients hold.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct SealSettings {
-    /// The first encrypts, all decrypt. Empty: the key in `file`.
-    #[serde(serialize_with = "masks::masked_keys")]
-    pub keys: Vec<SealKey>,
-    /// Where a generated key is stored; by default beside the SQLite file, `None` with a store in memory.
-    pub file: Option<PathBuf>,
 }
