@@ -153,7 +153,6 @@ async fn what_a_response_would_be_refused_for_is_refused_with_the_same_error() {
         json!({"model": "test-model"}),
         json!({"model": 7, "input": "Hi"}),
         with(ask("Hi"), json!({"personality": "friendly"})),
-        with(ask("Hi"), json!({"background": true})),
         with(ask("Hi"), json!({"conversation": "conv_1"})),
         with(ask("Hi"), json!({"previous_response_id": "resp_nowhere"})),
         with(ask("Hi"), json!({"agent": "nobody"})),

@@ -36,7 +36,7 @@ impl Table {
     fn of(kind: &'static Kind, types: &Types) -> Self {
         let columns = Stored::all(kind);
         let export = export(kind, types);
-        let (find, insert) = (find(&export, &columns), insert(kind, &columns, types));
+        let (find, insert) = (find(&export, kind, &columns, types), insert(kind, &columns, types));
         Self { kind, columns, export, find, insert }
     }
 
@@ -123,27 +123,28 @@ fn type_of<'a>(kind: &Kind, column: &str, types: &'a Types) -> &'a str {
     types.get(&(kind.table.to_owned(), column.to_owned())).map_or("", String::as_str)
 }
 
-fn find(export: &str, columns: &[Stored]) -> String {
+fn find(export: &str, kind: &Kind, columns: &[Stored], types: &Types) -> String {
     let key: Vec<_> = columns.iter().filter(|column| column.in_key).collect();
-    let terms: Vec<_> = key.iter().map(|column| format!("t.\"{0}\" = n.\"{0}\"", column.name)).collect();
-
+    let term = |column: &&Stored| format!("t.\"{}\" = {}", column.name, value(kind, column.name, types));
+    let terms: Vec<_> = key.iter().map(term).collect();
     format!("{export} JOIN {} ON {}", unnest(key.into_iter()), terms.join(" AND "))
 }
 
 fn insert(kind: &Kind, columns: &[Stored], types: &Types) -> String {
     let names: Vec<_> = columns.iter().map(|column| format!("\"{}\"", column.name)).collect();
-    let values = columns.iter().map(|column| {
-        let name = column.name;
-        match type_of(kind, name, types) {
-            "bigint" | "bytea" | "uuid" => format!("n.\"{name}\""),
-            "boolean" => format!("n.\"{name}\" <> 0"),
-            "text" => format!("convert_from(n.\"{name}\", 'UTF8')"),
-            other => format!("n.\"{name}\"::{other}"),
-        }
-    });
-    let values: Vec<_> = values.collect();
+    let values: Vec<_> = columns.iter().map(|column| value(kind, column.name, types)).collect();
     let (names, values) = (names.join(", "), values.join(", "));
     format!("INSERT INTO {} ({names}) SELECT {values} FROM {}", kind.table, unnest(columns.iter()))
+}
+
+/// A value of `n` as the column has it.
+fn value(kind: &Kind, name: &str, types: &Types) -> String {
+    match type_of(kind, name, types) {
+        "bigint" | "bytea" | "uuid" => format!("n.\"{name}\""),
+        "boolean" => format!("n.\"{name}\" <> 0"),
+        "text" => format!("convert_from(n.\"{name}\", 'UTF8')"),
+        other => format!("n.\"{name}\"::{other}"),
+    }
 }
 
 /// The rows of arrays, which are the parameters: `n`, with these columns.

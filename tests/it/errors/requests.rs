@@ -186,7 +186,6 @@ async fn an_unknown_field_is_refused_with_what_was_probably_meant() {
 #[tokio::test]
 async fn what_waits_for_a_later_capability_is_refused_not_dropped() {
     check(vec![
-        (with(json!({"background": true})), "unsupported_parameter", Some("background")),
         (with(json!({"prompt": {"id": "pmpt_1", "version": "1"}})), "unsupported_parameter", Some("prompt.version")),
         (with(json!({"moderation": {}})), "unsupported_parameter", Some("moderation")),
         (with(json!({"n": 2})), "unsupported_parameter", Some("n")),

@@ -228,8 +228,7 @@ async fn add_keyed(store: &dyn Store, random: &mut Random, number: u32) -> Logge
 async fn add_jobs(store: &dyn Store, random: &mut Random) {
     for is_cancelled in [false, true] {
         let owner = random.owner();
-        let mut record = ResponseRecord { status: ResponseStatus::Queued, ..random.response(&owner, None) };
-        record.lease.epoch = 0;
+        let record = ResponseRecord { status: ResponseStatus::Queued, ..random.response(&owner, None) };
         let (id, events) = (record.lease.id.clone(), LoggedEvents { first: 0, last: 1, bytes: vec![1; 9] });
         let run = LoggedRun { key: None, record, state: Some(vec![2; 9].into()), events: Some(events) };
         store.enqueue(NewJob { run, spec: vec![3; 99].into() }).await.unwrap();

@@ -4,6 +4,12 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Debian's stands where only root's path looks.
+fn program() -> &'static str {
+    const DEBIAN: &str = "/usr/sbin/nats-server";
+    if std::path::Path::new(DEBIAN).exists() { DEBIAN } else { "nats-server" }
+}
+
 /// A server, which ends with this.
 pub struct NatsServer {
     port: u16,
@@ -26,7 +32,7 @@ impl NatsServer {
     /// Kills it, if it runs, and starts it at the same place.
     pub fn restart(&mut self) {
         self.kill();
-        let child = Command::new("nats-server")
+        let child = Command::new(program())
             .args(["--addr", "127.0.0.1", "--port", &self.port.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
