@@ -37,7 +37,6 @@ def ask(client, **fields):
         ({"tools": [{"type": "nonsense"}]}, "tools[0].type", "invalid_value"),
         ({"tool_choice": "required"}, "tool_choice", "invalid_value"),
         ({"extra_body": {"nonsense": 1}}, "nonsense", "unknown_parameter"),
-        ({"background": True}, "background", "unsupported_parameter"),
         ({"metadata": {"k": "v" * 513}}, "metadata.k", "string_above_max_length"),
         ({"model": None}, "model", "missing_required_parameter"),
     ],
