@@ -111,6 +111,8 @@ class Chaos:
         for each in self.replicas:
             if not each.alive:
                 each.launch()
+        while not all([await each.ready() for each in self.replicas]):
+            await asyncio.sleep(0.1)
         deadline = time.monotonic() + 180
         statuses: Counter[str] = Counter()
         for run in self.accepted:

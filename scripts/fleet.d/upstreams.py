@@ -93,7 +93,7 @@ class Tool(Server):
 
 
 class Hooks(Server):
-    """Receives webhooks, checks their signatures, and refuses every tenth, which has to come again."""
+    """Receives webhooks, checks their signatures, and refuses every tenth notice once, so that it has to come again."""
 
     def __init__(self):
         super().__init__()
@@ -101,6 +101,7 @@ class Hooks(Server):
         self.secret = "whsec_" + base64.b64encode(self.key).decode()
         self.ids: dict[str, set[tuple[str, str]]] = {}
         self.deliveries = self.wrong = 0
+        self.seen: set[str] = set()
 
     async def handle(self, method, path, headers, body, writer) -> None:
         self.deliveries += 1
@@ -109,9 +110,15 @@ class Hooks(Server):
         if expected not in headers["webhook-signature"].split():
             self.wrong += 1
             reply(writer, {}, "401 Unauthorized")
-        elif self.deliveries % 10 == 0:
+        elif self.is_refused(headers["webhook-id"]):
             reply(writer, {}, "503 Service Unavailable")
         else:
             event = json.loads(body)
             self.ids.setdefault(event["data"]["id"], set()).add((event["id"], event["type"]))
             reply(writer, {})
+
+    def is_refused(self, id: str) -> bool:
+        """A second refusal would cost minutes: pauses between deliveries grow."""
+        is_new = id not in self.seen
+        self.seen.add(id)
+        return is_new and len(self.seen) % 10 == 0
