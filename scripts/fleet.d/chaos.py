@@ -116,8 +116,8 @@ class Chaos:
         deadline = time.monotonic() + 180
         statuses: Counter[str] = Counter()
         for run in self.accepted:
-            status = await self.terminal_status(run, deadline)
-            statuses[status] += 1
+            status, code = await self.terminal_status(run, deadline)
+            statuses[f"{status}: {code}" if code else status] += 1
             await self.check_events(run, status)
         await self.check_hooks(deadline)
         for call, count in self.tool.calls.items():
@@ -136,17 +136,18 @@ class Chaos:
             "webhooks delivered": self.hooks.deliveries,
         }
 
-    async def terminal_status(self, run: Accepted, deadline: float) -> str:
+    async def terminal_status(self, run: Accepted, deadline: float) -> tuple[str, str]:
+        """The status, and the code of the error of a failed run."""
         while True:
             reply = await self.ask("GET", f"/v1/responses/{run.id}")
             if not reply or reply.status != 200:
                 self.faults.append(f"{run.id} was acknowledged and is missing: {reply and reply.status}")
-                return "missing"
+                return "missing", ""
             if (status := reply.json["status"]) in TERMINAL:
-                return status
+                return status, (reply.json.get("error") or {}).get("code", "")
             if time.monotonic() > deadline:
                 self.faults.append(f"{run.id} has not ended: {status}")
-                return status
+                return status, ""
             await asyncio.sleep(0.2)
 
     async def check_events(self, run: Accepted, status: str) -> None:
