@@ -16,6 +16,7 @@ mod open_store;
 mod probes;
 mod reload;
 pub(crate) mod seal_key;
+pub(crate) mod server_urls;
 pub(crate) mod tools;
 mod upgrades;
 mod worker;

@@ -62,7 +62,8 @@ impl Worker {
                 return false;
             }
         };
-        let has_more = claimed.len() == free;
+        // A claim also ends at a number of bytes.
+        let has_more = !claimed.is_empty();
         for job in claimed {
             if draining.is_cancelled() {
                 self.give_back(job).await;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::output::{EXIT_INVALID_CONFIG, print_error, print_line};
+use crate::app::server_urls;
 use crate::config::{self, ConfigErrors, LoadOptions, LoadedConfig};
 
 /// Prints all errors of the settings, as `serve` would.
@@ -13,6 +14,11 @@ pub(super) fn check(options: &LoadOptions) -> ExitCode {
     match checked {
         Ok(loaded) => {
             warn(&loaded);
+            let errors = server_urls::errors(&loaded.settings);
+            if !errors.is_empty() {
+                errors.iter().for_each(|error| print_error(error));
+                return ExitCode::from(EXIT_INVALID_CONFIG);
+            }
             print_line(&match &loaded.file {
                 Some(file) => format!("{} is valid", file.display()),
                 None => "the settings are valid; no file was read".to_owned(),

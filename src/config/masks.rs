@@ -25,9 +25,8 @@ pub(super) fn masked_option<S: Serializer>(value: &Option<SecretString>, to: S) 
 
 /// A URL without its query, which may contain a key.
 pub(super) fn masked_query<S: Serializer>(value: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
-    match value.as_deref().map(|url| url.split_once('?').ok_or(url)) {
-        Some(Ok((place, _))) => to.collect_str(&format_args!("{place}?{MASK}")),
-        Some(Err(url)) => to.serialize_str(url),
+    match value {
+        Some(url) => masked_query_of(url, to),
         None => to.serialize_none(),
     }
 }

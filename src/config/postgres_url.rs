@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-/// Stands for a password, as for other secrets.
-const MASK: &str = "********";
+use super::masks::MASK;
 
 /// The URL of a PostgreSQL server. It is shown without its password.
 #[derive(Clone, PartialEq, Eq)]
@@ -24,17 +23,19 @@ impl PostgresUrl {
 
 impl fmt::Display for PostgresUrl {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (server, query) =
-            self.0.split_once('?').map_or((&*self.0, None), |(server, query)| (server, Some(query)));
-        let (scheme, rest) = server.split_once("://").unwrap_or(("postgres", server));
+        let (scheme, rest) = self.0.split_once("://").unwrap_or(("postgres", &self.0));
         write!(to, "{scheme}://")?;
-        match rest.rsplit_once('@') {
-            Some((user, host)) => match user.split_once(':') {
-                Some((user, _)) => write!(to, "{user}:{MASK}@{host}")?,
-                None => write!(to, "{user}@{host}")?,
-            },
-            None => to.write_str(rest)?,
+        // As the driver reads it: a password may hold `?` and `/`. With several `@`, all but the last are hidden with it.
+        let (user, rest) = rest.split_once('@').map_or((None, rest), |(user, rest)| (Some(user), rest));
+        let (server, query) =
+            rest.split_once('?').map_or((rest, None), |(server, query)| (server, Some(query)));
+        let server = server.rsplit_once('@').map_or(server, |(_, host)| host);
+        match user.map(|user| user.split_once(':').ok_or(user)) {
+            Some(Ok((user, _))) => write!(to, "{user}:{MASK}@")?,
+            Some(Err(user)) => write!(to, "{user}@")?,
+            None => {}
         }
+        to.write_str(server)?;
         let Some(query) = query else { return Ok(()) };
         for (place, pair) in query.split('&').enumerate() {
             to.write_str(if place == 0 { "?" } else { "&" })?;
@@ -61,6 +62,7 @@ mod tests {
     fn the_password_of_a_url_is_never_shown() {
         for (url, shown) in [
             ("postgres://u:s:e@c@h:5432/db", "postgres://u:********@h:5432/db"),
+            ("postgres://u:se?cr/et@h/db?password=s", "postgres://u:********@h/db?password=********"),
             ("postgresql://u@h/db?sslmode=require", "postgresql://u@h/db?sslmode=require"),
             (
                 "postgres:///db?user=u&password=secret&host=/run",

@@ -87,6 +87,7 @@ pub use self::migrate::{PostgresMigration, migrate, schema_of};
 pub(crate) use self::notifications::{NotificationSender, NotificationServer};
 pub use self::options::PostgresOptions;
 pub use self::schema::DatabaseSchema;
+pub use self::url::check_url;
 
 use self::conversation_locks::{HeldLocks, Released};
 use self::link::Link;

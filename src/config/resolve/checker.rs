@@ -38,3 +38,8 @@ pub(super) fn parse_http(url: &str) -> Option<Url> {
     let url = Url::parse(url).ok()?;
     (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
 }
+
+/// Whether a URL holds a user or a password. Requests are never sent to such a one.
+pub(super) fn has_credentials(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}

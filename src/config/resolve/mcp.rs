@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::checker::{Checker, parse_http};
+use super::checker::{Checker, has_credentials, parse_http};
 use super::egress;
 use super::tools::{TOOL_NAME_RULE, globs, is_tool_name};
 use crate::config::settings::{McpServerSettings, McpSettings, McpTransport};
@@ -122,7 +122,7 @@ fn server_url(url: Option<&Url>, transport: Option<McpTransport>) -> Option<&'st
     let Some(url) = url else {
         return Some("expected an http or https URL, such as https://example.com/mcp");
     };
-    if !url.username().is_empty() || url.password().is_some() {
+    if has_credentials(url) {
         return Some("must not hold a user or password: use `auth` or `headers`");
     }
     if url.fragment().is_some() {

@@ -6,7 +6,7 @@ use http::header::{HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
 use url::Url;
 
-use super::checker::{Checker, parse_http};
+use super::checker::{Checker, has_credentials, parse_http};
 use super::{agents, network};
 use crate::config::provider::{
     ContextWindow, Preset, ProviderFeatures, ProviderSettings, Roles, is_translated_field,
@@ -151,7 +151,7 @@ fn base_url(name: &str, url_text: Option<&str>, check: &mut Checker<'_>) -> Opti
         check.error(&path, "expected an http or https URL, such as http://localhost:8000/v1");
         return None;
     };
-    let wrong = if !url.username().is_empty() || url.password().is_some() {
+    let wrong = if has_credentials(&url) {
         "must not hold a user or password: use api_key or headers"
     } else if url.query().is_some() || url.fragment().is_some() {
         "must not have `?` or `#`: paths are appended to it"

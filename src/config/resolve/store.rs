@@ -1,5 +1,7 @@
 //! Checks the settings of the store.
 
+use std::time::Duration;
+
 use super::checker::Checker;
 use crate::config::bus::BusUrl;
 use crate::config::settings::SealSettings;
@@ -7,12 +9,22 @@ use crate::config::store::{StoreSettings, StoreUrl, TimeToLive};
 
 /// The fewest connections to PostgreSQL: one for writes and one for reads.
 const MIN_POOL_SIZE: usize = 2;
+/// The most: a server has hundreds for all its clients.
+const MAX_POOL_SIZE: usize = 1000;
+/// A statement that runs for longer is not one of the gateway's.
+const MAX_STATEMENT_TIMEOUT: Duration = Duration::from_secs(3600);
 
 impl Checker<'_> {
     /// What only one kind of database has, and what the other needs.
     pub(super) fn store(&mut self, mut store: StoreSettings, seal: &SealSettings) -> StoreSettings {
         if store.pool_size < MIN_POOL_SIZE {
             self.error(&["store", "pool_size"], "must be 2 or more: one connection is for writes");
+        }
+        if store.pool_size > MAX_POOL_SIZE {
+            self.error(&["store", "pool_size"], format!("must be {MAX_POOL_SIZE} or less"));
+        }
+        if store.statement_timeout > MAX_STATEMENT_TIMEOUT {
+            self.error(&["store", "statement_timeout"], "must be 1h or less");
         }
         if !store.url.is_postgres() {
             return store;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use globset::Glob;
 use secrecy::ExposeSecret;
 
-use super::checker::{Checker, parse_http};
+use super::checker::{Checker, has_credentials, parse_http};
 use crate::config::settings::{
     OnError, RouteSettings, RouteStrategy, SearchProvider, ToolOverride, ToolsSettings,
 };
@@ -245,7 +245,7 @@ fn builtin(tools: &ToolsSettings, check: &mut Checker<'_>) {
 fn base_url(text: &str) -> Option<&'static str> {
     match parse_http(text) {
         None => Some("expected an http or https URL"),
-        Some(url) if !url.username().is_empty() || url.password().is_some() => {
+        Some(url) if has_credentials(&url) => {
             Some("must not hold a user or password: requests of tools are never sent to such a URL")
         }
         Some(url) if url.query().is_some() || url.fragment().is_some() => {

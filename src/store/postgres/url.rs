@@ -30,6 +30,14 @@ pub(super) enum Verification {
     Chain { roots: Option<String>, host: bool },
 }
 
+/// Whether a URL is understood: as [`PostgresStore::open`](super::PostgresStore::open) checks it, which connects then.
+///
+/// # Errors
+/// What is wrong with it. Quotes no value, since one may be a password.
+pub fn check_url(url: &str) -> Result<(), StoreError> {
+    Target::parse(url).map(drop)
+}
+
 impl Target {
     /// Parses a URL. What is `sslmode` and `sslrootcert` in it means what it means to PostgreSQL's own clients.
     pub(super) fn parse(text: &str) -> Result<Self, StoreError> {
@@ -79,7 +87,7 @@ impl Target {
 }
 
 fn refused(error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::Schema(format!("store.url is no URL of a PostgreSQL server: {error}"))
+    StoreError::Schema(format!("not a URL of a PostgreSQL server: {error}"))
 }
 
 #[cfg(test)]
@@ -124,7 +132,7 @@ mod tests {
             "postgres://u:secret@h/db?nonsense=1",
         ] {
             let error = Target::parse(url).err().unwrap().to_string();
-            assert!(error.contains("store.url") && !error.contains("secret"), "{error}");
+            assert!(error.contains("not a URL") && !error.contains("secret"), "{error}");
         }
     }
 }
