@@ -14,6 +14,7 @@ mod lock;
 mod migration;
 mod open_store;
 mod probes;
+mod queue_stats;
 mod reload;
 pub(crate) mod seal_key;
 pub(crate) mod server_urls;
@@ -200,10 +201,10 @@ impl App {
                 current: Arc::clone(&current),
                 store: Arc::clone(&store),
                 in_flight: Arc::clone(&in_flight),
-                metrics: Arc::clone(&metrics),
             };
             tasks.spawn(worker.run(draining.clone()));
         }
+        tasks.spawn(queue_stats::watch(Arc::clone(&store), Arc::clone(&metrics), closing.clone()));
         let http_server =
             HttpServer::new(Arc::clone(&current), &server, metrics, stopping.clone(), draining.clone());
         let serving = tasks.spawn(http_server.serve(listener, close_timeout));

@@ -18,7 +18,7 @@ mod watchers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 
 pub use self::nats::NatsOptions;
 pub use self::watchers::RunWatch;
@@ -33,7 +33,7 @@ use crate::telemetry::metrics::Metrics;
 
 /// Signals that wait to be sent. When there are more, the oldest are still sent, and new ones are lost.
 const MAX_OUTGOING: usize = 4096;
-/// How often is looked while the other processes cannot tell of themselves, or where all is in one process.
+/// How often is looked while the other processes can tell of themselves, or where all is in one process.
 const CONNECTED_POLL: Duration = Duration::from_secs(2);
 
 /// A process's end of the bus. Cheap to clone.
@@ -47,10 +47,10 @@ pub struct Bus {
 /// How other processes are reached.
 #[derive(Debug, Clone)]
 enum Link {
-    /// There are none.
-    Alone,
-    /// Not at all.
-    None,
+    /// There are no others.
+    SingleProcess,
+    /// Not at all: all processes poll the store.
+    PollOnly,
     /// By a task.
     Task { outgoing: mpsc::Sender<Signal>, status: Arc<LinkStatus> },
 }
@@ -58,12 +58,12 @@ enum Link {
 impl Bus {
     /// The bus of a process that shares its store with nobody.
     pub fn local() -> Self {
-        Self { local: LocalBus::new(), link: Link::Alone, poll_interval: CONNECTED_POLL }
+        Self { local: LocalBus::new(), link: Link::SingleProcess, poll_interval: CONNECTED_POLL }
     }
 
     /// A bus that reaches nobody: others are found out about by looking.
     pub fn poll(interval: Duration) -> Self {
-        Self { link: Link::None, poll_interval: interval, ..Self::local() }
+        Self { link: Link::PollOnly, poll_interval: interval, ..Self::local() }
     }
 
     /// A bus over NATS. Connects in the background, and again whenever the connection is lost.
@@ -105,9 +105,9 @@ impl Bus {
         self.local.accept(&Signal::JobQueued);
     }
 
-    /// Tells all processes that a run was asked to end.
-    pub fn cancel_requested(&self, id: &Id) {
-        self.publish(Signal::CancelRequested(id.clone()));
+    /// Tells all processes that a run was asked to end: the store knows which.
+    pub fn cancel_requested(&self) {
+        self.publish(Signal::CancelRequested);
     }
 
     /// Tells all processes that the events of a run before `next` are logged.
@@ -115,7 +115,7 @@ impl Bus {
         self.publish(Signal::Advanced { id: id.clone(), next });
     }
 
-    /// Tells all processes that a run has ended, and its end is stored.
+    /// Tells all processes that a run has ended in the process that executed it: the store knows how.
     pub fn run_ended(&self, id: &Id) {
         self.publish(Signal::Ended(id.clone()));
     }
@@ -134,9 +134,9 @@ impl Bus {
         _ = tokio::time::timeout(self.poll_interval(), self.local.jobs.notified()).await;
     }
 
-    /// The runs that are asked to end, whoever makes them.
-    pub fn cancellations(&self) -> broadcast::Receiver<Id> {
-        self.local.cancellations.subscribe()
+    /// Returns when some run was asked to end, whoever executes it: the store knows which. For one waiter.
+    pub async fn cancellation(&self) {
+        self.local.cancellations.notified().await;
     }
 
     /// Waits for signals of one run.
@@ -152,8 +152,8 @@ impl Bus {
     /// Whether all other processes that there may be are reached now.
     pub fn is_connected(&self) -> bool {
         match &self.link {
-            Link::Alone => true,
-            Link::None => false,
+            Link::SingleProcess => true,
+            Link::PollOnly => false,
             Link::Task { status, .. } => status.is_connected(),
         }
     }

@@ -42,13 +42,18 @@ class Scene:
         await asyncio.gather(*(each.start() for each in self.replicas))
         say(f"{count} replicas serve")
 
+    def faults(self, of_test: list[str]) -> list[str]:
+        """Those of the test, and panics."""
+        panics = [f"{each.name} panicked {count} times" for each in self.replicas if (count := each.panics())]
+        return [*of_test, *panics]
+
 
 async def chaos(options: argparse.Namespace, folder: Path) -> list[str]:
     scene = Scene(options, folder)
     await scene.start(options.replicas or 3)
     test = Chaos(scene.replicas, scene.database, scene.nats, scene.tool, scene.hooks, options.seed)
     shown(await test.run(options.runs, options.turns, options.seconds or 60))
-    return test.faults
+    return scene.faults(test.faults)
 
 
 async def rolling_restart(options: argparse.Namespace, folder: Path) -> list[str]:
@@ -56,7 +61,7 @@ async def rolling_restart(options: argparse.Namespace, folder: Path) -> list[str
     await scene.start(options.replicas or 2)
     test = rolling.Rolling(scene.replicas)
     shown(await test.run(options.streams, 50))
-    return test.faults
+    return scene.faults(test.faults)
 
 
 async def soaked(options: argparse.Namespace, folder: Path) -> list[str]:
@@ -66,7 +71,7 @@ async def soaked(options: argparse.Namespace, folder: Path) -> list[str]:
     shown(await test.run())
     if options.write:
         test.write(Path(options.write))
-    return test.faults
+    return scene.faults(test.faults)
 
 
 async def notifications(_: argparse.Namespace, folder: Path) -> list[str]:

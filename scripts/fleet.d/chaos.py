@@ -118,14 +118,14 @@ class Chaos:
         for run in self.accepted:
             status, code = await self.terminal_status(run, deadline)
             statuses[f"{status}: {code}" if code else status] += 1
+            # Whoever is killed with a run for the third time leaves it failed.
+            if status != "completed" and code != "run_attempts_exhausted":
+                self.faults.append(f"{run.id} is {status}: {code}")
             await self.check_events(run, status)
         await self.check_hooks(deadline)
         for call, count in self.tool.calls.items():
             if count > 1:
                 self.faults.append(f"the tool was called {count} times for {call}")
-        for each in self.replicas:
-            if panics := each.panics():
-                self.faults.append(f"{each.name} panicked {panics} times")
         return {
             "runs accepted": len(self.accepted),
             **{f"runs {status}": count for status, count in sorted(statuses.items())},

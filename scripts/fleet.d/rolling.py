@@ -7,7 +7,7 @@ from chaos import KEY, TERMINAL
 from http1 import Client, Cut
 from servers import Replica
 
-# Words a second of the slow streams; their pauses make them last 5 to 25 s.
+# Seconds between words: the streams last 5 to 25 s.
 PAUSES = [0.05, 0.1, 0.15, 0.25]
 WORDS = 100
 
@@ -17,14 +17,15 @@ class Rolling:
         self.replicas = replicas
         self.faults: list[str] = []
         self.ends: Counter[str] = Counter()
-        self.open = 0
+        # Streams that had an event, and those that ended without any.
+        self.open = self.refused = 0
 
     async def run(self, streams: int, background: int) -> dict:
         tasks = [asyncio.create_task(self.stream(i)) for i in range(streams)]
         jobs = await asyncio.gather(*(self.submit(i) for i in range(background)))
-        while self.open < streams:
+        while self.open + self.refused < streams:
             await asyncio.sleep(0.05)
-        at_start = self.open
+        at_start = self.open - self.ends.total()
         for each in self.replicas:
             each.signal(15)
             if code := await each.ended(60):
@@ -34,6 +35,7 @@ class Rolling:
         ended = Counter([await self.finished(id) for id in jobs])
         return {
             "streams open at the restart": at_start,
+            "streams refused": self.refused,
             **{f"streams {end}": count for end, count in sorted(self.ends.items())},
             **{f"background runs {status}": count for status, count in sorted(ended.items())},
         }
@@ -55,9 +57,12 @@ class Rolling:
             end = f"cut: {error}"
         finally:
             client.close()
-        self.ends[end] += 1
-        if end.startswith("cut"):
-            self.faults.append(f"stream {number} was {end}")
+        if is_open:
+            self.ends[end] += 1
+        else:
+            self.refused += 1
+        if end != "response.completed":
+            self.faults.append(f"stream {number}: {end}")
 
     async def submit(self, number: int) -> str:
         client = Client(self.replicas[number % len(self.replicas)].port, KEY)

@@ -1,4 +1,4 @@
-"""Mixed load on a fleet for a long time: memory, open files and latency must not grow."""
+"""Mixed load on a fleet for a long time: memory must not grow, and open files neither."""
 
 import asyncio
 import json
@@ -111,6 +111,10 @@ class Soak:
         for before, after in zip(early["rss"], late["rss"]):
             if after > before * 1.1:
                 self.faults.append(f"resident memory grew from {before} to {after} MiB")
+        for before, after in zip(early["files"], late["files"]):
+            # Each client has a connection at most, and each of its requests one to the model and one to the tool.
+            if after > before + 3 * self.concurrency:
+                self.faults.append(f"open files grew from {before} to {after}")
         return {
             f"RSS after {early['seconds']} s": f"{early['rss']} MiB",
             f"RSS after {late['seconds']} s": f"{late['rss']} MiB",

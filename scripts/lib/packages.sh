@@ -1,4 +1,4 @@
-# Installs Debian's packages that a script needs; sourced behind `sdk_servers.sh`, whose `work`, `say` and `die` it uses.
+# Installs Debian's packages that a script needs; sourced.
 
 # Debian keeps daemons where only root's path looks, and PostgreSQL's programs by version.
 export PATH="$PATH:/usr/sbin:/sbin"
@@ -13,12 +13,14 @@ debian_packages() { # PACKAGE:PROGRAM...
         command -v "${each#*:}" >/dev/null || compgen -G "/usr/lib/postgresql/*/bin/${each#*:}" >/dev/null || missing+=("${each%%:*}")
     done
     ((${#missing[@]} == 0)) && return
-    [[ "$(id -u)" == 0 ]] && command -v apt-get >/dev/null || die "these are needed: ${missing[*]}"
-    say "installing ${missing[*]}"
-    local policy=/usr/sbin/policy-rc.d ours=no installed=yes
+    [[ "$(id -u)" == 0 ]] && command -v apt-get >/dev/null || { echo "these are needed: ${missing[*]}" >&2; exit 1; }
+    echo "installing ${missing[*]}" >&2
+    local policy=/usr/sbin/policy-rc.d ours=no installed=yes log
+    log="$(mktemp)"
     [[ -e "$policy" ]] || { printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy" && ours=yes; }
     { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "${missing[@]}"; } \
-        >"$work/apt.log" 2>&1 || installed=no
+        >"$log" 2>&1 || installed=no
     [[ "$ours" == no ]] || rm -f "$policy"
-    [[ "$installed" == yes ]] || { cat "$work/apt.log" >&2; die "they could not be installed"; }
+    [[ "$installed" == yes ]] || { cat "$log" >&2; rm -f "$log"; echo "they could not be installed" >&2; exit 1; }
+    rm -f "$log"
 }

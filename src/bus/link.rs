@@ -79,3 +79,10 @@ pub(super) async fn next_message(signals: &mut mpsc::Receiver<Signal>) -> Option
     }
     Some(batch.encode())
 }
+
+/// Drops what is published. Returns when the bus is gone.
+pub(super) async fn lose(signals: &mut mpsc::Receiver<Signal>, status: &LinkStatus) {
+    while signals.recv().await.is_some() {
+        status.signal_lost();
+    }
+}

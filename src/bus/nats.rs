@@ -7,7 +7,7 @@ use async_nats::{Client, ConnectOptions, Event, ServerAddr, Subscriber};
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
 
-use super::link::{Inbound, LinkStatus, next_message};
+use super::link::{Inbound, LinkStatus, lose, next_message};
 use super::signal::Signal;
 use crate::util::{backoff, random};
 
@@ -57,18 +57,19 @@ pub(super) async fn run(
             Ok((client, messages)) => {
                 exchange(&client, &options.subject, messages, &mut signals, &inbound, &status).await;
                 status.set_connected(false);
+                retries = 0;
             }
             Err(error) => {
                 // Not what was tried: the URL may hold a password.
                 tracing::warn!(error, "bus: NATS cannot be used; trying again");
             }
         }
-        if signals.is_closed() {
-            return;
-        }
         let delay = backoff::exponential(MIN_RECONNECT_DELAY, MAX_RECONNECT_DELAY, retries);
         retries += 1;
-        tokio::time::sleep(backoff::with_jitter(delay, random::unit_f64())).await;
+        tokio::select! {
+            () = tokio::time::sleep(backoff::with_jitter(delay, random::unit_f64())) => {}
+            () = lose(&mut signals, &status) => return,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::link::{Inbound, LinkStatus, next_message};
+use super::link::{Inbound, LinkStatus, lose, next_message};
 use super::signal::Signal;
 use crate::store::postgres::{NotificationSender, NotificationServer};
 use crate::util::{backoff, random};
@@ -48,20 +48,9 @@ pub(super) async fn run(
         let again = sleep(backoff::with_jitter(delay, random::unit_f64()));
         tokio::select! {
             () = again => {}
-            is_over = lose(&mut signals, &status) => if is_over { return },
-        }
-        if signals.is_closed() {
-            return;
+            () = lose(&mut signals, &status) => return,
         }
     }
-}
-
-/// Drops what is published. Returns when the bus is gone.
-async fn lose(signals: &mut mpsc::Receiver<Signal>, status: &LinkStatus) -> bool {
-    while signals.recv().await.is_some() {
-        status.signal_lost();
-    }
-    true
 }
 
 /// Returns, when the connection is lost or does not work, whether it had worked.

@@ -13,8 +13,8 @@ const MAX_ID_BYTES: usize = 128;
 pub(super) enum Signal {
     /// There is a job to be done.
     JobQueued,
-    /// A run was asked to end.
-    CancelRequested(Id),
+    /// Some run was asked to end.
+    CancelRequested,
     /// The events of a run before `next` are logged.
     Advanced { id: Id, next: u64 },
     /// A run has ended.
@@ -25,7 +25,7 @@ pub(super) enum Signal {
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     job_queued: bool,
-    cancelled: Vec<Id>,
+    cancel_requested: bool,
     runs: BTreeMap<Id, RunSignal>,
     bytes: usize,
 }
@@ -43,9 +43,9 @@ impl Batch {
                 self.bytes += if self.job_queued { 0 } else { 2 };
                 self.job_queued = true;
             }
-            Signal::CancelRequested(id) => {
-                self.bytes += line_bytes(&id);
-                self.cancelled.push(id);
+            Signal::CancelRequested => {
+                self.bytes += if self.cancel_requested { 0 } else { 2 };
+                self.cancel_requested = true;
             }
             Signal::Advanced { id, next } => {
                 let run = self.run(id);
@@ -72,10 +72,10 @@ impl Batch {
         if self.job_queued {
             text.push_str("j\n");
         }
-        // Writing to a string does not fail.
-        for id in self.cancelled {
-            _ = writeln!(text, "c {id}");
+        if self.cancel_requested {
+            text.push_str("c\n");
         }
+        // Writing to a string does not fail.
         for (id, RunSignal { next, ended }) in self.runs {
             if next > 0 {
                 _ = writeln!(text, "l {id} {next}");
@@ -105,7 +105,7 @@ fn decode_line(line: &str) -> Option<Signal> {
     let mut id = || words.next().filter(|id| !id.is_empty() && id.len() <= MAX_ID_BYTES).map(Id::from);
     let signal = match kind {
         "j" => Signal::JobQueued,
-        "c" => Signal::CancelRequested(id()?),
+        "c" => Signal::CancelRequested,
         "e" => Signal::Ended(id()?),
         "l" => Signal::Advanced { id: id()?, next: words.next()?.parse().ok()? },
         _ => return None,
@@ -133,12 +133,13 @@ mod tests {
             Signal::Ended(b.clone()),
             Signal::JobQueued,
             Signal::Advanced { id: a.clone(), next: u64::MAX },
-            Signal::CancelRequested(b.clone()),
+            Signal::CancelRequested,
+            Signal::CancelRequested,
         ]);
         assert!(text.len() <= bytes, "{} of {bytes}", text.len());
         let expected = [
             Signal::JobQueued,
-            Signal::CancelRequested(b.clone()),
+            Signal::CancelRequested,
             Signal::Advanced { id: a, next: u64::MAX },
             Signal::Ended(b),
         ];
@@ -148,7 +149,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_left_out_and_does_not_hide_the_rest() {
         let long = format!("e {}", "x".repeat(MAX_ID_BYTES + 1));
-        let text = format!("x\nc\nc \nl resp_1\nl resp_1 -1\nl resp_1 1 2\nj now\n{long}\n\ne resp_2\r\nj");
+        let text = format!("x\nc x\nc \nl resp_1\nl resp_1 -1\nl resp_1 1 2\nj now\n{long}\n\ne resp_2\r\nj");
         let expected = [Signal::Ended("resp_2".into()), Signal::JobQueued];
         assert_eq!(decode(text.as_bytes()).collect::<Vec<_>>(), expected);
         assert_eq!(decode(b"j\n\xff").count(), 0);

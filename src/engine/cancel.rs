@@ -43,8 +43,8 @@ impl Engine {
             CancelRequest::NotFound => return Ok(Cancelled::NotFound),
             CancelRequest::Ended => return Ok(Cancelled::TooLate),
             CancelRequest::Requested => {
-                self.parts.in_flight.stops().cancel(id);
-                bus.cancel_requested(id);
+                self.parts.in_flight.stops().cancel([id.clone()]);
+                bus.cancel_requested();
             }
         }
         // Nobody makes a background run that waits: it is ended here.
@@ -93,19 +93,18 @@ pub(crate) async fn watch_cancellations(
     in_flight: Arc<InFlight>,
     closing: CancellationToken,
 ) {
-    let mut signals = in_flight.bus().cancellations();
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
             // Whoever sent it, the mark in the store is what counts.
-            _signal = signals.recv() => {}
+            () = in_flight.bus().cancellation() => {}
             () = closing.cancelled() => return,
         }
         if in_flight.is_empty() {
             continue;
         }
         match store.cancelled_runs().await {
-            Ok(ids) => ids.iter().for_each(|id| in_flight.stops().cancel(id)),
+            Ok(ids) => in_flight.stops().cancel(ids),
             Err(error) => tracing::warn!(%error, "store: looking for cancelled responses failed"),
         }
     }

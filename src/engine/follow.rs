@@ -39,7 +39,7 @@ pub(crate) struct Follower {
     replaced_from: Option<u64>,
     is_at_end: bool,
     /// What other processes tell of the run.
-    watch: RunWatch,
+    pub(super) watch: RunWatch,
     /// Whether it was told of more that was not there.
     was_woken: bool,
     /// What all its followers in this process share.

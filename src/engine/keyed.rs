@@ -16,9 +16,12 @@ use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::request::CreateResponse;
 use crate::store::{IdempotencyKey, KeyedResponse, StoreError};
 
-/// How long a response whose run does not go on in this process is waited for: the recovery ends it soon.
+/// How long a response is waited for whose run does not go on in this process, behind the longest that a run takes: another
+/// process executes it, or has died, and the recovery ends it soon.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often it is looked at meanwhile.
+/// How often it is looked at meanwhile, at least.
+const MAX_POLL: Duration = Duration::from_secs(1);
+/// How long is waited for an end that was told of and cannot be read yet.
 const RECOVERY_POLL: Duration = Duration::from_millis(200);
 
 /// What a create with a key has led to.
@@ -118,7 +121,7 @@ impl KnownResponse {
 
     /// Waits until the response is stored in its final state.
     pub(crate) async fn ended(&mut self) -> Result<(), ApiError> {
-        let Follower { live, parts, owner, id, .. } = &mut self.follower;
+        let Follower { live, parts, owner, id, watch, .. } = &mut self.follower;
         if let Some(mut live) = live.take() {
             let ending = live.wait_for(|progress| progress.ending.is_some()).await;
             // An error: the run has ended without a word, and is ended by the recovery.
@@ -127,7 +130,8 @@ impl KnownResponse {
                 return follow::result(ending);
             }
         }
-        let until = Instant::now() + RECOVERY_TIMEOUT;
+        let until = Instant::now() + parts.options.engine.run_timeout + RECOVERY_TIMEOUT;
+        let mut is_told = false;
         while self.is_running {
             let found = parts.store.keyed_response(owner, &self.key.key).await?;
             match found.filter(|found| found.id == *id) {
@@ -138,7 +142,12 @@ impl KnownResponse {
                 if Instant::now() >= until {
                     return Err(not_ended());
                 }
-                tokio::time::sleep(RECOVERY_POLL).await;
+                if is_told {
+                    tokio::time::sleep(RECOVERY_POLL).await;
+                } else {
+                    let poll = parts.in_flight.bus().poll_interval().min(MAX_POLL);
+                    is_told = tokio::time::timeout(poll, watch.ended()).await.is_ok();
+                }
             }
         }
         Ok(())

@@ -3,6 +3,7 @@
 //!
 //! One channel for the process: a run that is not stopped pays for it with nothing but a look when it begins to wait.
 
+use std::collections::HashMap;
 use std::future::pending;
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,8 @@ pub(super) struct StopSignals(watch::Sender<Stops>);
 #[derive(Debug, Default)]
 struct Stops {
     all: bool,
-    cancelled: Vec<(Id, Instant)>,
+    /// With the time of the last request.
+    cancelled: HashMap<Id, Instant>,
 }
 
 /// Waits for a stop.
@@ -41,13 +43,14 @@ impl StopSignals {
         self.0.send_modify(|stops| stops.all = true);
     }
 
-    /// Stops a run, if it is one of this process.
-    pub(super) fn cancel(&self, id: &Id) {
+    /// Stops those of these runs that are of this process. Wakes the runs that wait only if one of them is new.
+    pub(super) fn cancel(&self, ids: impl IntoIterator<Item = Id>) {
         let now = Instant::now();
         self.0.send_if_modified(|stops| {
-            stops.cancelled.retain(|(other, since)| now.duration_since(*since) < REMEMBERED && other != id);
-            stops.cancelled.push((id.clone(), now));
-            true
+            stops.cancelled.retain(|_, last_request| now.duration_since(*last_request) < REMEMBERED);
+            let known = stops.cancelled.len();
+            stops.cancelled.extend(ids.into_iter().map(|id| (id, now)));
+            stops.cancelled.len() > known
         });
     }
 
@@ -65,7 +68,7 @@ impl StopListener {
                 if stops.all {
                     return Stop::Shutdown;
                 }
-                if stops.cancelled.iter().any(|(cancelled, _)| cancelled == id) {
+                if stops.cancelled.contains_key(id) {
                     return Stop::Cancelled;
                 }
             }
@@ -83,14 +86,27 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    async fn a_cancellation_that_is_repeated_wakes_nobody() {
+        let signals = StopSignals::default();
+        let listener = signals.listen();
+        signals.cancel([Id::from("resp_1"), Id::from("resp_2")]);
+        let mut receiver = listener.0;
+        assert!(receiver.borrow_and_update().cancelled.len() == 2 && !receiver.has_changed().unwrap());
+        signals.cancel([Id::from("resp_2")]);
+        assert!(!receiver.has_changed().unwrap());
+        signals.cancel([Id::from("resp_2"), Id::from("resp_3")]);
+        assert!(receiver.has_changed().unwrap());
+    }
+
+    #[tokio::test]
     async fn a_run_is_stopped_alone_or_with_all_before_or_while_it_waits() {
         let signals = StopSignals::default();
         let (mine, other) = (Id::from("resp_1"), Id::from("resp_2"));
         let mut listener = signals.listen();
-        signals.cancel(&other);
+        signals.cancel([other.clone()]);
         assert_eq!(listener.stopped(&mine).now_or_never(), None, "another one was cancelled");
         assert_eq!(signals.listen().stopped(&other).await, Stop::Cancelled);
-        let (stop, ()) = tokio::join!(listener.stopped(&mine), async { signals.cancel(&mine) });
+        let (stop, ()) = tokio::join!(listener.stopped(&mine), async { signals.cancel([mine.clone()]) });
         assert_eq!(stop, Stop::Cancelled);
         signals.stop_all();
         assert_eq!(signals.listen().stopped(&"resp_3".into()).await, Stop::Shutdown);

@@ -39,14 +39,17 @@ pub(super) async fn cancel(
     }
     let read = |max_bytes| app.services.store.response(owner, &id, max_bytes);
     let respond = |text: Arc<str>| {
-        let facts = serde_json::from_str(&text).unwrap_or(Facts { background: None });
-        if cancelled == Cancelled::TooLate && facts.background != Some(true) {
+        if cancelled == Cancelled::TooLate && !is_background(&text) {
             return ErrorResponse(not_cancellable(&id)).into_response();
         }
         stored::object(text)
     };
     let found = response_budget::read_stored(&app, &principal.requester(), read, respond).await?;
     found.ok_or_else(|| ErrorResponse(response_not_found(&id)))
+}
+
+fn is_background(response: &str) -> bool {
+    serde_json::from_str::<Facts>(response).is_ok_and(|facts| facts.background == Some(true))
 }
 
 fn not_cancellable(id: &str) -> ApiError {

@@ -1,7 +1,7 @@
 //! The bus between processes: what one is told reaches the others, and a lost connection is only slower.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use antwort::internal::bus::{Bus, NatsOptions};
 use antwort::internal::telemetry::Metrics;
@@ -9,6 +9,7 @@ use antwort::protocol::id::Id;
 
 use crate::support::eventually;
 use crate::support::nats::NatsServer;
+use crate::support::postgres::Database;
 
 const POLL: Duration = Duration::from_millis(50);
 
@@ -30,13 +31,12 @@ async fn connected(buses: &[&Bus], expected: bool) {
 async fn holds(from: &Bus, to: &Bus) {
     let (a, b) = (Id::from("resp_a"), Id::from("resp_b"));
     let (mut first, mut second) = (to.watch_run(&a), to.watch_run(&b));
-    let mut cancellations = to.cancellations();
     // The subscription may be younger than the connection: signals are hints.
     let told = async {
         loop {
             from.run_advanced(&a, 7);
             from.run_ended(&b);
-            from.cancel_requested(&a);
+            from.cancel_requested();
             from.job_queued();
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -44,8 +44,10 @@ async fn holds(from: &Bus, to: &Bus) {
     let heard = async {
         first.advanced_beyond(6).await;
         second.ended().await;
-        assert_eq!(cancellations.recv().await.unwrap(), a);
+        to.cancellation().await;
+        let began = Instant::now();
         to.job_or_poll().await;
+        assert!(began.elapsed() < to.poll_interval(), "it was told, and did not only look");
     };
     tokio::select! {
         () = told => {}
@@ -85,6 +87,26 @@ async fn processes_hear_each_other_over_nats_and_again_after_it_was_killed() {
     holds(&one, &one).await;
 
     server.restart();
+    connected(&[&one, &other], true).await;
+    holds(&one, &other).await;
+    holds(&other, &one).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processes_hear_each_other_over_postgresql_and_again_after_their_connections_were_cut() {
+    let database = Database::empty().await;
+    let bus = || Bus::postgres(&database.url(), POLL, &Metrics::new()).unwrap();
+    let (one, other) = (bus(), bus());
+    connected(&[&one, &other], true).await;
+    holds(&one, &other).await;
+    assert!(one.poll_interval() > POLL);
+
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+               WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    let cut = database.sql().await.query(cut, &[]).await.unwrap();
+    assert_eq!(cut.len(), 2, "each has one connection");
+    connected(&[&one, &other], false).await;
+    holds(&one, &one).await;
     connected(&[&one, &other], true).await;
     holds(&one, &other).await;
     holds(&other, &one).await;

@@ -10,6 +10,7 @@ use crate::engine::ConnectionHistory;
 use crate::engine::context::{EngineParts, RunContext};
 use crate::engine::event_sink::{Disconnected, EventSink};
 use crate::engine::prepare::PreparedRun;
+use crate::engine::stops::StopListener;
 use crate::engine::tool_executor::ToolCallExecutor;
 use crate::engine::tools::call_filter::CallFilter;
 use crate::engine::tools::choice::CallPolicy;
@@ -56,6 +57,7 @@ pub(in crate::engine) struct Run {
     pub(super) requester: Requester,
     pub(super) started: Instant,
     pub(super) timer: RunTimer,
+    pub(super) stops: StopListener,
     pub(super) log: Option<Arc<RequestLog>>,
     /// Whether the provider has sent anything in this turn.
     pub(super) received: bool,
@@ -114,6 +116,7 @@ impl Run {
             requester,
             started,
             timer: RunTimer::new(commit_at, deadline, deadline_name),
+            stops: parts.in_flight.stops().listen(),
             log: caller.log,
             received: false,
             state: RunState::default(),

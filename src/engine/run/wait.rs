@@ -30,13 +30,12 @@ impl Run {
     /// Awaits a future unless the client disconnects or the run is stopped, and serves the timer meanwhile.
     pub(super) async fn until_cancelled<T>(&mut self, work: impl Future<Output = T>) -> Result<T, RunError> {
         let mut work = pin!(work);
-        let mut stops = self.parts.in_flight.stops().listen();
         loop {
             tokio::select! {
                 biased;
                 done = &mut work => return Ok(done),
                 () = self.sink.closed() => return Err(RunError::Cancelled),
-                stop = stops.stopped(&self.prepared.response.id) => return Err(match stop {
+                stop = self.stops.stopped(&self.prepared.response.id) => return Err(match stop {
                     Stop::Shutdown => RunError::Failed(shutting_down(SHUTDOWN_MESSAGE)),
                     Stop::Cancelled => RunError::Cancelled,
                 }),

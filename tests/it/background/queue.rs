@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{ask, ended, id_of, is_over, read, slow_answer};
 use crate::support::eventually;
 use crate::support::gateway::{Gateway, JsonBody, text_of};
-use crate::support::upstream::Upstream;
+use crate::support::upstream::{Reply, Step, Upstream, chunk};
 
 #[tokio::test]
 async fn so_many_background_runs_are_made_at_a_time_and_the_others_wait() {
@@ -66,6 +66,12 @@ async fn background_runs_of_one_conversation_are_made_one_after_the_other() {
     for id in [id_of(&first), id_of(&second)] {
         assert_eq!(ended(&gateway, &id).await["status"], "completed");
     }
+    let asked: Vec<usize> = upstream
+        .requests()
+        .iter()
+        .map(|request| request.body["messages"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(asked, [1, 3], "the second was asked with the first's question and answer");
     let path = format!("/v1/conversations/{}/items", id_of(&conversation));
     assert_eq!(gateway.get(&path).await.body["data"].as_array().unwrap().len(), 4);
 }
@@ -101,10 +107,7 @@ async fn a_stop_gives_runs_back_that_the_next_process_makes_to_their_end() {
         Gateway::with_upstream(upstream).database(folder.path().join("test.db")).set(set)
     };
     let first = gateway(&upstream).spawn().await;
-    upstream.reply(crate::support::upstream::Reply::Stream(vec![
-        crate::support::upstream::chunk(json!({"content": "Hel"})),
-        crate::support::upstream::Step::Hang,
-    ]));
+    upstream.reply(Reply::Stream(vec![chunk(json!({"content": "Hel"})), Step::Hang]));
     let id = id_of(&first.create(ask()).await);
     assert!(eventually(async || upstream.open_streams() == 1).await);
     assert!(eventually(async || read(&first, &id).await["status"] == "in_progress").await);
@@ -119,9 +122,16 @@ async fn a_stop_gives_runs_back_that_the_next_process_makes_to_their_end() {
 #[tokio::test]
 async fn metrics_say_how_many_runs_wait() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::with_upstream(&upstream).spawn().await;
-    let text = gateway.get("/metrics").await.body.as_str().unwrap().to_owned();
-    for metric in ["antwort_jobs_queued 0", "antwort_job_oldest_seconds 0"] {
-        assert!(text.lines().any(|line| line == metric), "{metric}: {text}");
-    }
+    upstream.always(Reply::Stream(vec![Step::Hang]));
+    let one = |settings: &mut antwort::config::Settings| settings.jobs.concurrency = 1;
+    let gateway = Gateway::with_upstream(&upstream).set(one).spawn().await;
+    let shows = async |line: &str| {
+        let text = gateway.get("/metrics").await.body;
+        text.as_str().unwrap().lines().any(|shown| shown.starts_with(line))
+    };
+    assert!(shows("antwort_jobs_queued 0").await && shows("antwort_job_oldest_seconds 0").await);
+    gateway.create(ask()).await;
+    gateway.create(ask()).await;
+    assert!(eventually(async || shows("antwort_jobs_queued 1").await).await);
+    assert!(eventually(async || !shows("antwort_job_oldest_seconds 0").await).await);
 }
