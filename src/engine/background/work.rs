@@ -43,6 +43,8 @@ impl From<ApiError> for NotMade {
             (ErrorKind::Aborted, _) => later(Duration::ZERO, false),
             // There is no room for it now.
             (ErrorKind::Unavailable, _) => later(RETRY_DELAY, false),
+            // The database may have been away for a moment.
+            (_, "storage_error") => later(RETRY_DELAY, true),
             _ => Self::Failed(error),
         }
     }
