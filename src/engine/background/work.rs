@@ -15,6 +15,7 @@ use crate::engine::live_runs::{LiveRun, RunEnding};
 use crate::engine::prepare::{self, Purpose, Resumed};
 use crate::engine::recover::Recovery;
 use crate::engine::run::{LeftTurn, Logged, Run};
+use crate::engine::stops::Stop;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::response::machine::{ResponseMachine, Termination};
 use crate::store::{ClaimedJob, OrphanedRun, Requeue, StoreError};
@@ -113,11 +114,14 @@ impl Engine {
         let Left { saved, committed, output, history, seen } = left;
         let resumed =
             Resumed { lease: claimed.lease.clone(), created_at: claimed.created_at, history, committed };
-        let aborted = parts.in_flight.abort_token();
+        let mut stops = parts.in_flight.stops().listen();
         let mut prepared = tokio::select! {
             biased;
             prepared = prepare::prepare(parts, request, &caller, Purpose::Resume(&resumed)) => prepared?,
-            () = aborted.cancelled() => return Err(NotMade::Later(Requeue { delay: Duration::ZERO, counts: false })),
+            stop = stops.stopped(&claimed.lease.id) => return Err(match stop {
+                Stop::Cancelled => NotMade::Cancelled,
+                Stop::Shutdown => NotMade::Later(Requeue { delay: Duration::ZERO, counts: false }),
+            }),
         };
         prepared.stream = false;
         // What the model has written is there at once, whether anybody reads it.
