@@ -1,9 +1,11 @@
 //! Makes a run that was claimed, from where it is: a new one from its request, one whose process is gone from its last
 //! commit.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use tracing::Instrument;
 
 use super::left::{self, Left};
@@ -62,7 +64,11 @@ impl Engine {
     pub(crate) async fn work(&self, job: ClaimedJob) {
         let span = tracing::info_span!("job", response_id = job.run.lease.id.as_str(), attempt = job.attempt);
         let live = Arc::new(self.parts.in_flight.live().register(&job.run.lease.id));
-        let made = Box::pin(self.make(&job, &live)).instrument(span).await;
+        let made = AssertUnwindSafe(Box::pin(self.make(&job, &live)).instrument(span)).catch_unwind().await;
+        let made = made.unwrap_or_else(|_panic| {
+            tracing::error!({ RESPONSE_ID } = job.run.lease.id.as_str(), "making a background run panicked");
+            Err(NotMade::Later(Requeue { delay: RETRY_DELAY, counts: true }))
+        });
         let requeue = match made {
             Ok(()) => return,
             Err(NotMade::Later(requeue)) => requeue,
