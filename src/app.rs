@@ -185,7 +185,8 @@ impl App {
         } = self;
         let (store, metrics) = (Arc::clone(assembly.store()), Arc::clone(&assembly.metrics));
         let (admission, in_flight) = (Arc::clone(assembly.admission()), Arc::clone(&assembly.in_flight));
-        tasks.spawn(maintain(Arc::clone(&store), assembly.recovery(), maintenance, closing.clone()));
+        tasks.spawn(maintain(Arc::clone(&store), maintenance, closing.clone()));
+        tasks.spawn(recover(assembly.recovery(), maintenance, closing.clone()));
         tasks.spawn(watch_cancellations(Arc::clone(&store), Arc::clone(&in_flight), closing.clone()));
         if let Some(webhooks) = webhooks {
             tasks.spawn(webhooks.run(closing.clone()));
@@ -255,7 +256,7 @@ fn shutdown_delay(server: &ServerSettings, listener: &TcpListener) -> Duration {
     })
 }
 
-async fn maintain(store: Arc<dyn Store>, recovery: Recovery, every: Duration, closing: CancellationToken) {
+async fn maintain(store: Arc<dyn Store>, every: Duration, closing: CancellationToken) {
     let mut interval = tokio::time::interval(every);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -266,7 +267,24 @@ async fn maintain(store: Arc<dyn Store>, recovery: Recovery, every: Duration, cl
         if let Err(error) = store.maintain().await {
             tracing::warn!(%error, "store: maintenance failed");
         }
-        if let Err(error) = recovery.run().await {
+    }
+}
+
+/// Apart from maintenance, which renews leases: many orphaned runs must not cost this process its own. What a stop
+/// interrupts is done by the next process.
+async fn recover(recovery: Recovery, every: Duration, closing: CancellationToken) {
+    let mut interval = tokio::time::interval(every);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = interval.tick() => {}
+            () = closing.cancelled() => return,
+        }
+        let recovered = tokio::select! {
+            recovered = recovery.run() => recovered,
+            () = closing.cancelled() => return,
+        };
+        if let Err(error) = recovered {
             tracing::warn!(%error, "store: ending orphaned responses failed");
         }
     }

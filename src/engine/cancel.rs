@@ -36,7 +36,7 @@ pub(crate) enum Cancelled {
 
 impl Engine {
     /// Cancels a response, and returns when it is stored in its final state.
-    pub(crate) async fn cancel(&self, owner: &Owner, id: &Id) -> Result<Cancelled, ApiError> {
+    pub(crate) async fn cancel(self: &Arc<Self>, owner: &Owner, id: &Id) -> Result<Cancelled, ApiError> {
         let (store, bus) = (&self.parts.store, self.parts.in_flight.bus());
         let mut watch = bus.watch_run(id);
         match store.request_cancel(owner, id).await? {
@@ -47,10 +47,7 @@ impl Engine {
                 bus.cancel_requested();
             }
         }
-        // Nobody makes a background run that waits: it is ended here.
-        if let Some(waiting) = store.claim_job(owner, id).await? {
-            self.cancel_waiting(waiting.run).await?;
-        }
+        self.end_waiting(owner, id).await?;
         let (until, mut poll, mut is_told) = (Instant::now() + TIMEOUT, FIRST_POLL, false);
         while Instant::now() < until {
             match is_told {
@@ -77,6 +74,24 @@ impl Engine {
 }
 
 impl Engine {
+    /// Ends a background run that nobody makes yet.
+    async fn end_waiting(self: &Arc<Self>, owner: &Owner, id: &Id) -> Result<(), ApiError> {
+        let (engine, owner, id) = (Arc::clone(self), owner.clone(), id.clone());
+        let counted = self.parts.in_flight.count_job();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a run that was claimed is ended, even if its client disconnects; a shutdown waits for it"
+        )]
+        let ending = tokio::spawn(async move {
+            let _counted = counted;
+            match engine.parts.store.claim_job(&owner, &id).await? {
+                Some(waiting) => engine.cancel_waiting(waiting.run).await,
+                None => Ok(()),
+            }
+        });
+        Ok(ending.await.map_err(|_| ApiError::internal())??)
+    }
+
     /// Ends a background run that nobody had claimed. If that is not possible now, a worker does it.
     async fn cancel_waiting(&self, run: OrphanedRun) -> Result<(), StoreError> {
         let ended = self.end_job(&run, Termination::Cancelled).await;

@@ -7,7 +7,7 @@ mod settings;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::model_request::{model_request, request_fields};
+use self::model_request::model_request;
 use self::settings::{
     awaiting_client_status, bypasses_cache, check_extra, conversation_key, emits_tool_lists, event_encoder,
     limits, options, reports_progress, structured,
@@ -237,10 +237,7 @@ pub(super) async fn prepare(
         found,
         structured,
         redaction: instructions.as_deref().map(Redaction::new),
-        model_request: Arc::new(ModelRequest {
-            result_format: parts.options.tools.result_format,
-            ..model_request(request_fields(&mut request), route.model, conversation, &offer, instructions)
-        }),
+        model_request: model_request(parts, &mut request, route.model, conversation, &offer, instructions),
         offer,
         memory_permits: memory.into_permits(),
         provider: route.provider,

@@ -164,7 +164,8 @@ impl Refusal {
 async fn deliver(store: &dyn Store, metrics: &Metrics, receiver: Option<Arc<Receiver>>, notice: DueNotice) {
     let sent = match receiver {
         Some(receiver) => receiver.send(&notice).await,
-        None => Err(Refusal { reason: "it is no longer configured".to_owned(), is_final: true }),
+        // Another gateway, of a newer or an older configuration, may know it.
+        None => Err(Refusal { reason: "it is not configured here".to_owned(), is_final: false }),
     };
     let pause = usize::try_from(notice.attempt).ok().and_then(|tries| PAUSES.get(tries.saturating_sub(1)));
     let (outcome, written) = match (&sent, pause) {

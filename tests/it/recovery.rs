@@ -175,3 +175,18 @@ async fn wherever_a_process_dies_the_next_one_ends_the_response_once() {
         }
     }
 }
+
+/// Orphans whose ending took long once kept a process from renewing the leases of its own runs, and from stopping.
+#[tokio::test]
+async fn leases_are_renewed_and_a_stop_is_seen_while_orphans_are_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = HaltingStore::open(&folder.path().join("antwort.db"), Halt::InRecovery);
+    let upstream = Upstream::spawn().await;
+    let often =
+        |settings: &mut antwort::config::Settings| settings.store.maintenance_interval = Duration::from_millis(10);
+    let gateway = gateway(&upstream).set(often).store(Arc::clone(&store) as _).spawn().await;
+    store.reached().await;
+    let before = store.maintained();
+    assert!(eventually(async || store.maintained() > before + 2).await);
+    gateway.stop().await;
+}

@@ -1,9 +1,11 @@
 //! Makes a run that was claimed, from where it is: a new one from its request, one whose process is gone from its last
 //! commit.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use tracing::Instrument;
 
 use super::left::{self, Left};
@@ -15,6 +17,7 @@ use crate::engine::live_runs::{LiveRun, RunEnding};
 use crate::engine::prepare::{self, Purpose, Resumed};
 use crate::engine::recover::Recovery;
 use crate::engine::run::{LeftTurn, Logged, Run};
+use crate::engine::stops::Stop;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::response::machine::{ResponseMachine, Termination};
 use crate::store::{ClaimedJob, OrphanedRun, Requeue, StoreError};
@@ -43,6 +46,8 @@ impl From<ApiError> for NotMade {
             (ErrorKind::Aborted, _) => later(Duration::ZERO, false),
             // There is no room for it now.
             (ErrorKind::Unavailable, _) => later(RETRY_DELAY, false),
+            // The database may have been away for a moment.
+            (_, "storage_error") => later(RETRY_DELAY, true),
             _ => Self::Failed(error),
         }
     }
@@ -59,7 +64,11 @@ impl Engine {
     pub(crate) async fn work(&self, job: ClaimedJob) {
         let span = tracing::info_span!("job", response_id = job.run.lease.id.as_str(), attempt = job.attempt);
         let live = Arc::new(self.parts.in_flight.live().register(&job.run.lease.id));
-        let made = Box::pin(self.make(&job, &live)).instrument(span).await;
+        let made = AssertUnwindSafe(Box::pin(self.make(&job, &live)).instrument(span)).catch_unwind().await;
+        let made = made.unwrap_or_else(|_panic| {
+            tracing::error!({ RESPONSE_ID } = job.run.lease.id.as_str(), "making a background run panicked");
+            Err(NotMade::Later(Requeue { delay: RETRY_DELAY, counts: true }))
+        });
         let requeue = match made {
             Ok(()) => return,
             Err(NotMade::Later(requeue)) => requeue,
@@ -111,11 +120,14 @@ impl Engine {
         let Left { saved, committed, output, history, seen } = left;
         let resumed =
             Resumed { lease: claimed.lease.clone(), created_at: claimed.created_at, history, committed };
-        let aborted = parts.in_flight.abort_token();
+        let mut stops = parts.in_flight.stops().listen();
         let mut prepared = tokio::select! {
             biased;
             prepared = prepare::prepare(parts, request, &caller, Purpose::Resume(&resumed)) => prepared?,
-            () = aborted.cancelled() => return Err(NotMade::Later(Requeue { delay: Duration::ZERO, counts: false })),
+            stop = stops.stopped(&claimed.lease.id) => return Err(match stop {
+                Stop::Cancelled => NotMade::Cancelled,
+                Stop::Shutdown => NotMade::Later(Requeue { delay: Duration::ZERO, counts: false }),
+            }),
         };
         prepared.stream = false;
         // What the model has written is there at once, whether anybody reads it.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::ResultFormat;
+use crate::engine::context::EngineParts;
 use crate::engine::tools::offered::OfferedTools;
 use crate::protocol::request::CreateResponse;
 use crate::response::turn::{HistoryItem, ModelRequest, ProviderHints, SamplingParams};
@@ -13,7 +13,7 @@ pub(super) fn logprobs(request: &CreateResponse) -> Option<u8> {
 }
 
 /// Moves out of the request the fields that go into the model request.
-pub(super) fn request_fields(request: &mut CreateResponse) -> CreateResponse {
+fn request_fields(request: &mut CreateResponse) -> CreateResponse {
     let kept = CreateResponse {
         truncation: request.truncation,
         store: request.store,
@@ -24,20 +24,22 @@ pub(super) fn request_fields(request: &mut CreateResponse) -> CreateResponse {
 }
 
 pub(super) fn model_request(
-    request: CreateResponse,
+    parts: &EngineParts,
+    request: &mut CreateResponse,
     model: String,
     conversation: Vec<HistoryItem>,
     offer: &OfferedTools,
     instructions: Option<String>,
-) -> ModelRequest {
+) -> Arc<ModelRequest> {
+    let request = request_fields(request);
     let logprobs = logprobs(&request);
-    ModelRequest {
+    Arc::new(ModelRequest {
         model,
         instructions: request.instructions.or(instructions),
         conversation,
         tools: Arc::clone(&offer.tools),
         tool_choice: offer.choice.first_turn_choice(offer.tools.len()),
-        result_format: ResultFormat::Text,
+        result_format: parts.options.tools.result_format,
         parallel_tool_calls: request.parallel_tool_calls,
         max_output_tokens: request.max_output_tokens,
         format: request.text.format.unwrap_or_default(),
@@ -60,5 +62,5 @@ pub(super) fn model_request(
         },
         extra: request.extra,
         stream: request.stream,
-    }
+    })
 }

@@ -47,6 +47,10 @@ impl Run {
         let repeated = left.journaled.iter().filter(|call| call.outcome.is_none()).count();
         let made = (self.state.tool_calls as usize).saturating_sub(repeated);
         self.executor.resume(self.state.journaled_turns, made);
+    }
+
+    /// Tool lists that were shown are not shown again.
+    fn skip_shown_lists(&mut self) {
         let shown: Vec<_> = self.machine.response().output.iter().filter_map(listed_server).collect();
         for server in &mut self.prepared.servers {
             server.is_new &= !shown.iter().any(|label| **label == **server.label());
@@ -113,6 +117,7 @@ impl Run {
         if self.machine.replay(left.seen, left.next, self.sink.events())? {
             tracing::info!(request_id = %self.call.request_id, "an inference was interrupted; the model is asked again");
         }
+        self.skip_shown_lists();
         self.flush().await?;
         self.spend_tokens()?;
         Ok(ending)

@@ -14,6 +14,9 @@ use super::tls::Tls;
 use super::url::Target;
 use crate::store::StoreError;
 
+/// How long connecting may take, TLS and authentication included.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
 /// How long a connection is waited for.
 const WAIT: Duration = Duration::from_secs(10);
 
@@ -67,8 +70,10 @@ impl Pool {
     /// A connection outside the bounds of the pool, for one who keeps it.
     pub(super) async fn connect(&self) -> Result<Connection, StoreError> {
         let Shared { target, tls, is_preparing, limit, tasks, .. } = &*self.0;
-        let (client, connection) =
-            target.config.connect(tls.clone()).await.map_err(|error| database(&error))?;
+        // The client's own limit ends with the socket: TLS and authentication have none.
+        let connected = tokio::time::timeout(CONNECT_LIMIT, target.config.connect(tls.clone())).await;
+        let connected = connected.map_err(|_| StoreError::Database("connecting timed out".to_owned()))?;
+        let (client, connection) = connected.map_err(|error| database(&error))?;
         tasks.spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "store: a connection to the database ended");
@@ -119,5 +124,22 @@ impl Drop for Lease {
         if self.is_reusable && self.connection.fate.cause().is_none() && !self.pool.0.slots.is_closed() {
             self.pool.0.idle.lock().push(Arc::clone(&self.connection));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Writers, the start and the end of a gateway once waited for it without an end.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_accepts_and_says_nothing_is_not_waited_for_without_an_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("postgres://user@{}/db", listener.local_addr().unwrap());
+        let target = Target::parse(&url).unwrap();
+        let pool = Pool::new(target, 1, Duration::from_secs(5), true, TaskTracker::new()).unwrap();
+        assert!(matches!(pool.lease().await, Err(StoreError::Database(_))));
     }
 }

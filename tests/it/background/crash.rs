@@ -168,6 +168,9 @@ async fn a_run_that_kills_its_process_again_and_again_fails() {
     assert!(whole.starts_with(&seen), "{seen}\n\n{whole}");
     assert_eq!(assert_valid_resumed_stream(&frames(&whole)).response, response);
     assert_eq!(upstream.requests().len(), 3);
+    let is_list = |item: &&Value| item["type"] == "mcp_list_tools";
+    let lists = response["output"].as_array().unwrap().iter().filter(is_list).count();
+    assert_eq!(lists, 1, "tools that were listed are not listed again: {response:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

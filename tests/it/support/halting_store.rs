@@ -1,9 +1,11 @@
 //! A store that halts its run at one point, as a crash of the process would: what came before is in the file, nothing
-//! comes after.
+//! comes after; and one whose reads of chains fail.
 
+use std::collections::VecDeque;
 use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore};
@@ -18,6 +20,7 @@ use antwort::store::{
     RunRegistration, StateKey, Store, StoreError, StoredConversation, TurnRecord, WebhookOutbox,
 };
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Where a run halts.
@@ -31,6 +34,23 @@ pub enum Halt {
     BeforeFinish,
     /// The response is committed; its terminal event is not sent.
     AfterFinish,
+    /// A single background run was claimed; goes on after [`HaltingStore::resume`].
+    AfterClaim,
+    /// Orphans are looked for.
+    InRecovery,
+    /// Nowhere.
+    Never,
+}
+
+/// What comes of a read of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The database is away.
+    Away,
+    /// A defect of the gateway.
+    Panic,
+    /// It takes for ever.
+    Hang,
 }
 
 /// The store. Halts each run at one point.
@@ -38,17 +58,51 @@ pub struct HaltingStore {
     inner: SqliteStore,
     halt: Halt,
     reached: Notify,
+    resumed: Notify,
+    faults: Mutex<VecDeque<Fault>>,
+    maintained: AtomicUsize,
 }
 
 impl HaltingStore {
     /// A store in this file.
     pub fn open(file: &Path, halt: Halt) -> Arc<Self> {
         // So short a lease that the next process need not wait for its end.
-        let lease = Duration::from_millis(1);
+        Self::open_with(file, halt, Duration::from_millis(1))
+    }
+
+    /// A store in this file with this lease.
+    pub fn open_with(file: &Path, halt: Halt, lease: Duration) -> Arc<Self> {
         let options =
             SqliteOptions { lease, ..SqliteOptions::new(Location::File(file.to_owned()), "halting") };
         let inner = SqliteStore::open(options).unwrap();
-        Arc::new(Self { inner, halt, reached: Notify::new() })
+        Arc::new(Self {
+            inner,
+            halt,
+            reached: Notify::new(),
+            resumed: Notify::new(),
+            faults: Mutex::default(),
+            maintained: AtomicUsize::new(0),
+        })
+    }
+
+    /// Lets the run go on that is halted behind its claim.
+    pub fn resume(&self) {
+        self.resumed.notify_one();
+    }
+
+    /// What comes of the next reads of chains.
+    pub fn fail(&self, faults: &[Fault]) {
+        self.faults.lock().extend(faults);
+    }
+
+    /// Whether no read has failed as was wanted.
+    pub fn has_faults_left(&self) -> bool {
+        !self.faults.lock().is_empty()
+    }
+
+    /// How often it was maintained.
+    pub fn maintained(&self) -> usize {
+        self.maintained.load(Ordering::SeqCst)
     }
 
     /// Resolves when a run has reached the point.
@@ -102,6 +156,7 @@ impl RunLog for HaltingStore {
     }
 
     async fn take_orphaned(&self, limit: usize) -> Result<Vec<OrphanedRun>, StoreError> {
+        self.halt_at(Halt::InRecovery).await;
         self.inner.take_orphaned(limit).await
     }
 }
@@ -134,7 +189,12 @@ impl JobQueue for HaltingStore {
     }
 
     async fn claim_job(&self, owner: &Owner, id: &Id) -> Result<Option<ClaimedJob>, StoreError> {
-        self.inner.claim_job(owner, id).await
+        let claimed = self.inner.claim_job(owner, id).await?;
+        if self.halt == Halt::AfterClaim && claimed.is_some() {
+            self.reached.notify_one();
+            self.resumed.notified().await;
+        }
+        Ok(claimed)
     }
 
     async fn update_running(&self, record: ResponseRecord) -> Result<(), StoreError> {
@@ -214,7 +274,13 @@ impl ResponseStore for HaltingStore {
         id: &str,
         limit: ReadLimit,
     ) -> Result<Option<Lineage>, StoreError> {
-        self.inner.lineage(owner, id, limit).await
+        let fault = self.faults.lock().pop_front();
+        match fault {
+            None => self.inner.lineage(owner, id, limit).await,
+            Some(Fault::Away) => Err(StoreError::Database("it is away".to_owned())),
+            Some(Fault::Panic) => panic!("a defect"),
+            Some(Fault::Hang) => pending().await,
+        }
     }
 
     async fn items(
@@ -350,6 +416,7 @@ impl Approvals for HaltingStore {
 #[async_trait]
 impl Store for HaltingStore {
     async fn maintain(&self) -> Result<(), StoreError> {
+        self.maintained.fetch_add(1, Ordering::SeqCst);
         self.inner.maintain().await
     }
 
