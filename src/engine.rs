@@ -72,14 +72,14 @@ use event_sink::EventSink;
 use prepare::Purpose;
 use run::Logged;
 
-pub(crate) use background::{Queued, Submitted};
+pub(crate) use background::Queued;
 pub(crate) use cancel::{Cancelled, watch_cancellations};
 pub(crate) use connection_history::ConnectionHistory;
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
 pub(crate) use event_sink::{BatchEvents, EventBatch, EventFormat};
 pub(crate) use follow::{Follower, NextEvents};
 pub(crate) use in_flight::{AdmittedRequest, InFlight};
-pub(crate) use keyed::{KeyedStart, KnownResponse};
+pub(crate) use keyed::{Keyed, KnownResponse};
 pub use recover::{RecoveredRun, Recovery};
 pub(crate) use run_handle::RunHandle;
 pub(crate) use sampling::EngineSampler;
@@ -122,7 +122,7 @@ impl Engine {
             Some(_) => OnDisconnect::Continue,
             None => disconnect::policy(&self.parts, &request, &caller)?,
         };
-        self.check_storage(&request).await?;
+        self.check_storage(request.store).await?;
         let admitted = self.admit(&caller.requester()).await?;
         let mut prepared = admitted
             .run_until_aborted(pin!(prepare::prepare(&self.parts, request, &caller, Purpose::Run)))
@@ -162,9 +162,9 @@ impl Engine {
         self.parts.options.jobs.concurrency
     }
 
-    /// Refuses a request that is to be stored while the store cannot be written to, before the model is asked.
-    async fn check_storage(&self, request: &CreateResponse) -> Result<(), ApiError> {
-        if request.store && self.parts.store.is_impaired() {
+    /// Refuses a request whose response is to be stored while the store cannot be written to, before the model is asked.
+    async fn check_storage(&self, is_stored: bool) -> Result<(), ApiError> {
+        if is_stored && self.parts.store.is_impaired() {
             self.parts.store.check_writable().await?;
         }
         Ok(())
