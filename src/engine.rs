@@ -1,14 +1,20 @@
 //! The agentic loop: every transport starts a run here and reads one stream of events.
 //!
-//! `prepare` validates a request and collects what its run needs (history, tools, echo), `run` drives the model
-//! and ends the response, `tools` says which tools it has and what may be called, `event_sink` sends the events, `record`
-//! builds the stored rows, `states` returns sealed state to the provider that it came from, `recover` ends
-//! the runs of processes that are gone, `run_conversation` is the conversation that a run appends to, `conversations` changes
-//! them without a run, `token_count` measures a prompt without a run. `keyed` starts runs that have an idempotency key, and
-//! leads to what they have come to, `event_log` writes their events to the store, `follow` sends these again, `cancel` ends runs for their owner, `webhooks` and
-//! `webhook_delivery` tell of the end of
-//! responses, `live_runs` says
-//! how far they are.
+//! One run:
+//! - `prepare` validates a request and collects what its run needs (history, tools, echo), `tools` says which tools it has and
+//!   what may be called, `states` returns sealed state to the provider that it came from.
+//! - `run` drives the model and ends the response, `event_sink` sends the events, `record` builds the stored rows,
+//!   `run_conversation` is the conversation that a run appends to.
+//!
+//! Runs that clients come back for:
+//! - `keyed` starts runs that have an idempotency key, and leads to what they have come to; `background` queues runs and executes
+//!   them.
+//! - `event_log` writes the events of a run to the store, `follow` sends them again, `log_tails` shares the reads of followers,
+//!   `live_runs` says how far the runs of this process are.
+//! - `cancel` ends runs for their owner, `webhooks` and `webhook_delivery` tell of the end of responses, `recover` ends the runs of
+//!   processes that are gone.
+//!
+//! Without a run: `conversations` changes conversations, `token_count` measures a prompt.
 
 mod background;
 mod cancel;
@@ -66,14 +72,14 @@ use event_sink::EventSink;
 use prepare::Purpose;
 use run::Logged;
 
-pub(crate) use background::{Queued, Submitted};
+pub(crate) use background::Queued;
 pub(crate) use cancel::{Cancelled, watch_cancellations};
 pub(crate) use connection_history::ConnectionHistory;
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
 pub(crate) use event_sink::{BatchEvents, EventBatch, EventFormat};
 pub(crate) use follow::{Follower, NextEvents};
 pub(crate) use in_flight::{AdmittedRequest, InFlight};
-pub(crate) use keyed::{KeyedStart, KnownResponse};
+pub(crate) use keyed::{Keyed, KnownResponse};
 pub use recover::{RecoveredRun, Recovery};
 pub(crate) use run_handle::RunHandle;
 pub(crate) use sampling::EngineSampler;
@@ -116,7 +122,7 @@ impl Engine {
             Some(_) => OnDisconnect::Continue,
             None => disconnect::policy(&self.parts, &request, &caller)?,
         };
-        self.check_storage(&request).await?;
+        self.check_storage(request.store).await?;
         let admitted = self.admit(&caller.requester()).await?;
         let mut prepared = admitted
             .run_until_aborted(pin!(prepare::prepare(&self.parts, request, &caller, Purpose::Run)))
@@ -156,9 +162,9 @@ impl Engine {
         self.parts.options.jobs.concurrency
     }
 
-    /// Refuses a request that is to be stored while the store cannot be written to, before the model is asked.
-    async fn check_storage(&self, request: &CreateResponse) -> Result<(), ApiError> {
-        if request.store && self.parts.store.is_impaired() {
+    /// Refuses a request whose response is to be stored while the store cannot be written to, before the model is asked.
+    async fn check_storage(&self, is_stored: bool) -> Result<(), ApiError> {
+        if is_stored && self.parts.store.is_impaired() {
             self.parts.store.check_writable().await?;
         }
         Ok(())

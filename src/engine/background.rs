@@ -9,4 +9,4 @@ mod spec;
 mod submit;
 mod work;
 
-pub(crate) use submit::{Queued, Submitted};
+pub(crate) use submit::Queued;

@@ -24,11 +24,11 @@ const MAX_POLL: Duration = Duration::from_secs(1);
 /// How long is waited for an end that was told of and cannot be read yet.
 const RECOVERY_POLL: Duration = Duration::from_millis(200);
 
-/// What a create with a key has led to.
-pub(crate) enum KeyedStart {
-    /// A new run.
-    Started(RunHandle),
-    /// The response of an earlier one.
+/// What a create that may have a key has led to.
+pub(crate) enum Keyed<T> {
+    /// What it has made.
+    New(T),
+    /// The response of an earlier one with the same key.
     Known(Box<KnownResponse>),
 }
 
@@ -47,7 +47,7 @@ impl Engine {
         mut request: CreateResponse,
         caller: RunContext,
         key: IdempotencyKey,
-    ) -> Result<KeyedStart, ApiError> {
+    ) -> Result<Keyed<RunHandle>, ApiError> {
         let started = Instant::now();
         check_policy(caller.store)?;
         apply_store_policy(caller.store, &mut request)?;
@@ -59,7 +59,7 @@ impl Engine {
         }
         let owner = caller.owner.clone();
         if let Some(found) = self.find_keyed(&owner, &key).await? {
-            return self.known(owner, key, found).map(known);
+            return self.known(owner, key, found);
         }
         let (answer, answered) = oneshot::channel();
         let wanted = Logged::Wanted { key: Some(key.clone()), answer: Some(answer) };
@@ -67,13 +67,13 @@ impl Engine {
             Ok(run) => run,
             // Another request with this key may have been first, and have used up what this one needs.
             Err(error) => match self.find_keyed(&owner, &key).await? {
-                Some(found) => return self.known(owner, key, found).map(known),
+                Some(found) => return self.known(owner, key, found),
                 None => return Err(error),
             },
         };
         match answered.await.map_err(|_| ApiError::internal())?? {
-            None => Ok(KeyedStart::Started(run)),
-            Some(found) => self.known(owner, key, found).map(known),
+            None => Ok(Keyed::New(run)),
+            Some(found) => self.known(owner, key, found),
         }
     }
 
@@ -93,24 +93,21 @@ impl Engine {
     }
 
     /// The response that the key has led to, if the request is the same.
-    pub(super) fn known(
+    pub(super) fn known<T>(
         &self,
         owner: Owner,
         key: IdempotencyKey,
         found: KeyedResponse,
-    ) -> Result<KnownResponse, ApiError> {
+    ) -> Result<Keyed<T>, ApiError> {
         if found.fingerprint != key.fingerprint {
             return Err(key_reused());
         }
         let live = self.parts.in_flight.live().get(&found.id).filter(|_| found.is_running);
         let mut follower = Follower::new(Arc::clone(&self.parts), owner, found.id, Asked::ByKey);
         follower.live = live;
-        Ok(KnownResponse { follower, key, is_running: found.is_running })
+        let known = KnownResponse { follower, key, is_running: found.is_running };
+        Ok(Keyed::Known(Box::new(known)))
     }
-}
-
-fn known(response: KnownResponse) -> KeyedStart {
-    KeyedStart::Known(Box::new(response))
 }
 
 impl KnownResponse {

@@ -48,9 +48,8 @@ impl Presentation {
 
     /// The presenter whose items have ids with this prefix.
     pub(crate) fn by_prefix(prefix: &str) -> Option<&'static CallPresenter> {
-        let hosted = HOSTED.iter().copied();
-        let all = [&mcp_call::PRESENTER, &server_tool_call::PRESENTER].into_iter().chain(hosted);
-        let mut all = all;
+        let general = [&mcp_call::PRESENTER, &server_tool_call::PRESENTER];
+        let mut all = general.into_iter().chain(HOSTED.iter().copied());
         all.find(|presenter| presenter.id_prefix == prefix)
     }
 

@@ -7,11 +7,10 @@ use axum::response::Response;
 
 use super::access::Authenticated;
 use super::error::ErrorResponse;
-use super::names_header::{IGNORED_FIELDS, OMITTED_TOOLS, names_header};
 use super::request_context::RequestContext;
-use super::response_budget::{self, ResponseBudget};
-use super::{AppState, follow, idempotency, stored};
-use crate::engine::{Queued, RunContext, Submitted};
+use super::response_budget::ResponseBudget;
+use super::{AppState, follow, idempotency, names_header, stored};
+use crate::engine::{Keyed, Queued, RunContext};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::request::CreateResponse;
@@ -38,16 +37,10 @@ pub(super) async fn create(
     let is_keyed = key.is_some();
     let submitted = app.engine.submit(request, text, caller, key).await;
     if is_keyed {
-        let outcome = match &submitted {
-            Ok(Submitted::Queued(_)) => Some("new"),
-            Ok(Submitted::Known(known)) => Some(if known.is_running() { "followed" } else { "replayed" }),
-            Err(error) => (error.code() == "idempotency_key_reused").then_some("reused"),
-        };
-        idempotency::note(app, log, outcome);
+        idempotency::note(app, log, &submitted);
     }
     match submitted? {
-        Submitted::Queued(queued) => {
-            let Queued { id, body, ignored, omitted_tools } = queued;
+        Keyed::New(Queued { id, body, ignored, omitted_tools }) => {
             let mut response = match stream {
                 true => followed(app, principal, context.0, &id).await?,
                 false => {
@@ -56,25 +49,14 @@ pub(super) async fn create(
                     stored::object(body)
                 }
             };
-            for (name, names) in
-                [(IGNORED_FIELDS, names_header(&ignored)), (OMITTED_TOOLS, names_header(&omitted_tools))]
-            {
-                if let Some(names) = names {
-                    response.headers_mut().insert(name, names);
-                }
-            }
+            names_header::add(response.headers_mut(), &ignored, &omitted_tools);
             Ok(response)
         }
-        Submitted::Known(known) if stream => idempotency::replay(app, principal, known, stream, log).await,
+        Keyed::Known(known) if stream => idempotency::replay(app, principal, known, stream, log).await,
         // As it is now: whoever asks for it waits for nothing.
-        Submitted::Known(known) => {
+        Keyed::Known(known) => {
             follow::note(&known.follower, log);
-            let (owner, id) = (&principal.0.owner, known.follower.id.as_str());
-            let read = |max_bytes| app.services.store.response(owner, id, max_bytes);
-            let found =
-                response_budget::read_stored(app, &principal.requester(), read, stored::object).await?;
-            let deleted = "The response that this Idempotency-Key has led to was deleted.";
-            Ok(idempotency::replayed(found.ok_or_else(|| ApiError::not_found(deleted))?))
+            idempotency::stored_answer(app, principal, &known).await
         }
     }
 }

@@ -7,12 +7,12 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::AppState;
 use super::access::Authenticated;
 use super::body::JsonBody;
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
-use super::responses::{IGNORED_FIELDS, caller, names_header};
+use super::responses::caller;
+use super::{AppState, names_header};
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
 use crate::protocol::request::CreateResponse;
@@ -40,7 +40,7 @@ pub(super) async fn compact(
     let caller = caller(&app, &principal, &request_context, &headers)?;
     let mut run = app.engine.start(request, caller).await?;
     drop(reserved);
-    let ignored = names_header(&run.ignored);
+    let ignored = std::mem::take(&mut run.ignored);
     let snapshot = run.response().await?;
     let compacted = &snapshot.response;
     if compacted.status != ResponseStatus::Completed {
@@ -57,9 +57,8 @@ pub(super) async fn compact(
         usage: compacted.usage.unwrap_or_default(),
     })
     .into_response();
-    if let Some(ignored) = ignored {
-        response.headers_mut().insert(IGNORED_FIELDS, ignored);
-    }
+    // Nothing is said of tools, which a compaction does not have.
+    names_header::add(response.headers_mut(), &ignored, &[]);
     Ok(response)
 }
 

@@ -13,7 +13,7 @@ use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::response_budget::{self, ResponseBudget};
 use super::{AppState, follow, stored};
-use crate::engine::{KeyedStart, KnownResponse, RunContext};
+use crate::engine::{Keyed, KnownResponse, RunContext, RunHandle};
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
 use crate::store::IdempotencyKey;
@@ -57,23 +57,22 @@ pub(super) async fn start(
     caller: RunContext,
     context: (&RequestContext, &HeaderMap),
     (key, body): (&str, [u8; 32]),
-) -> Result<KeyedStart, ApiError> {
+) -> Result<Keyed<RunHandle>, ApiError> {
     let key = identity(context, (key, body));
     let started = app.engine.start_keyed(request, caller, key).await;
-    let outcome = match &started {
-        Ok(KeyedStart::Started(_)) => "new",
-        Ok(KeyedStart::Known(known)) if known.is_running() => "followed",
-        Ok(KeyedStart::Known(_)) => "replayed",
-        Err(error) if error.code() == "idempotency_key_reused" => "reused",
-        Err(_) => return started,
-    };
-    note(app, &context.0.log, Some(outcome));
+    note(app, &context.0.log, &started);
     started
 }
 
 /// Counts what a create with a key has led to.
-pub(super) fn note(app: &AppState, log: &RequestLog, outcome: Option<&'static str>) {
-    let Some(outcome) = outcome else { return };
+pub(super) fn note<T>(app: &AppState, log: &RequestLog, made: &Result<Keyed<T>, ApiError>) {
+    let outcome = match made {
+        Ok(Keyed::New(_)) => "new",
+        Ok(Keyed::Known(known)) if known.is_running() => "followed",
+        Ok(Keyed::Known(_)) => "replayed",
+        Err(error) if error.code() == "idempotency_key_reused" => "reused",
+        Err(_) => return,
+    };
     app.metrics.idempotency_key(outcome);
     log.update(|facts| facts.idempotency = Some(outcome));
 }
@@ -105,24 +104,30 @@ pub(super) async fn replay(
     stream: bool,
     log: &Arc<RequestLog>,
 ) -> Result<Response, ErrorResponse> {
-    let response = if stream {
+    if stream {
         let budget = ResponseBudget::new(app, principal.requester());
-        follow::replay(known.follower, budget, app.requests.keepalive, log).await?
-    } else {
-        follow::note(&known.follower, log);
-        known.ended().await?;
-        let (owner, id) = (&principal.0.owner, known.follower.id.as_str());
-        let read = |max_bytes| app.services.store.response(owner, id, max_bytes);
-        let found = response_budget::read_stored(app, &principal.requester(), read, stored::object).await?;
-        found.ok_or_else(|| {
-            ApiError::not_found("The response that this Idempotency-Key has led to was deleted.")
-        })?
-    };
-    Ok(replayed(response))
+        return follow::replay(known.follower, budget, app.requests.keepalive, log).await.map(replayed);
+    }
+    follow::note(&known.follower, log);
+    known.ended().await?;
+    stored_answer(app, principal, &known).await
+}
+
+/// The answer with the response as it is stored.
+pub(super) async fn stored_answer(
+    app: &AppState,
+    principal: &Authenticated,
+    known: &KnownResponse,
+) -> Result<Response, ErrorResponse> {
+    let (owner, id) = (&principal.0.owner, known.follower.id.as_str());
+    let read = |max_bytes| app.services.store.response(owner, id, max_bytes);
+    let found = response_budget::read_stored(app, &principal.requester(), read, stored::object).await?;
+    let deleted = "The response that this Idempotency-Key has led to was deleted.";
+    Ok(replayed(found.ok_or_else(|| ApiError::not_found(deleted))?))
 }
 
 /// Marks the answer to a request that was sent before.
-pub(super) fn replayed(mut response: Response) -> Response {
+fn replayed(mut response: Response) -> Response {
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     response
 }

@@ -7,12 +7,12 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::AppState;
 use super::access::Authenticated;
 use super::body::JsonBody;
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
-use super::responses::{IGNORED_FIELDS, OMITTED_TOOLS, caller, names_header};
+use super::responses::caller;
+use super::{AppState, names_header};
 use crate::protocol::request::CreateResponse;
 
 /// Says whether the count is exact or an estimate.
@@ -41,11 +41,6 @@ pub(super) async fn count(
     let mut response = Json(body).into_response();
     let headers = response.headers_mut();
     headers.insert(TOKEN_COUNT, HeaderValue::from_static(counted.precision.as_str()));
-    if let Some(ignored) = names_header(&counted.ignored) {
-        headers.insert(IGNORED_FIELDS, ignored);
-    }
-    if let Some(omitted) = names_header(&counted.omitted_tools) {
-        headers.insert(OMITTED_TOOLS, omitted);
-    }
+    names_header::add(headers, &counted.ignored, &counted.omitted_tools);
     Ok(response)
 }

@@ -11,12 +11,11 @@ use super::access::Authenticated;
 use super::background::{self, BackgroundRequest};
 use super::body::JsonBody;
 use super::error::ErrorResponse;
-pub(super) use super::names_header::{IGNORED_FIELDS, OMITTED_TOOLS, names_header};
 use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::response_budget::ResponseBudget;
-use super::{AppState, follow, idempotency, mcp, response_budget, sse, stored};
-use crate::engine::{EventReader, KeyedStart, OnUnservedTool, RunContext};
+use super::{AppState, follow, idempotency, mcp, names_header, response_budget, sse, stored};
+use crate::engine::{EventReader, Keyed, OnUnservedTool, RunContext};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::truncate_for_display;
@@ -55,8 +54,8 @@ pub(super) async fn create(
             let context = (&request_context, &headers);
             // Boxed, as few requests have a key and the future of each would have room for it.
             match Box::pin(idempotency::start(&app, request, caller, context, key)).await? {
-                KeyedStart::Started(run) => run,
-                KeyedStart::Known(known) => {
+                Keyed::New(run) => run,
+                Keyed::Known(known) => {
                     drop(reserved);
                     let replay = idempotency::replay(&app, &principal, known, stream, &request_context.log);
                     return Box::pin(replay).await;
@@ -66,8 +65,8 @@ pub(super) async fn create(
     };
     // Requests that wait for a run slot count against the body budget; this one has its slot now.
     drop(reserved);
-    let ignored = names_header(&run.ignored);
-    let omitted = names_header(&run.omitted_tools);
+    let ignored = std::mem::take(&mut run.ignored);
+    let omitted = std::mem::take(&mut run.omitted_tools);
     let mut response = if stream {
         let first = run.first().await?;
         let budget = ResponseBudget::new(&app, principal.requester());
@@ -75,12 +74,7 @@ pub(super) async fn create(
     } else {
         stored::json(Body::from(run.response().await?.json().to_owned()))
     };
-    if let Some(ignored) = ignored {
-        response.headers_mut().insert(IGNORED_FIELDS, ignored);
-    }
-    if let Some(omitted) = omitted {
-        response.headers_mut().insert(OMITTED_TOOLS, omitted);
-    }
+    names_header::add(response.headers_mut(), &ignored, &omitted);
     Ok(response)
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::spec::JobSpec;
 use crate::config::StorePolicy;
 use crate::engine::context::RunContext;
-use crate::engine::keyed::KnownResponse;
+use crate::engine::keyed::Keyed;
 use crate::engine::prepare::{self, Purpose};
 use crate::engine::run::{RunState, save};
 use crate::engine::{Engine, event_log, record};
@@ -16,14 +16,6 @@ use crate::protocol::request::CreateResponse;
 use crate::protocol::response::ResponseStatus;
 use crate::response::machine::{Events, ResponseMachine};
 use crate::store::{IdempotencyKey, LoggedRun, NewJob};
-
-/// What a request for a background run has led to.
-pub(crate) enum Submitted {
-    /// A run that was queued.
-    Queued(Queued),
-    /// The response of an earlier request with the same idempotency key.
-    Known(Box<KnownResponse>),
-}
 
 /// A run that was queued.
 pub(crate) struct Queued {
@@ -45,17 +37,15 @@ impl Engine {
         text: String,
         caller: RunContext,
         key: Option<IdempotencyKey>,
-    ) -> Result<Submitted, ApiError> {
+    ) -> Result<Keyed<Queued>, ApiError> {
         check_policy(caller.store)?;
         if let Some(key) = &key
             && let Some(found) = self.find_keyed(&caller.owner, key).await?
         {
-            return self.known(caller.owner, key.clone(), found).map(known);
+            return self.known(caller.owner, key.clone(), found);
         }
+        self.check_storage(true).await?;
         let parts = &self.parts;
-        if parts.store.is_impaired() {
-            parts.store.check_writable().await?;
-        }
         let admitted = self.admit(&caller.requester()).await?;
         let prepare = pin!(prepare::prepare(parts, request, &caller, Purpose::Check));
         let mut prepared = admitted.run_until_aborted(prepare).await??;
@@ -78,17 +68,13 @@ impl Engine {
         let run = LoggedRun { key: key.clone(), record, state, events };
         let taken = parts.store.enqueue(NewJob { run, spec }).await?;
         match taken.zip(key) {
-            Some((found, key)) => self.known(caller.owner.clone(), key, found).map(known),
+            Some((found, key)) => self.known(caller.owner.clone(), key, found),
             None => {
                 parts.in_flight.bus().job_queued();
-                Ok(Submitted::Queued(queued))
+                Ok(Keyed::New(queued))
             }
         }
     }
-}
-
-fn known(start: KnownResponse) -> Submitted {
-    Submitted::Known(Box::new(start))
 }
 
 /// What nobody waits for is kept until it is read.
