@@ -1,8 +1,8 @@
 //! The bus over notifications of PostgreSQL.
 //!
 //! A notification is sent by a statement of its own, which has nothing to write: one in the transaction of a write would make
-//! all commits wait for one another. Behind a pooler in transaction mode nothing is received, and nobody says so. So the bus
-//! counts as connected only while it hears itself.
+//! all commits wait for one another. Behind a pooler in transaction mode notifications are lost, and nobody says so. So the bus
+//! counts as connected only after it has heard another connection, and while it hears itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,8 +34,12 @@ pub(super) async fn run(
     loop {
         match timeout(CONNECT_TIMEOUT, server.connect()).await {
             Ok(Ok(connection)) => {
-                let (sender, messages) = connection.split();
-                if exchange(&sender, messages, &mut signals, &inbound, &status).await {
+                let (sender, mut messages) = connection.split();
+                if !hears_others(&server, &mut messages, &inbound).await {
+                    tracing::warn!(
+                        "bus: no notification comes from PostgreSQL: is there a pooler in between?"
+                    );
+                } else if exchange(&sender, messages, &mut signals, &inbound, &status).await {
                     retries = 0;
                 }
                 status.set_connected(false);
@@ -53,6 +57,38 @@ pub(super) async fn run(
     }
 }
 
+/// Whether it hears what is sent over another connection. A pooler may give one the same session again and again, so that
+/// it hears itself by chance, and nobody else.
+async fn hears_others(
+    server: &NotificationServer,
+    messages: &mut mpsc::Receiver<String>,
+    inbound: &Inbound,
+) -> bool {
+    let ping = ping();
+    let sending = async {
+        match server.connect_to_send().await {
+            Ok(sender) => send(&sender, &ping).await,
+            Err(_) => false,
+        }
+    };
+    let hearing = async {
+        while let Some(message) = messages.recv().await {
+            if message == ping {
+                return true;
+            }
+            inbound.accept(message.as_bytes());
+        }
+        false
+    };
+    let both = async { tokio::join!(sending, hearing).1 };
+    timeout(ECHO_TIMEOUT, both).await.unwrap_or(false)
+}
+
+/// A message that says nothing to other processes: no line of a signal begins so.
+fn ping() -> String {
+    format!("ping {}", random::token().unwrap_or_default())
+}
+
 /// Returns, when the connection is lost or does not work, whether it had worked.
 async fn exchange(
     sender: &NotificationSender,
@@ -61,8 +97,7 @@ async fn exchange(
     inbound: &Inbound,
     status: &LinkStatus,
 ) -> bool {
-    // No line of a signal begins so: to the other processes it says nothing.
-    let ping = format!("ping {}", random::token().unwrap_or_default());
+    let ping = ping();
     let sending = async {
         while let Some(message) = next_message(signals).await {
             if !send(sender, &message).await {

@@ -38,6 +38,7 @@ mod models;
 mod network;
 mod operation;
 mod papers;
+mod pooler;
 mod prompt;
 mod provider_state;
 mod recovery;

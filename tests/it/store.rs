@@ -23,6 +23,7 @@ mod orphans;
 mod outbox;
 mod postgres_runs;
 mod postgres_server;
+mod postgres_tls;
 mod replicas;
 mod sqlite;
 mod tenants;

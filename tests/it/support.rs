@@ -7,6 +7,7 @@ pub mod mcp_server;
 pub mod nats;
 pub mod network;
 pub mod openapi;
+pub mod pgbouncer;
 pub mod postgres;
 pub mod probe;
 pub mod process;

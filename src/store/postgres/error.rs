@@ -83,8 +83,9 @@ fn text(error: &Error) -> String {
 
 fn advice(state: &SqlState) -> Option<&'static str> {
     Some(match *state {
-        SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
-            "the server refuses the user or the password: check store.url"
+        SqlState::INVALID_PASSWORD => "the server refuses the user or the password: check store.url",
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            "the server does not let this user in this way: check the user and `sslmode` in store.url"
         }
         SqlState::INVALID_CATALOG_NAME => "there is no such database: create it, or check store.url",
         SqlState::INSUFFICIENT_PRIVILEGE => "the user may not do that: it needs to own the tables",

@@ -32,6 +32,17 @@ impl NotificationServer {
 
     /// Connects and listens.
     pub(crate) async fn connect(&self) -> Result<Notifications, StoreError> {
+        let (client, incoming) = self.open().await?;
+        client.batch_execute(&format!("LISTEN {CHANNEL}")).await.map_err(|error| database(&error))?;
+        Ok(Notifications { client, incoming })
+    }
+
+    /// Connects without listening.
+    pub(crate) async fn connect_to_send(&self) -> Result<NotificationSender, StoreError> {
+        Ok(NotificationSender(self.open().await?.0))
+    }
+
+    async fn open(&self) -> Result<(Client, mpsc::Receiver<String>), StoreError> {
         let connected = self.target.config.connect(self.tls.clone()).await;
         let (client, mut connection) = connected.map_err(|error| database(&error))?;
         let (to, incoming) = mpsc::channel(MAX_WAITING);
@@ -44,8 +55,7 @@ impl NotificationServer {
                 }
             }
         });
-        client.batch_execute(&format!("LISTEN {CHANNEL}")).await.map_err(|error| database(&error))?;
-        Ok(Notifications { client, incoming })
+        Ok((client, incoming))
     }
 }
 

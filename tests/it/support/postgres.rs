@@ -4,6 +4,7 @@
 //! a child of a shell that waits for the end of its input: it ends with the test process, however that ends.
 
 use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -15,6 +16,8 @@ use tempfile::TempDir;
 use tokio::sync::OnceCell;
 use tokio_postgres::{Client, NoTls};
 use tokio_util::task::TaskTracker;
+
+use super::network::IssuedCert;
 
 /// The user and the group that are nobody, as root may not run the server.
 const NOBODY: u32 = 65534;
@@ -50,6 +53,8 @@ const SUPERVISOR: &str = r#"
 /// A server with its cluster.
 pub struct Cluster {
     folder: TempDir,
+    /// Of its socket, and of the loopback interface if it listens there.
+    port: u16,
     supervisor: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -58,31 +63,48 @@ pub struct Cluster {
 impl Cluster {
     /// Starts one with these settings (`name=value`).
     pub fn start(settings: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let settings = settings.iter().flat_map(|setting| ["-c", setting]);
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let mut shell = match rustix::process::geteuid().is_root() {
-            true => {
-                chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-                let mut command = Command::new("setpriv");
-                let user =
-                    [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".into()];
-                command.args(user).arg("sh");
-                command
-            }
-            false => Command::new("sh"),
+        Self::launch(own_folder(), 5432, settings)
+    }
+
+    /// Starts one that listens at the loopback interface, too, has this certificate, and lets in whom these lines of its
+    /// `pg_hba.conf` let in.
+    pub fn start_with_tls(own: &IssuedCert, admitted: &str) -> Self {
+        let folder = own_folder();
+        let put = |name: &str, text: &[u8], mode: u32| {
+            let file = folder.path().join(name);
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            give_away(&file);
+            file.to_str().unwrap().to_owned()
         };
-        let mut supervisor = shell
+        let cert = put("server.pem", &std::fs::read(&own.cert).unwrap(), 0o644);
+        let key = put("server.key", &std::fs::read(&own.key).unwrap(), 0o600);
+        let rules = put("hba.conf", admitted.as_bytes(), 0o644);
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let settings = [
+            "listen_addresses=127.0.0.1".to_owned(),
+            "ssl=on".to_owned(),
+            format!("ssl_cert_file={cert}"),
+            format!("ssl_key_file={key}"),
+            format!("hba_file={rules}"),
+        ];
+        Self::launch(folder, port, &settings.each_ref().map(String::as_str))
+    }
+
+    fn launch(folder: TempDir, port: u16, settings: &[&str]) -> Self {
+        let settings = settings.iter().flat_map(|setting| ["-c", setting]);
+        let mut supervisor = shell()
             .args(["-c", SUPERVISOR, "sh"])
             .args([folder.path(), &programs()])
             .args(settings)
+            .env("PGPORT", port.to_string())
             .current_dir(folder.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("sh, and setpriv for root");
         let (input, output) = (supervisor.stdin.take(), supervisor.stdout.take().unwrap());
-        let mut this = Self { folder, supervisor, input, output: BufReader::new(output) };
+        let mut this = Self { folder, port, supervisor, input, output: BufReader::new(output) };
         this.expect("started");
         this
     }
@@ -102,7 +124,12 @@ impl Cluster {
     /// The URL of one of its databases.
     pub fn url(&self, database: &str) -> String {
         let folder = self.folder.path().to_str().unwrap().replace('/', "%2F");
-        format!("postgres://postgres@{folder}/{database}")
+        format!("postgres://postgres@{folder}:{}/{database}", self.port)
+    }
+
+    /// The folder of its socket, and its port.
+    pub fn place(&self) -> (&Path, u16) {
+        (self.folder.path(), self.port)
     }
 
     fn tell(&mut self, line: &str) {
@@ -121,6 +148,32 @@ impl Drop for Cluster {
         drop(self.input.take());
         _ = self.supervisor.wait();
     }
+}
+
+/// A folder of the user that runs the server.
+pub fn own_folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    give_away(folder.path());
+    folder
+}
+
+/// Gives a file to the user that runs the server.
+fn give_away(path: &Path) {
+    if rustix::process::geteuid().is_root() {
+        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+}
+
+/// A shell of that user.
+pub fn shell() -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return Command::new("sh");
+    }
+    let mut command = Command::new("setpriv");
+    let user = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".into()];
+    command.args(user).arg("sh");
+    command
 }
 
 /// The folder of the newest programs that are installed.
