@@ -59,8 +59,8 @@ class Postgres(Process):
             raise Failed(f"{program}: {done.stderr.strip()}")
         return done.stdout
 
-    def ask(self, statement: str) -> str:
-        return self.run("psql", "-h", "127.0.0.1", "-p", self.port, "-U", "antwort", "-At", "-c", statement, "antwort").strip()
+    def ask(self, statement: str, database: str = "antwort") -> str:
+        return self.run("psql", "-h", "127.0.0.1", "-p", self.port, "-U", "antwort", "-At", "-c", statement, database).strip()
 
     def start(self) -> None:
         given = [word for name, value in self.settings.items() for word in ("-c", f"{name}={value}")]
