@@ -1,4 +1,12 @@
 //! Several gateways on one PostgreSQL: what one was asked for is made, read, followed and cancelled at any other.
+//!
+//! What needs a process that dies, or a role of its own, is here, with real processes; the rest is in `pair` and the modules that use
+//! it, with two gateways of this process.
+
+mod pair;
+mod state;
+mod streams;
+mod versions;
 
 use std::path::Path;
 use std::time::Duration;
