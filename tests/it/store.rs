@@ -21,6 +21,7 @@ mod migrations;
 mod moved;
 mod orphans;
 mod outbox;
+mod postgres_partitions;
 mod postgres_runs;
 mod postgres_server;
 mod postgres_tls;

@@ -57,18 +57,21 @@ const LOOK: &str = concat!(
     is_of_use!(),
     " FROM logs e ORDER BY e.place"
 );
+// Of a partitioned table, `ctid` is unique in each partition only: so rows of other logs are excluded by their key.
 const DELETE: &str = concat!(
-    "DELETE FROM event_log WHERE ctid = ANY (ARRAY(
+    "DELETE FROM event_log d WHERE d.ctid = ANY (ARRAY(
         SELECT e.ctid FROM event_log e
         JOIN unnest($1::uuid[], $2::bigint[]) AS g (response, owner) ON e.response = g.response AND e.owner = g.owner
         WHERE NOT ",
     is_of_use!(),
-    " LIMIT $4 FOR UPDATE OF e SKIP LOCKED))"
+    " LIMIT $4 FOR UPDATE OF e SKIP LOCKED))
+        AND (d.response, d.owner) IN (SELECT * FROM unnest($1::uuid[], $2::bigint[]))"
 );
-const DELETE_BEGINNINGS: &str = "DELETE FROM event_log WHERE ctid = ANY (ARRAY(
+const DELETE_BEGINNINGS: &str = "DELETE FROM event_log d WHERE d.ctid = ANY (ARRAY(
         SELECT e.place FROM unnest($1::uuid[], $2::bigint[]) AS g (response, owner)
         CROSS JOIN LATERAL (SELECT l.ctid AS place FROM event_log l
-            WHERE l.response = g.response AND l.owner = g.owner ORDER BY l.first LIMIT $3) e))";
+            WHERE l.response = g.response AND l.owner = g.owner ORDER BY l.first LIMIT $3) e))
+        AND (d.response, d.owner) IN (SELECT * FROM unnest($1::uuid[], $2::bigint[]))";
 
 /// A walk over the logs.
 #[derive(Debug, Default)]
