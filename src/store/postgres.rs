@@ -83,6 +83,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 pub(super) use self::copy_side::PostgresSide;
+pub use self::job_claims::CLAIM_OLDEST;
 pub use self::migrate::{PostgresMigration, migrate, schema_of};
 pub(crate) use self::notifications::{NotificationSender, NotificationServer};
 pub use self::options::PostgresOptions;

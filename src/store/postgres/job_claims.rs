@@ -52,7 +52,7 @@ pub(super) async fn is_any(session: Session<'_>, policy: &RowPolicy) -> Result<b
 }
 
 /// The oldest that no other process claims or writes at this moment.
-const LOCK_OLDEST: &str = concat!(
+pub const CLAIM_OLDEST: &str = concat!(
     "WITH waiting AS (SELECT r.response, r.owner FROM runs r WHERE ",
     is_waiting!(),
     " ORDER BY r.response, r.owner LIMIT $2 FOR UPDATE SKIP LOCKED),
@@ -79,7 +79,7 @@ pub(super) async fn lock_oldest(
 ) -> Result<Vec<Place>, StoreError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let parameters: [Param<'_>; 2] = [(&policy.instance.as_str(), Type::TEXT), (&limit, Type::INT8)];
-    places(&session.query(LOCK_OLDEST, &parameters).await?)
+    places(&session.query(CLAIM_OLDEST, &parameters).await?)
 }
 
 /// Locks this run, if it waits.

@@ -79,6 +79,7 @@ async fn a_short_interruption_is_waited_out() {
         async move { store.finish(stored).await }
     });
     tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!write.is_finished(), "it waits");
     cluster.restart();
     write.await.unwrap().unwrap();
     assert!(is_stored(&store, &stored).await);

@@ -180,7 +180,10 @@ pub fn shell() -> Command {
 fn programs() -> PathBuf {
     let versions = Path::new("/usr/lib/postgresql").read_dir();
     let versions = versions.into_iter().flatten().flatten().map(|entry| entry.path().join("bin"));
-    let newest = versions.filter(|bin| bin.join("initdb").exists()).max();
+    let number = |bin: &PathBuf| bin.parent()?.file_name()?.to_str()?.parse::<f32>().ok();
+    let newest = versions
+        .filter(|bin| bin.join("initdb").exists())
+        .max_by(|a, b| number(a).partial_cmp(&number(b)).unwrap());
     newest
         .or_else(on_path)
         .expect("PostgreSQL is not installed: apt-get install postgresql, or set DATABASE_URL")
