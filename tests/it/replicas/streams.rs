@@ -1,10 +1,10 @@
-//! Streams and cancellations at a gateway other than that which executes the run, over each bus.
+//! Streams of background responses that one replica makes, read at the other, cut, and resumed at either.
 
-use serde_json::{Value, json};
+use futures_util::future::join_all;
+use serde_json::json;
 
-use super::pair::{Over, Pair, WORDS, ask, becomes, endless, id_of, in_background, words};
-use crate::support::eventually;
-use crate::support::gateway::{Gateway, frames, text_of};
+use super::{Fleet, becomes, id_of, in_background, queue, slow_answer, words};
+use crate::support::gateway::{Gateway, frames, frames_so_far, text_of};
 use crate::support::stream_validator::assert_valid_stream;
 
 async fn open(gateway: &Gateway, id: &str, query: &str) -> reqwest::Response {
@@ -14,128 +14,107 @@ async fn open(gateway: &Gateway, id: &str, query: &str) -> reqwest::Response {
     stream
 }
 
-/// The whole of a stream.
-async fn read(gateway: &Gateway, id: &str, query: &str) -> String {
-    open(gateway, id, query).await.text().await.unwrap()
+async fn whole(gateway: &Gateway, id: &str) -> String {
+    open(gateway, id, "").await.text().await.unwrap()
 }
 
-/// So many events of a stream at least, which is cut then. Whole events.
-async fn read_and_cut(gateway: &Gateway, id: &str, count: usize) -> String {
-    let mut stream = open(gateway, id, "").await;
+/// Reads so many events, and breaks the connection: whole events only, as a client keeps them.
+async fn cut(mut stream: reqwest::Response, events: usize) -> String {
     let mut seen = String::new();
-    while seen.matches("\n\n").count() < count {
+    while seen.matches("\n\n").count() < events {
         seen.push_str(std::str::from_utf8(&stream.chunk().await.unwrap().unwrap()).unwrap());
     }
     seen.truncate(seen.rfind("\n\n").unwrap() + 2);
     seen
 }
 
-/// A stream is followed at the other gateway, cut, and resumed at each.
-async fn follows(pair: &Pair) {
-    pair.upstream.reply(words(150));
-    let id = id_of(&pair.first.create(in_background("Hi")).await);
-    let begun = read_and_cut(&pair.first, &id, 5).await;
-    let rest = format!("&starting_after={}", begun.matches("\n\n").count() - 1);
-    let (whole, here, there) = tokio::join!(
-        read(&pair.first, &id, ""),
-        read(&pair.first, &id, &rest),
-        read(&pair.second, &id, &rest)
-    );
-    assert_eq!((format!("{begun}{here}"), format!("{begun}{there}")), (whole.clone(), whole.clone()));
-    let response = assert_valid_stream(&frames(&whole)).response;
-    assert_eq!((&response["status"], text_of(&response).as_str()), (&json!("completed"), WORDS));
-    for gateway in [&pair.first, &pair.second] {
-        assert_eq!(read(gateway, &id, "").await, whole, "again, when it has ended");
-        assert_eq!(read(gateway, &id, "&starting_after=1000").await, "data: [DONE]\n\n");
-    }
-    let stored = pair.first.get(&format!("/v1/responses/{id}")).await.body;
-    assert_eq!(stored, response, "the stored response is that of the stream");
-}
-
-/// A response that runs at the second gateway is cancelled at the first.
-async fn cancels(pair: &Pair, id: &str) {
-    assert!(eventually(async || pair.upstream.open_streams() == 1).await);
-    let cancelled = pair.first.post(&format!("/v1/responses/{id}/cancel"), &json!({})).await;
-    assert_eq!((cancelled.status, &cancelled.body["status"]), (200, &json!("cancelled")), "{cancelled:?}");
-    assert!(eventually(async || pair.upstream.open_streams() == 0).await, "the provider is left alone");
-    assert_eq!(pair.second.get(&format!("/v1/responses/{id}")).await.body, cancelled.body);
-}
-
-async fn cancels_in_background(pair: &Pair) {
-    pair.upstream.reply(endless());
-    let id = id_of(&pair.first.create(in_background("Hi")).await);
-    becomes(&pair.first, &id, "in_progress").await;
-    cancels(pair, &id).await;
-    let again = pair.second.post(&format!("/v1/responses/{id}/cancel"), &json!({})).await;
-    assert_eq!((again.status, &again.body["status"]), (200, &json!("cancelled")), "it stays so");
-}
-
-/// A stored stream, whose client stays.
-async fn cancels_in_foreground(pair: &Pair) {
-    pair.upstream.reply(endless());
-    let mut stream = pair.second.open_stream(ask("Hi")).await;
-    let begun = stream.chunk().await.unwrap().unwrap();
-    let data = std::str::from_utf8(&begun).unwrap().split_once("data: ").unwrap().1;
-    let created: Value = serde_json::from_str(data.split_once("\n\n").unwrap().0).unwrap();
-    let id = id_of(&created["response"]);
-    // Other gateways know it when it has a row.
-    becomes(&pair.first, &id, "in_progress").await;
-    cancels(pair, &id).await;
-    let again = pair.first.post(&format!("/v1/responses/{id}/cancel"), &json!({})).await;
-    assert_eq!((again.status, &again.body["error"]["code"]), (400, &json!("response_not_cancellable")));
+async fn resumed(gateway: &Gateway, id: &str, seen: &str) -> String {
+    let last = frames_so_far(seen).last().unwrap()["sequence_number"].clone();
+    open(gateway, id, &format!("&starting_after={last}")).await.text().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_is_followed_cut_and_resumed_at_any_gateway() {
-    for bus in Over::ALL {
-        follows(&Pair::over(bus).await).await;
+async fn a_stream_that_was_cut_at_either_is_resumed_at_either_byte_for_byte() {
+    let fleet = Fleet::new().await;
+    let replicas = fleet.front_and_back().await;
+    let [front, back] = &replicas;
+    fleet.upstream.reply(slow_answer(20, 60));
+    let id = queue(front).await;
+    let pairs = [(front, front), (front, back), (back, front), (back, back)];
+    let followed = pairs.iter().enumerate().map(|(number, (first, other))| {
+        let id = &id;
+        async move {
+            let seen = cut(open(first, id, "").await, 4 + number).await;
+            // Cut a second time, further on.
+            let last = frames_so_far(&seen).len() - 1;
+            let more = cut(open(other, id, &format!("&starting_after={last}")).await, 5).await;
+            let seen = seen + &more;
+            let rest = resumed(first, id, &seen).await;
+            seen + &rest
+        }
+    });
+    let (here, there, followed) = tokio::join!(whole(front, &id), whole(back, &id), join_all(followed));
+    assert_eq!(here, there);
+    let response = assert_valid_stream(&frames(&here)).response;
+    assert_eq!((&response["status"], text_of(&response)), (&json!("completed"), words(20)));
+    for (pair, text) in followed.iter().enumerate() {
+        assert_eq!(text, &here, "pair {pair}");
     }
+    assert_eq!(super::read(front, &id).await, response);
+    for last in 0..frames(&here).len() {
+        let rest = resumed(front, &id, &here[..ends(&here)[last]]).await;
+        assert_eq!(rest, here[ends(&here)[last]..], "behind event {last}");
+    }
+    assert_eq!(fleet.upstream.requests().len(), 1);
+}
+
+/// Where the events of a stream end.
+fn ends(text: &str) -> Vec<usize> {
+    text.match_indices("\n\n").map(|(at, end)| at + end.len()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_response_is_cancelled_at_a_gateway_that_does_not_execute_it() {
-    for bus in Over::ALL {
-        let pair = Pair::over(bus).await;
-        cancels_in_background(&pair).await;
-        cancels_in_foreground(&pair).await;
-    }
+async fn the_stream_of_a_create_is_resumed_at_the_replica_that_makes_it() {
+    let fleet = Fleet::new().await;
+    let [front, back] = fleet.front_and_back().await;
+    fleet.upstream.reply(slow_answer(10, 60));
+    let seen = cut(front.open_stream(in_background()).await, 5).await;
+    let events = frames_so_far(&seen);
+    let kinds: Vec<_> = events.iter().take(3).map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["response.created", "response.queued", "response.in_progress"]);
+    let id = id_of(&events[0]["response"]);
+    let text = seen.clone() + &resumed(&back, &id, &seen).await;
+    assert_eq!(text_of(&assert_valid_stream(&frames(&text)).response), words(10));
+    assert_eq!((whole(&front, &id).await, whole(&back, &id).await), (text.clone(), text));
 }
 
-/// The database is the truth, and signals only save time.
+/// With tools there are many commits, and the worker has more to write than the text.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_nats_is_away_and_afterwards_runs_are_begun_followed_and_cancelled() {
-    let mut pair = Pair::over(Over::Nats).await;
-    follows(&pair).await;
-    pair.nats.as_mut().unwrap().kill();
-    follows(&pair).await;
-    cancels_in_background(&pair).await;
-    pair.connected(false).await;
-    follows(&pair).await;
-    cancels_in_background(&pair).await;
-    cancels_in_foreground(&pair).await;
-    pair.nats.as_mut().unwrap().restart();
-    pair.connected(true).await;
-    follows(&pair).await;
-    cancels_in_background(&pair).await;
+async fn a_background_response_with_tools_is_followed_at_both() {
+    use crate::support::upstream::Reply;
+    let fleet = Fleet::new().await;
+    let front = fleet.builder().probe().0.set(|settings| settings.role = antwort::config::Role::Gateway);
+    let (back, made) = fleet.builder().probe();
+    let (front, back) = (front.spawn().await, back.spawn().await);
+    let calls = || vec![("slow", json!({})), ("echo", json!({"text": "x"}))];
+    fleet.upstream.reply(Reply::Calls(calls())).reply(Reply::Calls(calls())).reply(slow_answer(5, 20));
+    let mut body = in_background();
+    body["tools"] = json!([{"type": "mcp", "server_label": "antwort"}]);
+    let id = id_of(&front.create(body).await);
+    let (here, there) = tokio::join!(whole(&front, &id), whole(&back, &id));
+    assert_eq!(here, there);
+    let response = assert_valid_stream(&frames(&here)).response;
+    assert_eq!(becomes(&front, &id, "completed").await, response);
+    assert_eq!([made.count("slow"), made.count("echo")], [2, 2]);
 }
 
-/// The connection of the create itself is cut, and resumed elsewhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_background_stream_whose_create_was_cut_goes_on_at_the_other_gateway() {
-    let pair = Pair::start().await;
-    pair.upstream.reply(words(150));
-    let mut created = pair.first.open_stream(in_background("Hi")).await;
-    let mut seen = String::new();
-    while seen.matches("\n\n").count() < 4 {
-        seen.push_str(std::str::from_utf8(&created.chunk().await.unwrap().unwrap()).unwrap());
+async fn a_stream_of_which_nobody_keeps_events_is_refused_at_both() {
+    let fleet = Fleet::new().await;
+    let [one, two] = fleet.two().await;
+    let id = id_of(&one.create(super::ask("Hi")).await);
+    for replica in [&one, &two] {
+        let refused = replica.get(&format!("/v1/responses/{id}?stream=true")).await;
+        assert_eq!((refused.status, &refused.body["error"]["code"]), (400, &json!("unsupported_parameter")));
     }
-    drop(created);
-    seen.truncate(seen.rfind("\n\n").unwrap() + 2);
-    let data = seen.split_once("data: ").unwrap().1.split_once("\n\n").unwrap().0;
-    let id = id_of(&serde_json::from_str::<Value>(data).unwrap()["response"]);
-    let last = seen.matches("\n\n").count() - 1;
-    let rest = read(&pair.second, &id, &format!("&starting_after={last}")).await;
-    let whole = read(&pair.first, &id, "").await;
-    assert_eq!(format!("{seen}{rest}"), whole);
-    assert_eq!(text_of(&assert_valid_stream(&frames(&whole)).response), WORDS);
 }
