@@ -14,6 +14,7 @@ mod lock;
 mod migration;
 mod open_store;
 mod probes;
+mod queue_length;
 mod reload;
 pub(crate) mod seal_key;
 pub(crate) mod tools;
@@ -194,12 +195,12 @@ impl App {
         let (close, close_timeout) = oneshot::channel();
         let delay = shutdown_delay(&server, &listener);
         let draining = CancellationToken::new();
+        tasks.spawn(queue_length::measure(Arc::clone(&store), Arc::clone(&metrics), closing.clone()));
         if role.makes_jobs() {
             let worker = Worker {
                 current: Arc::clone(&current),
                 store: Arc::clone(&store),
                 in_flight: Arc::clone(&in_flight),
-                metrics: Arc::clone(&metrics),
             };
             tasks.spawn(worker.run(draining.clone()));
         }

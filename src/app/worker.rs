@@ -1,7 +1,7 @@
 //! Makes background runs: claims those that wait, as many as this process makes at a time, and drives each.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -9,31 +9,22 @@ use tokio_util::task::TaskTracker;
 use super::generation::CurrentGeneration;
 use crate::engine::InFlight;
 use crate::store::{ClaimedJob, Requeue, Store};
-use crate::telemetry::metrics::Metrics;
 
 /// Runs that are claimed at a time.
 const BATCH: usize = 16;
-/// How often the length of the queue is measured.
-const STATS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The worker of a process.
 pub(super) struct Worker {
     pub current: CurrentGeneration,
     pub store: Arc<dyn Store>,
     pub in_flight: Arc<InFlight>,
-    pub metrics: Arc<Metrics>,
 }
 
 impl Worker {
     /// Claims runs until `draining`. Those that go on then are waited for, or given back, as other runs in flight.
     pub(super) async fn run(self, draining: CancellationToken) {
         let running = TaskTracker::new();
-        let mut measured: Option<Instant> = None;
         loop {
-            if measured.is_none_or(|at| at.elapsed() >= STATS_INTERVAL) {
-                self.measure().await;
-                measured = Some(Instant::now());
-            }
             let has_more = self.claim(&running, &draining).await;
             if draining.is_cancelled() {
                 return;
@@ -86,17 +77,6 @@ impl Worker {
         let at_once = Requeue { delay: Duration::ZERO, counts: false };
         if let Err(error) = self.store.requeue(job.run.lease, at_once).await {
             tracing::warn!(%error, "giving a background run back failed");
-        }
-    }
-
-    async fn measure(&self) {
-        match self.store.job_stats().await {
-            Ok(stats) => {
-                let now = jiff::Timestamp::now().as_second();
-                let age = stats.oldest_created_at.map_or(0, |created_at| now.saturating_sub(created_at));
-                self.metrics.jobs(stats.queued, age);
-            }
-            Err(error) => tracing::warn!(%error, "store: counting background runs failed"),
         }
     }
 }
