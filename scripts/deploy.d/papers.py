@@ -11,7 +11,11 @@ import documents
 from scene import Row
 
 # What an operator sets; secrets of the right shape.
-ENVIRONMENT = {"ANTWORT_API_KEY": "sk-one", "ANTWORT_SEAL_KEYS": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}
+ENVIRONMENT = {
+    "ANTWORT_API_KEY": "sk-one",
+    "ANTWORT_SEAL_KEYS": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
+    "ANTWORT_STORE_URL": "postgres://antwort:secret@database/antwort",
+}
 # `server.shutdown_delay: auto` of a gateway that listens beyond loopback.
 SHUTDOWN_DELAY = 5
 
@@ -27,6 +31,8 @@ def check(binary: str, parent: Path) -> Row:
         "compose.yaml": compose,
         "compose.internal.yaml": compose_internal,
         "kubernetes.yaml": kubernetes,
+        "compose.fleet.yaml": compose_fleet,
+        "kubernetes.fleet.yaml": kubernetes_fleet,
     }
     for name in documents.names():
         if name in others:
@@ -111,22 +117,47 @@ def compose_internal(binary: str, folder: Path):
     yield from config_check(binary, folder, config, {})
 
 
+def compose_fleet(binary: str, folder: Path):
+    services = yaml.safe_load(documents.block("compose.fleet.yaml"))["services"]
+    for name, role in [("antwort", "gateway"), ("worker", "worker")]:
+        one = services[name]
+        if int(one["stop_grace_period"].removesuffix("s")) < least_grace(binary):
+            yield f"stop_grace_period of {name} is too short"
+        env = {name: ENVIRONMENT.get(name, value) for name, value in one["environment"].items()}
+        if env["ANTWORT_ROLE"] != role or any("${" in value for value in env.values()):
+            yield f"the environment of {name}"
+        yield from config_check(binary, folder, "listen: 0.0.0.0:8080\n", env)
+
+
 def kubernetes(binary: str, folder: Path):
     objects = {each["kind"]: each for each in yaml.safe_load_all(documents.block("kubernetes.yaml"))}
     stateful = objects["StatefulSet"]["spec"]
-    pod = stateful["template"]["spec"]
+    if objects["Service"]["spec"]["selector"] != stateful["selector"]["matchLabels"]:
+        yield "the service selects something else"
+    yield from pods(binary, folder, objects, stateful, {})
+
+
+def kubernetes_fleet(binary: str, folder: Path):
+    objects = {each["kind"]: each for each in yaml.safe_load_all(documents.block("kubernetes.fleet.yaml"))}
+    yield from pods(binary, folder, objects, objects["Deployment"]["spec"], {"DB_PASSWORD": "secret"})
+
+
+def pods(binary: str, folder: Path, objects: dict, spec: dict, env: dict[str, str]):
+    pod = spec["template"]["spec"]
     container = pod["containers"][0]
     if pod["terminationGracePeriodSeconds"] < least_grace(binary):
         yield "terminationGracePeriodSeconds is too short"
     if container["livenessProbe"]["httpGet"]["path"] != "/healthz" or container["readinessProbe"]["httpGet"]["path"] != "/readyz":
         yield "the probes"
     mounted = {each["name"] for each in container["volumeMounts"]}
-    given = {each["name"] for each in pod["volumes"]} | {each["metadata"]["name"] for each in stateful["volumeClaimTemplates"]}
+    given = {each["name"] for each in pod["volumes"]} | {each["metadata"]["name"] for each in spec.get("volumeClaimTemplates", [])}
     if mounted != given:
         yield f"volumes {sorted(given)}, mounts {sorted(mounted)}"
-    if objects["Service"]["spec"]["selector"] != stateful["selector"]["matchLabels"]:
-        yield "the service selects something else"
+    if spec["template"]["metadata"]["labels"] != spec["selector"]["matchLabels"]:
+        yield "the labels of the pods"
+    if {each["name"] for each in container.get("env", [])} != set(env):
+        yield "the environment of the pods"
     for name, value in [("api-key", "sk-one"), ("seal-key", ENVIRONMENT["ANTWORT_SEAL_KEYS"])]:
         (folder / name).write_text(value)
     config = objects["ConfigMap"]["data"]["antwort.yaml"].replace("/run/secrets/antwort/", f"{folder}/")
-    yield from config_check(binary, folder, config, {})
+    yield from config_check(binary, folder, config, env)

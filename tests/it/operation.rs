@@ -9,6 +9,7 @@ mod logged;
 mod logs;
 mod probes;
 mod provider_failures;
+mod queue_length;
 mod reload;
 mod reload_mcp;
 mod reload_start;
