@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from http1 import Client, Server, reply
-from scene import Gateway, Scene, percentile
+from measured import Gateway, Scene, percentile
 from upstream import chunk, framed
 
 WORDS, PAUSE_MS = 600, 50

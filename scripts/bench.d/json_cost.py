@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 
 from processes import Failed
-from scene import Gateway, Kit, Scene
+from measured import Gateway, Kit, Scene
 
 MODEL, CLIENTS = "text-20", 32
 STORES = ["sqlite", "postgres"]

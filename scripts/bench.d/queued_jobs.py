@@ -8,7 +8,7 @@ from pathlib import Path
 
 from http1 import Client, Server, reply
 from processes import Failed, say
-from scene import Gateway, Scene
+from measured import Gateway, Scene
 from upstream import chunk, framed
 
 SUBMITTERS, PARTS = 32, 10

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from http1 import Client
 from processes import Failed
-from scene import Gateway, Kit, Scene
+from measured import Gateway, Kit, Scene
 
 EVENTS, PAUSE_MS = 2000, 2
 CONNECTIONS = [1, 4]
