@@ -270,6 +270,7 @@ laws! {
         a_notice_is_written_with_the_end_of_its_response,
         a_notice_is_taken_by_one_until_its_time_is_over,
         a_notice_that_was_taken_again_is_not_the_first_takers,
+        notices_of_other_webhooks_alone_are_taken,
         notices_go_with_the_erasure_of_their_owner,
     } + shared {
         a_notice_is_delivered_by_one_process,

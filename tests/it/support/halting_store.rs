@@ -240,8 +240,13 @@ impl EventLog for HaltingStore {
 
 #[async_trait]
 impl WebhookOutbox for HaltingStore {
-    async fn take_due_notices(&self, limit: usize, lease: Duration) -> Result<Vec<DueNotice>, StoreError> {
-        self.inner.take_due_notices(limit, lease).await
+    async fn take_due_notices(
+        &self,
+        limit: usize,
+        lease: Duration,
+        except: &[&str],
+    ) -> Result<Vec<DueNotice>, StoreError> {
+        self.inner.take_due_notices(limit, lease, except).await
     }
 
     async fn remove_notice(&self, notice: &DueNotice) -> Result<(), StoreError> {
