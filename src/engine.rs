@@ -8,11 +8,12 @@
 //! leads to what they have come to, `event_log` writes their events to the store, `follow` sends these again, `cancel` ends runs for their owner, `webhooks` and
 //! `webhook_delivery` tell of the end of
 //! responses, `live_runs` says
-//! how far they are.
+//! how far they are, `claims` which background runs this process makes.
 
 mod background;
 mod cancel;
 mod citations;
+mod claims;
 mod compaction;
 #[cfg(test)]
 mod complexity_tests;
@@ -68,6 +69,7 @@ use run::Logged;
 
 pub(crate) use background::{Queued, Submitted};
 pub(crate) use cancel::{Cancelled, watch_cancellations};
+pub(crate) use claims::give_back_lost_claims;
 pub(crate) use connection_history::ConnectionHistory;
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
 pub(crate) use event_sink::{BatchEvents, EventBatch, EventFormat};

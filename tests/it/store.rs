@@ -249,6 +249,7 @@ laws! {
     // Runs that any process may make.
     jobs {
         a_queued_run_is_seen_and_claimed_with_all_that_it_was_queued_with,
+        a_process_knows_what_it_has_claimed_until_it_ends_or_is_given_back,
         the_oldest_runs_are_claimed_first,
         a_claimed_run_is_written_and_ended_with_its_lease,
         a_claim_that_is_given_back_is_claimed_again,

@@ -89,7 +89,7 @@ impl Engine {
         match self.parts.store.requeue(job.run.lease.clone(), requeue).await {
             Ok(()) => self.parts.in_flight.bus().job_queued(),
             Err(StoreError::Superseded) => {}
-            // Its lease is renewed until the process ends; then it is claimed again.
+            // It is given back when it is found to be made by nobody.
             Err(error) => {
                 tracing::warn!({ RESPONSE_ID } = job.run.lease.id.as_str(), %error, "giving a background run back failed");
             }
