@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Role, RunningConfig, ServerSettings, Settings};
-use crate::engine::{Recovery, WebhookDelivery, watch_cancellations};
+use crate::engine::{Recovery, WebhookDelivery, give_back_lost_claims, watch_cancellations};
 use crate::store::Store;
 use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
@@ -187,6 +187,9 @@ impl App {
         let (admission, in_flight) = (Arc::clone(assembly.admission()), Arc::clone(&assembly.in_flight));
         tasks.spawn(maintain(Arc::clone(&store), maintenance, closing.clone()));
         tasks.spawn(recover(assembly.recovery(), maintenance, closing.clone()));
+        let lost =
+            give_back_lost_claims(Arc::clone(&store), Arc::clone(&in_flight), maintenance, closing.clone());
+        tasks.spawn(lost);
         tasks.spawn(watch_cancellations(Arc::clone(&store), Arc::clone(&in_flight), closing.clone()));
         if let Some(webhooks) = webhooks {
             tasks.spawn(webhooks.run(closing.clone()));

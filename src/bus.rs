@@ -115,6 +115,18 @@ impl Bus {
         self.publish(Signal::Advanced { id: id.clone(), next });
     }
 
+    /// Tells this process that the events of a run before `next` are logged.
+    pub fn run_advanced_here(&self, id: &Id, next: u64) {
+        self.local.runs.advanced(id, next);
+    }
+
+    /// Tells the other processes the same.
+    pub fn run_advanced_elsewhere(&self, id: &Id, next: u64) {
+        if matches!(self.link, Link::Task { .. }) {
+            self.send(Signal::Advanced { id: id.clone(), next });
+        }
+    }
+
     /// Tells all processes that a run has ended in the process that executed it: the store knows how.
     pub fn run_ended(&self, id: &Id) {
         self.publish(Signal::Ended(id.clone()));
@@ -122,6 +134,10 @@ impl Bus {
 
     fn publish(&self, signal: Signal) {
         self.local.accept(&signal);
+        self.send(signal);
+    }
+
+    fn send(&self, signal: Signal) {
         if let Link::Task { outgoing, status } = &self.link
             && outgoing.try_send(signal).is_err()
         {
@@ -156,5 +172,16 @@ impl Bus {
             Link::PollOnly => false,
             Link::Task { status, .. } => status.is_connected(),
         }
+    }
+}
+
+#[cfg(test)]
+impl Bus {
+    /// A bus whose signals to others are counted by the function, and go nowhere.
+    pub(crate) fn counted() -> (Self, impl FnMut() -> usize) {
+        let (outgoing, mut signals) = mpsc::channel(MAX_OUTGOING);
+        let status = LinkStatus::connecting(&Metrics::new());
+        let bus = Self { link: Link::Task { outgoing, status }, ..Self::local() };
+        (bus, move || std::iter::from_fn(|| signals.try_recv().ok()).count())
     }
 }

@@ -10,7 +10,7 @@
 //! - `keyed` starts runs that have an idempotency key, and leads to what they have come to; `background` queues runs and executes
 //!   them.
 //! - `event_log` writes the events of a run to the store, `follow` sends them again, `log_tails` shares the reads of followers,
-//!   `live_runs` says how far the runs of this process are.
+//!   `live_runs` says how far the runs of this process are, `claims` which background runs it executes.
 //! - `cancel` ends runs for their owner, `webhooks` and `webhook_delivery` tell of the end of responses, `recover` ends the runs of
 //!   processes that are gone.
 //!
@@ -19,6 +19,7 @@
 mod background;
 mod cancel;
 mod citations;
+mod claims;
 mod compaction;
 #[cfg(test)]
 mod complexity_tests;
@@ -74,6 +75,7 @@ use run::Logged;
 
 pub(crate) use background::Queued;
 pub(crate) use cancel::{Cancelled, watch_cancellations};
+pub(crate) use claims::give_back_lost_claims;
 pub(crate) use connection_history::ConnectionHistory;
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
 pub(crate) use event_sink::{BatchEvents, EventBatch, EventFormat};

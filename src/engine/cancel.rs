@@ -85,7 +85,10 @@ impl Engine {
         let ending = tokio::spawn(async move {
             let _counted = counted;
             match engine.parts.store.claim_job(&owner, &id).await? {
-                Some(waiting) => engine.cancel_waiting(waiting.run).await,
+                Some(waiting) => {
+                    let _held = engine.parts.in_flight.claims().hold(&waiting.run.lease);
+                    engine.cancel_waiting(waiting.run).await
+                }
                 None => Ok(()),
             }
         });

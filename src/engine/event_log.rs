@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::live_runs::LiveRun;
+use super::live_runs::{LiveRun, ProgressTeller};
 use crate::protocol::event::{EventEncoder, StreamEvent};
 use crate::response::machine::{ClosedResponse, Events};
 use crate::store::{Lease, LogEnd, LoggedEvents, Store};
@@ -57,7 +57,8 @@ impl EventLogger {
         max_response_bytes: usize,
     ) -> Self {
         let (to, commands) = mpsc::channel(CHANNEL_CAPACITY);
-        let writer = LogWriter { store, live: Arc::clone(&live), lease, commands };
+        let teller = ProgressTeller::new(Arc::clone(&live));
+        let writer = LogWriter { store, live: Arc::clone(&live), teller, lease, commands };
         #[expect(clippy::disallowed_methods, reason = "ends with the run, which waits for it")]
         tokio::spawn(writer.run());
         let max_bytes = max_response_bytes.saturating_mul(LOG_FACTOR);
@@ -134,6 +135,7 @@ fn encode<'a>(encoder: EventEncoder, events: impl Iterator<Item = &'a StreamEven
 struct LogWriter {
     store: Arc<dyn Store>,
     live: Arc<LiveRun>,
+    teller: ProgressTeller,
     lease: Lease,
     commands: mpsc::Receiver<Command>,
 }
@@ -141,7 +143,7 @@ struct LogWriter {
 impl LogWriter {
     /// Writes until the run has ended, or a commit fails.
     async fn run(mut self) {
-        while let Some(command) = self.commands.recv().await {
+        while let Some(command) = self.teller.tell_while(self.commands.recv()).await {
             let (events, settled) = match command {
                 Command::Write(events) => self.collect(events).await,
                 Command::Settle(done) => {
@@ -155,11 +157,12 @@ impl LogWriter {
                 self.live.log_lost();
                 return;
             }
-            self.live.logged(next);
+            self.teller.logged(next);
             if let Some(done) = settled {
                 _ = done.send(());
             }
         }
+        self.teller.tell();
     }
 
     /// Adds what comes within [`COLLECT_TIME`], up to [`COLLECT_BYTES`], or until somebody waits.

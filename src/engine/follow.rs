@@ -115,7 +115,9 @@ impl Follower {
     pub(crate) async fn next_events(&mut self, max_bytes: u64) -> Result<NextEvents, ApiError> {
         while !self.is_at_end {
             self.wait_for_more().await?;
-            let read = self.parts.store.logged_events(&self.owner, &self.id, self.next, max_bytes);
+            let (store, owner) = (Arc::clone(&self.parts.store), self.owner.clone());
+            let (id, next) = (self.id.clone(), self.next);
+            let read = async move { store.logged_events(&owner, &id, next, max_bytes).await };
             match self.tail.page(self.next, self.replaced_from, |page| !self.is_left(page), read).await {
                 Ok(Some(page)) => {
                     self.check_replaced(&page)?;

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::claims::Claims;
 use super::live_runs::LiveRuns;
 use super::log_tails::LogTails;
 use super::stops::StopSignals;
@@ -27,6 +28,8 @@ pub struct InFlight {
     abort_token: CancellationToken,
     /// The same for runs, of which single ones can be stopped, too.
     stops: StopSignals,
+    /// Background runs that were claimed.
+    claims: Arc<Claims>,
     /// Those that others may wait for or follow.
     live: Arc<LiveRuns>,
     /// What their followers share.
@@ -42,6 +45,7 @@ impl InFlight {
             requests: TaskTracker::new(),
             abort_token: CancellationToken::new(),
             stops: StopSignals::default(),
+            claims: Arc::default(),
             live: LiveRuns::new(bus.clone()),
             log_tails: Arc::default(),
             bus,
@@ -68,6 +72,11 @@ impl InFlight {
     /// A background run, which needs no permit of `runs`. A shutdown waits for it until the token is dropped.
     pub(crate) fn count_job(&self) -> TaskTrackerToken {
         self.requests.token()
+    }
+
+    /// The claims of background runs that this process makes.
+    pub(super) fn claims(&self) -> &Arc<Claims> {
+        &self.claims
     }
 
     /// The runs that others may wait for or follow.

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
+use crate::config::UserMessages;
+use crate::response::machine::CallResult;
 use crate::store::{CallOutcome, Lease, Store, StoreError, TurnRecord};
 use crate::tools::{CallKey, Journal, ToolError, ToolErrorCode, ToolOutput};
 
@@ -13,11 +16,63 @@ pub(super) struct RunJournal {
     lease: Lease,
     /// Turns that are committed. Calls of later ones must not be made yet.
     turns: AtomicU32,
+    user_messages: UserMessages,
+}
+
+/// Begins a result of which more is kept than the text that the model is given.
+const MARK: &str = "\u{1}result:";
+
+/// Such a result. Whoever takes the run over gives the model, clients and the user what its own process would have given
+/// them.
+#[derive(Serialize, Deserialize)]
+struct KeptResult {
+    model: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    skipped: bool,
+}
+
+/// What is told to the user of a result, as an item of its own.
+pub(super) fn user_message(output: &ToolOutput, policy: UserMessages) -> Option<&str> {
+    let speaks = (policy == UserMessages::Item || output.forces_user_output) && !output.silent;
+    output.for_user.as_deref().filter(|text| speaks && !text.is_empty())
+}
+
+/// A result as the journal keeps it.
+fn kept(output: &ToolOutput, policy: UserMessages) -> String {
+    let (client, user) = (output.for_client.clone(), user_message(output, policy).map(str::to_owned));
+    let skipped = output.meta.skipped;
+    if client.is_none() && user.is_none() && !skipped && !output.for_model.starts_with(MARK) {
+        return output.for_model.clone();
+    }
+    let kept = KeptResult { model: output.for_model.clone(), client, user, skipped };
+    // Texts and a flag are always written.
+    serde_json::to_string(&kept).map_or_else(|_| output.for_model.clone(), |text| format!("{MARK}{text}"))
+}
+
+/// The result that the journal keeps of a call.
+pub(super) fn result(text: &str, error: Option<String>) -> CallResult {
+    let error = error.map(Into::into);
+    let kept = text.strip_prefix(MARK).and_then(|kept| serde_json::from_str(kept).ok());
+    let Some(KeptResult { model, client, user, skipped }) = kept else {
+        return CallResult { output: text.to_owned(), error, ..CallResult::default() };
+    };
+    CallResult {
+        output: model,
+        shown: client,
+        error: error.filter(|_| !skipped),
+        skipped,
+        user_message: user,
+        ..CallResult::default()
+    }
 }
 
 impl RunJournal {
-    pub(super) fn new(store: Arc<dyn Store>, lease: Lease) -> Self {
-        Self { store, lease, turns: AtomicU32::new(0) }
+    pub(super) fn new(store: Arc<dyn Store>, lease: Lease, user_messages: UserMessages) -> Self {
+        Self { store, lease, turns: AtomicU32::new(0), user_messages }
     }
 
     /// So many turns were committed before.
@@ -45,13 +100,12 @@ impl Journal for RunJournal {
     }
 
     fn completed(&self, key: &CallKey, outcome: &Result<ToolOutput, ToolError>) {
-        // After a crash the journal is also what clients are shown.
-        let shown = |output: &ToolOutput| output.for_client.as_ref().unwrap_or(&output.for_model).clone();
+        let kept = |output: &ToolOutput| kept(output, self.user_messages);
         let (output, error) = match outcome {
             Ok(output) if output.is_error => {
-                (shown(output), Some(ToolErrorCode::ToolExecutionFailed.as_str()))
+                (kept(output), Some(ToolErrorCode::ToolExecutionFailed.as_str()))
             }
-            Ok(output) => (shown(output), None),
+            Ok(output) => (kept(output), None),
             Err(error) => (error.message.clone(), Some(error.code.as_str())),
         };
         self.store.record_tool_result(CallOutcome {
@@ -73,11 +127,35 @@ mod tests {
     use crate::store::ResponseRecord;
     use crate::store::sqlite::{Location, SqliteOptions, SqliteStore};
 
+    /// A run that was taken over gave the model what clients are shown, and its items had other places.
+    #[test]
+    fn a_result_of_the_journal_is_what_the_model_the_client_and_the_user_were_given() {
+        let plain = ToolOutput { for_model: "text".to_owned(), ..ToolOutput::default() };
+        assert_eq!(kept(&plain, UserMessages::Item), "text");
+        let of = |output: &ToolOutput, policy, error: Option<&str>| {
+            let result = result(&kept(output, policy), error.map(str::to_owned));
+            (result.output, result.shown, result.user_message, result.error, result.skipped)
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let told = ToolOutput { for_client: some("shown"), for_user: some("told"), ..plain.clone() };
+        let expected = |user: Option<String>| ("text".to_owned(), some("shown"), user, None, false);
+        assert_eq!(of(&told, UserMessages::Item, None), expected(some("told")));
+        assert_eq!(of(&told, UserMessages::Off, None), expected(None));
+        let silent = ToolOutput { silent: true, ..told.clone() };
+        assert_eq!(of(&silent, UserMessages::Item, None), expected(None));
+        let forced = ToolOutput { forces_user_output: true, ..told };
+        assert_eq!(of(&forced, UserMessages::Off, None), expected(some("told")));
+        // A tool that says what the journal says of others.
+        let odd = ToolOutput { for_model: kept(&forced, UserMessages::Off), ..ToolOutput::default() };
+        assert_eq!(of(&odd, UserMessages::Off, None).0, odd.for_model);
+        assert_eq!(result("broken", some("code")).error.as_deref(), Some("code"));
+    }
+
     #[tokio::test]
     async fn calls_of_a_turn_that_is_not_committed_are_not_made() {
         let store = SqliteStore::open(SqliteOptions::new(Location::Memory, "test")).unwrap();
         let id = Id::from("resp_1");
-        let journal = RunJournal::new(Arc::new(store), Lease::first(id.clone()));
+        let journal = RunJournal::new(Arc::new(store), Lease::first(id.clone()), UserMessages::Off);
         let may_call = async |turn| {
             let key = CallKey { response: id.clone(), turn, index: 0 };
             journal.dispatching(&key).await.map_err(|error| error.code)

@@ -1,10 +1,13 @@
 //! The runs of this process that others may wait for or follow: how far their events are logged, and how they end.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::bus::Bus;
 use crate::protocol::error::ApiError;
@@ -67,14 +70,24 @@ pub(super) struct LiveRun {
 }
 
 impl LiveRun {
-    /// Events up to this number are logged and may be seen.
+    /// Events up to this number are logged and may be seen, by followers of other processes, too.
     pub(super) fn logged(&self, next: u64) {
+        self.logged_here(next);
+        self.tell(next);
+    }
+
+    /// The same, for followers of this process alone.
+    fn logged_here(&self, next: u64) {
         self.progress.send_if_modified(|progress| {
             let is_more = progress.logged < next;
             progress.logged = progress.logged.max(next);
             is_more
         });
-        self.registry.bus.run_advanced(&self.id, next);
+        self.registry.bus.run_advanced_here(&self.id, next);
+    }
+
+    fn tell(&self, next: u64) {
+        self.registry.bus.run_advanced_elsewhere(&self.id, next);
     }
 
     /// How the run has ended.
@@ -94,8 +107,85 @@ impl LiveRun {
     }
 }
 
+/// How often other processes are told of the progress of a run, at most: every process gets every signal, whether anybody
+/// follows the run there or not.
+const TELL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Tells of the progress of a run: this process at once, others not too often.
+#[derive(Debug)]
+pub(super) struct ProgressTeller {
+    live: Arc<LiveRun>,
+    /// When others may be told again.
+    at: Instant,
+    untold: Option<u64>,
+}
+
+impl ProgressTeller {
+    pub(super) fn new(live: Arc<LiveRun>) -> Self {
+        Self { live, at: Instant::now(), untold: None }
+    }
+
+    /// Events up to this number are logged and may be seen.
+    pub(super) fn logged(&mut self, next: u64) {
+        self.live.logged_here(next);
+        self.untold = Some(next);
+        if Instant::now() >= self.at {
+            self.tell();
+        }
+    }
+
+    /// Tells others what they were not told.
+    pub(super) fn tell(&mut self) {
+        if let Some(next) = self.untold.take() {
+            self.live.tell(next);
+            self.at = Instant::now() + TELL_INTERVAL;
+        }
+    }
+
+    /// Waits for something, and meanwhile tells others what they were not told, when it is time.
+    pub(super) async fn tell_while<T>(&mut self, wait: impl Future<Output = T>) -> T {
+        let mut wait = pin!(wait);
+        if self.untold.is_some() {
+            if let Ok(done) = tokio::time::timeout_at(self.at, &mut wait).await {
+                return done;
+            }
+            self.tell();
+        }
+        wait.await
+    }
+}
+
 impl Drop for LiveRun {
     fn drop(&mut self) {
         self.registry.runs.lock().remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::time::{advance, timeout};
+
+    use super::*;
+
+    /// Each run told every process of each of its commits, twenty times a second.
+    #[tokio::test(start_paused = true)]
+    async fn other_processes_are_told_of_progress_a_few_times_a_second_and_of_the_last_one() {
+        let (bus, mut told) = Bus::counted();
+        let id = Id::from("resp_1");
+        let mut watch = bus.watch_run(&id);
+        let mut teller = ProgressTeller::new(Arc::new(LiveRuns::new(bus).register(&id)));
+        for next in 1..=20 {
+            teller.logged(next);
+            timeout(Duration::from_secs(60), watch.advanced_beyond(next - 1)).await.expect("here at once");
+            advance(Duration::from_millis(50)).await;
+        }
+        assert_eq!(told(), 4, "of twenty commits in a second");
+        _ = timeout(TELL_INTERVAL, teller.tell_while(pending::<()>())).await;
+        assert_eq!(told(), 1, "and of the last one");
+        _ = timeout(TELL_INTERVAL * 9, teller.tell_while(pending::<()>())).await;
+        assert_eq!(told(), 0);
+        assert_eq!(teller.tell_while(async { 7 }).await, 7);
     }
 }

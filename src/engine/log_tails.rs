@@ -7,8 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
-use tokio::sync::Mutex as AsyncMutex;
 
 use crate::identity::Owner;
 use crate::protocol::id::Id;
@@ -27,11 +28,21 @@ pub(super) struct LogTails(Mutex<HashMap<(Owner, Id), Weak<LogTail>>>);
 #[derive(Debug)]
 pub(super) struct LogTail {
     pages: Mutex<VecDeque<FollowedPage>>,
-    /// Held by the follower that reads the next page.
-    reading: AsyncMutex<()>,
+    /// The read of the next page, under way in a task of its own: a follower whose client does not read is not polled, and
+    /// would let the others wait.
+    reading: Mutex<Option<Reading>>,
     key: (Owner, Id),
     tails: Arc<LogTails>,
 }
+
+/// A read that is shared.
+#[derive(Debug, Clone)]
+struct Reading {
+    next: u64,
+    page: SharedPage,
+}
+
+type SharedPage = Shared<BoxFuture<'static, Result<Option<FollowedPage>, StoreError>>>;
 
 /// A page as followers have it.
 #[derive(Debug, Clone)]
@@ -60,7 +71,7 @@ impl LogTails {
         if let Some(tail) = tails.get(&key).and_then(Weak::upgrade) {
             return tail;
         }
-        let (pages, reading) = (Mutex::default(), AsyncMutex::default());
+        let (pages, reading) = (Mutex::default(), Mutex::default());
         let tail = Arc::new(LogTail { pages, reading, key: key.clone(), tails: Arc::clone(self) });
         tails.insert(key, Arc::downgrade(&tail));
         tail
@@ -75,19 +86,42 @@ impl LogTail {
         next: u64,
         replaced_from: Option<u64>,
         is_final: impl FnOnce(&FollowedPage) -> bool,
-        read: impl Future<Output = Result<Option<LogPage>, StoreError>>,
+        read: impl Future<Output = Result<Option<LogPage>, StoreError>> + Send + 'static,
     ) -> Result<Option<FollowedPage>, StoreError> {
-        let reading = if self.is_behind(next) { None } else { Some(self.reading.lock().await) };
         if let Some(page) = self.find(next, replaced_from) {
             return Ok(Some(page));
         }
-        let page = read.await?.map(FollowedPage::from);
-        if let (Some(page), Some(_)) = (&page, &reading)
-            && is_final(page)
-        {
+        if self.is_behind(next) {
+            return Ok(read.await?.map(FollowedPage::from));
+        }
+        let reading = self.join(next, read);
+        let page = reading.page.clone().await;
+        // The first that has it shares it, and the next read is another one.
+        let is_first = self.reading.lock().take_if(|other| other.page.ptr_eq(&reading.page)).is_some();
+        let page = page?;
+        if let Some(page) = page.as_ref().filter(|page| is_first && is_final(page)) {
             self.add(page);
         }
         Ok(page)
+    }
+
+    /// The read of the page with this event that is under way, or this one.
+    fn join(
+        &self,
+        next: u64,
+        read: impl Future<Output = Result<Option<LogPage>, StoreError>> + Send + 'static,
+    ) -> Reading {
+        let mut reading = self.reading.lock();
+        if let Some(known) =
+            reading.as_ref().filter(|known| known.next == next && known.page.peek().is_none())
+        {
+            return known.clone();
+        }
+        #[expect(clippy::disallowed_methods, reason = "one read of the store, which has a limit of its own")]
+        let task = tokio::spawn(async move { Ok(read.await?.map(FollowedPage::from)) });
+        let page =
+            async move { task.await.unwrap_or_else(|error| Err(StoreError::Database(error.to_string()))) };
+        reading.insert(Reading { next, page: page.boxed().shared() }).clone()
     }
 
     /// Whether events behind this one were read already.
@@ -155,11 +189,14 @@ mod tests {
     #[tokio::test]
     async fn many_followers_at_the_end_of_a_log_cost_one_read() {
         let (_tails, tail) = tail();
-        let reads = AtomicUsize::new(0);
-        let read = async || {
-            tokio::task::yield_now().await;
-            reads.fetch_add(1, Ordering::Relaxed);
-            Ok(Some(log_page(0, 5)))
+        let reads = Arc::new(AtomicUsize::new(0));
+        let read = || {
+            let reads = Arc::clone(&reads);
+            async move {
+                tokio::task::yield_now().await;
+                reads.fetch_add(1, Ordering::Relaxed);
+                Ok(Some(log_page(0, 5)))
+            }
         };
         let pages =
             futures_util::future::join_all((0..100).map(|_| tail.page(0, None, |_| true, read()))).await;
@@ -170,12 +207,33 @@ mod tests {
         assert!((shared.first, shared.next, shared.is_own_run) == (0, 5, false));
     }
 
+    /// A follower whose client did not read, in the middle of the shared read, let all others wait.
+    #[tokio::test(start_paused = true)]
+    async fn a_follower_that_is_not_polled_holds_nobody_up() {
+        let (_tails, tail) = tail();
+        let (go, goes) = tokio::sync::oneshot::channel::<()>();
+        let read = async move {
+            _ = goes.await;
+            Ok(Some(log_page(0, 5)))
+        };
+        let mut stalled = Box::pin(tail.page(0, None, |_| true, read));
+        assert!((&mut stalled).now_or_never().is_none());
+        go.send(()).unwrap();
+        let other = tail.page(0, None, |_| true, async { panic!("is not read twice") });
+        let page = tokio::time::timeout(std::time::Duration::from_secs(60), other).await.unwrap();
+        assert_eq!(page.unwrap().unwrap().next, 5);
+        assert_eq!(stalled.await.unwrap().unwrap().next, 5);
+        let shared = tail.page(4, None, |_| true, async { panic!("is not read") }).await.unwrap().unwrap();
+        assert_eq!(shared.next, 5);
+    }
+
     #[tokio::test]
     async fn events_that_were_replaced_are_read_again() {
         let (_tails, tail) = tail();
         tail.page(0, None, |_| true, async { Ok(Some(log_page(0, 5))) }).await.unwrap();
         let replaced = || LogPage { replaced_from: Some(2), ..log_page(2, 9) };
-        let page = tail.page(2, Some(2), |_| true, async { Ok(Some(replaced())) }).await.unwrap().unwrap();
+        let page =
+            tail.page(2, Some(2), |_| true, async move { Ok(Some(replaced())) }).await.unwrap().unwrap();
         assert_eq!((page.next, page.replaced_from), (9, Some(2)));
     }
 
@@ -183,7 +241,7 @@ mod tests {
     async fn events_that_may_still_be_replaced_are_not_shared() {
         let (_tails, tail) = tail();
         for next in [5, 6] {
-            let read = async { Ok(Some(log_page(0, next))) };
+            let read = async move { Ok(Some(log_page(0, next))) };
             let page = tail.page(0, None, |page| !page.is_own_run, read).await.unwrap().unwrap();
             assert_eq!(page.next, next);
         }
@@ -194,7 +252,7 @@ mod tests {
         let (tails, tail) = tail();
         for first in 0..100 {
             let page = LogPage { bytes: vec![0; MAX_BYTES / 4], ..log_page(first, first + 1) };
-            tail.page(first, None, |_| true, async { Ok(Some(page)) }).await.unwrap();
+            tail.page(first, None, |_| true, async move { Ok(Some(page)) }).await.unwrap();
         }
         assert_eq!(tail.pages.lock().len(), 4);
         assert!(tail.page(100, None, |_| true, async { Ok(None) }).await.unwrap().is_none());

@@ -10,7 +10,7 @@ use super::context::unix_now;
 use super::prepare::UNSTORED_TTL;
 use super::run::SavedRun;
 use super::webhooks::Webhooks;
-use super::{event_log, record, seen_log};
+use super::{event_log, journal, record, seen_log};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ErrorBody;
 use crate::protocol::event::EventEncoder;
@@ -278,11 +278,10 @@ fn begin_calls(
 }
 
 fn result(call: &OrphanedCall) -> CallResult {
-    let (output, error) = match &call.outcome {
-        Some((output, error)) => (output.clone(), error.clone().map(Into::into)),
-        None => (UNKNOWN.to_owned(), Some(OUTCOME_UNKNOWN.into())),
-    };
-    CallResult { output, error, ..CallResult::default() }
+    match &call.outcome {
+        Some((output, error)) => journal::result(output, error.clone()),
+        None => journal::result(UNKNOWN, Some(OUTCOME_UNKNOWN.to_owned())),
+    }
 }
 
 /// How many inferences were started at least.

@@ -7,7 +7,7 @@ use futures_util::stream::{self, BoxStream};
 use tokio::sync::mpsc;
 
 use super::context::{EngineParts, RunContext};
-use super::journal::RunJournal;
+use super::journal::{self, RunJournal};
 use super::prepare::PreparedRun;
 use super::record;
 use super::run::{self, RunState};
@@ -44,9 +44,10 @@ impl ToolCallExecutor {
         caller: &RunContext,
         deadline: std::time::Instant,
     ) -> Self {
-        let journal = prepared
-            .store
-            .then(|| Arc::new(RunJournal::new(Arc::clone(&parts.store), prepared.lease.clone())));
+        let user_messages = parts.options.tools.user_messages;
+        let journal = prepared.store.then(|| {
+            Arc::new(RunJournal::new(Arc::clone(&parts.store), prepared.lease.clone(), user_messages))
+        });
         let metadata = prepared.model_request.hints.metadata.clone();
         let note =
             |key: &str| metadata.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
@@ -75,7 +76,7 @@ impl ToolCallExecutor {
         Self {
             context: Arc::new(context),
             journal,
-            user_messages: tools.user_messages,
+            user_messages,
             parallel: if prepared.model_request.parallel_tool_calls { tools.max_parallel.max(1) } else { 1 },
         }
     }
@@ -187,9 +188,8 @@ impl ToolCallExecutor {
             }
         };
         let sources = sources(call, &output.citations);
+        let user_message = journal::user_message(&output, self.user_messages).map(str::to_owned);
         state.add_sources(output.citations);
-        let speaks = self.user_messages == UserMessages::Item || output.forces_user_output;
-        let speaks = speaks && !output.silent;
         let skipped = output.meta.skipped;
         Ok(CallResult {
             output: output.for_model,
@@ -199,7 +199,7 @@ impl ToolCallExecutor {
             remote: None,
             skipped,
             sources,
-            user_message: output.for_user.filter(|text| speaks && !text.is_empty()),
+            user_message,
         })
     }
 }

@@ -14,6 +14,7 @@ use anyhow::Context;
 use aws_lc_rs::hmac;
 use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -27,8 +28,10 @@ use signature::sign;
 
 /// How often the outbox is looked at.
 const LOOK: Duration = Duration::from_secs(1);
-/// Deliveries at a time.
-const CONCURRENCY: usize = 32;
+/// Notices that are taken at a time.
+const BATCH: usize = 8;
+/// Deliveries to one receiver at a time: one that does not answer must not keep notices from the others.
+const PLACES: usize = 16;
 /// How long a delivery may take.
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a notice is taken for: longer than that.
@@ -43,8 +46,6 @@ const PAUSES: [Duration; 7] = [
     Duration::from_hours(6),
     Duration::from_hours(10),
 ];
-/// An answer is not read beyond this.
-const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// The answer of a receiver that wants no more.
 const GONE: u16 = 410;
 
@@ -53,6 +54,8 @@ pub(crate) struct WebhookDelivery {
     store: Arc<dyn Store>,
     metrics: Arc<Metrics>,
     receivers: HashMap<String, Arc<Receiver>>,
+    /// Something is delivered no more, so that there is a place.
+    done: Arc<Notify>,
 }
 
 /// Where notices of one webhook go.
@@ -60,6 +63,7 @@ struct Receiver {
     url: String,
     key: hmac::Key,
     egress: Egress,
+    places: Arc<Semaphore>,
 }
 
 impl WebhookDelivery {
@@ -77,28 +81,53 @@ impl WebhookDelivery {
             let receiver = Receiver::new(webhook, settings).with_context(|| format!("webhooks.{name}"))?;
             receivers.insert(name.clone(), Arc::new(receiver));
         }
-        Ok(Some(Self { store: Arc::clone(store), metrics: Arc::clone(metrics), receivers }))
+        let (store, metrics) = (Arc::clone(store), Arc::clone(metrics));
+        Ok(Some(Self { store, metrics, receivers, done: Arc::default() }))
     }
 
     /// Delivers until `closing`. What is under way then is delivered again later.
     pub(crate) async fn run(self, closing: CancellationToken) {
         let mut under_way = JoinSet::new();
+        let mut has_more = false;
         loop {
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
+                () = self.done.notified(), if has_more => {}
                 () = closing.cancelled() => return,
             }
             while under_way.try_join_next().is_some() {}
-            let room = CONCURRENCY - under_way.len().min(CONCURRENCY);
-            match self.store.take_due_notices(room, LEASE).await {
-                Ok(notices) => notices.into_iter().for_each(|notice| {
-                    let (store, metrics) = (Arc::clone(&self.store), Arc::clone(&self.metrics));
-                    let receiver = self.receivers.get(&notice.webhook).cloned();
-                    under_way.spawn(async move { deliver(&*store, &metrics, receiver, notice).await });
-                }),
-                Err(error) => tracing::warn!(%error, "store: looking for notices of webhooks failed"),
+            let busy = self.busy();
+            match self.store.take_due_notices(BATCH, LEASE, &busy).await {
+                Ok(notices) => {
+                    has_more = notices.len() == BATCH || !busy.is_empty();
+                    notices.into_iter().for_each(|notice| self.spawn(notice, &mut under_way));
+                }
+                Err(error) => {
+                    has_more = false;
+                    tracing::warn!(%error, "store: looking for notices of webhooks failed");
+                }
             }
         }
+    }
+
+    /// The webhooks that have no room for a batch.
+    fn busy(&self) -> Vec<&str> {
+        let receivers = self.receivers.iter();
+        let busy = receivers.filter(|(_, receiver)| receiver.places.available_permits() < BATCH);
+        busy.map(|(name, _)| &**name).collect()
+    }
+
+    fn spawn(&self, notice: DueNotice, under_way: &mut JoinSet<()>) {
+        let (store, metrics) = (Arc::clone(&self.store), Arc::clone(&self.metrics));
+        let (receiver, done) = (self.receivers.get(&notice.webhook).cloned(), Arc::clone(&self.done));
+        // There is a place: of a webhook that has fewer than a batch nothing is taken.
+        let place =
+            receiver.as_ref().and_then(|receiver| Arc::clone(&receiver.places).try_acquire_owned().ok());
+        under_way.spawn(async move {
+            deliver(&*store, &metrics, receiver, notice).await;
+            drop(place);
+            done.notify_one();
+        });
     }
 }
 
@@ -114,7 +143,7 @@ impl Receiver {
             allow,
             allowed_domains: None,
             max_redirects: 0,
-            max_response_bytes: MAX_ANSWER_BYTES,
+            max_response_bytes: 0,
             timeout: TIMEOUT,
             http: settings.egress.http.clone(),
         };
@@ -123,6 +152,7 @@ impl Receiver {
             url: webhook.url.clone(),
             key: hmac::Key::new(hmac::HMAC_SHA256, &key),
             egress: Egress::new(&options).map_err(|error| anyhow::anyhow!("url: {error}"))?,
+            places: Arc::new(Semaphore::new(PLACES)),
         })
     }
 
@@ -140,8 +170,8 @@ impl Receiver {
             headers.insert(name, value);
         }
         let body = Bytes::copy_from_slice(notice.body.as_bytes());
-        let answer = self.egress.post(&self.url, headers, body).await;
-        match answer.map_err(|error| Refusal::again(&error))?.status {
+        let status = self.egress.post_for_status(&self.url, headers, body).await;
+        match status.map_err(|error| Refusal::again(&error))? {
             200..=299 => Ok(()),
             GONE => Err(Refusal { reason: "status 410".to_owned(), is_final: true }),
             status => Err(Refusal { reason: format!("status {status}"), is_final: false }),

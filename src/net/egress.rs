@@ -169,14 +169,18 @@ impl Egress {
         self.fetch(Method::POST, url, headers, Some(body.to_string().into())).await
     }
 
-    /// Sends a body to a URL, byte for byte.
-    pub async fn post(
+    /// Sends a body to a URL, byte for byte, and returns the status of the answer. No redirect is followed, and of the
+    /// answer's body nothing is read.
+    pub async fn post_for_status(
         &self,
         url: &str,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<EgressResponse, EgressError> {
-        self.fetch(Method::POST, url, headers, Some(body)).await
+    ) -> Result<u16, EgressError> {
+        let url = parsed(url)?;
+        let request = EgressRequest { method: Method::POST, url: url.clone(), headers, body: Some(body) };
+        let answer = tokio::time::timeout(self.limits.timeout, self.send(&request)).await;
+        Ok(answer.unwrap_or_else(|_| Err(self.timed_out(&url)))?.status().as_u16())
     }
 
     /// Sends an encoded form to a URL. A redirect to another origin does not get the form.
@@ -197,7 +201,7 @@ impl Egress {
         headers: HeaderMap,
         body: Option<Bytes>,
     ) -> Result<EgressResponse, EgressError> {
-        let url = Url::parse(url).map_err(|_| EgressError::BadUrl("it cannot be parsed"))?;
+        let url = parsed(url)?;
         let response = self.follow(EgressRequest { method, url: url.clone(), headers, body });
         let response = tokio::time::timeout(self.limits.timeout, response).await;
         response.unwrap_or_else(|_| Err(self.timed_out(&url)))
@@ -278,6 +282,10 @@ impl Egress {
             )
             .ok()
     }
+}
+
+fn parsed(url: &str) -> Result<Url, EgressError> {
+    Url::parse(url).map_err(|_| EgressError::BadUrl("it cannot be parsed"))
 }
 
 impl EgressRequest {

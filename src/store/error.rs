@@ -9,12 +9,18 @@ use crate::protocol::parse;
 /// `Retry-After` of a full store.
 const FULL_RETRY_AFTER: Duration = Duration::from_secs(10);
 
+/// `Retry-After` of a database that cannot be reached.
+const AWAY_RETRY_AFTER: Duration = Duration::from_secs(2);
+
 /// Why a store operation failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The database failed, is full, or is gone.
     #[error("the database failed: {0}")]
     Database(String),
+    /// The database cannot be reached now.
+    #[error("the database is not available: {0}")]
+    Unavailable(String),
     /// The schema is that of an earlier or a later version.
     #[error("{0}")]
     Schema(String),
@@ -90,6 +96,11 @@ impl From<StoreError> for ApiError {
                 tracing::warn!(%error, "store: a read timed out");
                 Self::new(ErrorKind::Unavailable, "Reading from the response store timed out after 10 seconds. Try again shortly.").with_code("storage_timeout")
                 .with_retry_after(Duration::from_secs(1))
+            }
+            StoreError::Unavailable(_) => {
+                tracing::warn!(%error, "store: an operation failed");
+                Self::new(ErrorKind::Unavailable, "The response store is not available. Try again shortly.").with_code("storage_unavailable")
+                .with_retry_after(AWAY_RETRY_AFTER)
             }
             StoreError::TooLarge { bytes } => Self::invalid(
                 "context_length_exceeded",

@@ -25,7 +25,8 @@ pub struct NewJob {
 /// A run that this process is to make, from where it is.
 #[derive(Debug, Clone)]
 pub struct ClaimedJob {
-    /// What was committed of it. Its lease is renewed by [`Store::maintain`](super::Store::maintain).
+    /// What was committed of it. Its lease is renewed by [`Store::maintain`](super::Store::maintain), whether this process
+    /// makes it or has lost sight of it: see [`JobQueue::claimed_jobs`].
     pub run: OrphanedRun,
     /// What it takes to make the run.
     pub spec: Arc<[u8]>,
@@ -74,6 +75,9 @@ pub trait JobQueue: Send + Sync {
 
     /// Gives a claim back: the lease ends, and the run is claimed again.
     async fn requeue(&self, lease: Lease, requeue: Requeue) -> Result<(), StoreError>;
+
+    /// The runs that this process has claimed and neither ended nor given back.
+    async fn claimed_jobs(&self) -> Result<Vec<Lease>, StoreError>;
 
     /// How many runs wait to be claimed.
     async fn job_stats(&self) -> Result<JobStats, StoreError>;

@@ -37,9 +37,15 @@ pub struct DueNotice {
 /// Notices to webhooks. They go with the erasure of their owner.
 #[async_trait]
 pub trait WebhookOutbox: Send + Sync {
-    /// Takes at most `limit` notices whose time has come, the oldest first. Each is due again after `lease`, unless it is
-    /// removed or put off before. Of several processes that ask, one gets each.
-    async fn take_due_notices(&self, limit: usize, lease: Duration) -> Result<Vec<DueNotice>, StoreError>;
+    /// Takes at most `limit` notices whose time has come, the oldest first, of all webhooks but those that are named in
+    /// `except`. Each is due again after `lease`, unless it is removed or put off before. Of several processes that ask, one
+    /// gets each.
+    async fn take_due_notices(
+        &self,
+        limit: usize,
+        lease: Duration,
+        except: &[&str],
+    ) -> Result<Vec<DueNotice>, StoreError>;
 
     /// Removes a notice that was delivered or is given up. One that was taken again since stays.
     async fn remove_notice(&self, notice: &DueNotice) -> Result<(), StoreError>;

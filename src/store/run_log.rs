@@ -50,7 +50,7 @@ pub struct CallOutcome {
     pub turn: u32,
     /// The place of the call in that inference.
     pub index: u32,
-    /// The text that the model was given.
+    /// The result, opaque to the store: the text that the model was given, or that and more.
     pub output: String,
     /// The code of the failure.
     pub error: Option<&'static str>,
@@ -117,7 +117,7 @@ pub struct OrphanedCall {
     pub tool: String,
     /// The arguments as the model wrote them.
     pub arguments: String,
-    /// The text that the model was given, and the code of the failure; `None`: it is unknown whether the call had its
+    /// The result as [`CallOutcome::output`] has it, and the code of the failure; `None`: it is unknown whether the call had its
     /// effect.
     pub outcome: Option<(String, Option<String>)>,
 }

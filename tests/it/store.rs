@@ -251,6 +251,7 @@ laws! {
     // Runs that any process may make.
     jobs {
         a_queued_run_is_seen_and_claimed_with_all_that_it_was_queued_with,
+        a_process_knows_what_it_has_claimed_until_it_ends_or_is_given_back,
         the_oldest_runs_are_claimed_first,
         a_claimed_run_is_written_and_ended_with_its_lease,
         a_claim_that_is_given_back_is_claimed_again,
@@ -272,6 +273,7 @@ laws! {
         a_notice_is_written_with_the_end_of_its_response,
         a_notice_is_taken_by_one_until_its_time_is_over,
         a_notice_that_was_taken_again_is_not_the_first_takers,
+        notices_of_other_webhooks_alone_are_taken,
         notices_go_with_the_erasure_of_their_owner,
     } + shared {
         a_notice_is_delivered_by_one_process,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 
 use antwort::config::{Settings, WebhookEvent, WebhookSettings};
 use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore};
@@ -41,6 +41,10 @@ struct Seen {
     notices: Mutex<Vec<(HeaderMap, String)>>,
     /// The status of its answers; 0: 200.
     status: AtomicU16,
+    /// The bytes of its answers.
+    bytes: AtomicUsize,
+    /// Whether it never answers.
+    hangs: AtomicBool,
 }
 
 impl Receiver {
@@ -74,10 +78,13 @@ impl Receiver {
     }
 }
 
-async fn take(State(seen): State<Arc<Seen>>, headers: HeaderMap, body: String) -> StatusCode {
+async fn take(State(seen): State<Arc<Seen>>, headers: HeaderMap, body: String) -> (StatusCode, Vec<u8>) {
     seen.notices.lock().push((headers, body));
+    if seen.hangs.load(Ordering::SeqCst) {
+        std::future::pending::<()>().await;
+    }
     let status = seen.status.load(Ordering::SeqCst);
-    StatusCode::from_u16(status).unwrap_or(StatusCode::OK)
+    (StatusCode::from_u16(status).unwrap_or(StatusCode::OK), vec![b'x'; seen.bytes.load(Ordering::SeqCst)])
 }
 
 fn webhook(url: &str) -> WebhookSettings {
@@ -98,6 +105,12 @@ async fn gateway(database: &Path, receiver: &Receiver, webhook_name: &str) -> (G
     let gateway = Gateway::with_upstream(&upstream).database(database.to_owned()).set(set).spawn().await;
     let options = SqliteOptions::new(Location::File(database.to_owned()), "other");
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).unwrap());
+    let event_id = finish_with_notice(&store, webhook_name).await;
+    (gateway, event_id)
+}
+
+/// Stores a response that has ended with a notice to this webhook.
+async fn finish_with_notice(store: &Arc<dyn Store>, webhook_name: &str) -> Id {
     let event_id = Id::generate("evt");
     let body = json!({"object": "event", "id": event_id.as_str(), "type": "response.completed"}).to_string();
     let notice = OutboxNotice { webhook: webhook_name.into(), event_id: event_id.clone(), body: body.into() };
@@ -114,7 +127,7 @@ async fn gateway(database: &Path, receiver: &Receiver, webhook_name: &str) -> (G
         outbox: vec![notice],
     };
     store.finish(record).await.unwrap();
-    (gateway, event_id)
+    event_id
 }
 
 fn number(database: &Path, sql: &str) -> i64 {
@@ -135,6 +148,45 @@ async fn a_notice_is_signed_delivered_once_and_forgotten() {
     let metrics = gateway.get("/metrics").await.body.as_str().unwrap().to_owned();
     let counted = "antwort_webhook_deliveries_total{webhook=\"a\",outcome=\"delivered\"} 1";
     assert!(metrics.contains(counted), "{metrics}");
+}
+
+/// It was sent again, though it was taken: its answer had more bytes than were read.
+#[tokio::test]
+async fn a_notice_with_a_long_answer_is_delivered_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("test.db");
+    let receiver = Receiver::spawn().await;
+    receiver.seen.bytes.store(1 << 20, Ordering::SeqCst);
+    let (gateway, _) = gateway(&database, &receiver, "a").await;
+    assert!(eventually(async || number(&database, LEFT) == 0).await);
+    let metrics = gateway.get("/metrics").await.body.as_str().unwrap().to_owned();
+    assert!(
+        metrics.contains("outcome=\"delivered\"} 1") && !metrics.contains("outcome=\"failed\""),
+        "{metrics}"
+    );
+}
+
+/// Its notices took all places, one after the other.
+#[tokio::test]
+async fn a_receiver_that_does_not_answer_keeps_no_notice_from_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("test.db");
+    let (dead, alive) = (Receiver::spawn().await, Receiver::spawn().await);
+    dead.seen.hangs.store(true, Ordering::SeqCst);
+    let options = SqliteOptions::new(Location::File(database.clone()), "other");
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).unwrap());
+    for _ in 0..40 {
+        finish_with_notice(&store, "dead").await;
+    }
+    finish_with_notice(&store, "alive").await;
+    let upstream = Upstream::spawn().await;
+    let set = |settings: &mut Settings| {
+        settings.webhooks.insert("dead".to_owned(), webhook(&dead.url));
+        settings.webhooks.insert("alive".to_owned(), webhook(&alive.url));
+    };
+    let _gateway = Gateway::with_upstream(&upstream).database(database).set(set).spawn().await;
+    assert!(eventually(async || alive.count() == 1).await);
+    assert!(dead.count() <= 16, "{}", dead.count());
 }
 
 #[tokio::test]

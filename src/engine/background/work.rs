@@ -61,10 +61,13 @@ impl From<StoreError> for NotMade {
 
 impl Engine {
     /// Makes a claimed run to its end, or gives it back.
-    pub(crate) async fn work(&self, job: ClaimedJob) {
+    pub(crate) async fn work(&self, mut job: ClaimedJob) {
         let span = tracing::info_span!("job", response_id = job.run.lease.id.as_str(), attempt = job.attempt);
+        let _held = self.parts.in_flight.claims().hold(&job.run.lease);
         let live = Arc::new(self.parts.in_flight.live().register(&job.run.lease.id));
-        let made = AssertUnwindSafe(Box::pin(self.make(&job, &live)).instrument(span)).catch_unwind().await;
+        let spec = std::mem::take(&mut job.spec);
+        let made = Box::pin(self.make(&job, spec, &live)).instrument(span);
+        let made = AssertUnwindSafe(made).catch_unwind().await;
         let made = made.unwrap_or_else(|_panic| {
             tracing::error!({ RESPONSE_ID } = job.run.lease.id.as_str(), "making a background run panicked");
             Err(NotMade::Later(Requeue { delay: RETRY_DELAY, counts: true }))
@@ -86,7 +89,7 @@ impl Engine {
         match self.parts.store.requeue(job.run.lease.clone(), requeue).await {
             Ok(()) => self.parts.in_flight.bus().job_queued(),
             Err(StoreError::Superseded) => {}
-            // Its lease is renewed until the process ends; then it is claimed again.
+            // It is given back when it is found to be made by nobody.
             Err(error) => {
                 tracing::warn!({ RESPONSE_ID } = job.run.lease.id.as_str(), %error, "giving a background run back failed");
             }
@@ -103,7 +106,7 @@ impl Engine {
         recovery.with_webhooks(Arc::clone(&self.parts.options.webhooks)).end_job(run, ending).await
     }
 
-    async fn make(&self, job: &ClaimedJob, live: &Arc<LiveRun>) -> Result<(), NotMade> {
+    async fn make(&self, job: &ClaimedJob, sealed: Arc<[u8]>, live: &Arc<LiveRun>) -> Result<(), NotMade> {
         let (started, parts, claimed) = (Instant::now(), &self.parts, &job.run);
         if claimed.is_cancelled {
             return Err(NotMade::Cancelled);
@@ -111,7 +114,9 @@ impl Engine {
         if job.attempt > parts.options.jobs.max_attempts {
             return Err(NotMade::Failed(exhausted(parts.options.jobs.max_attempts)));
         }
-        let spec = JobSpec::open(&parts.seal, &claimed.owner.tenant, &job.spec);
+        let spec = JobSpec::open(&parts.seal, &claimed.owner.tenant, &sealed);
+        // It holds the whole request, and is not needed for as long as the run goes on.
+        drop(sealed);
         let (Some(spec), Some(left)) = (spec, left::read(parts, claimed).await?) else {
             return Err(NotMade::Failed(unreadable()));
         };

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 
 use super::live::{Run, RunEnd, RunError};
 use super::state::RunState;
-use crate::engine::record;
+use crate::engine::{journal, record};
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::item::Item;
 use crate::response::machine::{CallResult, ResponseMachine, SeenEvent, ServerCall, Termination};
@@ -128,11 +128,7 @@ impl Run {
     async fn finish_left_calls(&mut self, left: &LeftTurn) -> Result<(), RunError> {
         for (made, journaled) in left.calls.iter().zip(&left.journaled) {
             let result = match &journaled.outcome {
-                Some((output, error)) => CallResult {
-                    output: output.clone(),
-                    error: error.clone().map(Into::into),
-                    ..CallResult::default()
-                },
+                Some((output, error)) => journal::result(output, error.clone()),
                 None => self.repeat_call(made, journaled).await?,
             };
             self.machine.finish_call(made.slot, result, self.sink.events())?;

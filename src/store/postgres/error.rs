@@ -50,16 +50,20 @@ fn is_io(error: &Error) -> bool {
 
 /// The error of a failed statement or connection.
 pub(super) fn database(error: &Error) -> StoreError {
+    let failed = match cause(error) {
+        Cause::Connection => StoreError::Unavailable,
+        Cause::Statement | Cause::Conflict | Cause::Room => StoreError::Database,
+    };
     match error.code() {
         Some(&SqlState::QUERY_CANCELED) => StoreError::Timeout,
         Some(_) if cause(error) == Cause::Room => {
             StoreError::Full(format!("free some space on the database's server ({})", text(error)))
         }
-        Some(state) => StoreError::Database(match advice(state) {
+        Some(state) => failed(match advice(state) {
             Some(advice) => format!("{advice} (PostgreSQL: {})", text(error)),
             None => text(error),
         }),
-        None => StoreError::Database(text(error)),
+        None => failed(text(error)),
     }
 }
 

@@ -10,12 +10,14 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::clock::db_now;
+use super::error::corrupt;
+use super::keys::id_of;
 use super::removal::Place;
 use super::session::{Param, Session};
 use super::taken_runs::{self, MAX_BATCH_BYTES};
 use super::values::get;
 use crate::store::row_policy::RowPolicy;
-use crate::store::{ClaimedJob, StoreError};
+use crate::store::{ClaimedJob, Lease, StoreError};
 
 /// Which `runs r` nobody has claimed, or were given back.
 macro_rules! is_waiting {
@@ -70,6 +72,20 @@ const LOCK_ONE: &str = concat!(
     is_left!(),
     ") FOR UPDATE"
 );
+
+const CLAIMED: &str =
+    "SELECT r.response, s.id, r.epoch FROM runs r JOIN responses s ON s.key = r.response AND s.owner = r.owner
+    WHERE r.attempt IS NOT NULL AND r.instance <> '' AND r.instance = $1 AND r.orphan IS NULL";
+
+/// The leases of the runs that this process has claimed.
+pub(super) async fn claimed(session: Session<'_>, policy: &RowPolicy) -> Result<Vec<Lease>, StoreError> {
+    let found = session.query(CLAIMED, &[(&policy.instance.as_str(), Type::TEXT)]).await?;
+    let lease = |row: &Row| {
+        let epoch = u32::try_from(get::<i32>(row, 2)?).map_err(corrupt)?;
+        Ok(Lease { id: id_of(get(row, 0)?, get(row, 1)?)?, epoch })
+    };
+    found.iter().map(lease).collect()
+}
 
 /// Locks the oldest runs that wait.
 pub(super) async fn lock_oldest(

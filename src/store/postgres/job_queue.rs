@@ -77,6 +77,11 @@ impl JobQueue for PostgresStore {
         }
     }
 
+    async fn claimed_jobs(&self) -> Result<Vec<Lease>, StoreError> {
+        self.startup.check()?;
+        transact!(self.pool, Access::Statement, session => job_claims::claimed(session, &self.policy).await)
+    }
+
     async fn job_stats(&self) -> Result<JobStats, StoreError> {
         transact!(self.pool, Access::Statement, session => jobs::stats(session, &self.policy).await)
     }

@@ -50,21 +50,24 @@ pub(super) async fn delete_of(session: Session<'_>, owner: i64) -> Result<(), St
 const TAKE: &str = concat!(
     "WITH due AS MATERIALIZED (SELECT key, due_at FROM webhook_outbox WHERE due_at <= ",
     db_statement_time!(),
-    " ORDER BY due_at, key LIMIT $1 FOR UPDATE SKIP LOCKED)
+    " AND webhook <> ALL ($3) ORDER BY due_at, key LIMIT $1 FOR UPDATE SKIP LOCKED)
     UPDATE webhook_outbox w SET attempts = w.attempts + 1, due_at = $2 + ",
     db_statement_time!(),
     " FROM due WHERE w.key = due.key
     RETURNING w.key, w.attempts, w.webhook, w.event_id, w.body, due.due_at"
 );
 
-/// Takes notices that are due, the oldest first.
+/// Takes notices that are due, the oldest first, but none of these webhooks.
 pub(super) async fn take(
     session: Session<'_>,
     limit: usize,
     lease: Duration,
+    except: &[&str],
 ) -> Result<Vec<DueNotice>, StoreError> {
     let (limit, lease) = (i64::try_from(limit).unwrap_or(i64::MAX), millis(lease));
-    let rows = session.query(TAKE, &[(&limit, Type::INT8), (&lease, Type::INT8)]).await?;
+    let parameters: [Param<'_>; 3] =
+        [(&limit, Type::INT8), (&lease, Type::INT8), (&except, Type::TEXT_ARRAY)];
+    let rows = session.query(TAKE, &parameters).await?;
     let mut taken = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     taken.sort_unstable_by_key(|(due_at, notice)| (*due_at, notice.key));
     Ok(taken.into_iter().map(|(_, notice)| notice).collect())

@@ -10,9 +10,16 @@ use crate::store::{DueNotice, StoreError, WebhookOutbox};
 
 #[async_trait]
 impl WebhookOutbox for PostgresStore {
-    async fn take_due_notices(&self, limit: usize, lease: Duration) -> Result<Vec<DueNotice>, StoreError> {
+    async fn take_due_notices(
+        &self,
+        limit: usize,
+        lease: Duration,
+        except: &[&str],
+    ) -> Result<Vec<DueNotice>, StoreError> {
         self.startup.check()?;
-        transact!(self.pool, Access::Statement, session => outbox::take(session, limit, lease).await)
+        transact!(self.pool, Access::Statement, session => {
+            outbox::take(session, limit, lease, except).await
+        })
     }
 
     async fn remove_notice(&self, notice: &DueNotice) -> Result<(), StoreError> {

@@ -72,7 +72,7 @@ impl Pool {
         let Shared { target, tls, is_preparing, limit, tasks, .. } = &*self.0;
         // The client's own limit ends with the socket: TLS and authentication have none.
         let connected = tokio::time::timeout(CONNECT_LIMIT, target.config.connect(tls.clone())).await;
-        let connected = connected.map_err(|_| StoreError::Database("connecting timed out".to_owned()))?;
+        let connected = connected.map_err(|_| StoreError::Unavailable("connecting timed out".to_owned()))?;
         let (client, connection) = connected.map_err(|error| database(&error))?;
         tasks.spawn(async move {
             if let Err(error) = connection.await {
@@ -140,6 +140,6 @@ mod tests {
         let url = format!("postgres://user@{}/db", listener.local_addr().unwrap());
         let target = Target::parse(&url).unwrap();
         let pool = Pool::new(target, 1, Duration::from_secs(5), true, TaskTracker::new()).unwrap();
-        assert!(matches!(pool.lease().await, Err(StoreError::Database(_))));
+        assert!(matches!(pool.lease().await, Err(StoreError::Unavailable(_))));
     }
 }

@@ -49,7 +49,7 @@ impl Writers {
         let queue = self.queue_of(&write)?;
         queue.send_timeout(Command::Write(write, answer), WAIT).await.map_err(|error| match error {
             mpsc::error::SendTimeoutError::Timeout(_) => {
-                StoreError::Database("it does not keep up: a write has waited for ten seconds".to_owned())
+                StoreError::Unavailable("it does not keep up: a write has waited for ten seconds".to_owned())
             }
             mpsc::error::SendTimeoutError::Closed(_) => closed(),
         })?;

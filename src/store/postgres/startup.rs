@@ -23,7 +23,7 @@ pub(super) struct Startup(Mutex<Option<StoreError>>);
 
 impl Startup {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Some(StoreError::Database("it has not been reached yet".to_owned()))))
+        Self(Mutex::new(Some(StoreError::Unavailable("it has not been reached yet".to_owned()))))
     }
 
     /// Why the database cannot be used yet.

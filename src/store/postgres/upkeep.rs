@@ -53,7 +53,7 @@ impl Store for PostgresStore {
         self.startup.check()?;
         tokio::time::timeout(PROBE_TIMEOUT, self.writer.check())
             .await
-            .map_err(|_| StoreError::Database("no write was possible for three seconds".to_owned()))?
+            .map_err(|_| StoreError::Unavailable("no write was possible for three seconds".to_owned()))?
     }
 
     fn is_impaired(&self) -> bool {

@@ -56,6 +56,11 @@ impl JobQueue for SqliteStore {
         }
     }
 
+    async fn claimed_jobs(&self) -> Result<Vec<Lease>, StoreError> {
+        let policy = Arc::clone(&self.policy);
+        self.writer.run_job(move |connection| jobs::claimed(connection, &policy)).await
+    }
+
     async fn job_stats(&self) -> Result<JobStats, StoreError> {
         let policy = Arc::clone(&self.policy);
         self.writer.run_job(move |connection| jobs::stats(connection, &policy)).await

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 use super::error::database;
 use super::keys::KeyRange;
 use super::orphans::{self, Orphan};
+use super::read::text;
 use super::running::{self, RunningRow};
 use super::{idempotency, rows};
 use crate::protocol::id::Id;
@@ -52,6 +53,9 @@ const STATS: &str = concat!(
     waiting_sql!(),
     ")"
 );
+
+const CLAIMED: &str = "SELECT s.id, r.epoch FROM runs r CROSS JOIN responses s ON s.key = r.response
+    WHERE r.attempt IS NOT NULL AND r.instance = ?1 AND r.orphan IS NULL";
 
 /// Begins a queued response, unless its key has led to another one.
 pub(super) fn enqueue(
@@ -227,6 +231,14 @@ pub(super) fn requeue(
     }
 }
 
+/// The leases of the runs that this instance has claimed.
+pub(super) fn claimed(connection: &Connection, policy: &RowPolicy) -> Result<Vec<Lease>, StoreError> {
+    let read = |row: &Row<'_>| Ok(Lease { id: Id::from(text(row, 0)?), epoch: row.get(1)? });
+    let mut statement = connection.prepare_cached(CLAIMED).map_err(database)?;
+    let found = statement.query_map([&policy.instance], read).map_err(database)?;
+    found.collect::<Result<_, _>>().map_err(database)
+}
+
 /// How many runs wait, and since when.
 pub(super) fn stats(connection: &Connection, policy: &RowPolicy) -> Result<JobStats, StoreError> {
     connection
@@ -248,7 +260,7 @@ mod tests {
     fn work_is_found_by_the_index_of_background_runs() {
         let connection = Connection::open_in_memory().unwrap();
         schema::apply(&connection, 0).unwrap();
-        for sql in [ANY, NEXT, STATS] {
+        for sql in [ANY, NEXT, STATS, CLAIMED] {
             let plan = schema::plan(&connection, sql);
             assert!(plan.iter().any(|step| step.contains("runs_with_job")), "{plan:#?}");
             assert!(!plan.iter().any(|step| step.contains("TEMP B-TREE")), "{plan:#?}");

@@ -46,21 +46,24 @@ pub(super) fn delete_of(connection: &Connection, owner: i64) -> rusqlite::Result
     Ok(())
 }
 
-const ANY_DUE: &str = "SELECT EXISTS (SELECT 1 FROM webhook_outbox WHERE due_at <= ?1)";
+const ANY_DUE: &str = "SELECT EXISTS (SELECT 1 FROM webhook_outbox
+    WHERE due_at <= ?1 AND webhook NOT IN (SELECT value FROM json_each(?2)))";
 
 const TAKE: &str = "UPDATE webhook_outbox SET attempts = attempts + 1, due_at = ?2
-    WHERE key IN (SELECT key FROM webhook_outbox WHERE due_at <= ?1 ORDER BY due_at LIMIT ?3)
+    WHERE key IN (SELECT key FROM webhook_outbox WHERE due_at <= ?1
+        AND webhook NOT IN (SELECT value FROM json_each(?4)) ORDER BY due_at LIMIT ?3)
     RETURNING key, attempts, webhook, event_id, body";
 
-/// Takes notices whose time has come.
+/// Takes notices whose time has come, but none of these webhooks, a JSON array.
 pub(super) fn take(
     connection: &Connection,
     limit: usize,
     lease: Duration,
+    except: &str,
 ) -> rusqlite::Result<Vec<DueNotice>> {
     let now = now();
     // Usually there is nothing to do; then no lock is taken.
-    if !connection.prepare_cached(ANY_DUE)?.query_row([now], |row| row.get(0))? {
+    if !connection.prepare_cached(ANY_DUE)?.query_row(params![now, except], |row| row.get(0))? {
         return Ok(Vec::new());
     }
     let read = |row: &Row<'_>| {
@@ -74,7 +77,7 @@ pub(super) fn take(
     };
     let mut statement = connection.prepare_cached(TAKE)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let taken = statement.query_map(params![now, now.saturating_add(millis(lease)), limit], read)?;
+    let taken = statement.query_map(params![now, now.saturating_add(millis(lease)), limit, except], read)?;
     taken.collect()
 }
 

@@ -10,8 +10,15 @@ use crate::store::{DueNotice, StoreError, WebhookOutbox};
 
 #[async_trait]
 impl WebhookOutbox for SqliteStore {
-    async fn take_due_notices(&self, limit: usize, lease: Duration) -> Result<Vec<DueNotice>, StoreError> {
-        let take = move |connection: &mut _| outbox::take(connection, limit, lease).map_err(database);
+    async fn take_due_notices(
+        &self,
+        limit: usize,
+        lease: Duration,
+        except: &[&str],
+    ) -> Result<Vec<DueNotice>, StoreError> {
+        let except = serde_json::json!(except).to_string();
+        let take =
+            move |connection: &mut _| outbox::take(connection, limit, lease, &except).map_err(database);
         self.writer.run_job(take).await
     }
 

@@ -77,9 +77,9 @@ async fn a_run_that_waits_is_cancelled_though_the_client_that_wants_it_leaves() 
     assert!(eventually(async || upstream.open_streams() == 1).await);
     let waits = id_of(&gateway.create(ask()).await);
     let path = format!("/v1/responses/{waits}/cancel");
-    let empty = json!({});
+    let nothing = json!({});
     tokio::select! {
-        answer = gateway.post(&path, &empty) => panic!("{answer:?}"),
+        answer = gateway.post(&path, &nothing) => panic!("{answer:?}"),
         () = store.reached() => {}
     }
     store.resume();

@@ -1,5 +1,6 @@
 //! The queue: how many runs are made at a time, keys, conversations, and what a stop does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -7,6 +8,7 @@ use serde_json::{Value, json};
 use super::{ask, ended, id_of, is_over, read, slow_answer};
 use crate::support::eventually;
 use crate::support::gateway::{Gateway, JsonBody, text_of};
+use crate::support::halting_store::{Halt, HaltingStore};
 use crate::support::upstream::{Reply, Step, Upstream, chunk};
 
 #[tokio::test]
@@ -134,4 +136,22 @@ async fn metrics_say_how_many_runs_wait() {
     gateway.create(ask()).await;
     assert!(eventually(async || shows("antwort_jobs_queued 1").await).await);
     assert!(eventually(async || !shows("antwort_job_oldest_seconds 0").await).await);
+}
+
+/// Its lease was renewed, as those of all claims, for as long as the process lived, and nobody made it.
+#[tokio::test]
+async fn a_run_whose_claim_got_lost_is_given_back_and_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let lease = Duration::from_secs(600);
+    let store = HaltingStore::open_with(&folder.path().join("test.db"), Halt::Never, lease);
+    store.lose_claim();
+    let upstream = Upstream::spawn().await;
+    upstream.reply(slow_answer(100));
+    let often = |settings: &mut antwort::config::Settings| {
+        settings.store.maintenance_interval = Duration::from_millis(50);
+    };
+    let gateway = Gateway::with_upstream(&upstream).set(often).store(Arc::clone(&store) as _).spawn().await;
+    let response = ended(&gateway, &id_of(&gateway.create(ask()).await)).await;
+    // While it was made for longer than several looks, it was not given back again.
+    assert_eq!((&response["status"], upstream.requests().len()), (&json!("completed"), 1));
 }

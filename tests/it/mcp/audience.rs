@@ -1,13 +1,16 @@
 //! Pieces of results that are for the user alone, or for the model alone.
 
+use std::time::Duration;
+
 use antwort::config::{McpRule, McpServerSettings};
 use serde_json::{Value, json};
 
 use super::{ask, before, brought, call, item, kinds, told};
 use crate::support::eventually;
-use crate::support::gateway::{Gateway, JsonBody};
+use crate::support::gateway::{Gateway, JsonBody, frames};
 use crate::support::mcp_server::{McpServer, content};
 use crate::support::process::Process;
+use crate::support::stream_validator::assert_valid_resumed_stream;
 use crate::support::upstream::{Reply, Upstream};
 
 /// A server whose users are spoken to, under the label `shop`; its tool `echo` says something to everybody, to the
@@ -158,6 +161,52 @@ async fn what_is_for_the_model_is_not_shown_after_a_crash() {
     let stored: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
     assert_eq!(item(&stored, "mcp_call")["output"], SHOWN, "{stored:#}");
     assert!(!stored.to_string().contains("for the model"));
+}
+
+/// The model was given what the client is shown, and what follows had other places than those that followers had seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_background_run_that_is_taken_over_gives_everybody_what_is_for_them() {
+    let (upstream, server, _) = shop().await;
+    server.slow(1000, Duration::from_millis(100));
+    let folder = tempfile::tempdir().unwrap();
+    let url = server.url();
+    let environment = [
+        ("ANTWORT__MCP__SERVERS__SHOP__URL", url.as_str()),
+        ("ANTWORT__MCP__SERVERS__SHOP__USER_OUTPUT", "true"),
+    ];
+    let mut gateway = Process::start_with_environment(folder.path(), &upstream, &environment).await;
+    upstream.reply(Reply::Calls(vec![("echo", json!({"text": "x"})), ("slow", json!({}))]));
+    let mut body = shopping();
+    body["background"] = json!(true);
+    let http = reqwest::Client::new();
+    let answer = http.post(format!("{}/v1/responses", gateway.base)).json_body(&body).send().await.unwrap();
+    let queued: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+    let path = format!("/v1/responses/{}", queued["id"].as_str().unwrap());
+    let url = format!("{}{path}?stream=true", gateway.base);
+    let mut stream = reqwest::get(url).await.unwrap();
+    let mut seen = String::new();
+    let is_slow_begun = |seen: &str| {
+        seen.split_once("for the user").is_some_and(|(_, rest)| rest.contains("\"name\":\"slow\""))
+    };
+    while !is_slow_begun(&seen) {
+        seen.push_str(std::str::from_utf8(&stream.chunk().await.unwrap().unwrap()).unwrap());
+    }
+    seen.truncate(seen.rfind("\n\n").unwrap() + 2);
+    gateway.kill();
+    upstream.text("Done.");
+    gateway.restart().await;
+    let whole =
+        reqwest::get(format!("{}{path}?stream=true", gateway.base)).await.unwrap().text().await.unwrap();
+    assert!(whole.starts_with(&seen), "what was sent stays as it was:\n{seen}\n\n{whole}");
+    let response = assert_valid_resumed_stream(&frames(&whole)).response;
+    assert_eq!(
+        kinds(&response),
+        ["mcp_list_tools", "mcp_call", "antwort:user_message", "mcp_call", "message"]
+    );
+    assert_eq!(item(&response, "mcp_call")["output"], SHOWN);
+    assert!(!whole.contains("for the model"), "{whole}");
+    let given = upstream.last()["messages"].to_string();
+    assert!(given.contains("for the model") && !given.contains("for the user"), "{given}");
 }
 
 #[tokio::test]

@@ -63,6 +63,21 @@ pub(super) async fn a_queued_run_is_seen_and_claimed_with_all_that_it_was_queued
     assert_eq!(queued(store).await, 0);
 }
 
+pub(super) async fn a_process_knows_what_it_has_claimed_until_it_ends_or_is_given_back(store: &dyn Store) {
+    enqueued(store).await;
+    assert_eq!(store.claimed_jobs().await.unwrap(), [], "it waits");
+    let first = claimed(store).await;
+    assert_eq!(store.claimed_jobs().await.unwrap(), [first.run.lease.clone()]);
+    store.requeue(first.run.lease, AT_ONCE).await.unwrap();
+    assert_eq!(store.claimed_jobs().await.unwrap(), [], "it was given back");
+    let second = claimed(store).await;
+    assert_eq!(store.claimed_jobs().await.unwrap(), [second.run.lease.clone()]);
+    store.begin(running(), None).await.unwrap();
+    assert_eq!(store.claimed_jobs().await.unwrap().len(), 1, "another run is not claimed");
+    store.finish(ended(&second)).await.unwrap();
+    assert_eq!(store.claimed_jobs().await.unwrap(), [], "it has ended");
+}
+
 pub(super) async fn the_oldest_runs_are_claimed_first(store: &dyn Store) {
     let mut jobs = Vec::new();
     for _ in 0..5 {

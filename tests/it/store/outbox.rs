@@ -21,7 +21,7 @@ fn told(record: ResponseRecord, webhook: &str) -> ResponseRecord {
 
 /// The names of the webhooks whose notices are due, which are taken.
 async fn due(store: &dyn Store) -> Vec<String> {
-    let taken = store.take_due_notices(10, LONG).await.unwrap();
+    let taken = store.take_due_notices(10, LONG, &[]).await.unwrap();
     let mut names: Vec<_> = taken.into_iter().map(|notice| notice.webhook).collect();
     names.sort();
     names
@@ -45,15 +45,15 @@ pub(super) async fn a_notice_is_written_with_the_end_of_its_response(store: &dyn
 pub(super) async fn a_notice_is_taken_by_one_until_its_time_is_over(store: &dyn Store) {
     let written = notice("a");
     store.finish(ResponseRecord { outbox: vec![written.clone()], ..record() }).await.unwrap();
-    let taken = join_all((0..20).map(|_| store.take_due_notices(10, SHORTLY))).await;
+    let taken = join_all((0..20).map(|_| store.take_due_notices(10, SHORTLY, &[]))).await;
     let taken: Vec<_> = taken.into_iter().flat_map(Result::unwrap).collect();
     let [first] = &taken[..] else { panic!("{taken:?}") };
     assert_eq!((first.attempt, &first.event_id, &*first.body), (1, &written.event_id, "{}"));
     tokio::time::sleep(SHORTLY + SHORTLY / 5).await;
-    let again = store.take_due_notices(10, LONG).await.unwrap();
+    let again = store.take_due_notices(10, LONG, &[]).await.unwrap();
     assert_eq!((again[0].attempt, &again[0].event_id), (2, &written.event_id), "the first taker is gone");
     store.retry_notice(&again[0], Duration::ZERO).await.unwrap();
-    let third = store.take_due_notices(10, LONG).await.unwrap();
+    let third = store.take_due_notices(10, LONG, &[]).await.unwrap();
     assert_eq!(third[0].attempt, 3);
     store.remove_notice(&third[0]).await.unwrap();
     store.retry_notice(&third[0], Duration::ZERO).await.unwrap();
@@ -62,12 +62,27 @@ pub(super) async fn a_notice_is_taken_by_one_until_its_time_is_over(store: &dyn 
 
 pub(super) async fn a_notice_that_was_taken_again_is_not_the_first_takers(store: &dyn Store) {
     store.finish(told(record(), "a")).await.unwrap();
-    let first = store.take_due_notices(10, Duration::ZERO).await.unwrap();
-    let second = store.take_due_notices(10, Duration::ZERO).await.unwrap();
+    let first = store.take_due_notices(10, Duration::ZERO, &[]).await.unwrap();
+    let second = store.take_due_notices(10, Duration::ZERO, &[]).await.unwrap();
     store.remove_notice(&first[0]).await.unwrap();
     store.retry_notice(&first[0], LONG).await.unwrap();
-    let third = store.take_due_notices(10, LONG).await.unwrap();
+    let third = store.take_due_notices(10, LONG, &[]).await.unwrap();
     assert_eq!((second[0].attempt, third[0].attempt), (2, 3), "it is there, and due");
+}
+
+pub(super) async fn notices_of_other_webhooks_alone_are_taken(store: &dyn Store) {
+    for webhook in ["a", "b", "a", "c"] {
+        store.finish(told(record(), webhook)).await.unwrap();
+    }
+    let names = async |limit, except: &[&str]| {
+        let taken = store.take_due_notices(limit, LONG, except).await.unwrap();
+        taken.into_iter().map(|notice| notice.webhook).collect::<Vec<_>>()
+    };
+    assert_eq!(names(1, &["a", "c"]).await, ["b"], "older ones of others do not stand before it");
+    assert_eq!(names(10, &["a", "b", "c"]).await, [""; 0]);
+    let mut rest = names(10, &["d"]).await;
+    rest.sort();
+    assert_eq!(rest, ["a", "a", "c"]);
 }
 
 pub(super) async fn notices_go_with_the_erasure_of_their_owner(store: &dyn Store) {
@@ -87,7 +102,7 @@ pub(super) async fn a_notice_is_delivered_by_one_process(open: Open<'_>) {
         let mut keys = Vec::new();
         // One that finds nothing may have been late, or others have locked what there is.
         for _ in 0..10 {
-            for notice in store.take_due_notices(4, LONG).await.unwrap() {
+            for notice in store.take_due_notices(4, LONG, &[]).await.unwrap() {
                 assert_eq!(notice.attempt, 1);
                 keys.push(notice.key);
                 store.remove_notice(&notice).await.unwrap();

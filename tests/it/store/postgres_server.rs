@@ -32,9 +32,9 @@ async fn a_store_waits_for_a_server_that_is_away_at_its_start() {
     let mut cluster = Cluster::start(&[]);
     cluster.stop();
     let store = open(&cluster, |_| ()).await;
-    assert!(matches!(store.ready().await, Err(StoreError::Database(_))));
+    assert!(matches!(store.ready().await, Err(StoreError::Unavailable(_))));
     assert!(store.is_impaired() && store.check_writable().await.is_err());
-    assert!(matches!(store.finish(record()).await, Err(StoreError::Database(_))));
+    assert!(matches!(store.finish(record()).await, Err(StoreError::Unavailable(_))));
     assert!(store.response(&owner(), "resp_1", u64::MAX).await.is_err());
     cluster.restart();
     assert!(eventually(async || store.ready().await.is_ok()).await);
@@ -53,7 +53,7 @@ async fn writes_fail_while_the_server_is_away_and_work_again_when_it_is_back() {
     store.begin(begun.clone(), None).await.unwrap();
     cluster.stop();
     for _ in 0..3 {
-        assert!(matches!(store.finish(record()).await, Err(StoreError::Database(_))));
+        assert!(matches!(store.finish(record()).await, Err(StoreError::Unavailable(_))));
     }
     let ended = ResponseRecord { lease: begun.lease.clone(), ..record() };
     assert!(store.finish(ended).await.is_err());

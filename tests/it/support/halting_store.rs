@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore};
@@ -36,7 +36,7 @@ pub enum Halt {
     AfterFinish,
     /// A single background run was claimed; goes on after [`HaltingStore::resume`].
     AfterClaim,
-    /// Orphans are looked for.
+    /// Orphans are looked for while the gateway serves.
     InRecovery,
     /// Nowhere.
     Never,
@@ -61,6 +61,8 @@ pub struct HaltingStore {
     resumed: Notify,
     faults: Mutex<VecDeque<Fault>>,
     maintained: AtomicUsize,
+    looks: AtomicUsize,
+    loses_claim: AtomicBool,
 }
 
 impl HaltingStore {
@@ -82,6 +84,8 @@ impl HaltingStore {
             resumed: Notify::new(),
             faults: Mutex::default(),
             maintained: AtomicUsize::new(0),
+            looks: AtomicUsize::new(0),
+            loses_claim: AtomicBool::new(false),
         })
     }
 
@@ -98,6 +102,11 @@ impl HaltingStore {
     /// Whether no read has failed as was wanted.
     pub fn has_faults_left(&self) -> bool {
         !self.faults.lock().is_empty()
+    }
+
+    /// The answer of the next claim is lost.
+    pub fn lose_claim(&self) {
+        self.loses_claim.store(true, Ordering::SeqCst);
     }
 
     /// How often it was maintained.
@@ -156,7 +165,10 @@ impl RunLog for HaltingStore {
     }
 
     async fn take_orphaned(&self, limit: usize) -> Result<Vec<OrphanedRun>, StoreError> {
-        self.halt_at(Halt::InRecovery).await;
+        // The first look is a part of the start.
+        if self.looks.fetch_add(1, Ordering::SeqCst) > 0 {
+            self.halt_at(Halt::InRecovery).await;
+        }
         self.inner.take_orphaned(limit).await
     }
 }
@@ -185,7 +197,11 @@ impl JobQueue for HaltingStore {
     }
 
     async fn claim_jobs(&self, limit: usize) -> Result<Vec<ClaimedJob>, StoreError> {
-        self.inner.claim_jobs(limit).await
+        let claimed = self.inner.claim_jobs(limit).await?;
+        if !claimed.is_empty() && self.loses_claim.swap(false, Ordering::SeqCst) {
+            return Err(StoreError::Database("the answer was lost".to_owned()));
+        }
+        Ok(claimed)
     }
 
     async fn claim_job(&self, owner: &Owner, id: &Id) -> Result<Option<ClaimedJob>, StoreError> {
@@ -203,6 +219,10 @@ impl JobQueue for HaltingStore {
 
     async fn requeue(&self, lease: Lease, requeue: Requeue) -> Result<(), StoreError> {
         self.inner.requeue(lease, requeue).await
+    }
+
+    async fn claimed_jobs(&self) -> Result<Vec<Lease>, StoreError> {
+        self.inner.claimed_jobs().await
     }
 
     async fn job_stats(&self) -> Result<JobStats, StoreError> {
@@ -240,8 +260,13 @@ impl EventLog for HaltingStore {
 
 #[async_trait]
 impl WebhookOutbox for HaltingStore {
-    async fn take_due_notices(&self, limit: usize, lease: Duration) -> Result<Vec<DueNotice>, StoreError> {
-        self.inner.take_due_notices(limit, lease).await
+    async fn take_due_notices(
+        &self,
+        limit: usize,
+        lease: Duration,
+        except: &[&str],
+    ) -> Result<Vec<DueNotice>, StoreError> {
+        self.inner.take_due_notices(limit, lease, except).await
     }
 
     async fn remove_notice(&self, notice: &DueNotice) -> Result<(), StoreError> {
