@@ -115,11 +115,15 @@ find_gateway() {
 }
 
 start_servers() {
-    local open_port keyed_port mcp_port
-    read -r mock_port open_port keyed_port mcp_port < <(free_ports 4)
-    export SDK_KEY_FULL="sk-full" SDK_KEY_READER="sk-reader" SDK_KEY_OTHER="sk-other"
+    local open_port keyed_port mcp_port hook_port
+    read -r mock_port open_port keyed_port mcp_port hook_port < <(free_ports 5)
+    export SDK_KEY_FULL="sk-full" SDK_KEY_READER="sk-reader" SDK_KEY_OTHER="sk-other" SDK_KEY_HOOKED="sk-hooked"
     export SDK_OPEN_URL="http://127.0.0.1:$open_port/v1" SDK_KEYED_URL="http://127.0.0.1:$keyed_port/v1"
     export SDK_MCP_URL="http://127.0.0.1:$mcp_port"
+    # Tests listen there.
+    export SDK_HOOK_URL="http://127.0.0.1:$hook_port/hook?from=antwort"
+    SDK_HOOK_SECRET="whsec_$(head -c 32 /dev/urandom | base64)"
+    export SDK_HOOK_SECRET
     # A proxy is for the registries above, not for these.
     export NO_PROXY=127.0.0.1 no_proxy=127.0.0.1
     start mock python3 -B "$suites/mock_provider.py" "$mock_port"
