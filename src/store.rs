@@ -30,6 +30,7 @@ pub(crate) mod postgres;
 mod renamed_item;
 mod responses;
 mod retention;
+mod round_parts;
 mod row_kinds;
 mod row_policy;
 mod run_log;
