@@ -80,7 +80,6 @@ use parking_lot::Mutex as SyncMutex;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use uuid::Uuid;
 
 pub(super) use self::copy_side::PostgresSide;
 pub use self::migrate::{PostgresMigration, migrate, schema_of};
@@ -90,6 +89,7 @@ pub use self::schema::DatabaseSchema;
 
 use self::conversation_locks::{HeldLocks, Released};
 use self::link::Link;
+use self::job_queue::DoubtfulClaim;
 use self::owners::OwnerKeys;
 use self::pool::Pool;
 use self::queue::{CAPACITY, Writers};
@@ -117,7 +117,7 @@ pub struct PostgresStore {
     erased: SyncMutex<InFlightRows>,
     conversation_locks: HeldLocks,
     /// Claims of jobs that may have been committed although their outcome is not known.
-    doubtful_claims: SyncMutex<Vec<Uuid>>,
+    doubtful_claims: SyncMutex<Vec<DoubtfulClaim>>,
     rounds: Rounds,
     /// Held by an erasure.
     erasing: Mutex<()>,
