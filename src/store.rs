@@ -37,6 +37,7 @@ mod run_log;
 mod runs;
 mod size;
 pub(crate) mod sqlite;
+mod taken_run;
 
 use async_trait::async_trait;
 

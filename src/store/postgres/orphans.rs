@@ -7,11 +7,12 @@ use super::keys::ResponseKey;
 use super::removal::{self, Place};
 use super::running::{END_NOT_STORED, PROCESS_GONE};
 use super::session::{Param, Session};
-use super::taken_runs::{self, MAX_BATCH_BYTES};
+use super::taken_runs;
 use super::values::get;
 use crate::store::in_flight::InFlightRows;
 use crate::store::row_policy::RowPolicy;
-use crate::store::{OrphanedRun, StoreError};
+use crate::store::taken_run::MAX_BATCH_BYTES;
+use crate::store::{Lease, OrphanedRun, StoreError};
 
 const RENEW: &str =
     concat!("UPDATE runs SET lease_until = $2 + ", db_now!(), " WHERE instance = $1 AND orphan IS NULL");
@@ -126,11 +127,9 @@ pub(super) async fn take(
             removal::remove_all(session, &[*key]).await?;
             continue;
         }
-        let mut run = [taken_runs::read(&row)?];
-        taken_runs::complete(session, &mut run).await?;
-        for (_, run) in run {
-            bytes = bytes.saturating_add(taken_runs::size(&run));
-            taken.push(run);
+        for read in taken_runs::read(session, std::slice::from_ref(&row)).await? {
+            bytes = bytes.saturating_add(read.run.size());
+            taken.push(read.run);
         }
     }
     Ok(taken)
