@@ -56,17 +56,17 @@ pub(super) fn release_abandoned(
     policy: &RowPolicy,
     in_flight: &mut InFlightRows,
 ) -> rusqlite::Result<()> {
-    while let Some(id) = in_flight.abandoned() {
+    for Lease { id, epoch } in in_flight.abandoned() {
         let keys = KeyRange::of(id.as_str());
         connection
             .prepare_cached(
                 "UPDATE runs SET orphan = coalesce(orphan, ?5), lease_until = 0
-                 WHERE instance = ?4
+                 WHERE instance = ?4 AND epoch = ?6
                     AND response IN (SELECT key FROM responses WHERE key BETWEEN ?1 AND ?2 AND id = ?3)",
             )?
-            .execute(params![keys.first, keys.last, id.as_str(), policy.instance, END_NOT_STORED])?;
-        in_flight.forget_abandoned();
+            .execute(params![keys.first, keys.last, id.as_str(), policy.instance, END_NOT_STORED, epoch])?;
     }
+    in_flight.forget_abandoned();
     Ok(())
 }
 
