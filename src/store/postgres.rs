@@ -161,7 +161,8 @@ impl PostgresStore {
         for _ in 0..writers {
             let (queue, commands) = mpsc::channel(CAPACITY);
             let in_flight = InFlightRows::new(runs.clone());
-            let writer = Writer { link: link(), policy: Arc::clone(&policy), in_flight };
+            let (policy, locks) = (Arc::clone(&policy), conversation_locks.clone());
+            let writer = Writer { link: link(), policy, locks, in_flight };
             tasks.spawn(writer.run(commands));
             queues.push(queue);
         }

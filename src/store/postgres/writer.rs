@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use super::connection::Connection;
 use super::error::Cause;
+use super::conversation_locks::HeldLocks;
 use super::fast_finish::{self, FastFinish};
 use super::link::Link;
 use super::pipeline::in_order;
@@ -34,6 +35,7 @@ pub(super) struct Writer {
     pub link: Link,
     pub policy: Arc<RowPolicy>,
     pub in_flight: InFlightRows,
+    pub locks: HeldLocks,
 }
 
 /// A write that waits for its commit.
@@ -215,7 +217,7 @@ impl Writer {
         }
         let mut outcomes = Vec::with_capacity(writes.len());
         for write in writes {
-            outcomes.push(write::apply(session, &self.policy, &mut self.in_flight, write).await?);
+            outcomes.push(write::apply(session, &self.policy, &self.locks, &mut self.in_flight, write).await?);
         }
         session.batch("COMMIT").await?;
         Ok(outcomes)
