@@ -30,12 +30,14 @@ pub(crate) mod postgres;
 mod renamed_item;
 mod responses;
 mod retention;
+mod round_parts;
 mod row_kinds;
 mod row_policy;
 mod run_log;
 mod runs;
 mod size;
 pub(crate) mod sqlite;
+mod taken_run;
 
 use async_trait::async_trait;
 

@@ -62,6 +62,10 @@ pub enum StoreError {
     /// The row has ended or is owned by another process; it was not changed.
     #[error("the row was not changed: it has ended or belongs to another process")]
     Superseded,
+    /// The process of the run was not heard of for so long that its conversation was given to another run. Nothing was
+    /// written.
+    #[error("another run has taken the conversation, as the lease of this one was over")]
+    ConversationLost,
 }
 
 impl From<StoreError> for ApiError {
@@ -114,7 +118,8 @@ impl From<StoreError> for ApiError {
             | StoreError::Replaced(_)
             | StoreError::Schema(_)
             | StoreError::Corrupt(_)
-            | StoreError::Superseded => {
+            | StoreError::Superseded
+            | StoreError::ConversationLost => {
                 tracing::error!(%error, "store: an operation failed");
                 Self::new(ErrorKind::Internal, "The response store failed. Try again.").with_code("storage_error")
             }

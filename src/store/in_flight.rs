@@ -25,7 +25,8 @@ pub(super) struct InFlightRows {
     erasures: Vec<EraseRequest>,
     /// Runs that were found to be such, until their end.
     dropped: HashSet<Id>,
-    abandoned: Vec<Id>,
+    /// Runs whose end could not be written.
+    abandoned: Vec<Lease>,
 }
 
 enum Undo {
@@ -49,25 +50,26 @@ impl InFlightRows {
     /// A write has failed for good. If it was the end of a run, or gave its lease back, the run will not write it again.
     pub(super) fn abandon(&mut self, write: &Write) {
         let lease = match write {
-            Write::Requeue(lease, _) => return self.abandoned.push(lease.id.clone()),
+            Write::Requeue(lease, _) => return self.abandoned.push(lease.clone()),
             Write::Finish(record) => &record.lease,
             Write::FinishLogged(end) => &end.0.lease,
             Write::Withdraw(lease) => lease,
             _ => return,
         };
         if self.begun.remove(lease) {
-            self.abandoned.push(lease.id.clone());
+            self.abandoned.push(lease.clone());
         }
     }
 
-    /// A run whose end could not be written: its row is to be ended like that of a dead process.
-    pub(super) fn abandoned(&self) -> Option<&Id> {
-        self.abandoned.last()
+    /// Runs whose end could not be written: their rows are to be ended like those of a dead process. One that was taken
+    /// over since, also by this process, is its new holder's.
+    pub(super) fn abandoned(&self) -> &[Lease] {
+        &self.abandoned
     }
 
-    /// The last one of them is released.
+    /// All of them are released.
     pub(super) fn forget_abandoned(&mut self) {
-        self.abandoned.pop();
+        self.abandoned.clear();
     }
 
     /// Deletes a registered run. Returns whether this owner had one that was not deleted yet.

@@ -80,7 +80,6 @@ use parking_lot::Mutex as SyncMutex;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use uuid::Uuid;
 
 pub(super) use self::copy_side::PostgresSide;
 pub use self::job_claims::CLAIM_OLDEST;
@@ -92,6 +91,7 @@ pub use self::url::check_url;
 
 use self::conversation_locks::{HeldLocks, Released};
 use self::link::Link;
+use self::job_queue::DoubtfulClaim;
 use self::owners::OwnerKeys;
 use self::pool::Pool;
 use self::queue::{CAPACITY, Writers};
@@ -119,7 +119,7 @@ pub struct PostgresStore {
     erased: SyncMutex<InFlightRows>,
     conversation_locks: HeldLocks,
     /// Claims of jobs that may have been committed although their outcome is not known.
-    doubtful_claims: SyncMutex<Vec<Uuid>>,
+    doubtful_claims: SyncMutex<Vec<DoubtfulClaim>>,
     rounds: Rounds,
     /// Held by an erasure.
     erasing: Mutex<()>,
@@ -163,7 +163,8 @@ impl PostgresStore {
         for _ in 0..writers {
             let (queue, commands) = mpsc::channel(CAPACITY);
             let in_flight = InFlightRows::new(runs.clone());
-            let writer = Writer { link: link(), policy: Arc::clone(&policy), in_flight };
+            let (policy, locks) = (Arc::clone(&policy), conversation_locks.clone());
+            let writer = Writer { link: link(), policy, locks, in_flight };
             tasks.spawn(writer.run(commands));
             queues.push(queue);
         }

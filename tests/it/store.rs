@@ -8,6 +8,7 @@ mod conversation_rows;
 mod conversations;
 mod copied_content;
 mod copy;
+mod damaged;
 mod deletion;
 mod erasure;
 mod full;

@@ -56,12 +56,24 @@ const RELEASE: &str =
     "DELETE FROM conversation_locks l USING unnest($1::bigint[], $2::bytea[], $3::uuid[]) AS h (owner, conversation, holder)
     WHERE l.owner = h.owner AND l.conversation = h.conversation AND l.holder = h.holder";
 const RELEASE_ALL: &str = "DELETE FROM conversation_locks WHERE instance = $1";
-/// Processes that are gone leave theirs.
+/// Releases the lock of one run. Without a row of its own it was taken by another run, which has perhaps ended since.
+const RELEASE_ONE: &str =
+    "DELETE FROM conversation_locks WHERE owner = $1 AND conversation = $2 AND holder = $3";
+/// Releases what a run of this process has held, and finds a lock that another process has.
+const RELEASE_DROPPED: &str = concat!(
+    "WITH dropped AS (
+        DELETE FROM conversation_locks WHERE owner = $1 AND conversation = $2 AND instance = $3)
+    SELECT 1 FROM conversation_locks
+    WHERE owner = $1 AND conversation = $2 AND instance <> $3 AND until > ",
+    db_now!()
+);
+/// Processes that are gone leave theirs. A day later no run can go on that holds one and was not heard of since: its row
+/// shows that nobody else has had the conversation.
 const SWEEP: &str = concat!(
     "DELETE FROM conversation_locks WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM conversation_locks WHERE until <= ",
     db_now!(),
-    " LIMIT 500 FOR UPDATE SKIP LOCKED))"
+    " - 86400000 LIMIT 500 FOR UPDATE SKIP LOCKED))"
 );
 
 impl HeldLocks {
@@ -104,6 +116,28 @@ impl HeldLocks {
         }
         held.insert(place.clone(), holder);
         Some(Held { locks: self.clone(), lock: (place, holder), has_row: false })
+    }
+
+    /// Releases the row of a conversation in which a run of this process ends. Returns whether no other run has taken the
+    /// conversation since this one has.
+    pub(super) async fn release(
+        &self,
+        session: Session<'_>,
+        instance: &str,
+        owner: i64,
+        id: &str,
+    ) -> Result<bool, StoreError> {
+        let id = id.as_bytes();
+        let holder = self.held.lock().get(&(owner, Box::from(id))).copied();
+        let place: [Param<'_>; 2] = [(&owner, Type::INT8), (&id, Type::BYTEA)];
+        let [owner, id] = place;
+        match holder {
+            Some(holder) => Ok(session.execute(RELEASE_ONE, &[owner, id, (&holder, Type::UUID)]).await? > 0),
+            None => {
+                let parameters = [owner, id, (&instance as _, Type::TEXT)];
+                Ok(session.query_opt(RELEASE_DROPPED, &parameters).await?.is_none())
+            }
+        }
     }
 
     /// Prolongs the locks that this process holds.

@@ -6,6 +6,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::conversation_items::{self, NewItems};
+use super::conversation_locks::HeldLocks;
 use super::conversations::summary_place;
 use super::session::{Param, Session};
 use super::values::{get, number};
@@ -30,26 +31,36 @@ const APPEND: &str = "WITH place AS (
         ON CONFLICT (conversation, item_key) DO NOTHING RETURNING position)
     SELECT p.key, p.first, ARRAY(SELECT i.position FROM inserted i) FROM place p";
 
-const RELEASE: &str =
-    "DELETE FROM conversation_locks WHERE owner = $1 AND conversation = $2 AND instance = $3";
-
-/// Appends the items of a response that has ended to its conversation, if that was not deleted meanwhile. Whatever the
-/// status, the conversation is free for the next run with the same commit: its client may send that to another replica
-/// as soon as it knows of the end.
-pub(super) async fn append_turn(
+/// Releases the conversation of a response that ends, whatever its status: with the same commit it is free for the next
+/// run, which its client may send to another replica as soon as it knows of the end. A run that has lost its conversation
+/// must not append what it has made without knowledge of the turns since: it does not end so.
+pub(super) async fn release(
     session: Session<'_>,
     policy: &RowPolicy,
+    locks: &HeldLocks,
     owner: i64,
     record: &ResponseRecord,
 ) -> Result<(), StoreError> {
     let Some(turn) = &record.conversation else { return Ok(()) };
-    let id = turn.id.as_str().as_bytes();
-    if is_appended(record.status) {
-        append(session, owner, id, turn, &record.items).await?;
+    let is_held = locks.release(session, &policy.instance, owner, turn.id.as_str()).await?;
+    match is_held || !is_appended(record.status) {
+        true => Ok(()),
+        false => Err(StoreError::ConversationLost),
     }
-    let instance = policy.instance.as_str();
-    let lock: [Param<'_>; 3] = [(&owner, Type::INT8), (&id, Type::BYTEA), (&instance, Type::TEXT)];
-    session.execute(RELEASE, &lock).await.map(drop)
+}
+
+/// Appends the items of a response that has ended to its conversation, if that was not deleted meanwhile.
+pub(super) async fn append_turn(
+    session: Session<'_>,
+    owner: i64,
+    record: &ResponseRecord,
+) -> Result<(), StoreError> {
+    match &record.conversation {
+        Some(turn) if is_appended(record.status) => {
+            append(session, owner, turn.id.as_str().as_bytes(), turn, &record.items).await
+        }
+        _ => Ok(()),
+    }
 }
 
 async fn append(

@@ -5,6 +5,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::clock::db_now;
+use super::conversation_locks::HeldLocks;
 use super::event_log_sweep::{self, is_log_kept};
 use super::keys::ResponseKey;
 use super::running::{self, RunningRow};
@@ -44,6 +45,7 @@ pub(super) async fn append(
 pub(super) async fn finish(
     session: Session<'_>,
     policy: &RowPolicy,
+    locks: &HeldLocks,
     in_flight: &mut InFlightRows,
     record: &ResponseRecord,
     end: &LogEnd,
@@ -55,7 +57,7 @@ pub(super) async fn finish(
     if let Some(key) = held {
         end_log(session, policy, key, end).await?;
     }
-    let finished = lifecycle::finish(session, policy, in_flight, record).await?;
+    let finished = lifecycle::finish(session, policy, locks, in_flight, record).await?;
     if let Some(((response, owner), keep_for)) = held.zip(end.keep_for) {
         let until = now().saturating_add(millis(keep_for));
         let parameters: [Param<'_>; 3] =

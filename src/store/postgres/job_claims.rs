@@ -3,8 +3,6 @@
 //! The rows are locked first, and read by another statement behind the locks: what the holder before has committed until
 //! then is seen, and what it tries to commit later is refused.
 
-use std::sync::Arc;
-
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -14,9 +12,10 @@ use super::error::corrupt;
 use super::keys::id_of;
 use super::removal::Place;
 use super::session::{Param, Session};
-use super::taken_runs::{self, MAX_BATCH_BYTES};
+use super::taken_runs::{self, Taken};
 use super::values::get;
 use crate::store::row_policy::RowPolicy;
+use crate::store::taken_run::MAX_BATCH_BYTES;
 use crate::store::{ClaimedJob, Lease, StoreError};
 
 /// Which `runs r` nobody has claimed, or were given back.
@@ -138,7 +137,8 @@ const CLAIM: &str = concat!(
     ", r.attempt, r.job"
 );
 
-/// Claims runs that are locked, oldest first, as many as are not too large together.
+/// Claims runs that are locked, oldest first, as many as are not too large together. One that is damaged has no job, and so
+/// it fails.
 pub(super) async fn claim(
     session: Session<'_>,
     policy: &RowPolicy,
@@ -158,13 +158,11 @@ pub(super) async fn claim(
         (&(MAX_BATCH_BYTES as i64), Type::INT8),
     ];
     let rows = session.query(CLAIM, &parameters).await?;
-    let mut runs = rows.iter().map(taken_runs::read).collect::<Result<Vec<_>, _>>()?;
-    taken_runs::complete(session, &mut runs).await?;
-    let mut claimed = Vec::with_capacity(runs.len());
-    for (row, (place, run)) in rows.iter().zip(runs) {
+    let mut claimed = Vec::with_capacity(rows.len());
+    for Taken { row, place, run, is_damaged } in taken_runs::read(session, &rows).await? {
         let attempt = get::<i32>(row, taken_runs::COLUMNS)?.unsigned_abs();
-        let spec = get::<Option<&[u8]>>(row, taken_runs::COLUMNS + 1)?.unwrap_or_default();
-        claimed.push((place, ClaimedJob { run, spec: Arc::from(spec), attempt }));
+        let spec = get::<Option<&[u8]>>(row, taken_runs::COLUMNS + 1)?.filter(|_| !is_damaged);
+        claimed.push((place, ClaimedJob { run, spec: spec.unwrap_or_default().into(), attempt }));
     }
     claimed.sort_unstable_by_key(|(place, _)| *place);
     Ok(claimed.into_iter().map(|(_, job)| job).collect())

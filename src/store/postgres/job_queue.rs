@@ -1,5 +1,7 @@
 //! The queue of background runs, as the store offers it.
 
+use std::time::{Duration, Instant};
+
 use async_trait::async_trait;
 use uuid::Uuid;
 
@@ -15,6 +17,10 @@ use crate::store::{
 
 /// Runs that are locked together.
 const MAX_CLAIMED: usize = 256;
+
+/// For so many leases a claim whose outcome is not known is undone: its commit may become visible late, when the server
+/// has waited for a replica, or notices that its client is gone.
+const DOUBTFUL_LEASES: u32 = 5;
 
 #[async_trait]
 impl JobQueue for PostgresStore {
@@ -44,23 +50,23 @@ impl JobQueue for PostgresStore {
         if limit == 0 || !is_any? {
             return Ok(Vec::new());
         }
-        let claim = Uuid::now_v7();
+        let claim = self.begin_claim();
         let claimed = transact!(self.pool, Access::Write, session => {
             let places = job_claims::lock_oldest(session, &self.policy, limit.min(MAX_CLAIMED)).await?;
-            job_claims::claim(session, &self.policy, claim, &places).await
+            job_claims::claim(session, &self.policy, claim.claim, &places).await
         });
-        self.note_claim(claim, claimed)
+        claim.end(claimed)
     }
 
     async fn claim_job(&self, owner: &Owner, id: &Id) -> Result<Option<ClaimedJob>, StoreError> {
         self.undo_claims().await?;
-        let (claim, response) = (Uuid::now_v7(), ResponseKey::of(id.as_str()).uuid);
+        let (claim, response) = (self.begin_claim(), ResponseKey::of(id.as_str()).uuid);
         let claimed = transact!(self.pool, Access::Write, session => {
             let Some(owner) = self.owners.find(session, owner).await? else { return Ok(Vec::new()) };
             let places = job_claims::lock_one(session, &self.policy, (response, owner)).await?;
-            job_claims::claim(session, &self.policy, claim, &places).await
+            job_claims::claim(session, &self.policy, claim.claim, &places).await
         });
-        Ok(self.note_claim(claim, claimed)?.pop())
+        Ok(claim.end(claimed)?.pop())
     }
 
     async fn update_running(&self, record: ResponseRecord) -> Result<(), StoreError> {
@@ -87,29 +93,56 @@ impl JobQueue for PostgresStore {
     }
 }
 
+/// A claim of which nobody was told, and which may have been committed, or may yet be.
+pub(super) struct DoubtfulClaim {
+    claim: Uuid,
+    since: Instant,
+}
+
 impl PostgresStore {
-    /// A claim that has failed may have been committed: its runs would wait for this process, whose leases are renewed.
-    fn note_claim(
-        &self,
-        claim: Uuid,
-        claimed: Result<Vec<ClaimedJob>, StoreError>,
-    ) -> Result<Vec<ClaimedJob>, StoreError> {
-        if claimed.is_err() {
-            self.doubtful_claims.lock().push(claim);
-        }
-        claimed
+    /// A claim that fails, or that nobody waits for any more, may have been committed: its runs would wait for this process,
+    /// whose leases are renewed.
+    fn begin_claim(&self) -> Claiming<'_> {
+        Claiming { store: self, claim: Uuid::now_v7(), is_told: false }
     }
 
     /// Gives back what such claims have got.
     async fn undo_claims(&self) -> Result<(), StoreError> {
-        let claims = self.doubtful_claims.lock().clone();
+        let lasting = Duration::from_millis(self.policy.lease.unsigned_abs()) * DOUBTFUL_LEASES;
+        let claims: Vec<_> = self.doubtful_claims.lock().iter().map(|doubtful| doubtful.claim).collect();
         if claims.is_empty() {
             return Ok(());
         }
+        let began = Instant::now();
         transact!(self.pool, Access::Statement, session => {
             job_claims::undo(session, &self.policy, &claims).await
         })?;
-        self.doubtful_claims.lock().retain(|claim| !claims.contains(claim));
+        self.doubtful_claims
+            .lock()
+            .retain(|doubtful| began.saturating_duration_since(doubtful.since) < lasting);
         Ok(())
+    }
+}
+
+/// A claim under way. It is doubtful if it is dropped before its runs are told.
+struct Claiming<'a> {
+    store: &'a PostgresStore,
+    claim: Uuid,
+    is_told: bool,
+}
+
+impl Claiming<'_> {
+    fn end(mut self, claimed: Result<Vec<ClaimedJob>, StoreError>) -> Result<Vec<ClaimedJob>, StoreError> {
+        self.is_told = claimed.is_ok();
+        claimed
+    }
+}
+
+impl Drop for Claiming<'_> {
+    fn drop(&mut self) {
+        if !self.is_told {
+            let (claim, since) = (self.claim, Instant::now());
+            self.store.doubtful_claims.lock().push(DoubtfulClaim { claim, since });
+        }
     }
 }

@@ -3,6 +3,7 @@
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::conversation_locks::HeldLocks;
 use super::keys::ResponseKey;
 use super::retention::extend_lineage;
 use super::rows::{self, Lifetime};
@@ -53,6 +54,7 @@ pub(super) async fn begin(
 pub(super) async fn finish(
     session: Session<'_>,
     policy: &RowPolicy,
+    locks: &HeldLocks,
     in_flight: &mut InFlightRows,
     record: &ResponseRecord,
 ) -> Result<WriteOutcome, StoreError> {
@@ -63,20 +65,22 @@ pub(super) async fn finish(
         if was_begun || !lease.is_first() || in_flight.is_deleted(&record.owner, &lease.id) {
             return Ok(WriteOutcome::Absent);
         }
+        conversation_turns::release(session, policy, locks, owner, record).await?;
         let lifetime = ended(session, policy, owner, record).await?;
         if rows::insert(session, owner, record, lifetime).await?.is_none() {
             return Ok(WriteOutcome::Superseded);
         }
         outbox::insert(session, owner, &record.outbox).await?;
-        conversation_turns::append_turn(session, policy, owner, record).await?;
+        conversation_turns::append_turn(session, owner, record).await?;
         return Ok(WriteOutcome::Changed);
     };
     match row.state(policy, lease) {
         RunningRow::Held => {
+            conversation_turns::release(session, policy, locks, owner, record).await?;
             let lifetime = ended(session, policy, owner, record).await?;
             rows::end(session, &row, record, lifetime).await?;
             outbox::insert(session, owner, &record.outbox).await?;
-            conversation_turns::append_turn(session, policy, owner, record).await?;
+            conversation_turns::append_turn(session, owner, record).await?;
             Ok(WriteOutcome::Changed)
         }
         RunningRow::Deleted => {

@@ -5,13 +5,13 @@ use tokio_postgres::types::Type;
 use super::clock::db_now;
 use super::keys::ResponseKey;
 use super::removal::{self, Place};
-use super::running::{END_NOT_STORED, PROCESS_GONE};
+use super::running::{self, END_NOT_STORED, PROCESS_GONE};
 use super::session::{Param, Session};
-use super::taken_runs::{self, MAX_BATCH_BYTES};
+use super::taken_runs;
 use super::values::get;
-use crate::store::in_flight::InFlightRows;
 use crate::store::row_policy::RowPolicy;
-use crate::store::{OrphanedRun, StoreError};
+use crate::store::taken_run::MAX_BATCH_BYTES;
+use crate::store::{Lease, OrphanedRun, StoreError};
 
 const RENEW: &str =
     concat!("UPDATE runs SET lease_until = $2 + ", db_now!(), " WHERE instance = $1 AND orphan IS NULL");
@@ -39,24 +39,28 @@ pub(super) async fn release_left(session: Session<'_>, policy: &RowPolicy) -> Re
     session.execute(RELEASE_LEFT, &[(&instance, Type::TEXT), (&PROCESS_GONE, Type::INT2)]).await.map(drop)
 }
 
-const ABANDON: &str = "UPDATE runs SET orphan = coalesce(orphan, $3), lease_until = 0
-    WHERE response = $1 AND instance = $2";
+const ABANDON: &str = "UPDATE runs r SET orphan = coalesce(r.orphan, $4), lease_until = 0
+    FROM unnest($1::uuid[], $2::integer[]) AS g (response, epoch)
+    WHERE r.response = g.response AND r.epoch = g.epoch AND r.instance = $3";
 
 /// Abandons the rows of runs whose end could not be written, so that they are ended like those of a dead process.
 pub(super) async fn release_abandoned(
     session: Session<'_>,
     policy: &RowPolicy,
-    in_flight: &mut InFlightRows,
+    abandoned: &[Lease],
 ) -> Result<(), StoreError> {
-    let instance = policy.instance.as_str();
-    while let Some(id) = in_flight.abandoned() {
-        let key = ResponseKey::of(id.as_str()).uuid;
-        let params: [Param<'_>; 3] =
-            [(&key, Type::UUID), (&instance, Type::TEXT), (&END_NOT_STORED, Type::INT2)];
-        session.execute(ABANDON, &params).await?;
-        in_flight.forget_abandoned();
+    if abandoned.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let of = |lease: &Lease| (ResponseKey::of(lease.id.as_str()).uuid, running::epoch(lease));
+    let (keys, epochs): (Vec<_>, Vec<_>) = abandoned.iter().map(of).unzip();
+    let params: [Param<'_>; 4] = [
+        (&keys, Type::UUID_ARRAY),
+        (&epochs, Type::INT4_ARRAY),
+        (&policy.instance.as_str(), Type::TEXT),
+        (&END_NOT_STORED, Type::INT2),
+    ];
+    session.execute(ABANDON, &params).await.map(drop)
 }
 
 /// Which `runs r` are orphans for the instance $1. Of its own runs only those that were orphans before, and none that a
@@ -126,11 +130,9 @@ pub(super) async fn take(
             removal::remove_all(session, &[*key]).await?;
             continue;
         }
-        let mut run = [taken_runs::read(&row)?];
-        taken_runs::complete(session, &mut run).await?;
-        for (_, run) in run {
-            bytes = bytes.saturating_add(taken_runs::size(&run));
-            taken.push(run);
+        for read in taken_runs::read(session, std::slice::from_ref(&row)).await? {
+            bytes = bytes.saturating_add(read.run.size());
+            taken.push(read.run);
         }
     }
     Ok(taken)

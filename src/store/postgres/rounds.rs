@@ -18,6 +18,7 @@ use super::tenants::TenantWalk;
 use super::transaction::{Access, transact};
 use super::{approvals, idempotency};
 use crate::store::retention::millis;
+use crate::store::round_parts::RoundParts;
 use crate::store::row_policy::RowPolicy;
 use crate::store::{StoreError, TenantRetention};
 
@@ -73,21 +74,19 @@ impl Rounds {
         policy: &RowPolicy,
         locks: &HeldLocks,
     ) -> Result<(), StoreError> {
-        transact!(pool, Access::Statement, session => locks.renew(session, policy.lease).await)?;
+        let mut parts = RoundParts::default();
+        let renewed = transact!(pool, Access::Statement, session => locks.renew(session, policy.lease).await);
+        parts.add("conversation locks", renewed);
         let mut state = self.state.lock().await;
-        state.expire_responses(pool, self.deadline()).await?;
-        state.go_over_tenants(pool, self.walk_lease, self.deadline()).await?;
-        let until = self.deadline();
-        while transact!(pool, Access::Statement, session => approvals::delete_expired(session).await)?
-            && !until.is_over()
-        {}
-        let until = self.deadline();
-        while transact!(pool, Access::Write, session => idempotency::delete_expired(session).await)?
-            && !until.is_over()
-        {}
-        state.sweep_logs(pool, self.deadline()).await?;
-        state.expire_conversations(pool, policy, self.deadline()).await?;
-        transact!(pool, Access::Statement, session => conversation_locks::sweep(session).await)
+        parts.add("expired responses", state.expire_responses(pool, self.deadline()).await);
+        state.go_over_tenants(pool, self.walk_lease, self.deadline(), &mut parts).await;
+        parts.add("expired approvals", expire_approvals(pool, self.deadline()).await);
+        parts.add("expired idempotency keys", expire_keys(pool, self.deadline()).await);
+        parts.add("event logs", state.sweep_logs(pool, self.deadline()).await);
+        parts.add("expired conversations", state.expire_conversations(pool, policy, self.deadline()).await);
+        let swept = transact!(pool, Access::Statement, session => conversation_locks::sweep(session).await);
+        parts.add("left conversation locks", swept);
+        parts.end()
     }
 
     fn deadline(&self) -> Deadline {
@@ -100,6 +99,29 @@ impl Rounds {
             walk.restart(tenant);
         }
     }
+}
+
+async fn expire_approvals(pool: &Pool, until: Deadline) -> Result<(), StoreError> {
+    while transact!(pool, Access::Statement, session => approvals::delete_expired(session).await)?
+        && !until.is_over()
+    {}
+    Ok(())
+}
+
+async fn expire_keys(pool: &Pool, until: Deadline) -> Result<(), StoreError> {
+    while transact!(pool, Access::Write, session => idempotency::delete_expired(session).await)?
+        && !until.is_over()
+    {}
+    Ok(())
+}
+
+async fn go_over(walk: &mut TenantWalk, pool: &Pool, lease: i64, until: Deadline) -> Result<(), StoreError> {
+    let mut is_more = transact!(pool, Access::Statement, session => walk.begin_round(session, lease).await)?;
+    while is_more {
+        let step = transact!(pool, Access::Write, session => walk.step(session).await)?;
+        is_more = walk.go_on(step) && !until.is_over();
+    }
+    Ok(())
 }
 
 impl State {
@@ -116,17 +138,11 @@ impl State {
         Ok(())
     }
 
-    async fn go_over_tenants(&mut self, pool: &Pool, lease: i64, until: Deadline) -> Result<(), StoreError> {
+    /// What cannot be done for one tenant is no reason to do nothing for the others.
+    async fn go_over_tenants(&mut self, pool: &Pool, lease: i64, until: Deadline, parts: &mut RoundParts) {
         for walk in &mut self.tenants {
-            let is_own =
-                transact!(pool, Access::Statement, session => walk.begin_round(session, lease).await)?;
-            let mut is_more = is_own;
-            while is_more {
-                let step = transact!(pool, Access::Write, session => walk.step(session).await)?;
-                is_more = walk.go_on(step) && !until.is_over();
-            }
+            parts.add("a tenant's retention", go_over(walk, pool, lease, until).await);
         }
-        Ok(())
     }
 
     /// Event logs that are not kept.

@@ -24,8 +24,8 @@ impl Store for PostgresStore {
     async fn maintain(&self) -> Result<(), StoreError> {
         self.startup.check()?;
         transact!(self.pool, Access::Statement, session => orphans::renew_leases(session, &self.policy).await)?;
-        self.rounds.run(&self.pool, &self.policy, &self.conversation_locks).await?;
-        self.writer.check().await
+        let round = self.rounds.run(&self.pool, &self.policy, &self.conversation_locks).await;
+        round.and(self.writer.check().await)
     }
 
     async fn erase(&self, target: &ErasureTarget) -> Result<ErasedCounts, StoreError> {

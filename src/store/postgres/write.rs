@@ -2,6 +2,7 @@
 //!
 //! Runs inside the writer's transaction; committing and replying is the writer's business.
 
+use super::conversation_locks::HeldLocks;
 use super::session::Session;
 use super::{cancel, event_log, idempotency, jobs, journal, lifecycle};
 use crate::store::StoreError;
@@ -13,6 +14,7 @@ use crate::store::row_policy::RowPolicy;
 pub(super) async fn apply(
     session: Session<'_>,
     policy: &RowPolicy,
+    locks: &HeldLocks,
     in_flight: &mut InFlightRows,
     write: &Write,
 ) -> Result<WriteOutcome, StoreError> {
@@ -23,13 +25,15 @@ pub(super) async fn apply(
         }
         Write::Turn(turn) => journal::commit_turn(session, policy, in_flight, turn).await,
         Write::ToolResult(outcome) => journal::record_tool_result(session, policy, outcome).await,
-        Write::Finish(record) => lifecycle::finish(session, policy, in_flight, record).await,
+        Write::Finish(record) => lifecycle::finish(session, policy, locks, in_flight, record).await,
         Write::Delete(owner, id) => lifecycle::delete(session, in_flight, owner, id).await,
         Write::RequestCancel(owner, id) => cancel::request(session, in_flight, owner, id).await,
         Write::BeginLogged(run) => idempotency::begin(session, policy, in_flight, run, None).await,
         Write::Withdraw(lease) => idempotency::withdraw(session, policy, in_flight, lease).await,
         Write::Log(lease, events) => event_log::append(session, policy, lease, events).await,
-        Write::FinishLogged(end) => event_log::finish(session, policy, in_flight, &end.0, &end.1).await,
+        Write::FinishLogged(end) => {
+            event_log::finish(session, policy, locks, in_flight, &end.0, &end.1).await
+        }
         Write::Enqueue(job) => {
             idempotency::begin(session, policy, in_flight, &job.run, Some(&job.spec)).await
         }

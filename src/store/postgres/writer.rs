@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use super::connection::Connection;
 use super::error::Cause;
+use super::conversation_locks::HeldLocks;
 use super::fast_finish::{self, FastFinish};
 use super::link::Link;
 use super::pipeline::in_order;
@@ -34,6 +35,7 @@ pub(super) struct Writer {
     pub link: Link,
     pub policy: Arc<RowPolicy>,
     pub in_flight: InFlightRows,
+    pub locks: HeldLocks,
 }
 
 /// A write that waits for its commit.
@@ -215,7 +217,7 @@ impl Writer {
         }
         let mut outcomes = Vec::with_capacity(writes.len());
         for write in writes {
-            outcomes.push(write::apply(session, &self.policy, &mut self.in_flight, write).await?);
+            outcomes.push(write::apply(session, &self.policy, &self.locks, &mut self.in_flight, write).await?);
         }
         session.batch("COMMIT").await?;
         Ok(outcomes)
@@ -252,18 +254,15 @@ impl Writer {
     async fn check(&mut self) -> Result<(), StoreError> {
         let connection = self.link.connection().await?;
         let session = Session::new(&connection);
-        let checked = match probe(session).await {
-            Ok(()) => orphans::release_abandoned(session, &self.policy, &mut self.in_flight).await,
-            failed => failed,
-        };
+        let checked = self.probe(session).await;
         match &checked {
-            Ok(()) => self.link.health.recover(),
+            Ok(()) => {
+                self.in_flight.forget_abandoned();
+                self.link.health.recover();
+            }
             Err(error) => {
                 self.link.failed(error);
-                if connection.fate.cause() == Some(Cause::Connection) {
-                    self.link.leave();
-                }
-                connection.fate.forgive();
+                self.roll_back(&connection).await;
             }
         }
         checked
@@ -272,10 +271,6 @@ impl Writer {
 
 const PROBE: &str =
     "INSERT INTO probe (id, written) VALUES (0, $1) ON CONFLICT (id) DO UPDATE SET written = $1";
-
-async fn probe(session: Session<'_>) -> Result<(), StoreError> {
-    session.execute(PROBE, &[(&now(), tokio_postgres::types::Type::INT8)]).await.map(drop)
-}
 
 /// Sends these in one transaction and one round trip. Returns for each whether its row was written.
 async fn send(session: Session<'_>, chosen: &[(usize, FastFinish<'_>)]) -> Result<Vec<bool>, StoreError> {
@@ -287,5 +282,12 @@ async fn send(session: Session<'_>, chosen: &[(usize, FastFinish<'_>)]) -> Resul
     }
     let begin = begin_sql(Access::Write, session.limit()).unwrap_or_default();
     let all = chosen.iter().map(|(_, finish)| finish.send(session));
+
+    async fn probe(&self, session: Session<'_>) -> Result<(), StoreError> {
+        session.batch(&begin_sql(Access::Write, self.link.limit()).unwrap_or_default()).await?;
+        session.execute(PROBE, &[(&now(), tokio_postgres::types::Type::INT8)]).await?;
+        orphans::release_abandoned(session, &self.policy, self.in_flight.abandoned()).await?;
+        session.batch("COMMIT").await
+    }
     in_order(session.batch(&begin), all, session.batch("COMMIT")).await
 }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 
 use super::error::database;
 use super::keys::KeyRange;
-use super::orphans::{self, Orphan};
+use super::orphans::Orphan;
 use super::read::text;
 use super::running::{self, RunningRow};
 use super::{idempotency, rows};
@@ -14,6 +14,7 @@ use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
+use crate::store::taken_run::MAX_BATCH_BYTES;
 use crate::store::{ClaimedJob, JobStats, Lease, NewJob, Owner, Requeue, ResponseRecord, StoreError};
 
 /// The column `instance` of a run that nobody has claimed.
@@ -96,7 +97,7 @@ pub(super) fn claim(
         return Ok(claimed);
     }
     let transaction = begin(connection)?;
-    while claimed.len() < limit && bytes < orphans::MAX_BATCH_BYTES {
+    while claimed.len() < limit && bytes < MAX_BATCH_BYTES {
         let next = transaction
             .prepare_cached(NEXT)
             .map_err(database)?
@@ -105,7 +106,7 @@ pub(super) fn claim(
             .map_err(database)?;
         let Some(waiting) = next else { break };
         if let Some(job) = waiting.claim(&transaction, policy, now).map_err(database)? {
-            bytes = bytes.saturating_add(orphans::size(&job.run) + job.spec.len());
+            bytes = bytes.saturating_add(job.run.size() + job.spec.len());
             claimed.push(job);
         }
     }
@@ -156,7 +157,7 @@ impl Waiting {
         Ok(Self { orphan: Orphan::read(row)?, attempts: row.get(15)?, spec })
     }
 
-    /// `None`: it was deleted.
+    /// `None`: it was deleted, or cannot be read. What is damaged has no job, and so it fails.
     fn claim(
         self,
         connection: &Connection,
@@ -168,6 +169,7 @@ impl Waiting {
             rows::remove(connection, orphan.key)?;
             return Ok(None);
         }
+        let Some(epoch) = orphan.epoch(connection, now)? else { return Ok(None) };
         let attempt = attempts.saturating_add(1);
         connection
             .prepare_cached(
@@ -177,11 +179,15 @@ impl Waiting {
             .execute(params![
                 orphan.key,
                 policy.instance,
-                orphan.run.lease.epoch,
+                epoch,
                 now.saturating_add(policy.lease),
                 attempt
             ])?;
-        Ok(Some(ClaimedJob { run: orphan.whole(connection)?, spec, attempt }))
+        let whole = orphan.whole(connection)?;
+        Ok(whole.map(|(run, is_damaged)| {
+            let spec = if is_damaged { Arc::default() } else { spec };
+            ClaimedJob { run, spec, attempt }
+        }))
     }
 }
 

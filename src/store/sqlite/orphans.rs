@@ -13,8 +13,8 @@ use super::running::{END_NOT_STORED, PROCESS_GONE};
 use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::item_index::{self, Damaged};
-use crate::store::operation::item_size;
 use crate::store::row_policy::{RowPolicy, now};
+use crate::store::taken_run::{MAX_BATCH_BYTES, PASSED_OVER, log_damaged, log_unreadable};
 use crate::store::{Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem};
 
 /// Which `runs r` are orphans for the instance ?1 at the time ?2. Of its own runs only those that were orphans before, and
@@ -34,9 +34,6 @@ const NEXT: &str = concat!(
     orphans_sql!(),
     " ORDER BY r.response LIMIT 1"
 );
-
-/// A batch ends after this many bytes: all of it is in memory.
-pub(super) const MAX_BATCH_BYTES: usize = 16 << 20;
 
 /// Gives up the leases that an earlier process of this name left.
 pub(super) fn release_left(connection: &Connection, policy: &RowPolicy) -> Result<(), StoreError> {
@@ -59,17 +56,17 @@ pub(super) fn release_abandoned(
     policy: &RowPolicy,
     in_flight: &mut InFlightRows,
 ) -> rusqlite::Result<()> {
-    while let Some(id) = in_flight.abandoned() {
+    for Lease { id, epoch } in in_flight.abandoned() {
         let keys = KeyRange::of(id.as_str());
         connection
             .prepare_cached(
                 "UPDATE runs SET orphan = coalesce(orphan, ?5), lease_until = 0
-                 WHERE instance = ?4
+                 WHERE instance = ?4 AND epoch = ?6
                     AND response IN (SELECT key FROM responses WHERE key BETWEEN ?1 AND ?2 AND id = ?3)",
             )?
-            .execute(params![keys.first, keys.last, id.as_str(), policy.instance, END_NOT_STORED])?;
-        in_flight.forget_abandoned();
+            .execute(params![keys.first, keys.last, id.as_str(), policy.instance, END_NOT_STORED, epoch])?;
     }
+    in_flight.forget_abandoned();
     Ok(())
 }
 
@@ -101,36 +98,48 @@ pub(super) fn take(
             rows::remove(&transaction, orphan.key).map_err(database)?;
             continue;
         }
-        let run = orphan.take(&transaction, policy, now).map_err(database)?;
-        bytes = bytes.saturating_add(size(&run));
-        taken.push(run);
+        if let Some((run, _)) = orphan.take(&transaction, policy, now).map_err(database)? {
+            bytes = bytes.saturating_add(run.size());
+            taken.push(run);
+        }
     }
     transaction.commit().map_err(database)?;
     Ok(taken)
-}
-
-/// The approximate number of bytes that a run takes in memory.
-pub(super) fn size(run: &OrphanedRun) -> usize {
-    let state = run.state.as_ref().map_or(0, |state| state.len());
-    let of_call = |call: &OrphanedCall| {
-        call.arguments.len() + call.outcome.as_ref().map_or(0, |(output, _)| output.len())
-    };
-    let items = run.items.iter().map(item_size).sum::<usize>();
-    run.body.len() + state + items + run.calls.iter().map(of_call).sum::<usize>()
 }
 
 /// An orphan before it is taken over.
 pub(super) struct Orphan {
     pub key: i64,
     pub is_deleted: bool,
-    pub run: OrphanedRun,
+    is_damaged: bool,
+    /// `None`: it has no name that can be read.
+    run: Option<OrphanedRun>,
 }
 
 impl Orphan {
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let (key, is_deleted) = (row.get(0)?, row.get(11)?);
+        Ok(match Self::read_run(row) {
+            Ok((run, is_damaged)) => Self { key, is_deleted, is_damaged, run: Some(run) },
+            Err(error) => {
+                log_unreadable(&error);
+                Self { key, is_deleted, is_damaged: true, run: None }
+            }
+        })
+    }
+
+    /// The run as far as it can be read, and whether something is missing.
+    fn read_run(row: &Row<'_>) -> rusqlite::Result<(OrphanedRun, bool)> {
         let owner = Owner { tenant: text(row, 2)?.into(), principal: text(row, 3)?.into() };
-        let run = OrphanedRun {
-            lease: Lease { id: Id::from(text(row, 1)?), epoch: row.get::<_, u32>(8)?.saturating_add(1) },
+        let lease = Lease { id: Id::from(text(row, 1)?), epoch: row.get::<_, u32>(8)?.saturating_add(1) };
+        let (body, items) = (text(row, 7), items(row, 12));
+        let damage = body.as_ref().err().or(items.as_ref().err());
+        if let Some(error) = damage {
+            log_damaged(&lease, error);
+        }
+        let is_damaged = damage.is_some();
+        let mut run = OrphanedRun {
+            lease,
             owner,
             cause: match row.get(9)? {
                 Some(END_NOT_STORED) => OrphanCause::EndNotStored,
@@ -140,37 +149,61 @@ impl Orphan {
             created_at: row.get(4)?,
             model: row.get(5)?,
             previous: row.get::<_, Option<String>>(6)?.map(Id::from),
-            body: text(row, 7)?.into(),
-            items: items(row, 12)?,
+            body: body.unwrap_or_default().into(),
+            items: items.unwrap_or_default(),
             calls: Vec::new(),
             state: row.get::<_, Option<Vec<u8>>>(10)?.map(Arc::from),
         };
-        Ok(Self { key: row.get(0)?, is_deleted: row.get(11)?, run })
+        if is_damaged {
+            run.leave_out_items();
+        }
+        Ok((run, is_damaged))
     }
 
-    fn take(self, connection: &Connection, policy: &RowPolicy, now: i64) -> rusqlite::Result<OrphanedRun> {
+    /// The epoch of whoever takes it; `None`: it cannot be read, and is passed over from now on.
+    pub(super) fn epoch(&self, connection: &Connection, now: i64) -> rusqlite::Result<Option<u32>> {
+        if let Some(run) = &self.run {
+            return Ok(Some(run.lease.epoch));
+        }
+        connection
+            .prepare_cached("UPDATE runs SET lease_until = ?2 WHERE response = ?1")?
+            .execute(params![self.key, now.saturating_add(PASSED_OVER)])?;
+        Ok(None)
+    }
+
+    fn take(
+        self,
+        connection: &Connection,
+        policy: &RowPolicy,
+        now: i64,
+    ) -> rusqlite::Result<Option<(OrphanedRun, bool)>> {
         let key = self.key;
+        let Some(epoch) = self.epoch(connection, now)? else { return Ok(None) };
         connection
             .prepare_cached(
                 "UPDATE runs SET instance = ?2, epoch = ?3, lease_until = ?4, orphan = coalesce(orphan, ?5)
                  WHERE response = ?1",
             )?
-            .execute(params![
-                key,
-                policy.instance,
-                self.run.lease.epoch,
-                now.saturating_add(policy.lease),
-                PROCESS_GONE
-            ])?;
+            .execute(params![key, policy.instance, epoch, now.saturating_add(policy.lease), PROCESS_GONE])?;
         self.whole(connection)
     }
 
-    /// The run with its turns and calls.
-    pub(super) fn whole(self, connection: &Connection) -> rusqlite::Result<OrphanedRun> {
-        let Self { key, mut run, .. } = self;
-        run.items.extend(turns(connection, key)?);
+    /// The run with its turns and calls, and whether something of it cannot be read; `None`: nothing can.
+    pub(super) fn whole(self, connection: &Connection) -> rusqlite::Result<Option<(OrphanedRun, bool)>> {
+        let Self { key, mut is_damaged, run, .. } = self;
+        let Some(mut run) = run else { return Ok(None) };
         run.calls = calls(connection, key)?;
-        Ok(run)
+        match turns(connection, key) {
+            Ok(items) if !is_damaged => run.items.extend(items),
+            Ok(_) => {}
+            Err(error @ rusqlite::Error::FromSqlConversionFailure(..)) => {
+                log_damaged(&run.lease, &error);
+                is_damaged = true;
+                run.leave_out_items();
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(Some((run, is_damaged)))
     }
 }
 

@@ -16,6 +16,7 @@ use crate::store::StoreError;
 use crate::store::TenantRetention;
 use crate::store::conversations::ConversationLocks;
 use crate::store::retention::millis;
+use crate::store::round_parts::RoundParts;
 use crate::store::row_policy::RowPolicy;
 
 /// How far each part of maintenance has come; the next round goes on from there.
@@ -60,38 +61,40 @@ impl Rounds {
         let renew = move |connection: &mut Connection| {
             maintenance::renew_leases(connection, &renewed).map(|()| false)
         };
-        writer.maintain(renew).await?;
+        let mut parts = RoundParts::default();
+        parts.add("leases", all(writer, renew).await);
         for (which, walk) in &self.walks {
             let which = *which;
             walk.lock().begin_round(which);
-            while writer.maintain(step(walk, move |walk, connection| walk.step(connection, which))).await? {}
+            let work = step(walk, move |walk: &mut Walk, connection| walk.step(connection, which));
+            parts.add("expired responses", all(writer, work).await);
         }
         for walk in &self.tenants {
             walk.lock().begin_round();
-            while writer.maintain(step(walk, TenantWalk::step)).await? {}
+            parts.add("a tenant's retention", all(writer, step(walk, TenantWalk::step)).await);
         }
-        while writer.maintain(approvals::delete_expired).await? {}
-        while writer.maintain(idempotency::delete_expired).await? {}
+        parts.add("expired approvals", all(writer, approvals::delete_expired).await);
+        parts.add("expired idempotency keys", all(writer, idempotency::delete_expired).await);
         self.logs.lock().begin_round();
-        while writer.maintain(step(&self.logs, LogSweep::step)).await? {}
+        parts.add("event logs", all(writer, step(&self.logs, LogSweep::step)).await);
         self.conversations.lock().begin_round();
-        while writer.maintain(step(&self.conversations, self.expire_conversations(policy))).await? {}
-        writer.maintain(step(&self.owner, forget_owners)).await?;
+        let work = step(&self.conversations, self.expire_conversations(policy));
+        parts.add("expired conversations", all(writer, work).await);
+        parts.add("owners", all(writer, step(&self.owner, forget_owners)).await);
         if let Some(most) = self.max_bytes {
-            let trim = {
-                let locks = self.locks.clone();
-                move |connection: &mut Connection| maintenance::trim(connection, most, &locks)
-            };
-            while writer.maintain(trim.clone()).await? {}
+            let locks = self.locks.clone();
+            let trim = move |connection: &mut Connection| maintenance::trim(connection, most, &locks);
+            parts.add("the size of the database", all(writer, trim).await);
         }
-        writer.check().await
+        parts.end().and(writer.check().await)
     }
 
     /// Deletes conversations that have expired.
     fn expire_conversations(
         &self,
         policy: &Arc<RowPolicy>,
-    ) -> impl FnMut(&mut ConversationWalk, &mut Connection) -> Result<bool, StoreError> + Send + use<> {
+    ) -> impl FnMut(&mut ConversationWalk, &mut Connection) -> Result<bool, StoreError> + Clone + Send + use<>
+    {
         let (policy, locks) = (Arc::clone(policy), self.locks.clone());
         move |walk, connection| conversation_expiry::step(connection, &policy.conversations, &locks, walk)
     }
@@ -104,11 +107,20 @@ impl Rounds {
     }
 }
 
+/// Makes steps of a part, until there is nothing more to do.
+async fn all(
+    writer: &Writer,
+    step: impl FnMut(&mut Connection) -> Result<bool, StoreError> + Clone + Send + 'static,
+) -> Result<(), StoreError> {
+    while writer.maintain(step.clone()).await? {}
+    Ok(())
+}
+
 /// One step on the writer thread of what is shared with it.
 fn step<T: Send + 'static>(
     shared: &Arc<Mutex<T>>,
-    mut work: impl FnMut(&mut T, &mut Connection) -> Result<bool, StoreError> + Send + 'static,
-) -> impl FnMut(&mut Connection) -> Result<bool, StoreError> + Send + 'static {
+    mut work: impl FnMut(&mut T, &mut Connection) -> Result<bool, StoreError> + Clone + Send + 'static,
+) -> impl FnMut(&mut Connection) -> Result<bool, StoreError> + Clone + Send + 'static {
     let shared = Arc::clone(shared);
     move |connection| work(&mut shared.lock(), connection)
 }

@@ -103,10 +103,19 @@ async fn runs_of_a_claim_whose_connection_is_lost_at_its_commit_are_claimed_agai
     assert!(claimed.is_err(), "{claimed:?}");
     let made = sql.query_one("SELECT count(*) FROM runs WHERE instance = 'test'", &[]).await.unwrap();
     assert_eq!(made.get::<_, i64>(0), 3, "the claim was committed");
-    sql.batch_execute("DROP TRIGGER wait ON runs").await.unwrap();
+    sql.batch_execute("DROP TRIGGER wait ON runs; CREATE TABLE late AS SELECT DISTINCT claim FROM runs")
+        .await
+        .unwrap();
     let claimed = store.claim_jobs(10).await.unwrap();
     assert_eq!(claimed.len(), 3);
     assert!(claimed.iter().all(|claim| claim.attempt == 1 && &*claim.spec == b"spec"));
+    // As if a part of that commit became visible only now.
+    store.enqueue(job()).await.unwrap();
+    let late = "UPDATE runs SET instance = 'test', epoch = 2, attempt = 1, lease_until = 9e15,
+        claim = (SELECT claim FROM late) WHERE instance = ''";
+    sql.batch_execute(late).await.unwrap();
+    let claimed = store.claim_jobs(10).await.unwrap();
+    assert_eq!(claimed.iter().map(|claim| claim.attempt).collect::<Vec<_>>(), [1], "it is undone again");
     store.close().await;
 }
 
