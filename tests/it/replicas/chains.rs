@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Fleet, asked, id_of, kinds, read};
-use crate::support::upstream::Reply;
+use super::{Fleet, asked, id_of, read};
 
 fn turn(number: usize, previous: &Value) -> Value {
     json!({"model": "test-model", "input": format!("question {number}"), "previous_response_id": previous})
@@ -59,27 +58,20 @@ async fn what_one_replica_deletes_is_gone_at_the_other() {
     assert_eq!(one.get("/v1/responses").await.body["data"][0]["id"], second["id"]);
 }
 
-/// Reasoning of the provider is sealed by whoever made the turn.
+/// What clients carry themselves is sealed with the keys that the replicas share.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sealed_state_is_opened_by_the_other_replica() {
+async fn what_one_replica_has_sealed_is_opened_by_the_other() {
     let fleet = Fleet::new().await;
     let [one, two] = fleet.two().await;
-    let message = json!({"role": "assistant", "content": "Four.", "reasoning_content": "Two and two."});
-    fleet.upstream.reply(Reply::Whole(
-        json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m",
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}}),
-    ));
-    let include = json!(["reasoning.encrypted_content"]);
-    let unstored = json!({"model": "test-model", "input": "2+2?", "store": false, "include": include});
-    let response = one.create(unstored).await;
-    assert_eq!(kinds(&response), ["reasoning", "message"], "{response:#}");
-    assert!(response["output"][0]["encrypted_content"].is_string(), "{response:#}");
-    let mut input = vec![json!({"role": "user", "content": "2+2?"})];
-    input.extend(response["output"].as_array().unwrap().iter().cloned());
-    input.push(json!({"role": "user", "content": "And 3+3?"}));
-    let next = two.create(json!({"model": "test-model", "input": input, "store": false})).await;
-    assert_eq!(next["status"], "completed", "{next:#}");
-    let sent = fleet.upstream.last()["messages"].to_string();
-    assert!(sent.contains("Four.") && sent.contains("And 3+3?"), "{sent}");
+    fleet.upstream.text("The summary.");
+    let said =
+        json!([{"role": "user", "content": "Build a boat."}, {"role": "assistant", "content": "Planks."}]);
+    let compact = json!({"model": "test-model", "input": said});
+    let compacted = one.post("/v1/responses/compact", &compact).await.body;
+    assert!(!compacted.to_string().contains("The summary."), "{compacted:#}");
+    let mut input = compacted["output"].as_array().unwrap().clone();
+    input.push(json!({"role": "user", "content": "And a mast?"}));
+    two.create(json!({"model": "test-model", "input": input, "store": false})).await;
+    let asked = asked(&fleet.upstream).concat();
+    assert!(asked.contains("The summary.") && asked.contains("And a mast?"), "{asked}");
 }

@@ -18,13 +18,13 @@ async fn whole(gateway: &Gateway, id: &str) -> String {
     open(gateway, id, "").await.text().await.unwrap()
 }
 
-/// Reads so many events, and breaks the connection: whole events only, as a client keeps them.
+/// Reads so many events, and breaks the connection. What a client has of the next one it forgets.
 async fn cut(mut stream: reqwest::Response, events: usize) -> String {
     let mut seen = String::new();
     while seen.matches("\n\n").count() < events {
         seen.push_str(std::str::from_utf8(&stream.chunk().await.unwrap().unwrap()).unwrap());
     }
-    seen.truncate(seen.rfind("\n\n").unwrap() + 2);
+    seen.truncate(ends(&seen)[events - 1]);
     seen
 }
 
