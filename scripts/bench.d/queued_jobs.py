@@ -13,9 +13,10 @@ from upstream import chunk, framed
 
 SUBMITTERS, PARTS = 32, 10
 SAMPLE_SECONDS = 0.25
-# The statements of a claim, of all gateways: looks for runs that wait, locks some, takes them.
-CLAIMS = """SELECT count(*), coalesce(sum(calls), 0), coalesce(sum(total_exec_time), 0) FROM pg_stat_statements
-    WHERE query LIKE '%FOR UPDATE SKIP LOCKED%' OR query LIKE 'WITH sized AS%'"""
+# The statements of claims, of all gateways: those that lock runs that wait, and those that take them; and all statements.
+SPENT = """SELECT coalesce(sum(calls) FILTER (WHERE is_claim), 0), coalesce(sum(total_exec_time) FILTER (WHERE is_claim), 0),
+    sum(total_exec_time) FROM (SELECT calls, total_exec_time,
+        query LIKE '%FOR UPDATE SKIP LOCKED%' OR query LIKE 'WITH sized AS%' AS is_claim FROM pg_stat_statements) statements"""
 ANSWER = b"".join([
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
     chunk({"role": "assistant"}), chunk({"content": "done"}), chunk({}, "stop"), framed(b"data: [DONE]\n\n"), b"0\r\n\r\n",
@@ -77,8 +78,8 @@ async def drain(scene: Scene, store: str, gateways: list[Gateway], count: int) -
     begun = time.monotonic()
     while True:
         left = await asyncio.to_thread(left_of, scene, url)
-        calls, spent = await asyncio.to_thread(claims, scene) if store == "postgres" else (0, 0.0)
-        samples.append((count - left, time.monotonic() - begun, calls, spent))
+        spent = await asyncio.to_thread(spent_by, scene) if store == "postgres" else ()
+        samples.append((count - left, time.monotonic() - begun, *spent))
         if not left:
             break
         if time.monotonic() - begun > 600:
@@ -101,16 +102,15 @@ async def drain(scene: Scene, store: str, gateways: list[Gateway], count: int) -
 
 
 def claim_of(samples: list[tuple], first: int, last: int) -> str:
-    """The statements of claims between the samples around these responses."""
+    """What the database has done between the samples around these responses."""
     before = max((sample for sample in samples if sample[0] <= first), key=lambda sample: sample[1], default=samples[0])
     after = next(sample for sample in samples if sample[0] >= last)
-    calls = after[2] - before[2]
-    return f"; {calls:5.0f} statements of claims, {(after[3] - before[3]) / max(calls, 1):.3f} ms each"
+    done, _, calls, spent, total = (later - earlier for later, earlier in zip(after, before))
+    return f"; {calls:4.0f} statements of claims, {spent / max(calls, 1):.3f} ms each; all statements {total / max(done, 1):.3f} ms a response"
 
 
-def claims(scene: Scene) -> tuple[float, float]:
-    _, calls, spent = scene.database.ask(CLAIMS).split("|")
-    return float(calls), float(spent)
+def spent_by(scene: Scene) -> tuple[float, ...]:
+    return tuple(float(figure) for figure in scene.database.ask(SPENT).split("|"))
 
 
 def left_of(scene: Scene, url: str) -> int:

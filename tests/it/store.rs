@@ -235,6 +235,7 @@ laws! {
         a_withdrawn_run_leaves_nothing_and_its_key_is_free,
         deleting_a_response_deletes_its_key_and_its_log,
         a_log_is_read_in_pieces_as_it_was_written,
+        a_log_of_many_small_rows_is_read_whole,
         a_log_is_read_from_any_event_on,
         a_response_without_a_log_is_known_as_such,
         a_log_ends_with_its_response,

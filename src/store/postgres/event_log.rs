@@ -21,8 +21,8 @@ use crate::store::{
     Lease, LogEnd, LogExtent, LogKept, LogPage, LogState, LoggedEvents, ResponseRecord, StoreError,
 };
 
-/// Rows that one query reads.
-const PAGE_ROWS: i64 = 1_024;
+/// Rows that one query looks at. Each has the events of some time, so that as many fill a piece of what is sent.
+const PAGE_ROWS: i64 = 256;
 
 /// Appends events to the log of a running response.
 pub(super) async fn append(
@@ -149,7 +149,8 @@ impl Log {
 }
 
 /// All as of one moment: of a run that has ended, the log is whole. From the row with the event that is asked for on; an
-/// event of a later row if that is missing. Texts of rows that would not fit are not read.
+/// event of a later row if that is missing. Of the rows that would not fit only the first is returned, without its text: a
+/// long log is read in many pages, each of which would return all that is left of it.
 const PAGE: &str = concat!(
     "SELECT ",
     log_columns!(),
@@ -162,7 +163,7 @@ const PAGE: &str = concat!(
         FROM (SELECT * FROM event_log g WHERE g.response = s.key AND g.owner = s.owner AND g.last >= $5
                 AND g.first >= coalesce((SELECT max(b.first) FROM event_log b
                     WHERE b.response = s.key AND b.owner = s.owner AND b.first <= $5), $5)
-            ORDER BY g.first LIMIT $7) f) e ON true
+            ORDER BY g.first LIMIT $7) f) e ON e.total - e.size <= $6
     WHERE s.key = $1 AND s.owner = $2 AND (s.expires_at IS NULL OR s.expires_at > $3)
     ORDER BY e.first"
 );

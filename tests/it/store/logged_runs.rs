@@ -152,6 +152,26 @@ pub(super) async fn a_log_is_read_in_pieces_as_it_was_written(store: &dyn Store)
     assert_eq!(page(store, &run, 10, 1000).await, Some((String::new(), 10, false, true)), "more may come");
 }
 
+/// One query looks at some rows only, whatever fits.
+pub(super) async fn a_log_of_many_small_rows_is_read_whole(store: &dyn Store) {
+    const EVENTS: u64 = 300;
+    let run = unkeyed();
+    store.begin_logged(run.clone()).await.unwrap();
+    let log = async |at| store.log_events(&run.record.lease, events(at, at)).await.unwrap();
+    join_all((2..EVENTS).map(log)).await;
+    let whole: String = (0..EVENTS).map(|at| format!("<{at}>")).collect();
+    for max_bytes in [100, 100_000] {
+        let (mut read, mut from) = (String::new(), 0);
+        while from < EVENTS {
+            let (text, next, is_end, is_running) = page(store, &run, from, max_bytes).await.unwrap();
+            assert!(next > from && text.len() as u64 <= max_bytes && !is_end && is_running);
+            read.push_str(&text);
+            from = next;
+        }
+        assert_eq!(read, whole);
+    }
+}
+
 /// Events of one commit stand together, and a stream may go on in their middle.
 pub(super) async fn a_log_is_read_from_any_event_on(store: &dyn Store) {
     let run = unkeyed();
