@@ -119,7 +119,7 @@ impl Engine {
         started: Instant,
         logged: Option<Logged>,
     ) -> Result<RunHandle, ApiError> {
-        // A client with a key may come back for the response.
+        // A client with a key may come back for the response, and `cancel` was refused with it.
         let on_disconnect = match &logged {
             Some(_) => OnDisconnect::Continue,
             None => disconnect::policy(&self.parts, &request, &caller)?,

@@ -4,16 +4,19 @@ use super::context::{EngineParts, EventReader, RunContext};
 use crate::protocol::error::ApiError;
 use crate::protocol::request::{CreateResponse, OnDisconnect};
 
+/// The request field.
+const PARAM: &str = "antwort.on_disconnect";
+
 /// What happens to the run of this request, whose store policy is applied, when its client disconnects.
 pub(super) fn policy(
     parts: &EngineParts,
     request: &CreateResponse,
     caller: &RunContext,
 ) -> Result<OnDisconnect, ApiError> {
-    match request.antwort.as_ref().and_then(|options| options.on_disconnect) {
+    match asked(request) {
         Some(OnDisconnect::Continue) if !request.store => Err(ApiError::invalid(
             "unsupported_value",
-            "antwort.on_disconnect",
+            PARAM,
             "A response that goes on without its client must be stored, or nobody could read it: send 'store': true with \
              'on_disconnect': 'continue', which a key whose responses are never stored does not allow.",
         )),
@@ -24,4 +27,16 @@ pub(super) fn policy(
         }
         None => Ok(OnDisconnect::Cancel),
     }
+}
+
+/// Refuses a request that asks for `cancel` where a run always goes on. `message` says why, and what to send instead.
+pub(super) fn refuse_cancel(request: &CreateResponse, message: &str) -> Result<(), ApiError> {
+    match asked(request) {
+        Some(OnDisconnect::Cancel) => Err(ApiError::invalid("unsupported_value", PARAM, message)),
+        Some(OnDisconnect::Continue) | None => Ok(()),
+    }
+}
+
+fn asked(request: &CreateResponse) -> Option<OnDisconnect> {
+    request.antwort.as_ref().and_then(|options| options.on_disconnect)
 }

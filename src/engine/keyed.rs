@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::context::RunContext;
+use super::disconnect::refuse_cancel;
 use super::follow::{self, Asked, Follower, KEY_PARAM as PARAM};
 use super::run::Logged;
 use super::run_handle::RunHandle;
@@ -57,6 +58,11 @@ impl Engine {
                 "A response with an Idempotency-Key is stored: leave the header out, or send 'store': true.",
             ));
         }
+        refuse_cancel(
+            &request,
+            "A response with an Idempotency-Key goes on when its client disconnects, as the client may send the request again: \
+             leave 'on_disconnect': 'cancel' out, or the header.",
+        )?;
         let owner = caller.owner.clone();
         if let Some(found) = self.find_keyed(&owner, &key).await? {
             return self.known(owner, key, found);

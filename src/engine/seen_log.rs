@@ -2,6 +2,7 @@
 
 use crate::response::machine::SeenEvent;
 use crate::store::{LogKept, LogState, OrphanedRun, Store, StoreError};
+use crate::telemetry::fields::RESPONSE_ID;
 
 /// Bytes of a log that are read at a time, unless one piece has more.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -28,10 +29,16 @@ pub(super) async fn seen(store: &dyn Store, run: &OrphanedRun, from: u64) -> Res
     while next < extent.next {
         match store.logged_events(owner, id, next, max_bytes).await {
             Ok(Some(page)) if page.next > next => {
-                let events = std::str::from_utf8(&page.bytes).unwrap_or_default();
-                let data = events.lines().filter_map(|line| line.strip_prefix("data: "));
-                let read = data.filter_map(|data| serde_json::from_str::<SeenEvent>(data).ok());
-                seen.events.extend(read.filter(|event| event.sequence_number >= next));
+                let read = match read_events(&page.bytes) {
+                    Ok(read) => read,
+                    // Items behind a missing event would be in other places than clients saw them: as with a gap, the log
+                    // is given up.
+                    Err(error) => {
+                        tracing::warn!({ RESPONSE_ID } = id.as_str(), %error, "the logged events of a response cannot be read");
+                        return Ok(SeenLog { events: Vec::new(), next: None });
+                    }
+                };
+                seen.events.extend(read.into_iter().filter(|event| event.sequence_number >= next));
                 next = page.next;
             }
             Ok(_) => return Ok(SeenLog { events: Vec::new(), next: None }),
@@ -41,4 +48,33 @@ pub(super) async fn seen(store: &dyn Store, run: &OrphanedRun, from: u64) -> Res
     }
     seen.next = Some(next);
     Ok(seen)
+}
+
+/// The events of a page, which are encoded as they were sent.
+fn read_events(page: &[u8]) -> Result<Vec<SeenEvent>, serde_json::Error> {
+    let data = page.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"data: "));
+    data.map(serde_json::from_slice).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An event that could not be read was left out, and the items behind it with it; a page that is not UTF-8 was empty.
+    #[test]
+    fn a_page_with_an_unreadable_event_is_not_read_in_part() {
+        let delta = |n: usize| {
+            let event = "response.output_text.delta";
+            format!("event: {event}\ndata: {{\"type\":\"{event}\",\"sequence_number\":{n},\"delta\":\"\u{2028}\"}}\n\n")
+        };
+        let read = |page: &[u8]| read_events(page).map(|events| events.len()).ok();
+        let page = [delta(3), delta(4), delta(5)].concat().into_bytes();
+        assert_eq!(read(&page), Some(3));
+        assert_eq!(read(b""), Some(0));
+        let in_text = page.len() - 6;
+        assert_eq!(read(&page[..in_text]), None, "the last event is cut off");
+        let mut foreign = page;
+        foreign[in_text] = 0xff;
+        assert_eq!(read(&foreign), None, "not UTF-8");
+    }
 }

@@ -104,3 +104,31 @@ async fn one_that_is_refused_by_the_provider_leaves_nothing() {
     assert!(gateway.post("/v1/responses", &ask).await.status >= 400);
     assert_eq!(gateway.get("/v1/responses").await.body["data"], json!([]));
 }
+
+/// A `cancel` was accepted, and had no effect.
+#[tokio::test]
+async fn a_cancel_that_could_have_no_effect_is_refused() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let with_key = Gateway::with_upstream(&upstream).spawn().await.with_header("idempotency-key", "one");
+    for (gateway, background) in [(&gateway, true), (&with_key, false), (&with_key, true)] {
+        let ask = |on_disconnect: &str| {
+            let antwort = json!({"on_disconnect": on_disconnect});
+            json!({"model": "test-model", "input": "Hi", "background": background, "antwort": antwort})
+        };
+        let error = gateway.refuse(ask("cancel"), 400, "unsupported_value").await;
+        assert_eq!(error["param"], "antwort.on_disconnect");
+        assert_eq!(gateway.get("/v1/responses").await.body["data"], json!([]), "nothing is begun or queued");
+    }
+    assert!(upstream.requests().is_empty());
+    upstream.text("Hello");
+    let ask = json!({"model": "test-model", "input": "Hi", "antwort": {"on_disconnect": "continue"}});
+    assert_eq!(
+        with_key.create(ask).await["status"],
+        "completed",
+        "the refused request has not used the key up"
+    );
+    // The setting is for requests that could be cancelled.
+    let ask = json!({"model": "test-model", "input": "Hi", "background": true});
+    assert_eq!(gateway.create(ask).await["status"], "queued");
+}

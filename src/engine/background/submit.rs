@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::spec::JobSpec;
 use crate::config::StorePolicy;
 use crate::engine::context::RunContext;
+use crate::engine::disconnect::refuse_cancel;
 use crate::engine::keyed::Keyed;
 use crate::engine::prepare::{self, Purpose};
 use crate::engine::run::{RunState, save};
@@ -39,6 +40,11 @@ impl Engine {
         key: Option<IdempotencyKey>,
     ) -> Result<Keyed<Queued>, ApiError> {
         check_policy(caller.store)?;
+        refuse_cancel(
+            &request,
+            "A background response goes on whoever disconnects: leave 'on_disconnect': 'cancel' out, or send 'background': false. \
+             POST /v1/responses/{id}/cancel cancels it.",
+        )?;
         if let Some(key) = &key
             && let Some(found) = self.find_keyed(&caller.owner, key).await?
         {
