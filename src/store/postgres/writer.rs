@@ -267,6 +267,13 @@ impl Writer {
         }
         checked
     }
+
+    async fn probe(&self, session: Session<'_>) -> Result<(), StoreError> {
+        session.batch(&begin_sql(Access::Write, self.link.limit()).unwrap_or_default()).await?;
+        session.execute(PROBE, &[(&now(), tokio_postgres::types::Type::INT8)]).await?;
+        orphans::release_abandoned(session, &self.policy, self.in_flight.abandoned()).await?;
+        session.batch("COMMIT").await
+    }
 }
 
 const PROBE: &str =
@@ -282,12 +289,5 @@ async fn send(session: Session<'_>, chosen: &[(usize, FastFinish<'_>)]) -> Resul
     }
     let begin = begin_sql(Access::Write, session.limit()).unwrap_or_default();
     let all = chosen.iter().map(|(_, finish)| finish.send(session));
-
-    async fn probe(&self, session: Session<'_>) -> Result<(), StoreError> {
-        session.batch(&begin_sql(Access::Write, self.link.limit()).unwrap_or_default()).await?;
-        session.execute(PROBE, &[(&now(), tokio_postgres::types::Type::INT8)]).await?;
-        orphans::release_abandoned(session, &self.policy, self.in_flight.abandoned()).await?;
-        session.batch("COMMIT").await
-    }
     in_order(session.batch(&begin), all, session.batch("COMMIT")).await
 }
