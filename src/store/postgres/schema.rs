@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 
 use super::pool::Pool;
 use super::session::Session;
-use super::transaction::{Access, Transaction, transact};
+use super::transaction::{Access, Attempts, Transaction, transact};
 use super::values::get;
 use crate::store::StoreError;
 
@@ -97,12 +97,15 @@ pub(super) async fn migrate(pool: &Pool) -> Result<Option<i32>, StoreError> {
         newer @ DatabaseSchema::Newer(_) => return newer.refusal().map_or(Ok(None), Err),
         DatabaseSchema::New | DatabaseSchema::Older(_) => {}
     }
-    let transaction = pool.begin(Access::Write).await?;
-    let migrated = apply(&transaction).await;
-    let mut attempts = Default::default();
-    transaction.end(migrated, &mut attempts).await.unwrap_or_else(|| {
-        Err(StoreError::Database("another process was in the way of the migration: try again".to_owned()))
-    })
+    // Statements of gateways that go on meanwhile may be in its way: a deadlock ends either.
+    let mut attempts = Attempts::default();
+    loop {
+        let transaction = pool.begin(Access::Write).await?;
+        let migrated = apply(&transaction).await;
+        if let Some(ended) = transaction.end(migrated, &mut attempts).await {
+            return ended;
+        }
+    }
 }
 
 async fn apply(transaction: &Transaction) -> Result<Option<i32>, StoreError> {
