@@ -8,7 +8,7 @@
 //! leads to what they have come to, `event_log` writes their events to the store, `follow` sends these again, `cancel` ends runs for their owner, `webhooks` and
 //! `webhook_delivery` tell of the end of
 //! responses, `live_runs` says
-//! how far they are, `claims` which background runs this process makes.
+//! how far they are, `claims` and `lost_claims` which background runs this process makes.
 
 mod background;
 mod cancel;
@@ -33,6 +33,7 @@ mod keyed;
 mod limits;
 mod live_runs;
 mod log_tails;
+mod lost_claims;
 mod prepare;
 mod profile;
 mod record;
@@ -69,13 +70,13 @@ use run::Logged;
 
 pub(crate) use background::{Queued, Submitted};
 pub(crate) use cancel::{Cancelled, watch_cancellations};
-pub(crate) use claims::give_back_lost_claims;
 pub(crate) use connection_history::ConnectionHistory;
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
 pub(crate) use event_sink::{BatchEvents, EventBatch, EventFormat};
 pub(crate) use follow::{Follower, NextEvents};
 pub(crate) use in_flight::{AdmittedRequest, InFlight};
 pub(crate) use keyed::{KeyedStart, KnownResponse};
+pub(crate) use lost_claims::give_back_lost_claims;
 pub use recover::{RecoveredRun, Recovery};
 pub(crate) use run_handle::RunHandle;
 pub(crate) use sampling::EngineSampler;
