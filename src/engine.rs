@@ -10,7 +10,8 @@
 //! - `keyed` starts runs that have an idempotency key, and leads to what they have come to; `background` queues runs and executes
 //!   them.
 //! - `event_log` writes the events of a run to the store, `follow` sends them again, `log_tails` shares the reads of followers,
-//!   `live_runs` says how far the runs of this process are, `claims` which background runs it executes.
+//!   `live_runs` says how far the runs of this process are, `claims` and `lost_claims`
+//!   which background runs it executes.
 //! - `cancel` ends runs for their owner, `webhooks` and `webhook_delivery` tell of the end of responses, `recover` ends the runs of
 //!   processes that are gone.
 //!
@@ -39,6 +40,7 @@ mod keyed;
 mod limits;
 mod live_runs;
 mod log_tails;
+mod lost_claims;
 mod prepare;
 mod profile;
 mod record;
@@ -75,13 +77,13 @@ use run::Logged;
 
 pub(crate) use background::Queued;
 pub(crate) use cancel::{Cancelled, watch_cancellations};
-pub(crate) use claims::give_back_lost_claims;
 pub(crate) use connection_history::ConnectionHistory;
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
 pub(crate) use event_sink::{BatchEvents, EventBatch, EventFormat};
 pub(crate) use follow::{Follower, NextEvents};
 pub(crate) use in_flight::{AdmittedRequest, InFlight};
 pub(crate) use keyed::{Keyed, KnownResponse};
+pub(crate) use lost_claims::give_back_lost_claims;
 pub use recover::{RecoveredRun, Recovery};
 pub(crate) use run_handle::RunHandle;
 pub(crate) use sampling::EngineSampler;

@@ -137,7 +137,7 @@ mod tests {
             (result.output, result.shown, result.user_message, result.error, result.skipped)
         };
         let some = |text: &str| Some(text.to_owned());
-        let told = ToolOutput { for_client: some("shown"), for_user: some("told"), ..plain.clone() };
+        let told = ToolOutput { for_client: some("shown"), for_user: some("told"), ..plain };
         let expected = |user: Option<String>| ("text".to_owned(), some("shown"), user, None, false);
         assert_eq!(of(&told, UserMessages::Item, None), expected(some("told")));
         assert_eq!(of(&told, UserMessages::Off, None), expected(None));

@@ -38,9 +38,10 @@ pub(crate) fn router(app: AppState) -> Router {
     let mut router = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
-        .route("/metrics", get(health::metrics))
-        .route("/openapi.yaml", get(openapi::yaml))
-        .route("/openapi.json", get(openapi::json));
+        .route("/metrics", get(health::metrics));
+    if app.serves_api {
+        router = router.route("/openapi.yaml", get(openapi::yaml)).route("/openapi.json", get(openapi::json));
+    }
     let prefixes = if app.serves_api { API_PREFIXES } else { &[] };
     for prefix in prefixes {
         for (path, methods) in api() {

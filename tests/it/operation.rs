@@ -14,6 +14,7 @@ mod reload;
 mod reload_mcp;
 mod reload_start;
 mod request_lines;
+mod roles;
 mod shutdown_delay;
 mod tool_failures;
 mod traces;
