@@ -8,7 +8,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use super::connection::{Connection, Fate, Statements};
-use super::error::{Cause, closed, database};
+use super::error::{Cause, closed, database, is_refused_option};
+use super::server_limit::ServerLimit;
 use super::session::Session;
 use super::tls::Tls;
 use super::url::Target;
@@ -25,6 +26,7 @@ struct Shared {
     target: Target,
     tls: Tls,
     is_preparing: bool,
+    limits: ServerLimit,
     limit: Duration,
     slots: Arc<Semaphore>,
     idle: Mutex<Vec<Arc<Connection>>>,
@@ -43,7 +45,8 @@ impl Pool {
     ) -> Result<Self, StoreError> {
         let tls = Tls::new(&target.verification)?;
         let slots = Arc::new(Semaphore::new(size));
-        Ok(Self(Arc::new(Shared { target, tls, is_preparing, limit, slots, idle: Mutex::default(), tasks })))
+        let (limits, idle) = (ServerLimit::new(limit), Mutex::default());
+        Ok(Self(Arc::new(Shared { target, tls, is_preparing, limits, limit, slots, idle, tasks })))
     }
 
     /// The limit of a statement.
@@ -66,16 +69,28 @@ impl Pool {
 
     /// A connection outside the bounds of the pool, for one who keeps it.
     pub(super) async fn connect(&self) -> Result<Connection, StoreError> {
-        let Shared { target, tls, is_preparing, limit, tasks, .. } = &*self.0;
-        let (client, connection) =
-            target.config.connect(tls.clone()).await.map_err(|error| database(&error))?;
+        let Shared { target, tls, is_preparing, limits, limit, tasks, .. } = &*self.0;
+        let connected = match limits.config(&target.config) {
+            Some(config) => match config.connect(tls.clone()).await {
+                Err(error) if is_refused_option(&error) => {
+                    limits.refused();
+                    target.config.connect(tls.clone()).await
+                }
+                connected => connected,
+            },
+            None => target.config.connect(tls.clone()).await,
+        };
+        let (client, connection) = connected.map_err(|error| database(&error))?;
         tasks.spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "store: a connection to the database ended");
             }
         });
         let statements = is_preparing.then(Statements::default);
-        Ok(Connection { client, statements, limit: *limit, fate: Fate::default() })
+        let mut connection =
+            Connection { client, statements, limit: *limit, is_limited: false, fate: Fate::default() };
+        connection.is_limited = limits.is_set(Session::new(&connection)).await?;
+        Ok(connection)
     }
 
     /// Gives no connection any more, and closes those that are idle.

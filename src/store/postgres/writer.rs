@@ -115,7 +115,7 @@ impl Writer {
             // Another write of the run is made before it.
             let is_first = group.len() == 1 || seen.insert(run_of(&pending.write));
             if let Some(record) = fast_finish::record(&pending.write, &self.in_flight).filter(|_| is_first)
-                && let Ok(owner) = self.link.owners.key_on(session, &record.owner).await
+                && let Ok(owner) = self.link.owner(session, &record.owner).await
             {
                 chosen.push((place, FastFinish::new(&self.policy, owner, record)));
             }
@@ -276,7 +276,7 @@ const PROBE: &str =
 async fn send(session: Session<'_>, chosen: &[(usize, FastFinish<'_>)]) -> Result<Vec<bool>, StoreError> {
     let [(_, first), others @ ..] = chosen else { return Ok(Vec::new()) };
     first.prepare(session).await?;
-    if others.is_empty() {
+    if others.is_empty() && session.is_limited() {
         // A statement alone is a transaction.
         return Ok(vec![first.send(session).await?]);
     }
