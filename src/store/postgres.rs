@@ -59,6 +59,7 @@ mod rows;
 mod run_log;
 mod running;
 mod schema;
+mod server_limit;
 mod session;
 mod startup;
 mod taken_runs;
@@ -90,8 +91,8 @@ pub use self::schema::DatabaseSchema;
 pub use self::url::check_url;
 
 use self::conversation_locks::{HeldLocks, Released};
-use self::link::Link;
 use self::job_queue::DoubtfulClaim;
+use self::link::Link;
 use self::owners::OwnerKeys;
 use self::pool::Pool;
 use self::queue::{CAPACITY, Writers};

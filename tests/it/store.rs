@@ -22,6 +22,7 @@ mod migrations;
 mod moved;
 mod orphans;
 mod outbox;
+mod postgres_faults;
 mod postgres_partitions;
 mod postgres_runs;
 mod postgres_server;

@@ -16,6 +16,8 @@ pub(super) struct Connection {
     pub statements: Option<Statements>,
     /// The limit of a statement.
     pub limit: Duration,
+    /// Whether the server ends a statement at the limit that stands alone.
+    pub is_limited: bool,
     pub fate: Fate,
 }
 

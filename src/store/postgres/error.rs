@@ -109,6 +109,11 @@ fn advice(state: &SqlState) -> Option<&'static str> {
     })
 }
 
+/// Whether a pooler refuses a connection for an option that it does not know.
+pub(super) fn is_refused_option(error: &Error) -> bool {
+    error.code() == Some(&SqlState::PROTOCOL_VIOLATION)
+}
+
 /// The error of a value that is not what the column must hold.
 pub(super) fn corrupt(error: impl std::fmt::Display) -> StoreError {
     StoreError::Corrupt(error.to_string())

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use super::connection::Connection;
 use super::owners::OwnerKeys;
 use super::pool::Pool;
+use super::session::Session;
 use super::startup::Startup;
-use crate::store::StoreError;
 use crate::store::health::StoreHealth;
+use crate::store::{Owner, StoreError};
 
 /// The pause between attempts to connect, while writes wait.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -19,7 +20,7 @@ const LONG_PAUSE: Duration = Duration::from_secs(1);
 /// A writer's way to the database.
 pub(super) struct Link {
     pool: Pool,
-    pub owners: Arc<OwnerKeys>,
+    owners: Arc<OwnerKeys>,
     pub health: Arc<StoreHealth>,
     startup: Arc<Startup>,
     connection: Option<Arc<Connection>>,
@@ -75,6 +76,14 @@ impl Link {
                 return Err(error);
             }
             tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// The number of an owner; the session is that of the connection, on which no transaction is open.
+    pub(super) async fn owner(&self, session: Session<'_>, owner: &Owner) -> Result<i64, StoreError> {
+        match session.is_limited() {
+            true => self.owners.key_on(session, owner).await,
+            false => self.owners.key(&self.pool, owner).await,
         }
     }
 

@@ -45,7 +45,11 @@ impl OwnerKeys {
     pub(super) async fn key(&self, pool: &Pool, owner: &Owner) -> Result<i64, StoreError> {
         match self.0.get(owner) {
             Some(known) => Ok(known),
-            None => transact!(pool, Access::Statement, session => self.key_on(session, owner).await),
+            None => {
+                let new = transact!(pool, Access::Statement, session => key(session, owner).await)?;
+                self.0.insert(owner.clone(), new);
+                Ok(new)
+            }
         }
     }
 

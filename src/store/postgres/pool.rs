@@ -8,7 +8,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use super::connection::{Connection, Fate, Statements};
-use super::error::{Cause, closed, database};
+use super::error::{Cause, closed, database, is_refused_option};
+use super::server_limit::ServerLimit;
 use super::session::Session;
 use super::tls::Tls;
 use super::url::Target;
@@ -28,6 +29,7 @@ struct Shared {
     target: Target,
     tls: Tls,
     is_preparing: bool,
+    limits: ServerLimit,
     limit: Duration,
     slots: Arc<Semaphore>,
     idle: Mutex<Vec<Arc<Connection>>>,
@@ -46,7 +48,8 @@ impl Pool {
     ) -> Result<Self, StoreError> {
         let tls = Tls::new(&target.verification)?;
         let slots = Arc::new(Semaphore::new(size));
-        Ok(Self(Arc::new(Shared { target, tls, is_preparing, limit, slots, idle: Mutex::default(), tasks })))
+        let (limits, idle) = (ServerLimit::new(limit), Mutex::default());
+        Ok(Self(Arc::new(Shared { target, tls, is_preparing, limits, limit, slots, idle, tasks })))
     }
 
     /// The limit of a statement.
@@ -69,9 +72,21 @@ impl Pool {
 
     /// A connection outside the bounds of the pool, for one who keeps it.
     pub(super) async fn connect(&self) -> Result<Connection, StoreError> {
-        let Shared { target, tls, is_preparing, limit, tasks, .. } = &*self.0;
+        let Shared { target, tls, is_preparing, limits, limit, tasks, .. } = &*self.0;
+        let connecting = async {
+            match limits.config(&target.config) {
+                Some(config) => match config.connect(tls.clone()).await {
+                    Err(error) if is_refused_option(&error) => {
+                        limits.refused();
+                        target.config.connect(tls.clone()).await
+                    }
+                    connected => connected,
+                },
+                None => target.config.connect(tls.clone()).await,
+            }
+        };
         // The client's own limit ends with the socket: TLS and authentication have none.
-        let connected = tokio::time::timeout(CONNECT_LIMIT, target.config.connect(tls.clone())).await;
+        let connected = tokio::time::timeout(CONNECT_LIMIT, connecting).await;
         let connected = connected.map_err(|_| StoreError::Unavailable("connecting timed out".to_owned()))?;
         let (client, connection) = connected.map_err(|error| database(&error))?;
         tasks.spawn(async move {
@@ -80,7 +95,10 @@ impl Pool {
             }
         });
         let statements = is_preparing.then(Statements::default);
-        Ok(Connection { client, statements, limit: *limit, fate: Fate::default() })
+        let mut connection =
+            Connection { client, statements, limit: *limit, is_limited: false, fate: Fate::default() };
+        connection.is_limited = limits.is_set(Session::new(&connection)).await?;
+        Ok(connection)
     }
 
     /// Gives no connection any more, and closes those that are idle.

@@ -35,6 +35,11 @@ impl<'a> Session<'a> {
         self.connection.limit
     }
 
+    /// Whether the server ends a statement at the limit that stands alone. In a transaction it always does.
+    pub(super) fn is_limited(&self) -> bool {
+        self.connection.is_limited
+    }
+
     /// All rows of a statement.
     pub(super) async fn query(
         &self,

@@ -1,6 +1,6 @@
 //! A transaction on a connection of the pool, and when a failed one is made again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::error::Cause;
 use super::pool::{Lease, Pool};
@@ -14,6 +14,9 @@ pub(super) const MAX_ATTEMPTS: u32 = 5;
 
 /// The pause before the second attempt; each one after it is longer.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest pause is so many times the first.
+const MAX_PAUSES: u32 = 50;
 
 /// What a transaction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,32 +37,65 @@ pub(super) struct Transaction {
 
 /// How often a transaction was made.
 #[derive(Debug, Default)]
-pub(super) struct Attempts(u32);
+pub(super) struct Attempts {
+    made: u32,
+    /// When one was over first whose connection was lost.
+    lost: Option<Instant>,
+}
+
+impl Attempts {
+    /// Whether a connection that was lost may be made up for: a server that is about to be replaced, and a pooler without
+    /// one, connect and refuse.
+    fn may_go_on(&mut self, limit: Duration) -> bool {
+        self.lost.get_or_insert_with(Instant::now).elapsed() < limit
+    }
+
+    async fn pause(&mut self) {
+        self.made += 1;
+        tokio::time::sleep(pause(self.made)).await;
+    }
+}
 
 impl Pool {
     /// Begins a transaction.
     pub(super) async fn begin(&self, access: Access) -> Result<Transaction, StoreError> {
+        let mut attempts = Attempts::default();
         loop {
-            let lease = self.lease().await?;
-            let was_idle = lease.was_idle;
-            match Transaction::begin(lease, access).await {
+            let mut lease = self.lease().await?;
+            match lease.begin(access).await {
+                Ok(access) => return Ok(Transaction { lease, access }),
                 // The server has closed it; others that are idle, too, perhaps.
-                Err(_) if was_idle => {}
-                begun => return begun,
+                Err(_) if lease.was_idle => {}
+                Err(StoreError::Timeout) => return Err(StoreError::Timeout),
+                Err(error) => {
+                    let is_lost = lease.cause() == Some(Cause::Connection);
+                    drop(lease);
+                    if !is_lost || !attempts.may_go_on(self.limit()) {
+                        return Err(error);
+                    }
+                    attempts.pause().await;
+                }
             }
         }
     }
 }
 
-impl Transaction {
-    async fn begin(mut lease: Lease, access: Access) -> Result<Self, StoreError> {
-        if let Some(sql) = begin_sql(access, lease.session().limit()) {
-            lease.is_reusable = false;
-            lease.session().batch(&sql).await?;
+impl Lease {
+    /// Begins a transaction, if there is to be one, or the server's limit takes one.
+    async fn begin(&mut self, access: Access) -> Result<Access, StoreError> {
+        let access = match access {
+            Access::Statement if !self.session().is_limited() => Access::Write,
+            access => access,
+        };
+        if let Some(sql) = begin_sql(access, self.session().limit()) {
+            self.is_reusable = false;
+            self.session().batch(&sql).await?;
         }
-        Ok(Self { lease, access })
+        Ok(access)
     }
+}
 
+impl Transaction {
     /// Its statements.
     pub(super) fn session(&self) -> Session<'_> {
         self.lease.session()
@@ -81,17 +117,18 @@ impl Transaction {
         };
         let Err(error) = ended else { return Some(ended) };
         let is_again = match self.lease.cause().or(self.lease.before) {
-            Some(Cause::Conflict) => attempts.0 < MAX_ATTEMPTS,
-            // The server has closed a connection that was idle. Of one that is lost at its commit the outcome is unknown.
-            Some(Cause::Connection) => was_lost && attempts.0 == 0,
+            Some(Cause::Conflict) => attempts.made < MAX_ATTEMPTS,
+            // It was waited for long enough, and a statement that stands alone may have been made.
+            Some(Cause::Connection) if matches!(error, StoreError::Timeout) => false,
+            // Of a connection that is lost at its commit the outcome is unknown.
+            Some(Cause::Connection) => was_lost && attempts.may_go_on(self.lease.session().limit()),
             _ => false,
         };
         if !is_again {
             return Some(Err(error));
         }
-        attempts.0 += 1;
         drop(self);
-        tokio::time::sleep(pause(attempts.0)).await;
+        attempts.pause().await;
         None
     }
 
@@ -128,7 +165,7 @@ pub(super) fn begin_sql(access: Access, limit: Duration) -> Option<String> {
 
 /// A pause that differs between those that were in each other's way.
 pub(super) fn pause(attempt: u32) -> Duration {
-    with_jitter(PAUSE * attempt, unit_f64())
+    with_jitter(PAUSE * attempt.min(MAX_PAUSES), unit_f64())
 }
 
 /// Runs statements in a transaction, and again if others were in its way: `transact!(pool, Access::Write, session =>

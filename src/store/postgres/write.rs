@@ -46,16 +46,19 @@ pub(super) async fn apply(
     }
 }
 
-/// What the write has come to, if its first attempt may have been committed although that was not known.
+/// What the write has come to, if an attempt before, which came to something else, may have been committed although that
+/// is not known.
 pub(super) async fn repeated(
     session: Session<'_>,
     write: &Write,
     outcome: WriteOutcome,
+    before: WriteOutcome,
 ) -> Result<WriteOutcome, StoreError> {
     let record = match write {
         Write::Finish(record) => record,
         Write::FinishLogged(end) => &end.0,
-        Write::Delete(..) => return Ok(WriteOutcome::Changed),
+        // What that attempt has deleted is not there any more.
+        Write::Delete(..) if outcome == WriteOutcome::Absent => return Ok(before),
         Write::Enqueue(job) => {
             let is_there =
                 outcome == WriteOutcome::Superseded && jobs::is_there(session, &job.run.record).await?;

@@ -7,12 +7,13 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::mpsc;
 
 use super::connection::Connection;
-use super::error::Cause;
 use super::conversation_locks::HeldLocks;
+use super::error::Cause;
 use super::fast_finish::{self, FastFinish};
 use super::link::Link;
 use super::pipeline::in_order;
@@ -34,16 +35,26 @@ const GROUP_BYTES: usize = 4 << 20;
 pub(super) struct Writer {
     pub link: Link,
     pub policy: Arc<RowPolicy>,
-    pub in_flight: InFlightRows,
     pub locks: HeldLocks,
+    pub in_flight: InFlightRows,
 }
 
 /// A write that waits for its commit.
 struct Pending {
     write: Write,
     answer: Reply,
-    /// Whether it was made already, and perhaps committed.
-    is_repeated: bool,
+    /// When the first attempt began whose connection was lost.
+    lost: Option<Instant>,
+    /// What it has come to if it was committed, by an attempt of which that is not known.
+    doubtful: Option<WriteOutcome>,
+}
+
+impl Pending {
+    /// An attempt, which began then, has lost its connection. With an outcome, its commit was sent.
+    fn lost(&mut self, began: Instant, outcome: Option<WriteOutcome>) {
+        self.lost.get_or_insert(began);
+        self.doubtful = outcome.or(self.doubtful);
+    }
 }
 
 impl Writer {
@@ -59,7 +70,7 @@ impl Writer {
                             bytes = 0;
                         }
                         bytes += size;
-                        group.push(Pending { write, answer, is_repeated: false });
+                        group.push(Pending { write, answer, lost: None, doubtful: None });
                     }
                     Command::Erase(request) => {
                         self.commit(std::mem::take(&mut group)).await;
@@ -98,7 +109,7 @@ impl Writer {
             }
         };
         let mut rest = self.commit_fast(&connection, group).await;
-        if rest.len() > 1 && !rest.iter().any(|pending| pending.is_repeated) {
+        if rest.len() > 1 && !rest.iter().any(|pending| pending.lost.is_some()) {
             rest = self.commit_together(&connection, rest).await;
         }
         for pending in rest {
@@ -115,7 +126,7 @@ impl Writer {
             // Another write of the run is made before it.
             let is_first = group.len() == 1 || seen.insert(run_of(&pending.write));
             if let Some(record) = fast_finish::record(&pending.write, &self.in_flight).filter(|_| is_first)
-                && let Ok(owner) = self.link.owners.key_on(session, &record.owner).await
+                && let Ok(owner) = self.link.owner(session, &record.owner).await
             {
                 chosen.push((place, FastFinish::new(&self.policy, owner, record)));
             }
@@ -123,6 +134,7 @@ impl Writer {
         if chosen.is_empty() {
             return group;
         }
+        let began = Instant::now();
         let made = send(session, &chosen).await;
         let is_lost = connection.fate.cause() == Some(Cause::Connection);
         if made.is_err() {
@@ -137,7 +149,9 @@ impl Writer {
                     self.succeed(pending, WriteOutcome::Changed);
                     continue;
                 }
-                pending.is_repeated = is_lost;
+                if is_lost {
+                    pending.lost(began, Some(WriteOutcome::Changed));
+                }
             }
             rest.push(pending);
         }
@@ -145,11 +159,10 @@ impl Writer {
     }
 
     /// Commits these in one transaction. Returns them all if that fails.
-    async fn commit_together(&mut self, connection: &Connection, group: Vec<Pending>) -> Vec<Pending> {
-        let session = Session::new(connection);
-        let made = self.make(session, group.iter().map(|pending| &pending.write)).await;
-        match made {
-            Ok(outcomes) => {
+    async fn commit_together(&mut self, connection: &Connection, mut group: Vec<Pending>) -> Vec<Pending> {
+        let (began, mut outcomes) = (Instant::now(), Vec::new());
+        match self.make(Session::new(connection), &group, &mut outcomes).await {
+            Ok(()) => {
                 self.in_flight.commit();
                 for (pending, outcome) in group.into_iter().zip(outcomes) {
                     self.succeed(pending, outcome);
@@ -158,14 +171,21 @@ impl Writer {
             }
             Err(_) => {
                 self.in_flight.rollback();
-                let is_repeated = connection.fate.cause() == Some(Cause::Connection);
+                if connection.fate.cause() == Some(Cause::Connection) {
+                    let is_sent = outcomes.len() == group.len();
+                    let outcomes = outcomes.into_iter().map(|outcome| is_sent.then_some(outcome));
+                    for (pending, outcome) in group.iter_mut().zip(outcomes.chain(std::iter::repeat(None))) {
+                        pending.lost(began, outcome);
+                    }
+                }
                 self.roll_back(connection).await;
-                group.into_iter().map(|pending| Pending { is_repeated, ..pending }).collect()
+                group
             }
         }
     }
 
-    /// Commits one write, and again if something was in its way.
+    /// Commits one write, and again if something was in its way. A server that cannot be used for a while, as it is about
+    /// to be replaced or a pooler has none, is waited for as long as one that cannot be reached.
     async fn commit_alone(&mut self, mut pending: Pending) {
         let mut attempts = 0;
         loop {
@@ -173,32 +193,28 @@ impl Writer {
                 Ok(connection) => connection,
                 Err(error) => return self.fail(pending, &error),
             };
+            let (began, mut outcomes) = (Instant::now(), Vec::new());
             let session = Session::new(&connection);
-            let made = self.make(session, std::iter::once(&pending.write)).await;
-            let made = match made {
-                Ok(outcomes) => {
-                    self.in_flight.commit();
-                    let outcome = outcomes.first().copied().unwrap_or(WriteOutcome::Absent);
-                    match pending.is_repeated {
-                        true => write::repeated(session, &pending.write, outcome).await,
-                        false => Ok(outcome),
-                    }
-                }
-                Err(error) => {
-                    self.in_flight.rollback();
-                    Err(error)
-                }
-            };
+            let made = self.make(session, std::slice::from_ref(&pending), &mut outcomes).await;
+            let outcome = outcomes.first().copied();
             let error = match made {
-                Ok(outcome) => return self.succeed(pending, outcome),
+                Ok(()) => {
+                    self.in_flight.commit();
+                    return self.succeed(pending, outcome.unwrap_or(WriteOutcome::Absent));
+                }
                 Err(error) => error,
             };
+            self.in_flight.rollback();
             let cause = connection.fate.cause();
+            if cause == Some(Cause::Connection) {
+                pending.lost(began, outcome);
+            }
             self.roll_back(&connection).await;
             attempts += 1;
             match cause {
                 Some(Cause::Conflict) if attempts < MAX_ATTEMPTS => {}
-                Some(Cause::Connection) if attempts < MAX_ATTEMPTS => pending.is_repeated = true,
+                Some(Cause::Connection)
+                    if pending.lost.is_some_and(|lost| lost.elapsed() < self.link.limit()) => {}
                 _ => return self.fail(pending, &error),
             }
             drop(connection);
@@ -206,21 +222,25 @@ impl Writer {
         }
     }
 
-    /// One transaction for these writes; all or nothing.
+    /// One transaction for these writes; all or nothing. With an outcome of each, its commit was sent.
     async fn make(
         &mut self,
         session: Session<'_>,
-        writes: impl ExactSizeIterator<Item = &Write>,
-    ) -> Result<Vec<WriteOutcome>, StoreError> {
+        group: &[Pending],
+        outcomes: &mut Vec<WriteOutcome>,
+    ) -> Result<(), StoreError> {
         if let Some(begin) = begin_sql(Access::Write, self.link.limit()) {
             session.batch(&begin).await?;
         }
-        let mut outcomes = Vec::with_capacity(writes.len());
-        for write in writes {
-            outcomes.push(write::apply(session, &self.policy, &self.locks, &mut self.in_flight, write).await?);
+        for Pending { write, doubtful, .. } in group {
+            let outcome =
+                write::apply(session, &self.policy, &self.locks, &mut self.in_flight, write).await?;
+            outcomes.push(match doubtful {
+                Some(before) => write::repeated(session, write, outcome, *before).await?,
+                None => outcome,
+            });
         }
-        session.batch("COMMIT").await?;
-        Ok(outcomes)
+        session.batch("COMMIT").await
     }
 
     /// Ends the transaction that has failed. A connection that is of no more use is left.
@@ -283,7 +303,7 @@ const PROBE: &str =
 async fn send(session: Session<'_>, chosen: &[(usize, FastFinish<'_>)]) -> Result<Vec<bool>, StoreError> {
     let [(_, first), others @ ..] = chosen else { return Ok(Vec::new()) };
     first.prepare(session).await?;
-    if others.is_empty() {
+    if others.is_empty() && session.is_limited() {
         // A statement alone is a transaction.
         return Ok(vec![first.send(session).await?]);
     }
