@@ -183,7 +183,7 @@ async fn leases_are_renewed_and_a_stop_is_seen_while_orphans_are_ended() {
     let store = HaltingStore::open(&folder.path().join("antwort.db"), Halt::InRecovery);
     let upstream = Upstream::spawn().await;
     let often = |settings: &mut antwort::config::Settings| {
-        settings.store.maintenance_interval = Duration::from_millis(10)
+        settings.store.maintenance_interval = Duration::from_millis(10);
     };
     let gateway = gateway(&upstream).set(often).store(Arc::clone(&store) as _).spawn().await;
     store.reached().await;

@@ -67,11 +67,11 @@ pub(super) async fn a_process_knows_what_it_has_claimed_until_it_ends_or_is_give
     enqueued(store).await;
     assert_eq!(store.claimed_jobs().await.unwrap(), [], "it waits");
     let first = claimed(store).await;
-    assert_eq!(store.claimed_jobs().await.unwrap(), [first.run.lease.clone()]);
+    assert_eq!(store.claimed_jobs().await.unwrap(), std::slice::from_ref(&first.run.lease));
     store.requeue(first.run.lease, AT_ONCE).await.unwrap();
     assert_eq!(store.claimed_jobs().await.unwrap(), [], "it was given back");
     let second = claimed(store).await;
-    assert_eq!(store.claimed_jobs().await.unwrap(), [second.run.lease.clone()]);
+    assert_eq!(store.claimed_jobs().await.unwrap(), std::slice::from_ref(&second.run.lease));
     store.begin(running(), None).await.unwrap();
     assert_eq!(store.claimed_jobs().await.unwrap().len(), 1, "another run is not claimed");
     store.finish(ended(&second)).await.unwrap();
