@@ -65,7 +65,9 @@ mod tests {
     fn a_page_with_an_unreadable_event_is_not_read_in_part() {
         let delta = |n: usize| {
             let event = "response.output_text.delta";
-            format!("event: {event}\ndata: {{\"type\":\"{event}\",\"sequence_number\":{n},\"delta\":\"\u{2028}\"}}\n\n")
+            format!(
+                "event: {event}\ndata: {{\"type\":\"{event}\",\"sequence_number\":{n},\"delta\":\"\u{2028}\"}}\n\n"
+            )
         };
         let read = |page: &[u8]| read_events(page).map(|events| events.len()).ok();
         let page = [delta(3), delta(4), delta(5)].concat().into_bytes();
