@@ -29,11 +29,6 @@ impl ResponseAccumulator {
         &self.response
     }
 
-    /// For what another process has built of it.
-    pub(super) fn response_mut(&mut self) -> &mut Response {
-        &mut self.response
-    }
-
     pub(crate) fn into_response(self) -> Response {
         self.response
     }

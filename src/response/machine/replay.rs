@@ -11,8 +11,11 @@ use super::message::OpenMessage;
 use super::reasoning::{OpenPart, OpenReasoning};
 use super::server::OpenServerCall;
 use super::{Events, OpenItem, ResponseMachine, TurnState, Violation};
-use crate::protocol::content::{Annotation, ContentPart, LogProb};
-use crate::protocol::item::{Item, ItemStatus, ReasoningText, SummaryText};
+use crate::protocol::content::{Annotation, LogProb};
+use crate::protocol::dialect::EXTENSION_PREFIX;
+use crate::protocol::event::{OutputContent, ResponseEvent};
+use crate::protocol::id::Id;
+use crate::protocol::item::{Item, ItemStatus};
 
 /// An event of a stream as far as it changes an item.
 #[derive(Debug, Deserialize)]
@@ -23,11 +26,15 @@ pub struct SeenEvent {
     /// Its number.
     pub sequence_number: u64,
     #[serde(default)]
-    output_index: Option<usize>,
+    item_id: Option<Id>,
+    #[serde(default)]
+    output_index: Option<u32>,
     #[serde(default)]
     content_index: Option<u32>,
     #[serde(default)]
     summary_index: Option<u32>,
+    #[serde(default)]
+    annotation_index: Option<u32>,
     #[serde(default)]
     item: Option<Item>,
     #[serde(default)]
@@ -45,6 +52,80 @@ impl SeenEvent {
     pub fn is_progress(&self) -> bool {
         self.kind.ends_with("tool_progress")
     }
+
+    /// The event, in either dialect; `None` if it changes no item, or only announces what others have changed.
+    fn into_event(self) -> Option<ResponseEvent> {
+        let Self { kind, output_index, content_index, summary_index, item, part, delta, .. } = self;
+        let name = kind.strip_prefix("response.").or_else(|| kind.strip_prefix(EXTENSION_PREFIX))?;
+        let output_index = output_index?;
+        match name {
+            "output_item.added" => {
+                return Some(ResponseEvent::OutputItemAdded { output_index, item: Box::new(item?) });
+            }
+            "output_item.done" => {
+                return Some(ResponseEvent::OutputItemDone { output_index, item: Box::new(item?) });
+            }
+            _ => {}
+        }
+        let item_id = self.item_id?;
+        Some(match name {
+            "content_part.added" => {
+                let (content_index, part) = (content_index?, output_content(&part?)?);
+                ResponseEvent::ContentPartAdded { item_id, output_index, content_index, part }
+            }
+            "content_part.done" => {
+                let (content_index, part) = (content_index?, output_content(&part?)?);
+                ResponseEvent::ContentPartDone { item_id, output_index, content_index, part }
+            }
+            "reasoning_summary_part.added" => {
+                let (summary_index, part) = (summary_index?, serde_json::from_str(part?.get()).ok()?);
+                ResponseEvent::SummaryPartAdded { item_id, output_index, summary_index, part }
+            }
+            "reasoning_summary_part.done" => {
+                let (summary_index, part) = (summary_index?, serde_json::from_str(part?.get()).ok()?);
+                ResponseEvent::SummaryPartDone { item_id, output_index, summary_index, part }
+            }
+            "output_text.delta" => {
+                let (content_index, delta, logprobs) = (content_index?, delta?, self.logprobs);
+                ResponseEvent::OutputTextDelta { item_id, output_index, content_index, delta, logprobs }
+            }
+            "output_text.annotation.added" => ResponseEvent::AnnotationAdded {
+                item_id,
+                output_index,
+                content_index: content_index?,
+                annotation_index: self.annotation_index?,
+                annotation: self.annotation?,
+            },
+            "refusal.delta" => {
+                let (content_index, delta) = (content_index?, delta?);
+                ResponseEvent::RefusalDelta { item_id, output_index, content_index, delta }
+            }
+            "reasoning_text.delta" | "reasoning.delta" => {
+                let (content_index, delta) = (content_index?, delta?);
+                ResponseEvent::ReasoningTextDelta { item_id, output_index, content_index, delta }
+            }
+            "reasoning_summary_text.delta" => {
+                let (summary_index, delta) = (summary_index?, delta?);
+                ResponseEvent::SummaryTextDelta { item_id, output_index, summary_index, delta }
+            }
+            "function_call_arguments.delta" => {
+                ResponseEvent::FunctionArgumentsDelta { item_id, output_index, delta: delta? }
+            }
+            "custom_tool_call_input.delta" => {
+                ResponseEvent::CustomInputDelta { item_id, output_index, delta: delta? }
+            }
+            "mcp_call_arguments.delta" => {
+                ResponseEvent::McpArgumentsDelta { item_id, output_index, delta: delta? }
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn output_content(part: &RawValue) -> Option<OutputContent> {
+    let content = serde_json::from_str(part.get()).map(OutputContent::Content);
+    // No type of content: raw reasoning.
+    content.or_else(|_| serde_json::from_str(part.get()).map(OutputContent::Reasoning)).ok()
 }
 
 impl ResponseMachine {
@@ -60,10 +141,9 @@ impl ResponseMachine {
         let mut open = false;
         let mut part = OpenPart::None;
         for event in seen {
-            if event.output_index.is_none_or(|place| place < first) {
-                continue;
+            if event.output_index.is_some_and(|place| place as usize >= first) {
+                self.apply_seen(event, &mut open, &mut part)?;
             }
-            self.apply_seen(event, &mut open, &mut part);
         }
         let end = self.response().output.len();
         if end == first {
@@ -88,46 +168,38 @@ impl ResponseMachine {
         self.abandoned.contains(&place)
     }
 
-    fn apply_seen(&mut self, event: SeenEvent, open: &mut bool, part: &mut OpenPart) {
-        let SeenEvent { kind, output_index, content_index, summary_index, .. } = event;
-        let place = output_index.unwrap_or_default();
-        if let Some(item) = event.item {
+    /// Notes whether the last item is open, and its open part.
+    fn apply_seen(
+        &mut self,
+        event: SeenEvent,
+        open: &mut bool,
+        part: &mut OpenPart,
+    ) -> Result<(), Violation> {
+        self.count(event.delta.as_ref().map_or(0, String::len));
+        let Some(event) = event.into_event() else { return Ok(()) };
+        match &event {
+            ResponseEvent::OutputItemAdded { item, .. } => {
+                self.note_ids(item);
+                (*open, *part) = (true, OpenPart::None);
+            }
+            ResponseEvent::ContentPartAdded { content_index, .. } => *part = OpenPart::Raw(*content_index),
+            ResponseEvent::SummaryPartAdded { summary_index, .. } => {
+                *part = OpenPart::Summary(*summary_index);
+            }
+            ResponseEvent::ContentPartDone { .. } | ResponseEvent::SummaryPartDone { .. } => {
+                *part = OpenPart::None;
+                return Ok(());
+            }
+            _ => {}
+        }
+        if let ResponseEvent::OutputItemDone { output_index, item } = event {
             self.note_ids(&item);
-            (*open, *part) = (kind.ends_with(".added"), OpenPart::None);
-            let output = &mut self.accumulator.response_mut().output;
-            if place == output.len() {
-                output.push(item);
-            } else if let Some(known) = output.get_mut(place) {
-                *known = item;
-            }
-            return;
+            (*open, *part) = (false, OpenPart::None);
+            self.accumulator.change_item(output_index, |known| *known = *item)?;
+            return Ok(());
         }
-        if let Some(raw) = &event.part {
-            *part = match (kind.ends_with(".added"), content_index, summary_index) {
-                (true, Some(index), _) => OpenPart::Raw(index),
-                (true, None, Some(index)) => OpenPart::Summary(index),
-                _ => OpenPart::None,
-            };
-            if *part != OpenPart::None {
-                self.add_seen_part(place, raw, *part);
-            }
-            return;
-        }
-        if let Some(delta) = event.delta {
-            self.count(delta.len());
-            let at = (content_index.unwrap_or_default(), summary_index);
-            if let Some(item) = self.accumulator.response_mut().output.get_mut(place) {
-                append(item, at, &delta, &event.logprobs);
-            }
-        } else if let Some(annotation) = event.annotation {
-            let output = &mut self.accumulator.response_mut().output;
-            if let Some(Item::Message(message)) = output.get_mut(place)
-                && let Some(ContentPart::OutputText(text)) =
-                    message.content.get_mut(content_index.unwrap_or_default() as usize)
-            {
-                text.annotations.push(annotation);
-            }
-        }
+        self.accumulator.apply(&event)?;
+        Ok(())
     }
 
     fn note_ids(&mut self, item: &Item) {
@@ -135,21 +207,6 @@ impl ResponseMachine {
         match item {
             Item::FunctionCall(call) => self.ids.note(&call.call_id),
             Item::CustomToolCall(call) => self.ids.note(&call.call_id),
-            _ => {}
-        }
-    }
-
-    fn add_seen_part(&mut self, place: usize, raw: &RawValue, part: OpenPart) {
-        match (self.accumulator.response_mut().output.get_mut(place), part) {
-            (Some(Item::Message(message)), _) => {
-                message.content.extend(serde_json::from_str::<ContentPart>(raw.get()).ok());
-            }
-            (Some(Item::Reasoning(reasoning)), OpenPart::Summary(_)) => {
-                reasoning.summary.push(SummaryText { text: String::new() });
-            }
-            (Some(Item::Reasoning(reasoning)), _) => {
-                reasoning.content.push(ReasoningText { text: String::new() });
-            }
             _ => {}
         }
     }
@@ -172,32 +229,5 @@ impl ResponseMachine {
             Item::CustomToolCall(call) => OpenItem::Call(OpenCall::reopen(call.id.clone(), place, true)),
             item => OpenServerCall::reopen(item, place).map_or(OpenItem::Nothing, OpenItem::Server),
         })
-    }
-}
-
-/// Appends a delta to an item: to its text, its arguments, or a part of it.
-fn append(item: &mut Item, (content, summary): (u32, Option<u32>), delta: &str, logprobs: &[LogProb]) {
-    let text = match (item, summary) {
-        (Item::Message(message), _) => match message.content.get_mut(content as usize) {
-            Some(ContentPart::OutputText(text)) => {
-                text.logprobs.extend_from_slice(logprobs);
-                Some(&mut text.text)
-            }
-            Some(ContentPart::Refusal(refusal)) => Some(&mut refusal.refusal),
-            _ => None,
-        },
-        (Item::Reasoning(reasoning), Some(summary)) => {
-            reasoning.summary.get_mut(summary as usize).map(|part| &mut part.text)
-        }
-        (Item::Reasoning(reasoning), None) => {
-            reasoning.content.get_mut(content as usize).map(|part| &mut part.text)
-        }
-        (Item::FunctionCall(call), _) => Some(&mut call.arguments),
-        (Item::CustomToolCall(call), _) => Some(&mut call.input),
-        (Item::McpCall(call), _) => Some(&mut call.arguments),
-        _ => None,
-    };
-    if let Some(text) = text {
-        text.push_str(delta);
     }
 }
