@@ -19,6 +19,7 @@ mod conversations;
 mod copy_columns;
 mod copy_side;
 mod copy_tables;
+mod doubtful_claim;
 mod erasure;
 mod error;
 mod event_log;
@@ -91,7 +92,7 @@ pub use self::schema::DatabaseSchema;
 pub use self::url::check_url;
 
 use self::conversation_locks::{HeldLocks, Released};
-use self::job_queue::DoubtfulClaim;
+use self::doubtful_claim::DoubtfulClaim;
 use self::link::Link;
 use self::owners::OwnerKeys;
 use self::pool::Pool;

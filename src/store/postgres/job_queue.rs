@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use uuid::Uuid;
 
+use super::doubtful_claim::DoubtfulClaim;
 use super::keys::ResponseKey;
 use super::transaction::{Access, transact};
 use super::{PostgresStore, job_claims, jobs};
@@ -91,12 +92,6 @@ impl JobQueue for PostgresStore {
     async fn job_stats(&self) -> Result<JobStats, StoreError> {
         transact!(self.pool, Access::Statement, session => jobs::stats(session, &self.policy).await)
     }
-}
-
-/// A claim of which nobody was told, and which may have been committed, or may yet be.
-pub(super) struct DoubtfulClaim {
-    claim: Uuid,
-    since: Instant,
 }
 
 impl PostgresStore {
