@@ -13,14 +13,41 @@ use crate::store::row_policy::RowPolicy;
 use crate::store::taken_run::MAX_BATCH_BYTES;
 use crate::store::{Lease, OrphanedRun, StoreError};
 
-const RENEW: &str =
-    concat!("UPDATE runs SET lease_until = $2 + ", db_now!(), " WHERE instance = $1 AND orphan IS NULL");
+/// Those that somebody writes at this moment are passed over, and returned. A statement that holds many of these rows must not
+/// wait for one: writers that commit several runs together hold some, and wait for others.
+const RENEW: &str = concat!(
+    "WITH own AS (SELECT response, owner FROM runs WHERE instance = $1 AND orphan IS NULL),
+    free AS (SELECT response, owner FROM runs WHERE instance = $1 AND orphan IS NULL FOR UPDATE SKIP LOCKED),
+    renewed AS (UPDATE runs r SET lease_until = $2 + ",
+    db_now!(),
+    " FROM free f WHERE r.response = f.response AND r.owner = f.owner AND r.instance = $1
+        RETURNING r.response, r.owner)
+    SELECT response, owner FROM own EXCEPT SELECT response, owner FROM renewed"
+);
 
-/// Renews the leases of the runs that this process makes. Those of orphans that it has taken over end unless they are
-/// finished.
+/// One of these, which is waited for.
+const RENEW_ONE: &str = concat!(
+    "UPDATE runs SET lease_until = $2 + ",
+    db_now!(),
+    " WHERE response = $3 AND owner = $4 AND instance = $1 AND orphan IS NULL"
+);
+
+/// Renews the leases of the runs that this process makes; not in a transaction. Those of orphans that it has taken over end
+/// unless they are finished.
 pub(super) async fn renew_leases(session: Session<'_>, policy: &RowPolicy) -> Result<(), StoreError> {
     let instance = policy.instance.as_str();
-    session.execute(RENEW, &[(&instance, Type::TEXT), (&policy.lease, Type::INT8)]).await.map(drop)
+    let own: [Param<'_>; 2] = [(&instance, Type::TEXT), (&policy.lease, Type::INT8)];
+    for row in session.query(RENEW, &own).await? {
+        let (response, owner): Place = (get(&row, 0)?, get(&row, 1)?);
+        let one: [Param<'_>; 4] = [
+            (&instance, Type::TEXT),
+            (&policy.lease, Type::INT8),
+            (&response, Type::UUID),
+            (&owner, Type::INT8),
+        ];
+        session.execute(RENEW_ONE, &one).await?;
+    }
+    Ok(())
 }
 
 const RELEASE: &str = "UPDATE runs SET lease_until = 0 WHERE instance = $1";

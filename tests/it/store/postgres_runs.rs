@@ -50,6 +50,40 @@ async fn a_long_queue_is_claimed_from_its_front_by_the_index() {
     assert_eq!(store.job_stats().await.unwrap().queued, 10_001 - 160);
 }
 
+/// The renewal once held the rows that it had renewed while it waited for one that was being written, and so for a writer that
+/// waited for those: a deadlock, which held up commits for a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_of_leases_holds_no_run_while_it_waits_for_another() {
+    let database = Database::new().await;
+    let store = database.open(|_| ()).await;
+    for _ in 0..2 {
+        store
+            .begin_logged(LoggedRun { key: None, record: running(), state: None, events: None })
+            .await
+            .unwrap();
+    }
+    let (mut writer, observer) = (database.sql().await, database.sql().await);
+    observer.batch_execute("UPDATE runs SET lease_until = 0").await.unwrap();
+    let writing = writer.transaction().await.unwrap();
+    let last = "SELECT response FROM runs ORDER BY ctid DESC LIMIT 1 FOR UPDATE";
+    assert_eq!(writing.execute(last, &[]).await.unwrap(), 1);
+    let renewed = async {
+        store.maintain().await.unwrap();
+    };
+    let written = async {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        while observer.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let others = "SELECT response FROM runs FOR UPDATE NOWAIT";
+        assert_eq!(writing.execute(others, &[]).await.unwrap(), 2);
+        writing.commit().await.unwrap();
+    };
+    tokio::join!(renewed, written);
+    let left = observer.query_one("SELECT count(*) FROM runs WHERE lease_until = 0", &[]).await.unwrap();
+    assert_eq!(left.get::<_, i64>(0), 0, "the one that was waited for is renewed, too");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_is_kept_for_a_time_after_the_end_of_its_response() {
     let database = Database::new().await;
