@@ -47,7 +47,9 @@ impl Engine {
                 bus.cancel_requested();
             }
         }
-        self.end_waiting(owner, id).await?;
+        if self.end_waiting(owner, id).await? {
+            return Ok(Cancelled::Ended);
+        }
         let (until, mut poll, mut is_told) = (Instant::now() + TIMEOUT, FIRST_POLL, false);
         while Instant::now() < until {
             match is_told {
@@ -71,11 +73,9 @@ impl Engine {
             .with_code("response_in_progress")
             .with_retry_after(Duration::from_secs(5)))
     }
-}
 
-impl Engine {
-    /// Ends a background run that nobody makes yet.
-    async fn end_waiting(self: &Arc<Self>, owner: &Owner, id: &Id) -> Result<(), ApiError> {
+    /// Ends a background run that nobody makes yet. Returns whether it was such a run.
+    async fn end_waiting(self: &Arc<Self>, owner: &Owner, id: &Id) -> Result<bool, ApiError> {
         let (engine, owner, id) = (Arc::clone(self), owner.clone(), id.clone());
         let counted = self.parts.in_flight.count_job();
         #[expect(
@@ -87,9 +87,11 @@ impl Engine {
             match engine.parts.store.claim_job(&owner, &id).await? {
                 Some(waiting) => {
                     let _held = engine.parts.in_flight.claims().hold(&waiting.run.lease);
-                    engine.cancel_waiting(waiting.run).await
+                    engine.cancel_waiting(waiting.run).await?;
+                    engine.parts.in_flight.bus().run_ended(&id);
+                    Ok::<_, StoreError>(true)
                 }
-                None => Ok(()),
+                None => Ok(false),
             }
         });
         Ok(ending.await.map_err(|_| ApiError::internal())??)

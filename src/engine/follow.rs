@@ -164,6 +164,11 @@ impl Follower {
         };
         match progress.ending {
             _ if progress.logged > next => Ok(()),
+            // It is made again, or the recovery ends it: what comes is read from the log.
+            Some(RunEnding::NotStored) if self.asked == Asked::ById => {
+                self.live = None;
+                Ok(())
+            }
             Some(ending) => {
                 self.live = None;
                 result(ending)

@@ -138,7 +138,8 @@ impl LogTail {
     }
 
     fn add(&self, page: &FollowedPage) {
-        if page.bytes.is_empty() {
+        // A large page has the memory of the one who reads it, and is not kept for others.
+        if page.bytes.is_empty() || page.bytes.len() > MAX_BYTES {
             return;
         }
         let mut pages = self.pages.lock();
@@ -146,7 +147,7 @@ impl LogTail {
             pages.clear();
         }
         pages.push_back(FollowedPage { is_own_run: false, ..page.clone() });
-        while pages.len() > MAX_PAGES || (pages.len() > 1 && bytes(&pages) > MAX_BYTES) {
+        while pages.len() > MAX_PAGES || bytes(&pages) > MAX_BYTES {
             pages.pop_front();
         }
     }
@@ -255,7 +256,10 @@ mod tests {
             tail.page(first, None, |_| true, async move { Ok(Some(page)) }).await.unwrap();
         }
         assert_eq!(tail.pages.lock().len(), 4);
-        assert!(tail.page(100, None, |_| true, async { Ok(None) }).await.unwrap().is_none());
+        let large = LogPage { bytes: vec![0; MAX_BYTES + 1], ..log_page(100, 101) };
+        tail.page(100, None, |_| true, async move { Ok(Some(large)) }).await.unwrap();
+        assert_eq!(bytes(&tail.pages.lock()), MAX_BYTES, "a large page is its reader's alone");
+        assert!(tail.page(101, None, |_| true, async { Ok(None) }).await.unwrap().is_none());
         drop(tail);
         assert!(tails.0.lock().is_empty());
     }

@@ -80,7 +80,11 @@ impl Recovery {
                     Ok(run) => recovered.push(run),
                     // Another process has taken it over meanwhile.
                     Err(StoreError::Superseded) => {}
-                    Err(error) => return Err(error),
+                    Err(error @ StoreError::Unavailable(_)) => return Err(error),
+                    // It is tried again when its lease has expired; the others do not wait for that.
+                    Err(error) => {
+                        tracing::warn!({ RESPONSE_ID } = orphan.lease.id.as_str(), %error, "ending an orphaned response failed");
+                    }
                 }
             }
         }

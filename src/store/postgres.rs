@@ -109,6 +109,8 @@ use crate::protocol::id::Id;
 
 /// Connections of the pool to one writer.
 const CONNECTIONS_PER_WRITER: usize = 4;
+/// With more writers, groups are smaller and commits more.
+const MAX_WRITERS: usize = 8;
 
 /// A store in PostgreSQL.
 pub struct PostgresStore {
@@ -139,7 +141,7 @@ impl PostgresStore {
     pub async fn open(options: PostgresOptions) -> Result<Self, StoreError> {
         let target = Target::parse(&options.url)?;
         let size = options.pool_size.max(2);
-        let writers = (size / CONNECTIONS_PER_WRITER).max(1);
+        let writers = (size / CONNECTIONS_PER_WRITER).clamp(1, MAX_WRITERS);
         let (prepares, tasks) = (options.prepared_statements, TaskTracker::new());
         let pool = Pool::new(target, size - writers, options.statement_timeout, prepares, tasks.clone())?;
         let policy = Arc::new(options.policy());

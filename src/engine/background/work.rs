@@ -87,13 +87,27 @@ impl Engine {
             },
         };
         match self.parts.store.requeue(job.run.lease.clone(), requeue).await {
-            Ok(()) => self.parts.in_flight.bus().job_queued(),
+            Ok(()) => self.announce(requeue.delay),
             Err(StoreError::Superseded) => {}
             // It is given back when it is found to be made by nobody.
             Err(error) => {
                 tracing::warn!({ RESPONSE_ID } = job.run.lease.id.as_str(), %error, "giving a background run back failed");
             }
         }
+    }
+
+    /// Tells of a run that can be claimed after this time: all processes, or this one when it has passed.
+    fn announce(&self, delay: Duration) {
+        let bus = self.parts.in_flight.bus();
+        if delay.is_zero() {
+            return bus.job_queued();
+        }
+        let bus = bus.clone();
+        #[expect(clippy::disallowed_methods, reason = "ends when the time has passed, and nobody waits for it")]
+        tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
+            bus.job_queued_here();
+        });
     }
 
     /// Ends a run without making it.

@@ -41,7 +41,7 @@ pub(super) async fn apply(
         Write::Requeue(lease, requeue) => jobs::requeue(session, policy, lease, *requeue).await,
         // Clients make these; they have transactions of their own.
         Write::AddApprovals(_) | Write::ClaimApprovals(_) | Write::Erase(_) | Write::Conversation(_) => {
-            Ok(WriteOutcome::Absent)
+            Err(StoreError::Database("this is not a write of a run".to_owned()))
         }
     }
 }
