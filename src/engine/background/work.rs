@@ -103,7 +103,10 @@ impl Engine {
             return bus.job_queued();
         }
         let bus = bus.clone();
-        #[expect(clippy::disallowed_methods, reason = "ends when the time has passed, and nobody waits for it")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "ends when the time has passed, and nobody waits for it"
+        )]
         tokio::spawn(async move {
             tokio::time::sleep(delay).await;
             bus.job_queued_here();
