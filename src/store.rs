@@ -7,6 +7,7 @@
 //! and beside it the items that a continuation shows to the model.
 
 mod approvals;
+mod begin_keyed;
 mod conversation_turn;
 mod conversation_write;
 mod conversations;

@@ -1,12 +1,13 @@
-//! The writes that the writer thread is given, and what comes of them.
+//! The writes that the writer of a store is given, and what comes of them.
 
 use std::sync::Arc;
 
 use super::conversation_write::ConversationWrite;
 use crate::protocol::id::Id;
 use crate::store::{
-    ApprovalClaim, CallOutcome, ClaimOutcome, ErasedCounts, ErasureTarget, Lease, LogEnd, LoggedEvents,
-    LoggedRun, ModelView, NewJob, Owner, PendingApproval, Requeue, ResponseRecord, StoredItem, TurnRecord,
+    ApprovalClaim, CallOutcome, CancelRequest, ClaimOutcome, ErasedCounts, ErasureTarget, Lease, LogEnd,
+    LoggedEvents, LoggedRun, ModelView, NewJob, Owner, PendingApproval, Requeue, ResponseRecord, StoreError,
+    StoredItem, TurnRecord,
 };
 
 /// The approximate size of an approval's row.
@@ -142,6 +143,26 @@ pub(super) enum WriteOutcome {
     Duplicate(usize),
     /// The conversation of this key is marked as deleted.
     Deleting(i64),
+}
+
+impl From<WriteOutcome> for CancelRequest {
+    fn from(outcome: WriteOutcome) -> Self {
+        match outcome {
+            WriteOutcome::Changed => Self::Requested,
+            WriteOutcome::Superseded => Self::Ended,
+            _ => Self::NotFound,
+        }
+    }
+}
+
+impl WriteOutcome {
+    /// An error if the row has ended or belongs to another process.
+    pub(super) fn unless_superseded(self) -> Result<(), StoreError> {
+        match self {
+            Self::Superseded => Err(StoreError::Superseded),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -260,18 +260,12 @@ impl RunLog for SqliteStore {
     }
 
     async fn begin(&self, record: ResponseRecord, state: Option<Arc<[u8]>>) -> Result<(), StoreError> {
-        match self.writer.write(Write::Begin(record, state)).await? {
-            WriteOutcome::Superseded => Err(StoreError::Superseded),
-            _ => Ok(()),
-        }
+        self.writer.write(Write::Begin(record, state)).await?.unless_superseded()
     }
 
     async fn commit_turn(&self, turn: TurnRecord) -> Result<(), StoreError> {
-        match self.writer.write(Write::Turn(Box::new(turn))).await? {
-            // Another process has taken the response over; its calls are not this one's to make.
-            WriteOutcome::Superseded => Err(StoreError::Superseded),
-            _ => Ok(()),
-        }
+        // Another process may have taken the response over; then its calls are not this one's to make.
+        self.writer.write(Write::Turn(Box::new(turn))).await?.unless_superseded()
     }
 
     fn record_tool_result(&self, outcome: CallOutcome) {
@@ -279,18 +273,11 @@ impl RunLog for SqliteStore {
     }
 
     async fn finish(&self, record: ResponseRecord) -> Result<(), StoreError> {
-        match self.writer.write(Write::Finish(record)).await? {
-            WriteOutcome::Superseded => Err(StoreError::Superseded),
-            _ => Ok(()),
-        }
+        self.writer.write(Write::Finish(record)).await?.unless_superseded()
     }
 
     async fn request_cancel(&self, owner: &Owner, id: &Id) -> Result<CancelRequest, StoreError> {
-        Ok(match self.writer.write(Write::RequestCancel(owner.clone(), id.clone())).await? {
-            WriteOutcome::Changed => CancelRequest::Requested,
-            WriteOutcome::Superseded => CancelRequest::Ended,
-            _ => CancelRequest::NotFound,
-        })
+        Ok(self.writer.write(Write::RequestCancel(owner.clone(), id.clone())).await?.into())
     }
 
     async fn cancelled_runs(&self) -> Result<Vec<Id>, StoreError> {

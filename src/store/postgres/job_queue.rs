@@ -10,10 +10,10 @@ use super::keys::ResponseKey;
 use super::transaction::{Access, transact};
 use super::{PostgresStore, job_claims, jobs};
 use crate::protocol::id::Id;
-use crate::store::operation::{Write, WriteOutcome};
+use crate::store::begin_keyed::begin_keyed;
+use crate::store::operation::Write;
 use crate::store::{
-    ClaimedJob, IdempotencyKeys, JobQueue, JobStats, KeyedResponse, Lease, NewJob, Owner, Requeue,
-    ResponseRecord, StoreError,
+    ClaimedJob, JobQueue, JobStats, KeyedResponse, Lease, NewJob, Owner, Requeue, ResponseRecord, StoreError,
 };
 
 /// Runs that are locked together.
@@ -26,20 +26,8 @@ const DOUBTFUL_LEASES: u32 = 5;
 #[async_trait]
 impl JobQueue for PostgresStore {
     async fn enqueue(&self, job: NewJob) -> Result<Option<KeyedResponse>, StoreError> {
-        loop {
-            match self.writer.write(Write::Enqueue(Box::new(job.clone()))).await? {
-                WriteOutcome::Superseded => return Err(StoreError::Superseded),
-                WriteOutcome::KeyTaken => {
-                    // The other response may have been deleted or withdrawn since: then the key is free.
-                    let Some(key) = &job.run.key else { return Ok(None) };
-                    let taken = self.keyed_response(&job.run.record.owner, &key.key).await?;
-                    if taken.is_some() {
-                        return Ok(taken);
-                    }
-                }
-                _ => return Ok(None),
-            }
-        }
+        let begin = || self.writer.write(Write::Enqueue(Box::new(job.clone())));
+        begin_keyed(self, &job.run.record.owner, job.run.key.as_ref(), begin).await
     }
 
     async fn claim_jobs(&self, limit: usize) -> Result<Vec<ClaimedJob>, StoreError> {
@@ -71,17 +59,11 @@ impl JobQueue for PostgresStore {
     }
 
     async fn update_running(&self, record: ResponseRecord) -> Result<(), StoreError> {
-        match self.writer.write(Write::UpdateRunning(Box::new(record))).await? {
-            WriteOutcome::Superseded => Err(StoreError::Superseded),
-            _ => Ok(()),
-        }
+        self.writer.write(Write::UpdateRunning(Box::new(record))).await?.unless_superseded()
     }
 
     async fn requeue(&self, lease: Lease, requeue: Requeue) -> Result<(), StoreError> {
-        match self.writer.write(Write::Requeue(lease, requeue)).await? {
-            WriteOutcome::Superseded => Err(StoreError::Superseded),
-            _ => Ok(()),
-        }
+        self.writer.write(Write::Requeue(lease, requeue)).await?.unless_superseded()
     }
 
     async fn claimed_jobs(&self) -> Result<Vec<Lease>, StoreError> {

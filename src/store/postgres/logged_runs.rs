@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use super::transaction::{Access, transact};
 use super::{PostgresStore, event_log, idempotency};
 use crate::protocol::id::Id;
-use crate::store::operation::{Write, WriteOutcome};
+use crate::store::begin_keyed::begin_keyed;
+use crate::store::operation::Write;
 use crate::store::{
     EventLog, IdempotencyKeys, KeyedResponse, Lease, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun,
     Owner, ResponseRecord, StoreError,
@@ -23,44 +24,23 @@ impl IdempotencyKeys for PostgresStore {
     }
 
     async fn begin_logged(&self, run: LoggedRun) -> Result<Option<KeyedResponse>, StoreError> {
-        loop {
-            match self.writer.write(Write::BeginLogged(Box::new(run.clone()))).await? {
-                WriteOutcome::Superseded => return Err(StoreError::Superseded),
-                WriteOutcome::KeyTaken => {
-                    // The other response may have been deleted or withdrawn since: then the key is free.
-                    let Some(key) = &run.key else { return Ok(None) };
-                    let taken = self.keyed_response(&run.record.owner, &key.key).await?;
-                    if taken.is_some() {
-                        return Ok(taken);
-                    }
-                }
-                _ => return Ok(None),
-            }
-        }
+        let begin = || self.writer.write(Write::BeginLogged(Box::new(run.clone())));
+        begin_keyed(self, &run.record.owner, run.key.as_ref(), begin).await
     }
 
     async fn withdraw(&self, lease: Lease) -> Result<(), StoreError> {
-        match self.writer.write(Write::Withdraw(lease)).await? {
-            WriteOutcome::Superseded => Err(StoreError::Superseded),
-            _ => Ok(()),
-        }
+        self.writer.write(Write::Withdraw(lease)).await?.unless_superseded()
     }
 }
 
 #[async_trait]
 impl EventLog for PostgresStore {
     async fn log_events(&self, lease: &Lease, events: LoggedEvents) -> Result<(), StoreError> {
-        match self.writer.write(Write::Log(lease.clone(), events)).await? {
-            WriteOutcome::Superseded => Err(StoreError::Superseded),
-            _ => Ok(()),
-        }
+        self.writer.write(Write::Log(lease.clone(), events)).await?.unless_superseded()
     }
 
     async fn finish_logged(&self, record: ResponseRecord, end: LogEnd) -> Result<(), StoreError> {
-        match self.writer.write(Write::FinishLogged(Box::new((record, end)))).await? {
-            WriteOutcome::Superseded => Err(StoreError::Superseded),
-            _ => Ok(()),
-        }
+        self.writer.write(Write::FinishLogged(Box::new((record, end)))).await?.unless_superseded()
     }
 
     async fn logged_events(

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::transaction::{Access, transact};
 use super::{PostgresStore, cancel, orphans};
 use crate::protocol::id::Id;
-use crate::store::operation::{Write, WriteOutcome};
+use crate::store::operation::Write;
 use crate::store::{
     CallOutcome, CancelRequest, OrphanedRun, Owner, ResponseRecord, RunLog, RunRegistration, StoreError,
     TurnRecord,
@@ -23,12 +23,12 @@ impl RunLog for PostgresStore {
     }
 
     async fn begin(&self, record: ResponseRecord, state: Option<Arc<[u8]>>) -> Result<(), StoreError> {
-        unless_superseded(self.writer.write(Write::Begin(record, state)).await?)
+        self.writer.write(Write::Begin(record, state)).await?.unless_superseded()
     }
 
     async fn commit_turn(&self, turn: TurnRecord) -> Result<(), StoreError> {
         // If another process has taken the response over, its calls are not this one's to make.
-        unless_superseded(self.writer.write(Write::Turn(Box::new(turn))).await?)
+        self.writer.write(Write::Turn(Box::new(turn))).await?.unless_superseded()
     }
 
     fn record_tool_result(&self, outcome: CallOutcome) {
@@ -36,15 +36,11 @@ impl RunLog for PostgresStore {
     }
 
     async fn finish(&self, record: ResponseRecord) -> Result<(), StoreError> {
-        unless_superseded(self.writer.write(Write::Finish(record)).await?)
+        self.writer.write(Write::Finish(record)).await?.unless_superseded()
     }
 
     async fn request_cancel(&self, owner: &Owner, id: &Id) -> Result<CancelRequest, StoreError> {
-        Ok(match self.writer.write(Write::RequestCancel(owner.clone(), id.clone())).await? {
-            WriteOutcome::Changed => CancelRequest::Requested,
-            WriteOutcome::Superseded => CancelRequest::Ended,
-            _ => CancelRequest::NotFound,
-        })
+        Ok(self.writer.write(Write::RequestCancel(owner.clone(), id.clone())).await?.into())
     }
 
     async fn cancelled_runs(&self) -> Result<Vec<Id>, StoreError> {
@@ -73,12 +69,5 @@ impl RunLog for PostgresStore {
                 return Ok(taken);
             }
         }
-    }
-}
-
-fn unless_superseded(outcome: WriteOutcome) -> Result<(), StoreError> {
-    match outcome {
-        WriteOutcome::Superseded => Err(StoreError::Superseded),
-        _ => Ok(()),
     }
 }
