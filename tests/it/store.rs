@@ -196,6 +196,7 @@ laws! {
     erasure {
         all_of_an_owner_or_of_a_tenant_is_erased_and_nothing_of_others,
         more_than_one_step_of_responses_is_erased_whole,
+        a_tenant_of_more_owners_than_one_step_looks_at_is_erased_whole,
         runs_that_began_before_an_erasure_store_nothing_more,
     } + shared {
         processes_that_erase_at_once_erase_all_and_count_it_once,

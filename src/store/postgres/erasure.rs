@@ -6,15 +6,18 @@ use uuid::Uuid;
 use super::session::{Param, Session};
 use super::values::get;
 use super::{approvals, conversation_expiry, keys, outbox, removal};
-use crate::store::operation::{EraseRequest, WriteOutcome};
+use crate::store::operation::EraseRequest;
 use crate::store::{ErasedCounts, ErasureTarget, StoreError};
 
 /// Responses that one step deletes at most.
 const STEP_ROWS: i64 = 200;
 
 /// The owners whose rows are erased.
-const OWNERS: &str =
-    "SELECT key FROM owners WHERE tenant = $1 AND ($2::bytea IS NULL OR principal = $2) ORDER BY key";
+const OWNERS: &str = "SELECT key FROM owners
+    WHERE tenant = $1 AND ($2::bytea IS NULL OR principal = $2) AND key >= $3 ORDER BY key LIMIT $4";
+
+/// Owners of a step.
+const MAX_OWNERS: usize = 100;
 
 /// Responses of an owner. One that was deleted while it runs keeps an empty row until its end.
 const RESPONSES: &str = "SELECT s.key FROM responses s WHERE s.owner = $1 AND s.key < $2
@@ -29,34 +32,51 @@ const CONVERSATIONS: &str = "UPDATE conversations SET used_at = 0, metadata = ''
         (SELECT key FROM conversations WHERE owner = $1 AND created_at <= $2 ORDER BY key LIMIT $3 FOR UPDATE)
     RETURNING key";
 
-/// One step. Returns how much was deleted, and whether there may be more.
-pub(super) async fn step(session: Session<'_>, request: &EraseRequest) -> Result<WriteOutcome, StoreError> {
+/// What a step has come to.
+pub(super) struct Step {
+    /// What it has deleted.
+    pub counts: ErasedCounts,
+    /// The owner with whom the next one goes on; `None`: all is erased.
+    pub next_owner: Option<i64>,
+}
+
+/// One step, from this owner on.
+pub(super) async fn step(
+    session: Session<'_>,
+    request: &EraseRequest,
+    from_owner: i64,
+) -> Result<Step, StoreError> {
     let mut counts = ErasedCounts::default();
     let before = keys::lowest_at(request.at.saturating_add(1));
-    for owner in owners(session, &request.target).await? {
+    let owners = owners(session, &request.target, from_owner).await?;
+    for &owner in &owners {
         let (found, erased) = erase_responses(session, owner, before).await?;
         counts.responses = erased;
         if found {
-            return Ok(WriteOutcome::Erased { counts, more: true });
+            return Ok(Step { counts, next_owner: Some(owner) });
         }
         let (found, gone) = erase_conversations(session, owner, request.at).await?;
         counts.conversations = gone;
         if found {
-            return Ok(WriteOutcome::Erased { counts, more: true });
+            return Ok(Step { counts, next_owner: Some(owner) });
         }
         outbox::delete_of(session, owner).await?;
         // Those of responses without a row.
         if approvals::delete_before(session, owner, before, STEP_ROWS).await? {
-            return Ok(WriteOutcome::Erased { counts, more: true });
+            return Ok(Step { counts, next_owner: Some(owner) });
         }
     }
-    Ok(WriteOutcome::Erased { counts, more: false })
+    let last = owners.last().filter(|_| owners.len() == MAX_OWNERS);
+    Ok(Step { counts, next_owner: last.map(|last| last.saturating_add(1)) })
 }
 
-async fn owners(session: Session<'_>, target: &ErasureTarget) -> Result<Vec<i64>, StoreError> {
+async fn owners(session: Session<'_>, target: &ErasureTarget, from: i64) -> Result<Vec<i64>, StoreError> {
     let (tenant, principal) =
         (target.tenant.as_bytes(), target.principal.as_ref().map(|name| name.as_bytes()));
-    let rows = session.query(OWNERS, &[(&tenant, Type::BYTEA), (&principal, Type::BYTEA)]).await?;
+    let limit = MAX_OWNERS as i64;
+    let parameters: [Param<'_>; 4] =
+        [(&tenant, Type::BYTEA), (&principal, Type::BYTEA), (&from, Type::INT8), (&limit, Type::INT8)];
+    let rows = session.query(OWNERS, &parameters).await?;
     rows.iter().map(|row| get(row, 0)).collect()
 }
 

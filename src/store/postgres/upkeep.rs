@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::transaction::{Access, transact};
 use super::{PostgresStore, conversation_locks, erasure, orphans};
-use crate::store::operation::{EraseRequest, WriteOutcome};
+use crate::store::operation::EraseRequest;
 use crate::store::row_policy::now;
 use crate::store::{ErasedCounts, ErasureTarget, Store, StoreError};
 
@@ -35,15 +35,13 @@ impl Store for PostgresStore {
         self.erased.lock().erase(&request);
         self.writer.erase(&request).await;
         let mut erased = ErasedCounts::default();
-        loop {
-            let step =
-                transact!(self.pool, Access::Write, session => erasure::step(session, &request).await)?;
-            // A step never ends otherwise.
-            let WriteOutcome::Erased { counts, more } = step else { break };
-            erased += counts;
-            if !more {
-                break;
-            }
+        let mut from_owner = Some(i64::MIN);
+        while let Some(owner) = from_owner {
+            let step = transact!(self.pool, Access::Write, session => {
+                erasure::step(session, &request, owner).await
+            })?;
+            erased += step.counts;
+            from_owner = step.next_owner;
         }
         self.rounds.restart(&target.tenant).await;
         Ok(erased)

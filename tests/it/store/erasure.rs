@@ -59,6 +59,14 @@ pub async fn more_than_one_step_of_responses_is_erased_whole(store: &dyn Store) 
     assert!(store.responses(&super::owner(), &page).await.unwrap().data.is_empty());
 }
 
+pub async fn a_tenant_of_more_owners_than_one_step_looks_at_is_erased_whole(store: &dyn Store) {
+    for owner in 0..250 {
+        store.finish(of("acme", &format!("owner {owner}"), record())).await.unwrap();
+    }
+    assert_eq!(erase(store, "acme", None).await, 250);
+    assert_eq!(erase(store, "acme", None).await, 0);
+}
+
 /// A run that began before its owner's data was erased has its end behind it, and stored its response again.
 pub async fn runs_that_began_before_an_erasure_store_nothing_more(store: &dyn Store) {
     let begun = running();
