@@ -190,7 +190,7 @@ async fn a_part_of_maintenance_that_fails_does_not_stop_the_others() {
 async fn the_server_ends_a_statement_that_takes_too_long() {
     let cluster = tokio::task::spawn_blocking(|| Cluster::start(&["fsync=off"])).await.unwrap();
     let url = cluster.url("postgres");
-    let pooler = format!("postgres://postgres@{}/postgres?sslmode=disable", pooler(&url).await);
+    let pooler = format!("postgres://postgres@{}/postgres?sslmode=disable", pooler(&cluster).await);
     for through in [&url, &pooler] {
         let mut options = PostgresOptions::new(through, "test");
         options.statement_timeout = Duration::from_millis(300);
@@ -212,14 +212,15 @@ async fn the_server_ends_a_statement_that_takes_too_long() {
 }
 
 /// Listens for connections to this server, and refuses those with options as some poolers do.
-async fn pooler(url: &str) -> SocketAddr {
-    let folder = url.split(['@', '/']).nth(3).unwrap().replace("%2F", "/");
+async fn pooler(cluster: &Cluster) -> SocketAddr {
+    let (folder, port) = cluster.place();
+    let socket = folder.join(format!(".s.PGSQL.{port}"));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, tasks) = (listener.local_addr().unwrap(), TaskTracker::new());
     tasks.clone().spawn(async move {
         loop {
             let (mut client, _) = listener.accept().await.unwrap();
-            let mut server = UnixStream::connect(format!("{folder}/.s.PGSQL.5432")).await.unwrap();
+            let mut server = UnixStream::connect(&socket).await.unwrap();
             tasks.spawn(async move {
                 let length = client.read_i32().await.unwrap();
                 let mut startup = vec![0; length as usize - 4];
