@@ -57,7 +57,7 @@ pub(crate) struct Overrides {
     /// Base URL of the model server, usually ending in /v1 [default: ANTWORT_UPSTREAM_URL]
     #[arg(long, global = true, value_name = "URL")]
     pub upstream_url: Option<String>,
-    /// Database of responses: sqlite:PATH or memory: [default: ANTWORT_STORE_URL, or sqlite:antwort.db]
+    /// Database of responses: sqlite:PATH, memory: or postgres://USER@HOST/DATABASE [default: ANTWORT_STORE_URL, or sqlite:antwort.db]
     #[arg(long, global = true, value_name = "URL")]
     pub store: Option<String>,
 }
