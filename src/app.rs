@@ -14,12 +14,12 @@ mod lock;
 mod migration;
 mod open_store;
 mod probes;
-mod queue_stats;
 mod reload;
 pub(crate) mod seal_key;
 pub(crate) mod server_urls;
 pub(crate) mod tools;
 mod upgrades;
+mod upkeep;
 mod worker;
 mod write_timeout;
 
@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Role, RunningConfig, ServerSettings, Settings};
-use crate::engine::{Recovery, WebhookDelivery, give_back_lost_claims, watch_cancellations};
+use crate::engine::WebhookDelivery;
 use crate::store::Store;
 use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
@@ -47,6 +47,7 @@ use generation::{CurrentGeneration, Generation};
 use listen::HttpServer;
 use reload::Reloader;
 pub use reload::SighupListener;
+use upkeep::Upkeep;
 use worker::Worker;
 
 /// Minimum time that connections have for closing once all runs have ended.
@@ -185,12 +186,14 @@ impl App {
         } = self;
         let (store, metrics) = (Arc::clone(assembly.store()), Arc::clone(&assembly.metrics));
         let (admission, in_flight) = (Arc::clone(assembly.admission()), Arc::clone(&assembly.in_flight));
-        tasks.spawn(maintain(Arc::clone(&store), maintenance, closing.clone()));
-        tasks.spawn(recover(assembly.recovery(), maintenance, closing.clone()));
-        let lost =
-            give_back_lost_claims(Arc::clone(&store), Arc::clone(&in_flight), maintenance, closing.clone());
-        tasks.spawn(lost);
-        tasks.spawn(watch_cancellations(Arc::clone(&store), Arc::clone(&in_flight), closing.clone()));
+        let upkeep = Upkeep {
+            store: Arc::clone(&store),
+            in_flight: Arc::clone(&in_flight),
+            recovery: assembly.recovery(),
+            metrics: Arc::clone(&metrics),
+            every: maintenance,
+        };
+        upkeep.spawn(&tasks, &closing);
         if let Some(webhooks) = webhooks {
             tasks.spawn(webhooks.run(closing.clone()));
         }
@@ -208,7 +211,6 @@ impl App {
             };
             tasks.spawn(worker.run(draining.clone()));
         }
-        tasks.spawn(queue_stats::watch(Arc::clone(&store), Arc::clone(&metrics), closing.clone()));
         let http_server =
             HttpServer::new(Arc::clone(&current), &server, metrics, stopping.clone(), draining.clone());
         let serving = tasks.spawn(http_server.serve(listener, close_timeout));
@@ -257,40 +259,6 @@ fn shutdown_delay(server: &ServerSettings, listener: &TcpListener) -> Duration {
         Ok(address) if address.ip().to_canonical().is_loopback() => Duration::ZERO,
         _ => AUTO_SHUTDOWN_DELAY,
     })
-}
-
-async fn maintain(store: Arc<dyn Store>, every: Duration, closing: CancellationToken) {
-    let mut interval = tokio::time::interval(every);
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = interval.tick() => {}
-            () = closing.cancelled() => return,
-        }
-        if let Err(error) = store.maintain().await {
-            tracing::warn!(%error, "store: maintenance failed");
-        }
-    }
-}
-
-/// Apart from maintenance, which renews leases: many orphaned runs must not cost this process its own. What a stop
-/// interrupts is done by the next process.
-async fn recover(recovery: Recovery, every: Duration, closing: CancellationToken) {
-    let mut interval = tokio::time::interval(every);
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = interval.tick() => {}
-            () = closing.cancelled() => return,
-        }
-        let recovered = tokio::select! {
-            recovered = recovery.run() => recovered,
-            () = closing.cancelled() => return,
-        };
-        if let Err(error) = recovered {
-            tracing::warn!(%error, "store: ending orphaned responses failed");
-        }
-    }
 }
 
 #[cfg(test)]
