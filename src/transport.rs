@@ -24,6 +24,7 @@ mod health;
 mod idempotency;
 mod input_tokens;
 mod mcp;
+mod middleware;
 mod models;
 mod names_header;
 mod origin;

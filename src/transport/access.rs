@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::extract::{MatchedPath, Request};
 
 use super::AppState;
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
-use super::response_budget;
 use super::route_table::{Access, access_of};
+use super::routes::method_not_allowed;
 use crate::identity::Principal;
 use crate::identity::Requester;
-use crate::protocol::error::{ApiError, ErrorKind};
 
 /// The authenticated caller of a request; an extension of it.
 #[derive(Debug, Clone)]
@@ -26,32 +23,31 @@ impl Authenticated {
     }
 }
 
-/// Middleware: admits a request if its key has the scope of its route, then reserves the bytes of the response body, which
-/// a slow client may leave unread. A route that no table lists is refused.
+/// Authenticates the caller of a request, and checks that its key has the scope of its route; `None` for public routes and
+/// requests that match no route. Adds [`Authenticated`] to its extensions. A method that no table lists for its route is
+/// refused, whatever the router has.
+///
+/// # Errors
+/// No or a wrong key, a key without the scope, a method that is not listed.
 pub(super) async fn authorize(
-    State(app): State<AppState>,
-    mut request: Request,
-    next: Next,
-) -> Result<Response, ErrorResponse> {
-    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str).unwrap_or_default();
-    let access = access_of(request.method(), route);
-    if let Some(Access::Public) = access {
-        return Ok(next.run(request).await);
-    }
+    app: &AppState,
+    request: &mut Request,
+) -> Result<Option<Authenticated>, ErrorResponse> {
+    let Some(route) = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) else {
+        return Ok(None);
+    };
+    let scope = match access_of(request.method(), route) {
+        Some(Access::Public) => return Ok(None),
+        Some(Access::Requires(scope)) => scope,
+        None => return Err(ErrorResponse(method_not_allowed(request.method(), request.uri()))),
+    };
     let principal = app.access.auth.authenticate(request.headers()).await?;
     if let Some(context) = request.extensions().get::<RequestContext>() {
         let tenant = Arc::clone(&principal.owner.tenant);
         context.log.update(|facts| facts.key = Some((Arc::clone(&principal.name), tenant)));
     }
-    match access {
-        Some(Access::Requires(scope)) => principal.require(scope)?,
-        _ => {
-            return Err(ErrorResponse(ApiError::new(ErrorKind::MethodNotAllowed, "Method not allowed.")));
-        }
-    }
+    principal.require(scope)?;
     let caller = Authenticated(principal);
-    let requester = caller.requester();
-    request.extensions_mut().insert(caller);
-    let response = next.run(request).await;
-    response_budget::reserve(&app, &requester, response).await
+    request.extensions_mut().insert(caller.clone());
+    Ok(Some(caller))
 }

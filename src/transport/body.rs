@@ -1,10 +1,16 @@
 //! Request bodies: JSON of bounded size, optionally compressed; large ones are parsed on the blocking pool.
 
+use std::convert::Infallible;
+
 use axum::body::Body;
-use axum::extract::{FromRequest, Request, State};
-use axum::http::{HeaderValue, header};
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body_util::{LengthLimitError, Limited};
+use tower::{Layer, ServiceExt, service_fn};
+use tower_http::decompression::{DecompressionBody, RequestDecompressionLayer};
 
 use super::AppState;
 use super::access::Authenticated;
@@ -29,11 +35,24 @@ impl FromRequest<AppState> for JsonBody {
     type Rejection = ErrorResponse;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ErrorResponse> {
-        check_encoding(&request)?;
-        // A request without Content-Type must have an empty body.
-        let limit = if check_type(&request)? { state.requests.body_limit } else { 0 };
+        let (head, body) = request.into_parts();
         // Every route with a body requires a scope, so its caller is authenticated.
-        let caller = request.extensions().get::<Authenticated>().ok_or_else(ApiError::internal)?;
+        let caller = head.extensions.get::<Authenticated>().ok_or_else(ApiError::internal)?;
+        Self::receive(state, caller, &head.headers, body).await
+    }
+}
+
+impl JsonBody {
+    /// Reads the body of a request with these headers.
+    pub(super) async fn receive(
+        state: &AppState,
+        caller: &Authenticated,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<Self, ErrorResponse> {
+        check_encoding(headers)?;
+        // A request without Content-Type must have an empty body.
+        let limit = if check_type(headers)? { state.requests.body_limit } else { 0 };
         let requester = caller.requester();
         let incoming = BodyReader {
             admission: &state.services.admission,
@@ -41,14 +60,12 @@ impl FromRequest<AppState> for JsonBody {
             limit,
             idle_timeout: state.requests.body_idle_timeout,
         };
-        match incoming.read(request.into_body()).await {
+        match incoming.read(body).await {
             Ok((bytes, reserved)) => Ok(Self { bytes, reserved }),
             Err(error) => Err(ErrorResponse(into_api_error(error, limit))),
         }
     }
-}
 
-impl JsonBody {
     /// Parses the body with `read`; returns the result and the reservation. Bodies above [`MAX_INLINE_BYTES`] are parsed
     /// on the blocking pool, unless the client has disconnected by then.
     pub(super) async fn read<T: Send + 'static>(
@@ -68,12 +85,30 @@ impl JsonBody {
     }
 }
 
-/// Middleware: normalizes `Content-Encoding` for the decompression layer: one line, lower case, no `identity`. Also limits
-/// the compressed size, since an endless stream can decompress to nothing.
-pub(super) async fn normalize_encoding(State(app): State<AppState>, mut request: Request) -> Request {
+/// Calls the handler of a request with its body decompressed, if it is compressed.
+pub(super) async fn decompressed(app: &AppState, request: Request, next: Next) -> Response {
     if !request.headers().contains_key(header::CONTENT_ENCODING) {
-        return request;
+        return next.run(request).await;
     }
+    let handler = service_fn(move |request: Request<DecompressionBody<Body>>| {
+        let next = next.clone();
+        async move { Ok::<_, Infallible>(next.run(request.map(Body::new)).await) }
+    });
+    let decompression = RequestDecompressionLayer::new().pass_through_unaccepted(true).layer(handler);
+    let request = normalize_encoding(request, app.requests.body_limit);
+    // Boxed, as few requests are compressed and the future of each would have room for it.
+    match Box::pin(decompression.oneshot(request)).await {
+        Ok(response) => response.map(Body::new),
+        Err(error) => {
+            tracing::error!(%error, "decompression failed");
+            ErrorResponse(ApiError::internal()).into_response()
+        }
+    }
+}
+
+/// Normalizes `Content-Encoding` for the decompression layer: one line, lower case, no `identity`. Also limits the
+/// compressed size, since an endless stream can decompress to nothing.
+fn normalize_encoding(mut request: Request, limit: usize) -> Request {
     let lines = request.headers().get_all(header::CONTENT_ENCODING).iter();
     let encodings = lines.flat_map(|line| line.to_str().unwrap_or("?").split(',')).map(str::trim);
     let encodings = encodings.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("identity"));
@@ -85,13 +120,12 @@ pub(super) async fn normalize_encoding(State(app): State<AppState>, mut request:
     if let Some(value) = value.ok().filter(|_| !names.is_empty()) {
         headers.insert(header::CONTENT_ENCODING, value);
     }
-    let limit = app.requests.body_limit;
     request.map(|body| Body::new(Limited::new(body, limit)))
 }
 
 /// The decompression layer removes the header when it decompresses; a header that is left names an unsupported encoding.
-fn check_encoding(request: &Request<Body>) -> Result<(), ApiError> {
-    let Some(encoding) = request.headers().get(header::CONTENT_ENCODING) else { return Ok(()) };
+fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
+    let Some(encoding) = headers.get(header::CONTENT_ENCODING) else { return Ok(()) };
     let encoding = encoding.to_str().unwrap_or("?");
     Err(unsupported_media(format!(
         "Content-Encoding '{}' is not supported; use gzip, deflate, br or zstd, one of them.",
@@ -101,8 +135,8 @@ fn check_encoding(request: &Request<Body>) -> Result<(), ApiError> {
 
 /// Whether the request has a JSON `Content-Type`; any other type is refused. Browsers send other types, and bodies without
 /// a type, to any origin, but JSON only after a CORS preflight.
-fn check_type(request: &Request<Body>) -> Result<bool, ApiError> {
-    let mut types = request.headers().get_all(header::CONTENT_TYPE).iter().peekable();
+fn check_type(headers: &HeaderMap) -> Result<bool, ApiError> {
+    let mut types = headers.get_all(header::CONTENT_TYPE).iter().peekable();
     let typed = types.peek().is_some();
     match types.map(|value| value.to_str().unwrap_or("?")).find(|value| !is_json(value)) {
         Some(wrong) => Err(unsupported_media(format!(

@@ -12,7 +12,6 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::{HeaderValue, Version, header};
-use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -24,24 +23,33 @@ const MAX_DRAIN_BYTES: usize = 4 << 20;
 /// Longest time spent on draining a body.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Middleware: drains what the handler left of the request body before the response is sent.
-pub(super) async fn drain_unread_body(request: Request, next: Next) -> Response {
-    if request.body().is_end_stream() {
-        return next.run(request).await;
+/// What a handler leaves of a request's body.
+pub(super) struct UnreadBody {
+    left: Arc<Mutex<Option<Body>>>,
+    version: Version,
+}
+
+impl UnreadBody {
+    /// Watches the body of a request; `None` if it has none.
+    pub(super) fn watch(request: Request) -> (Request, Option<Self>) {
+        if request.body().is_end_stream() {
+            return (request, None);
+        }
+        let unread = Self { left: Arc::default(), version: request.version() };
+        let keep = Arc::clone(&unread.left);
+        (request.map(|body| Body::new(RecoverableBody { body, keep })), Some(unread))
     }
-    let version = request.version();
-    let left = Arc::new(Mutex::new(None));
-    let keep = Arc::clone(&left);
-    let request = request.map(|body| Body::new(RecoverableBody { body, keep }));
-    let mut response = next.run(request).await;
-    let left = left.lock().take();
-    if let Some(body) = left
-        && !tokio::time::timeout(DRAIN_TIMEOUT, drain(body)).await.unwrap_or(false)
-        && version <= Version::HTTP_11
-    {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+
+    /// Drains what was left of the body before the response is sent.
+    pub(super) async fn drain(self, response: &mut Response) {
+        let left = self.left.lock().take();
+        if let Some(body) = left
+            && !tokio::time::timeout(DRAIN_TIMEOUT, drain(body)).await.unwrap_or(false)
+            && self.version <= Version::HTTP_11
+        {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
     }
-    response
 }
 
 /// Whether the body ended within [`MAX_DRAIN_BYTES`].

@@ -5,11 +5,9 @@
 //! `Sec-Fetch-Site`, `Host`) cannot be forged by a page. Other clients send neither of the first two. Behind a trusted
 //! proxy, the own origin is that of the forwarded host.
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use axum::middleware::Next;
-use axum::response::Response;
 
 use super::AppState;
 use super::authority::{self, Authority};
@@ -27,22 +25,17 @@ const CREDENTIAL_HEADERS: [HeaderName; 3] =
 /// Exempt from the host check: probes use names that an orchestrator chose, and their responses hold nothing confidential.
 const PROBE_PATHS: [&str; 2] = ["/healthz", "/readyz"];
 
-/// Middleware on every route, before authentication: refuses cross-site requests, and requests with an ambiguous host or
-/// more than one credential.
-pub(super) async fn check(
-    State(app): State<AppState>,
-    request: Request,
-    next: Next,
-) -> Result<Response, ErrorResponse> {
-    if let Err(error) = check_request(&app, &request) {
+/// For every route, before authentication: refuses cross-site requests, and requests with an ambiguous host or more than
+/// one credential.
+pub(super) fn check(app: &AppState, request: &Request) -> Result<(), ErrorResponse> {
+    check_request(app, request).map_err(|error| {
         match error.code() {
             HOST_NOT_ALLOWED => app.metrics.request_rejected(HOST_NOT_ALLOWED),
             ORIGIN_NOT_ALLOWED => app.metrics.request_rejected(ORIGIN_NOT_ALLOWED),
             _ => {}
         }
-        return Err(ErrorResponse(error));
-    }
-    Ok(next.run(request).await)
+        ErrorResponse(error)
+    })
 }
 
 fn check_request(app: &AppState, request: &Request) -> Result<(), ApiError> {

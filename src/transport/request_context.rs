@@ -1,16 +1,15 @@
-//! The request context: request id, access log entry, trace parent, client address; and the middleware that records them.
+//! The request context: request id, access log entry, trace parent, client address; and what is recorded of each response.
 
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{MatchedPath, State};
-use axum::http::{HeaderName, HeaderValue, Request};
-use axum::middleware::Next;
+use axum::extract::MatchedPath;
+use axum::http::{HeaderName, HeaderValue, Method, Request};
 use axum::response::Response;
 
 use ipnet::IpNet;
+use tracing::Span;
 use tracing::field::Empty;
-use tracing::{Instrument, Span};
 
 use super::AppState;
 use super::client_profile::{self, ClientProfile};
@@ -26,6 +25,9 @@ const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms"
 const VERSION: HeaderName = HeaderName::from_static("openai-version");
 /// Longest request id that is taken from a client; it appears in logs and upstream requests.
 const MAX_REQUEST_ID: usize = 128;
+
+/// The route of a request that matches none, in logs and metrics.
+const UNMATCHED: &str = "unmatched";
 
 /// What handlers know of a request besides its body; an extension of it.
 #[derive(Debug, Clone)]
@@ -76,55 +78,69 @@ pub(crate) fn begin_log<B>(request: &Request<B>) -> Arc<RequestLog> {
     RequestLog::begin(request_id, request.method().clone())
 }
 
-/// Outermost middleware: sees every response, including those of other middleware.
-pub(super) async fn observe_request(
-    State(app): State<AppState>,
-    mut request: Request<Body>,
-    next: Next,
-) -> Response {
-    let context =
-        RequestContext::from_request(&request, app.requests.client_profiles, &app.access.trusted_proxies);
-    let request_id = HeaderValue::from_str(&context.request_id);
-    request.extensions_mut().insert(context.clone());
-    let method = request.method().clone();
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let pattern = route.as_ref().map_or("unmatched", MatchedPath::as_str);
-    context.log.update(|facts| {
-        facts.route = Some(pattern.into());
-        facts.client_address = context.origin.address;
-    });
-    let span = tracing::info_span!(
-        "request",
-        otel.name = "HTTP",
-        otel.kind = "server",
-        otel.status_code = Empty,
-        request_id = %context.request_id,
-        %method,
-        status = Empty
-    );
-    traces::set_remote_parent(&span, context.trace_parent.clone());
-    let mut response = next.run(request).instrument(span.clone()).await;
-    span.record("status", response.status().as_u16());
-    if response.status().is_server_error() {
-        span.record("otel.status_code", "ERROR");
+/// A request that is being served, until its response is finished.
+pub(super) struct ObservedRequest {
+    context: RequestContext,
+    request_id: Option<HeaderValue>,
+    method: Method,
+    route: Option<MatchedPath>,
+    /// The span of all that the request does.
+    pub span: Span,
+}
+
+impl ObservedRequest {
+    /// Begins with the request's head; adds its [`RequestContext`] to its extensions.
+    pub(super) fn begin(app: &AppState, request: &mut Request<Body>) -> Self {
+        let context =
+            RequestContext::from_request(request, app.requests.client_profiles, &app.access.trusted_proxies);
+        let extensions = request.extensions_mut();
+        extensions.insert(context.clone());
+        let route = extensions.get::<MatchedPath>().cloned();
+        let method = request.method().clone();
+        let pattern = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
+        context.log.update(|facts| {
+            facts.route = Some(pattern.into());
+            facts.client_address = context.origin.address;
+        });
+        let span = tracing::info_span!(
+            "request",
+            otel.name = "HTTP",
+            otel.kind = "server",
+            otel.status_code = Empty,
+            request_id = %context.request_id,
+            %method,
+            status = Empty
+        );
+        traces::set_remote_parent(&span, context.trace_parent.clone());
+        let request_id = HeaderValue::from_str(&context.request_id).ok();
+        Self { context, request_id, method, route, span }
     }
-    let took = context.log.started().elapsed();
-    let headers = response.headers_mut();
-    if let Ok(request_id) = request_id {
-        headers.insert(REQUEST_ID, request_id);
-    }
-    if let Some(client) = context.client_profile {
-        headers.insert(CLIENT_PROFILE, HeaderValue::from_static(client.name));
-    }
-    headers.insert(PROCESSING_MS, HeaderValue::from(took.as_millis() as u64));
-    headers.insert(VERSION, HeaderValue::from_static("2020-10-01"));
-    app.metrics.http_request(pattern, method.as_str(), response.status().as_u16(), took);
-    let error = response.extensions_mut().remove::<ErrorSummary>();
-    context.log.update(|facts| {
-        facts.status = Some(response.status().as_u16());
-        if let Some(ErrorSummary { code, param }) = error {
-            (facts.code, facts.param) = (code, param);
+
+    /// Adds the headers of every response, and notes it in span, metrics and access log.
+    pub(super) fn finish(self, app: &AppState, response: &mut Response) {
+        let status = response.status();
+        self.span.record("status", status.as_u16());
+        if status.is_server_error() {
+            self.span.record("otel.status_code", "ERROR");
         }
-    });
-    response
+        let took = self.context.log.started().elapsed();
+        let headers = response.headers_mut();
+        if let Some(request_id) = self.request_id {
+            headers.insert(REQUEST_ID, request_id);
+        }
+        if let Some(client) = self.context.client_profile {
+            headers.insert(CLIENT_PROFILE, HeaderValue::from_static(client.name));
+        }
+        headers.insert(PROCESSING_MS, HeaderValue::from(took.as_millis() as u64));
+        headers.insert(VERSION, HeaderValue::from_static("2020-10-01"));
+        let pattern = self.route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
+        app.metrics.http_request(pattern, self.method.as_str(), status.as_u16(), took);
+        let error = response.extensions_mut().remove::<ErrorSummary>();
+        self.context.log.update(|facts| {
+            facts.status = Some(status.as_u16());
+            if let Some(ErrorSummary { code, param }) = error {
+                (facts.code, facts.param) = (code, param);
+            }
+        });
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Extension, State};
+use axum::extract::{Extension, Request, State};
 use axum::response::Response;
 use bytes::Bytes;
 
@@ -28,10 +28,13 @@ pub(super) async fn create(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
     Extension(request_context): Extension<RequestContext>,
-    headers: axum::http::HeaderMap,
-    body: JsonBody,
+    request: Request,
 ) -> Result<Response, ErrorResponse> {
     let limits = app.requests.limits;
+    let (head, body) = request.into_parts();
+    let body = JsonBody::receive(&app, &principal, &head.headers, body).await?;
+    // The rest of the head is dropped at once, and the headers before the run begins: they hold a buffer of the connection.
+    let headers = head.headers;
     let key = idempotency::key(&headers)?;
     let is_keyed = key.is_some();
     let read = move |body: &Bytes| {
@@ -49,7 +52,10 @@ pub(super) async fn create(
         return Box::pin(queued).await;
     }
     let mut run = match key.zip(hash) {
-        None => app.engine.start(request, caller).await?,
+        None => {
+            drop(headers);
+            app.engine.start(request, caller).await?
+        }
         Some(key) => {
             let context = (&request_context, &headers);
             // Boxed, as few requests have a key and the future of each would have room for it.

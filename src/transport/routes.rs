@@ -2,20 +2,17 @@
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, Method, header};
-use axum::middleware::{from_fn, from_fn_with_state, map_request_with_state, map_response};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderName, HeaderValue, Method, Uri};
+use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, delete, get, post};
 use tower::ServiceBuilder;
-use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
-use tower_http::decompression::RequestDecompressionLayer;
 
 use super::error::ErrorResponse;
 use super::route_table::API_PREFIXES;
 use super::{
-    AppState, access, admin, agents, body, cancel, compact, conversation_items, conversations, drain, health,
-    input_tokens, mcp, models, openapi, origin, pass_through, request_context, responses, tools, websocket,
+    AppState, admin, agents, cancel, compact, conversation_items, conversations, health, input_tokens, mcp,
+    middleware, models, openapi, pass_through, responses, tools,
 };
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
@@ -48,34 +45,18 @@ pub(crate) fn router(app: AppState) -> Router {
             router = router.route(&format!("{prefix}{path}"), methods);
         }
     }
-    // One `ServiceBuilder` for several layers: axum boxes the service after each call of `layer`, and clones it for each
-    // request.
-    let checks = ServiceBuilder::new()
-        // Before authorization by route: a handshake creates responses, and does not list them.
-        .layer(from_fn_with_state(app.clone(), websocket::intercept))
-        .layer(from_fn_with_state(app.clone(), access::authorize))
-        // Before decompression, which expects normalized names of encodings.
-        .layer(map_request_with_state(app.clone(), body::normalize_encoding))
-        // Innermost: only authorized requests are decompressed.
-        .layer(RequestDecompressionLayer::new().pass_through_unaccepted(true));
-    let mut router = router
-        .route_layer(checks)
-        .method_not_allowed_fallback(method_not_allowed)
-        .fallback(not_found)
-        // A panic in a handler is answered with 500; runs have their own guard.
-        .layer(CatchPanicLayer::custom(|_| ErrorResponse(ApiError::internal()).into_response()));
-    if !app.access.cors_origins.is_empty() {
-        // Before authorization: a CORS preflight carries no key.
-        router = router.layer(cors(&app.access.cors_origins));
-    }
-    let outermost = ServiceBuilder::new()
-        .layer(map_response(no_sniff))
-        // Adds the request id and writes the access log line for every response.
-        .layer(from_fn_with_state(app.clone(), request_context::observe_request))
-        .layer(from_fn(drain::drain_unread_body))
-        // Before CORS: preflights of origins that are not allowed are refused, too.
-        .layer(from_fn_with_state(app.clone(), origin::check));
-    router.layer(outermost).with_state(app)
+    let router = router.method_not_allowed_fallback(not_allowed).fallback(not_found);
+    let router = if app.access.cors_origins.is_empty() {
+        router.layer(from_fn_with_state(app.clone(), middleware::all))
+    } else {
+        router.layer(
+            ServiceBuilder::new()
+                .layer(from_fn_with_state(app.clone(), middleware::before_cors))
+                .layer(cors(&app.access.cors_origins))
+                .layer(from_fn_with_state(app.clone(), middleware::after_cors)),
+        )
+    };
+    router.with_state(app)
 }
 
 fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
@@ -125,11 +106,6 @@ fn cors(origins: &[String]) -> CorsLayer {
     layer.allow_origin(AllowOrigin::list(origins))
 }
 
-async fn no_sniff(mut response: Response) -> Response {
-    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
-}
-
 async fn not_found(request: Request) -> ErrorResponse {
     ErrorResponse(
         ApiError::new(
@@ -144,9 +120,14 @@ async fn not_found(request: Request) -> ErrorResponse {
     )
 }
 
-async fn method_not_allowed(request: Request) -> ErrorResponse {
-    ErrorResponse(ApiError::new(
+async fn not_allowed(request: Request) -> ErrorResponse {
+    ErrorResponse(method_not_allowed(request.method(), request.uri()))
+}
+
+/// The error for a method that a route does not have.
+pub(super) fn method_not_allowed(method: &Method, uri: &Uri) -> ApiError {
+    ApiError::new(
         ErrorKind::MethodNotAllowed,
-        format!("{} is not allowed for {}.", request.method(), truncate_for_display(request.uri().path())),
-    ))
+        format!("{method} is not allowed for {}.", truncate_for_display(uri.path())),
+    )
 }

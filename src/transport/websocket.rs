@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub(super) use handshake::intercept;
+pub(super) use handshake::{is_handshake, upgrade};
 
 use super::AppState;
 

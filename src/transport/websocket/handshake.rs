@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -24,16 +23,9 @@ const KEY_LEN: usize = 16;
 /// The version of the protocol.
 const VERSION: HeaderValue = HeaderValue::from_static("13");
 
-/// Middleware: upgrades a handshake on `/responses`, which would otherwise be served as the list of responses.
-pub(in crate::transport) async fn intercept(
-    State(app): State<AppState>,
-    request: Request,
-    next: Next,
-) -> Response {
-    if !is_handshake(&request) {
-        return next.run(request).await;
-    }
-    match accept(&app, request).await {
+/// Upgrades a handshake on `/responses`, or says why not.
+pub(in crate::transport) async fn upgrade(app: &AppState, request: Request) -> Response {
+    match accept(app, request).await {
         Ok(response) => response,
         Err(error) => {
             let is_version = error.kind == ErrorKind::UpgradeNotServed;
@@ -50,7 +42,8 @@ pub(in crate::transport) async fn intercept(
     }
 }
 
-fn is_handshake(request: &Request) -> bool {
+/// Whether a request is a handshake on `/responses`, which would otherwise be served as the list of responses.
+pub(in crate::transport) fn is_handshake(request: &Request) -> bool {
     request.method() == Method::GET
         && route(request).ends_with("/responses")
         && lists(request.headers(), &header::UPGRADE, "websocket")

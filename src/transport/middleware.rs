@@ -1,0 +1,83 @@
+//! The middleware of all routes, as one layer: axum allocates a service and a future for each layer and request.
+//!
+//! From the outside in: the request context with access log, metrics and span; draining of unread bodies; the origin check;
+//! then CORS, if it is configured; then the guard against panics, WebSocket handshakes, authorization, decompression.
+
+use std::panic::AssertUnwindSafe;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use tracing::Instrument;
+
+use super::drain::UnreadBody;
+use super::error::ErrorResponse;
+use super::request_context::ObservedRequest;
+use super::{AppState, access, body, origin, response_budget, websocket};
+use crate::protocol::error::ApiError;
+
+/// All of it.
+pub(super) async fn all(State(app): State<AppState>, request: Request, next: Next) -> Response {
+    observe(&app, request, |request| guard(&app, request, next)).await
+}
+
+/// What comes before CORS: it sees every response, and preflights of origins that are not allowed are refused, too.
+pub(super) async fn before_cors(State(app): State<AppState>, request: Request, next: Next) -> Response {
+    observe(&app, request, |request| next.run(request)).await
+}
+
+/// What comes after CORS: a preflight carries no key.
+pub(super) async fn after_cors(State(app): State<AppState>, request: Request, next: Next) -> Response {
+    guard(&app, request, next).await
+}
+
+async fn observe<F: Future<Output = Response>>(
+    app: &AppState,
+    mut request: Request,
+    serve: impl FnOnce(Request) -> F,
+) -> Response {
+    let observed = ObservedRequest::begin(app, &mut request);
+    let serving = async {
+        let (request, unread) = UnreadBody::watch(request);
+        let mut response = match origin::check(app, &request) {
+            Ok(()) => serve(request).await,
+            Err(refusal) => {
+                drop(request);
+                refusal.into_response()
+            }
+        };
+        if let Some(unread) = unread {
+            unread.drain(&mut response).await;
+        }
+        response
+    };
+    let mut response = serving.instrument(observed.span.clone()).await;
+    observed.finish(app, &mut response);
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// A panic in a handler is answered with 500; runs have their own guard.
+async fn guard(app: &AppState, request: Request, next: Next) -> Response {
+    let served = AssertUnwindSafe(authorized(app, request, next)).catch_unwind().await;
+    let served = served.unwrap_or_else(|_panic| Err(ErrorResponse(ApiError::internal())));
+    served.unwrap_or_else(IntoResponse::into_response)
+}
+
+/// Serves a request if its caller may make it, then reserves the bytes of the response's body, which a slow client may
+/// leave unread.
+async fn authorized(app: &AppState, mut request: Request, next: Next) -> Result<Response, ErrorResponse> {
+    // Before authorization by route: a handshake creates responses, and does not list them.
+    if websocket::is_handshake(&request) {
+        return Ok(websocket::upgrade(app, request).await);
+    }
+    let caller = access::authorize(app, &mut request).await?;
+    // Only authorized requests are decompressed.
+    let response = body::decompressed(app, request, next).await;
+    match caller {
+        Some(caller) => response_budget::reserve(app, &caller.requester(), response).await,
+        None => Ok(response),
+    }
+}
