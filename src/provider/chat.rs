@@ -4,6 +4,7 @@
 //! servers are options.
 
 mod calls;
+mod chunk_template;
 mod content;
 mod errors;
 mod estimate;

@@ -231,7 +231,7 @@ impl ResponseMachine {
                 self.keep_call_fields(slot, *fields);
                 self.count_in_item(size);
             }
-            event if self.continues_open_call(&event) => {
+            event if self.continues_open_call(&event) || self.is_ready() => {
                 self.note_call(&event)?;
                 self.write(event, out)?;
             }
@@ -245,6 +245,12 @@ impl ResponseMachine {
             }
         }
         Ok(())
+    }
+
+    /// Whether the next event can be written at once: nothing waits, and no open call has to be complete first.
+    fn is_ready(&self) -> bool {
+        self.turn.pending.is_empty()
+            && matches!(self.open, OpenItem::Nothing | OpenItem::Message(_) | OpenItem::Reasoning(_))
     }
 
     /// Counts a call and collects its arguments, as writing it may have to wait.

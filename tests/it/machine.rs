@@ -1,5 +1,6 @@
 //! The response machine: golden transcripts of every order of events.
 
+mod delta_allocations;
 mod properties;
 mod replayed;
 mod state;

@@ -4,6 +4,8 @@
 //! (LiteLLM) are lists with signatures that must be sent back unchanged; streams deliver them in deltas, which are joined
 //! here. `extra_content` (Gemini) holds the thought signature of a text; that of a call is handled in `calls`.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -59,13 +61,16 @@ impl ReasoningAssembler {
         let plain = [&mut delta.reasoning_content, &mut delta.reasoning, &mut delta.thinking];
         let plain = plain.into_iter().find(|text| !text.is_empty()).map(std::mem::take);
         let lists = delta.reasoning_details.is_some() || delta.thinking_blocks.is_some();
-        if plain.is_none() && !lists {
+        if !lists {
+            if let Some(plain) = plain {
+                self.push_plain(plain.0, out);
+            }
             return Ok(());
         }
         let mut texts = Vec::new();
         read_list(delta.reasoning_details, &mut self.details, whole, &mut texts);
         read_list(delta.thinking_blocks, &mut self.blocks, whole, &mut texts);
-        self.changed |= lists && !(self.details.is_empty() && self.blocks.is_empty());
+        self.changed |= !(self.details.is_empty() && self.blocks.is_empty());
         if let Some(plain) = plain {
             self.source = Source::Plain;
             let summary = texts.iter().any(|text| matches!(text, ModelEvent::ReasoningSummary(_)));
@@ -81,6 +86,12 @@ impl ReasoningAssembler {
             out.append(&mut texts);
         }
         Ok(())
+    }
+
+    /// Processes reasoning that comes as plain text alone.
+    pub(super) fn push_plain(&mut self, text: Cow<'_, str>, out: &mut Vec<ModelEvent>) {
+        self.source = Source::Plain;
+        out.push(ModelEvent::Reasoning(text.into_owned()));
     }
 
     /// Emits the collected state: the model has begun another kind of output, so the reasoning before it is complete.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::calls::CallAssembler;
+use super::chunk_template::{ChunkTemplate, TextKind};
 use super::errors::limit_exceeded;
 use super::reasoning::{ReasoningAssembler, max_parsed_size};
 use super::surrogates::{self, Repaired};
@@ -52,6 +53,7 @@ pub struct Translator {
     skipped: usize,
     /// A chunk that ends with half a surrogate pair.
     held_chunk: Option<String>,
+    template: ChunkTemplate,
     done: bool,
     /// Maximum bytes of the answer that may be buffered.
     max_held_bytes: usize,
@@ -72,6 +74,7 @@ impl Translator {
             understood: false,
             skipped: 0,
             held_chunk: None,
+            template: ChunkTemplate::default(),
             done: false,
             max_held_bytes: DEFAULT_MAX_HELD_BYTES,
         }
@@ -105,14 +108,24 @@ impl Translator {
         if name == Some("error") {
             return Err(UpstreamError::parse(data).into_error(None, None));
         }
-        match held {
-            Some(held) => {
-                let (held, data) = surrogates::join(&held, data);
-                self.read(&held, out)?;
-                self.repair_and_read(&data, out)
+        if let Some(held) = held {
+            let (held, data) = surrogates::join(&held, data);
+            self.read(&held, out)?;
+            return self.repair_and_read(&data, out);
+        }
+        match self.template.read(data) {
+            Some((kind, text)) => {
+                self.push_plain(kind, text, out);
+                Ok(())
             }
             None => self.repair_and_read(data, out),
         }
+    }
+
+    /// Parses every chunk up to the next one that holds nothing but a text.
+    #[cfg(test)]
+    pub(super) fn forget_template(&mut self) {
+        self.template = ChunkTemplate::default();
     }
 
     /// Reads a chunk; one that ends with half a surrogate pair waits for the next.
@@ -128,7 +141,10 @@ impl Translator {
 
     fn read(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         match serde_json::from_str::<CompletionChunk<'_>>(data) {
-            Ok(chunk) => self.push_chunk(chunk, false, out),
+            Ok(chunk) => {
+                self.template.learn(data, &chunk, self.wants_logprobs);
+                self.push_chunk(chunk, false, out)
+            }
             Err(_) => self.skip(data),
         }
     }
@@ -281,6 +297,16 @@ impl Translator {
                 format!("The model provider sent more than {MAX_ELEMENTS} {what} at once."),
             )),
         }
+    }
+
+    /// What `push_delta` does with a delta that holds nothing but this text.
+    fn push_plain(&mut self, kind: TextKind, text: Cow<'_, str>, out: &mut Vec<ModelEvent>) {
+        let before = out.len();
+        match kind {
+            TextKind::Content => self.write_text(text, None, out),
+            TextKind::Reasoning => self.reasoning.push_plain(text, out),
+        }
+        self.answered |= out.len() > before;
     }
 
     fn write_text(&mut self, text: Cow<'_, str>, logprobs: Option<&RawValue>, out: &mut Vec<ModelEvent>) {

@@ -9,6 +9,7 @@ mod fuzz;
 mod memory;
 mod reasoning;
 mod request;
+mod templates;
 
 use std::sync::Arc;
 

@@ -38,7 +38,7 @@ fn feed(stream: &[u8], think: ThinkTags) -> Result<(), TestCaseError> {
 }
 
 /// JSON of meaningful names and values.
-fn json() -> impl Strategy<Value = String> {
+pub(super) fn json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
         Just("0".to_owned()),
@@ -99,7 +99,7 @@ fn json() -> impl Strategy<Value = String> {
 }
 
 /// `PROPTEST_CASES` cases; 1,000 by default.
-fn config() -> ProptestConfig {
+pub(super) fn config() -> ProptestConfig {
     let said = std::env::var_os("PROPTEST_CASES").is_some();
     if said { ProptestConfig::default() } else { ProptestConfig::with_cases(1000) }
 }
