@@ -12,6 +12,7 @@ import machine
 from processes import KIT, Failed, first_line, free_port, post, spawn, stop
 
 CONFIG = """\
+egress: {allow: ["127.0.0.1"]}
 engine: {limits: {max_turns: 30, max_identical_calls: 100}}
 server: {max_runs: 10000}
 tools: {cache: {enabled: false}, mock: {noop: {output: ok, delay: 0s, parameters: {type: object, properties: {}}}}}

@@ -70,6 +70,13 @@ def peak(root):
     return total / 1024
 
 
+def open_files(pid):
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return 0
+
+
 def begin_peak(root):
     for pid in tree(root):
         try:
@@ -89,17 +96,21 @@ def stolen_seconds():
 
 
 class Series(threading.Thread):
-    """Samples a tree's resident memory each 100 ms until stopped: `samples` are [seconds, MiB]."""
+    """Samples a tree's resident memory each 100 ms until stopped: `samples` are [seconds, MiB]; and each second how many
+    files the root has open, of which `files` is the most."""
 
     def __init__(self, root):
         super().__init__(daemon=True)
-        self.root, self.samples, self.begun, self.done = root, [], time.monotonic(), threading.Event()
+        self.root, self.samples, self.files = root, [], 0
+        self.begun, self.done = time.monotonic(), threading.Event()
         self.start()
 
     def run(self):
         turn = 0
         while not self.done.is_set():
             self.samples.append([round(time.monotonic() - self.begun, 2), round(rss(self.root), 2)])
+            if turn % 10 == 0:
+                self.files = max(self.files, open_files(self.root))
             turn += 1
             self.done.wait(max(0.0, self.begun + 0.1 * turn - time.monotonic()))
 

@@ -51,7 +51,7 @@ def burst(scenario, gateway):
     settled = [mib for at, mib in samples if at >= ended + SETTLED]
     return {"streams": load.SCENARIOS[scenario][2], "failures": result["failures"],
             "failure_kinds": result["failure_kinds"], "begun": round(begun, 2), "ended": round(ended, 2),
-            "before": samples[0][1], "peak": machine.peak(gateway.pid), "settled": settled[0], "samples": samples}
+            "before": samples[0][1], "files": series.files, "peak": machine.peak(gateway.pid), "settled": settled[0], "samples": samples}
 
 
 def restarts(gateway, provider, count):
