@@ -11,14 +11,14 @@ import traceback
 from pathlib import Path
 
 DEPLOY = Path(__file__).parent.parent / "deploy.d"
-sys.path.append(str(DEPLOY))
+sys.path += [str(DEPLOY), str(Path(__file__).parent.parent / "lib")]
 
 import notify  # noqa: E402
 import rolling  # noqa: E402
 import soak  # noqa: E402
 from chaos import KEY, Chaos  # noqa: E402
 from processes import end_all, say  # noqa: E402
-from servers import Nats, Postgres, Replica, configuration  # noqa: E402
+from servers import Nats, Postgres, Replica, Sqlite, configuration  # noqa: E402
 from upstreams import Hooks, Model, Tool  # noqa: E402
 
 
@@ -27,15 +27,17 @@ class Scene:
 
     def __init__(self, options: argparse.Namespace, folder: Path):
         self.options, self.folder = options, folder
-        self.database, self.model, self.tool, self.hooks = Postgres(folder), Model(), Tool(), Hooks()
-        self.nats = Nats(folder) if options.bus == "nats" else None
+        self.is_alone = options.store == "sqlite"
+        self.database = Sqlite(folder) if self.is_alone else Postgres(folder)
+        self.model, self.tool, self.hooks = Model(), Tool(), Hooks()
+        self.nats = Nats(folder) if options.bus == "nats" and not self.is_alone else None
         self.replicas: list[Replica] = []
 
     async def start(self, count: int) -> None:
         await asyncio.gather(self.database.create(), self.model.start(), self.tool.start(), self.hooks.start())
         if self.nats:
             self.nats.start()
-        bus = self.nats.url if self.nats else f"{self.options.bus}:"
+        bus = self.nats.url if self.nats else None if self.is_alone else f"{self.options.bus}:"
         config = configuration(self.database, bus, self.model, self.tool, self.hooks)
         config["auth"] = {"keys": {"fleet": {"key": KEY}}}
         self.replicas = [Replica(f"replica-{i}", self.folder, self.options.binary, config) for i in range(count)]
@@ -66,7 +68,7 @@ async def rolling_restart(options: argparse.Namespace, folder: Path) -> list[str
 
 async def soaked(options: argparse.Namespace, folder: Path) -> list[str]:
     scene = Scene(options, folder)
-    await scene.start(options.replicas or 2)
+    await scene.start(1 if scene.is_alone else options.replicas or 2)
     test = soak.Soak(scene.replicas, scene.database, options.seconds or 1800, 64)
     shown(await test.run())
     if options.write:
@@ -92,6 +94,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("command", choices=list(COMMANDS))
     parser.add_argument("--binary", default="")
     parser.add_argument("--bus", default="nats", choices=["nats", "postgres", "poll"])
+    parser.add_argument("--store", default="postgres", choices=["postgres", "sqlite"], help="sqlite: a soak of one gateway")
     parser.add_argument("--replicas", type=int, help="3, or 2 where nothing is killed")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--turns", type=int, default=5)
@@ -100,7 +103,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--write", help="a folder for the samples and the plot of a soak")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keep", action="store_true", help="keep the folder with the logs")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.store == "sqlite" and options.command != "soak":
+        parser.error("a fleet needs PostgreSQL")
+    return options
 
 
 def run() -> int:

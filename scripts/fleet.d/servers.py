@@ -152,10 +152,19 @@ class Replica(Process):
         return self.log().count("panicked")
 
 
-def configuration(database: Postgres, bus: str, provider, tools, hooks=None) -> dict:
+class Sqlite:
+    """A file, for a replica that is alone."""
+
+    def __init__(self, folder: Path):
+        self.url = f"sqlite:{folder}/alone.db"
+
+    async def create(self) -> None:
+        """The replica makes it."""
+
+
+def configuration(database: Postgres | Sqlite, bus: str | None, provider, tools, hooks=None) -> dict:
     config = {
         "store": {"url": database.url, "lease": "6s", "maintenance_interval": "1s"},
-        "bus": {"url": bus},
         "seal": {"keys": [SEAL_KEY]},
         "providers": {"mock": {"url": f"http://127.0.0.1:{provider.port}/v1", "retries": {"max": 0}}},
         "mcp": {"servers": {"work": {"url": f"http://127.0.0.1:{tools.port}/mcp", "trust": "trusted"}}},
@@ -163,6 +172,8 @@ def configuration(database: Postgres, bus: str, provider, tools, hooks=None) -> 
         "server": {"drain_timeout": "20s", "shutdown_delay": "0s"},
         "engine": {"limits": {"max_turns": 20}},
     }
+    if bus:
+        config["bus"] = {"url": bus}
     if hooks:
         config["webhooks"] = {"chaos": {"url": f"http://127.0.0.1:{hooks.port}/hook", "secret": hooks.secret}}
     return config

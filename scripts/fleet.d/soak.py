@@ -7,16 +7,17 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import svg
 from chaos import KEY
 from http1 import Client, Cut
 from processes import say
-from servers import Postgres, Replica
+from servers import Postgres, Replica, Sqlite
 
 SAMPLE_SECONDS = 10
 
 
 class Soak:
-    def __init__(self, replicas: list[Replica], database: Postgres, seconds: float, concurrency: int):
+    def __init__(self, replicas: list[Replica], database: Postgres | Sqlite, seconds: float, concurrency: int):
         self.replicas, self.database = replicas, database
         self.seconds, self.concurrency = seconds, concurrency
         self.faults: list[str] = []
@@ -107,7 +108,7 @@ class Soak:
         """The end against minute five, or against the first third of a short run."""
         at = min(300, self.seconds / 3)
         early = next(sample for sample in self.samples if sample["seconds"] >= at)
-        late = self.samples[-1]
+        late, faults = self.samples[-1], len(self.faults)
         for before, after in zip(early["rss"], late["rss"]):
             if after > before * 1.1:
                 self.faults.append(f"resident memory grew from {before} to {after} MiB")
@@ -115,44 +116,20 @@ class Soak:
             # Each client has a connection at most, and each of its requests one to the model and one to the tool.
             if after > before + 3 * self.concurrency:
                 self.faults.append(f"open files grew from {before} to {after}")
+        is_flat = len(self.faults) == faults
         return {
             f"RSS after {early['seconds']} s": f"{early['rss']} MiB",
             f"RSS after {late['seconds']} s": f"{late['rss']} MiB",
             "open files": f"{early['files']} -> {late['files']}",
             "p99 of JSON": f"{early['p99_ms']} -> {late['p99_ms']} ms",
+            "memory and open files": "flat" if is_flat else "not flat",
         }
 
     def write(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "soak.json").write_text("[\n" + ",\n".join(json.dumps(sample) for sample in self.samples) + "\n]\n")
-        series = [[sample["rss"][i] for sample in self.samples] for i in range(len(self.replicas))]
-        minutes = [sample["seconds"] / 60 for sample in self.samples]
-        (folder / "soak-rss.svg").write_text(plot(minutes, series, "minutes", "resident memory, MiB"))
-
-
-def plot(x: list[float], series: list[list[float]], x_name: str, y_name: str) -> str:
-    """A line for each series, from zero."""
-    width, height, left, bottom = 720, 300, 60, 40
-    top = 1.2 * max(max(line) for line in series)
-    place = lambda i, value: f"{left + (width - left - 10) * x[i] / x[-1]:.1f},{height - bottom - (height - bottom - 10) * value / top:.1f}"
-    colours = ["#1b6ca8", "#c8553d", "#4f772d"]
-    lines = [
-        f'<polyline fill="none" stroke="{colours[n % 3]}" stroke-width="1.5" points="{" ".join(place(i, v) for i, v in enumerate(line))}"/>'
-        for n, line in enumerate(series)
-    ]
-    ticks = [
-        f'<text x="{left - 8}" y="{height - bottom - (height - bottom - 10) * share:.0f}" text-anchor="end">{top * share:.0f}</text>'
-        f'<line x1="{left}" x2="{width - 10}" y1="{height - bottom - (height - bottom - 10) * share:.0f}" y2="{height - bottom - (height - bottom - 10) * share:.0f}" stroke="#ddd"/>'
-        for share in (0, 0.25, 0.5, 0.75, 1)
-    ]
-    marks = [
-        f'<text x="{left + (width - left - 10) * share:.0f}" y="{height - bottom + 16}" text-anchor="middle">{x[-1] * share:.0f}</text>'
-        for share in (0, 0.25, 0.5, 0.75, 1)
-    ]
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">\n'
-        f'<rect width="{width}" height="{height}" fill="white"/>\n'
-        + "\n".join([*ticks, *marks, *lines])
-        + f'\n<text x="{(width + left) / 2}" y="{height - 6}" text-anchor="middle">{x_name}</text>'
-        f'\n<text x="14" y="{height / 2}" transform="rotate(-90 14 {height / 2})" text-anchor="middle">{y_name}</text>\n</svg>\n'
-    )
+        series = {
+            each.name: [(sample["seconds"] / 60, sample["rss"][i]) for sample in self.samples]
+            for i, each in enumerate(self.replicas)
+        }
+        (folder / "soak-rss.svg").write_text(svg.lines(series, "minutes", "resident memory, MiB"))

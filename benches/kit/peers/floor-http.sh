@@ -1,0 +1,6 @@
+# The kit's own relay through hyper, spoken to in chat completions.
+case $1 in
+info) echo "direct=1"; echo "version=kit" ;;
+install) ;;
+start) exec "$BENCH_BIN/floor-proxy" --mode http --port "$2" --upstream "http://127.0.0.1:$3" ;;
+esac
