@@ -35,6 +35,8 @@ mod lifecycle;
 mod lineage;
 mod list;
 mod lock;
+mod log;
+mod log_copier;
 mod logged_rows;
 mod logged_runs;
 mod maintenance;
@@ -139,18 +141,19 @@ impl SqliteStore {
         orphans::release_left(&connection, &policy)?;
         let runs = RunRegistry::default();
         let health = Arc::new(StoreHealth::default());
-        let (guard_options, readers) = match options.location {
+        let (guard_options, readers) = match &options.location {
             Location::Memory => (None, Readers::OnWriter),
             Location::File(path) => {
                 let guard_options =
                     GuardOptions { path: path.clone(), disk: options.disk, reserve: options.reserve };
-                (Some(guard_options), Readers::Pool(Pool::new(path, &options.requesters)))
+                (Some(guard_options), Readers::Pool(Pool::new(path.clone(), &options.requesters)))
             }
         };
         let mut guard = FileGuard::new(guard_options, Arc::clone(&health));
         // A server also starts on a full disk: stored responses can be read and deleted.
         guard.measure(&connection);
-        let writer = Writer::start(connection, Arc::clone(&policy), runs.clone(), guard)?;
+        let log = (&options.location, options.synchronous);
+        let writer = Writer::start(connection, log, Arc::clone(&policy), runs.clone(), guard)?;
         let looked_at = Mutex::new(None);
         Ok(Self {
             writer,

@@ -38,7 +38,20 @@ pub(super) enum Command {
     Maintenance(MaintenanceJob, oneshot::Sender<Result<bool, StoreError>>),
     /// Checks whether responses can be stored.
     Check(oneshot::Sender<Result<(), StoreError>>),
+    /// A part of the log was copied.
+    LookAtLog,
     Close(oneshot::Sender<()>),
+}
+
+/// Has the writer thread look at the log. A queue that is full needs no further command: it looks after each of them.
+pub(super) fn waker(queue: &mpsc::Sender<Command>) -> impl Fn() + Send + 'static {
+    // The thread ends when nobody else can send a command.
+    let queue = queue.downgrade();
+    move || {
+        if let Some(queue) = queue.upgrade() {
+            let _ = queue.try_send(Command::LookAtLog);
+        }
+    }
 }
 
 /// The reply channel of a write that nobody waits for.

@@ -2,22 +2,23 @@
 //!
 //! All writes that are queued when the thread looks are committed in one transaction, so that they share the cost
 //! of a commit; no write waits for a group to fill. Other commands (maintenance, readiness, reads of an in-memory
-//! database) run between groups, in order of arrival.
+//! database) run between groups, in order of arrival. The write-ahead log is mostly copied by another thread (`log_copier`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
-use super::connection::{BUSY_TIMEOUT, PAGE_SIZE};
+use super::connection::BUSY_TIMEOUT;
 use super::error::{closed, database, is_of_one_row};
 use super::guard::FileGuard;
+use super::log::{Log, LogPages};
+use super::log_copier::{CopyLock, LogCopier};
+use super::options::{Location, Synchronous};
 use super::queue::{self, Command, Job, MaintenanceJob, Reply};
 use super::{orphans, write};
 use crate::store::in_flight::InFlightRows;
@@ -25,43 +26,39 @@ use crate::store::operation::{Write, WriteOutcome};
 use crate::store::row_policy::RowPolicy;
 use crate::store::{RunRegistry, StoreError};
 
-/// The log is copied into the database when it has this many pages (16 MiB). A page that was rewritten several times
-/// is copied once, so that copying seldom is cheap; but commits wait for the copy, and a restart after a crash has to
-/// read the log.
-const CHECKPOINT_PAGES: i32 = 2048;
-
 /// The handle of the writer thread.
 pub(super) struct Writer {
     queue: mpsc::Sender<Command>,
+    copying: CopyLock,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Writer {
     pub(super) fn start(
         mut connection: Connection,
+        (location, synchronous): (&Location, Synchronous),
         policy: Arc<RowPolicy>,
         runs: RunRegistry,
         guard: FileGuard,
     ) -> Result<Self, StoreError> {
-        let log_pages = Arc::new(AtomicI32::new(0));
-        let seen = Arc::clone(&log_pages);
-        // Replaces the automatic checkpoint, which would run before the waiting callers are answered.
-        let hook = move |_: &mut Wal, pages| {
-            seen.store(pages, Ordering::Relaxed);
-            Ok(())
-        };
-        connection.wal_hook(Some(hook)).map_err(database)?;
+        let pages = LogPages::of(&mut connection)?;
+        let copying = CopyLock::default();
         let (queue, commands) = mpsc::channel(queue::QUEUE_CAPACITY);
-        let checkpoint_pages = checkpoint_pages(&guard);
-        let in_flight = InFlightRows::new(runs);
-        let checkpoint_at = checkpoint_pages;
-        let state =
-            WriterThread { connection, policy, in_flight, guard, log_pages, checkpoint_pages, checkpoint_at };
+        let copier = match location {
+            Location::Memory => None,
+            Location::File(path) => {
+                let wake = queue::waker(&queue);
+                let pages = Arc::clone(&pages.0);
+                Some(LogCopier::start(path, synchronous, pages, copying.clone(), wake)?)
+            }
+        };
+        let log = Log::new(pages, copying.clone(), copier, guard.log_bytes());
+        let state = WriterThread { log, connection, policy, in_flight: InFlightRows::new(runs), guard };
         let thread = thread::Builder::new()
             .name("antwort-store".to_owned())
             .spawn(move || state.run(commands))
             .map_err(|error| StoreError::Database(format!("no thread could be started: {error}")))?;
-        Ok(Self { queue, thread: Mutex::new(Some(thread)) })
+        Ok(Self { queue, copying, thread: Mutex::new(Some(thread)) })
     }
 
     /// Queues a write and waits for its commit. Once queued, it is made whether it is awaited or not.
@@ -109,7 +106,9 @@ impl Writer {
     /// Empties the log, so that the files hold no more what was deleted. Does not wait for readers: while they use it, it
     /// stays as it is.
     pub(super) async fn empty_log(&self) -> Result<(), StoreError> {
-        let emptied = self.run_job(|connection| {
+        let copying = self.copying.clone();
+        let emptied = self.run_job(move |connection| {
+            let _alone = copying.lock();
             connection.busy_timeout(Duration::ZERO).map_err(database)?;
             let result = connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE);
             connection.busy_timeout(BUSY_TIMEOUT).map_err(database)?;
@@ -146,15 +145,12 @@ impl Writer {
 
 /// The state of the thread.
 struct WriterThread {
+    /// Dropped before the connection, which has to be the last one that is closed.
+    log: Log,
     connection: Connection,
     policy: Arc<RowPolicy>,
     in_flight: InFlightRows,
     guard: FileGuard,
-    log_pages: Arc<AtomicI32>,
-    /// Pages at which the log is copied.
-    checkpoint_pages: i32,
-    /// The same, but less or more after a copy that failed.
-    checkpoint_at: i32,
 }
 
 impl WriterThread {
@@ -183,16 +179,16 @@ impl WriterThread {
                     Command::Job(work) => work(&mut self.connection),
                     Command::Maintenance(work, answer) => self.maintain(work, answer),
                     Command::Check(answer) => self.check(answer),
+                    Command::LookAtLog => {}
                     Command::Close(done) => {
                         commands.close();
-                        self.checkpoint(CheckpointMode::TRUNCATE);
-                        drop(self);
+                        self.close();
                         let _ = done.send(());
                         return;
                     }
                 }
-                if self.log_pages.load(Ordering::Relaxed) >= self.checkpoint_at {
-                    self.checkpoint(CheckpointMode::PASSIVE);
+                if self.log.look(&self.connection) {
+                    self.guard.measure(&self.connection);
                 }
             }
         }
@@ -241,7 +237,7 @@ impl WriterThread {
         }
         if self.guard.is_full() {
             refuse_additions(group, &mut self.in_flight, &error);
-            self.checkpoint(CheckpointMode::PASSIVE);
+            self.copy_log();
             if group.is_empty() {
                 return;
             }
@@ -254,8 +250,7 @@ impl WriterThread {
             self.in_flight.abandon(&write);
             let _ = answer.send(Err(error.clone()));
         }
-        // On a full disk the log cannot grow, but may still be emptied into free pages.
-        self.checkpoint_at = 0;
+        self.log.commit_failed();
     }
 
     fn maintain(&mut self, mut work: MaintenanceJob, answer: oneshot::Sender<Result<bool, StoreError>>) {
@@ -265,7 +260,7 @@ impl WriterThread {
         let mut result = work(&mut self.connection);
         if let Err(error @ StoreError::Full(_)) = &result {
             self.guard.commit_failed(error);
-            self.checkpoint(CheckpointMode::PASSIVE);
+            self.copy_log();
             result = work(&mut self.connection);
         }
         let _ = answer.send(result);
@@ -305,32 +300,20 @@ impl WriterThread {
         Ok(outcomes)
     }
 
-    /// Copies the log into the database, so that it is reused from its start.
-    fn checkpoint(&mut self, mode: CheckpointMode) {
-        let result = self.connection.wal_checkpoint_v2(None::<&str>, mode);
-        self.checkpoint_at = match result {
-            Ok((pages, copied)) if copied == pages => {
-                // The next write resets it, and reports its new length.
-                self.log_pages.store(0, Ordering::Relaxed);
-                self.checkpoint_pages
-            }
-            // A reader still uses the log: tried again when there is more to copy.
-            Ok((pages, _)) => pages.saturating_add(self.checkpoint_pages / 4),
-            Err(error) => {
-                tracing::warn!(%error, "store: the WAL checkpoint failed");
-                self.log_pages.load(Ordering::Relaxed).saturating_add(self.checkpoint_pages / 4)
-            }
-        };
+    fn copy_log(&mut self) {
+        self.log.copy(&self.connection);
         self.guard.measure(&self.connection);
     }
-}
 
-/// Pages at which the log is copied: if there is a reserve, no more than it has room for.
-fn checkpoint_pages(guard: &FileGuard) -> i32 {
-    let pages = guard.log_bytes().map(|bytes| bytes / u64::from(PAGE_SIZE));
-    pages
-        .and_then(|pages| i32::try_from(pages).ok())
-        .map_or(CHECKPOINT_PAGES, |pages| pages.min(CHECKPOINT_PAGES))
+    /// Empties the log and closes the database.
+    fn close(self) {
+        let Self { log, connection, .. } = self;
+        // Its connection must be closed first.
+        drop(log);
+        if let Err(error) = connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE) {
+            tracing::warn!(%error, "store: the WAL checkpoint failed");
+        }
+    }
 }
 
 /// Refuses all writes but those that free space, or take none.
