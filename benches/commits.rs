@@ -3,9 +3,17 @@
 //! `cargo bench --bench commits -- --seconds 60` stores 250 groups of 4 responses per second in a folder for temporary
 //! files, which must be on a disk, and prints how long a response waited for its commit, the longest log, and CPU and
 //! bytes written per response. `--group N` and `--rate N` (groups per second; 0: one group behind the other) change the
-//! load. `--readers N` adds tasks that read responses all the time.
+//! load. `--readers N` adds tasks that read responses all the time. `--runs N` tells the store that so few runs are in
+//! flight (100): up to two, a caller commits its write itself.
 
-#![allow(clippy::expect_used, clippy::print_stdout, missing_docs, reason = "a benchmark")]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::print_stdout,
+    missing_docs,
+    reason = "a benchmark"
+)]
 
 use std::fs;
 use std::path::Path;
@@ -26,6 +34,7 @@ struct Load {
     group: usize,
     rate: u64,
     readers: usize,
+    runs: usize,
 }
 
 impl Load {
@@ -40,6 +49,7 @@ impl Load {
             group: usize::try_from(number("--group", 4)).expect("few"),
             rate: number("--rate", 250),
             readers: usize::try_from(number("--readers", 0)).expect("few"),
+            runs: usize::try_from(number("--runs", 100)).expect("few"),
         }
     }
 }
@@ -53,7 +63,10 @@ fn main() {
 async fn run(load: Load) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("responses.db");
-    let store = SqliteStore::open(SqliteOptions::new(Location::File(file.clone()), "bench")).expect("a store");
+    let store =
+        SqliteStore::open(SqliteOptions::new(Location::File(file.clone()), "bench")).expect("a store");
+    let runs = load.runs;
+    store.set_runs_in_flight(Arc::new(move || runs));
     let store = Arc::new(store);
     let done = Arc::new(AtomicBool::new(false));
     let reads = Arc::new(AtomicU64::new(0));
@@ -61,7 +74,8 @@ async fn run(load: Load) {
     let id = first.lease.id.clone();
     store.finish(first).await.expect("stored");
     for _ in 0..load.readers {
-        let (store, done, reads, id) = (Arc::clone(&store), Arc::clone(&done), Arc::clone(&reads), id.clone());
+        let (store, done, reads, id) =
+            (Arc::clone(&store), Arc::clone(&done), Arc::clone(&reads), id.clone());
         tokio::spawn(async move {
             while !done.load(Ordering::Relaxed) {
                 store.response(&owner(), id.as_str(), u64::MAX).await.expect("read");
@@ -165,7 +179,8 @@ fn record() -> ResponseRecord {
         item(Direction::Input, "user", "input_text", 200),
         item(Direction::Output, "assistant", "output_text", 500),
     ];
-    let body = format!(r#"{{"id":"{id}","object":"response","status":"completed","text":"{}"}}"#, "y".repeat(1700));
+    let body =
+        format!(r#"{{"id":"{id}","object":"response","status":"completed","text":"{}"}}"#, "y".repeat(1700));
     ResponseRecord {
         lease: Lease::first(id),
         owner: owner(),

@@ -5,9 +5,11 @@
 //! `items`, `list` and `conversation_context`; the tables in `migrations/sqlite`. The caller decides when to run [`Store::maintain`].
 
 mod approvals;
+mod at_once;
 mod backup;
 mod backup_names;
 mod cancel;
+mod committer;
 mod connection;
 mod conversation_context;
 mod conversation_expiry;
@@ -86,8 +88,8 @@ use super::conversations::ConversationLocks;
 use super::{
     ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ErasedCounts, ErasureTarget,
     ItemWithState, Lineage, OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit,
-    ResponseRecord, ResponseStore, RunLog, RunRegistration, RunRegistry, StateKey, Store, StoreError,
-    TurnRecord,
+    ResponseRecord, ResponseStore, RunLog, RunRegistration, RunRegistry, RunsInFlight, StateKey, Store,
+    StoreError, TurnRecord,
 };
 use crate::admission::Requester;
 use crate::protocol::id::Id;
@@ -364,6 +366,10 @@ impl Store for SqliteStore {
         if let Readers::Pool(pool) = &self.readers {
             pool.set_requesters(requesters);
         }
+    }
+
+    fn set_runs_in_flight(&self, runs: RunsInFlight) {
+        self.writer.set_runs(runs);
     }
 
     fn is_impaired(&self) -> bool {

@@ -77,7 +77,16 @@ impl Log {
             .and_then(|pages| i32::try_from(pages).ok())
             .map_or(MOST_PAGES, |pages| pages.min(MOST_PAGES));
         let copy_at = most_pages / 2;
-        Self { pages, copying, copier, is_ordered: false, most_pages, copy_at, whole_at: None, is_urgent: false }
+        Self {
+            pages,
+            copying,
+            copier,
+            is_ordered: false,
+            most_pages,
+            copy_at,
+            whole_at: None,
+            is_urgent: false,
+        }
     }
 
     /// A commit has failed. On a full disk the log cannot grow, but may still be copied into free pages.
@@ -198,7 +207,9 @@ mod tests {
     fn with_copier(connection: &mut Connection, path: &Path) -> (Log, Receiver<()>) {
         let (pages, copying) = (LogPages::of(connection).unwrap(), CopyLock::default());
         let (sent, copied) = channel();
-        let wake = move || drop(sent.send(()));
+        let wake = move || {
+            let _ = sent.send(());
+        };
         let shared = Arc::clone(&pages.0);
         let copier = LogCopier::start(path, Synchronous::Normal, shared, copying.clone(), wake).unwrap();
         (Log::new(pages, copying, Some(copier), RESERVE), copied)

@@ -1,34 +1,41 @@
-//! The thread that owns the writing connection, with group commit.
+//! The writer thread, with group commit, and the handle through which writes are made.
 //!
 //! All writes that are queued when the thread looks are committed in one transaction, so that they share the cost
 //! of a commit; no write waits for a group to fill. Other commands (maintenance, readiness, reads of an in-memory
-//! database) run between groups, in order of arrival. The write-ahead log is mostly copied by another thread (`log_copier`).
+//! database) run between groups, in order of arrival. The write-ahead log is mostly copied by another thread
+//! (`log_copier`). A caller on an idle gateway commits its write itself (`at_once`).
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
-use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
+use super::at_once::AtOnce;
+use super::committer::Committer;
 use super::connection::BUSY_TIMEOUT;
-use super::error::{closed, database, is_of_one_row};
+use super::error::{closed, database};
 use super::guard::FileGuard;
 use super::log::{Log, LogPages};
 use super::log_copier::{CopyLock, LogCopier};
 use super::options::{Location, Synchronous};
-use super::queue::{self, Command, Job, MaintenanceJob, Reply};
-use super::{orphans, write};
+use super::queue::{self, Command, Job, MaintenanceJob, Queue, Unfinished};
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::{Write, WriteOutcome};
 use crate::store::row_policy::RowPolicy;
-use crate::store::{RunRegistry, StoreError};
+use crate::store::{RunRegistry, RunsInFlight, StoreError};
+
+/// What commits; `None` once the store is closed. The thread locks it for each command.
+type SharedCommitter = Arc<Mutex<Option<Committer>>>;
 
 /// The handle of the writer thread.
 pub(super) struct Writer {
-    queue: mpsc::Sender<Command>,
+    queue: Queue,
+    committer: SharedCommitter,
+    at_once: AtOnce,
     copying: CopyLock,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -43,34 +50,59 @@ impl Writer {
     ) -> Result<Self, StoreError> {
         let pages = LogPages::of(&mut connection)?;
         let copying = CopyLock::default();
-        let (queue, commands) = mpsc::channel(queue::QUEUE_CAPACITY);
+        let (queue, commands, unfinished) = Queue::new();
         let copier = match location {
             Location::Memory => None,
             Location::File(path) => {
-                let wake = queue::waker(&queue);
-                let pages = Arc::clone(&pages.0);
-                Some(LogCopier::start(path, synchronous, pages, copying.clone(), wake)?)
+                let shared = Arc::clone(&pages.0);
+                Some(LogCopier::start(path, synchronous, shared, copying.clone(), queue.log_waker())?)
             }
         };
         let log = Log::new(pages, copying.clone(), copier, guard.log_bytes());
-        let state = WriterThread { log, connection, policy, in_flight: InFlightRows::new(runs), guard };
+        let committer = Committer::new(connection, log, policy, InFlightRows::new(runs), guard);
+        let committer = Arc::new(Mutex::new(Some(committer)));
+        let state = WriterThread { committer: Arc::clone(&committer), commands, unfinished };
         let thread = thread::Builder::new()
             .name("antwort-store".to_owned())
-            .spawn(move || state.run(commands))
+            .spawn(move || state.run())
             .map_err(|error| StoreError::Database(format!("no thread could be started: {error}")))?;
-        Ok(Self { queue, copying, thread: Mutex::new(Some(thread)) })
+        let thread = Mutex::new(Some(thread));
+        Ok(Self { queue, committer, at_once: AtOnce::new(synchronous), copying, thread })
     }
 
-    /// Queues a write and waits for its commit. Once queued, it is made whether it is awaited or not.
+    /// Has writes committed by their callers while few runs are in flight.
+    pub(super) fn set_runs(&self, runs: RunsInFlight) {
+        self.at_once.set_runs(runs);
+    }
+
+    /// Makes a write and waits for its commit. Once queued, it is made whether it is awaited or not.
     pub(super) async fn write(&self, write: Write) -> Result<WriteOutcome, StoreError> {
+        if let Some(outcome) = self.commit_at_once(&write) {
+            return Ok(outcome);
+        }
         let (answer, outcome) = oneshot::channel();
-        self.queue.send(Command::Write(write, answer)).await.map_err(|_| closed())?;
+        self.queue.send(Command::Write(write, answer)).await?;
         outcome.await.map_err(|_| closed())?
+    }
+
+    /// Commits a write on this thread. `None`: it was not made, and has to be queued.
+    fn commit_at_once(&self, write: &Write) -> Option<WriteOutcome> {
+        // What this caller has queued before comes first.
+        if !self.at_once.allows(write) || !self.queue.is_idle() {
+            return None;
+        }
+        let mut committer = self.committer.try_lock()?;
+        let committer = committer.as_mut()?;
+        let outcome = committer.commit_at_once(write)?;
+        if committer.order_copy() {
+            self.queue.look_at_log();
+        }
+        Some(outcome)
     }
 
     /// Queues a write without a reply. If the queue is full, it is dropped and logged.
     pub(super) fn write_detached(&self, write: Write) {
-        if self.queue.try_send(Command::FireAndForget(write)).is_err() {
+        if !self.queue.try_send(Command::FireAndForget(write)) {
             tracing::warn!("store: write queue full; dropped the outcome of a tool call");
         }
     }
@@ -87,7 +119,7 @@ impl Writer {
                 let _ = answer.send(work(connection));
             }
         });
-        self.queue.send(Command::Job(work)).await.map_err(|_| closed())?;
+        self.queue.send(Command::Job(work)).await?;
         outcome.await.map_err(|_| closed())?
     }
 
@@ -99,7 +131,7 @@ impl Writer {
     ) -> Result<bool, StoreError> {
         let (answer, outcome) = oneshot::channel();
         let work: MaintenanceJob = Box::new(work);
-        self.queue.send(Command::Maintenance(work, answer)).await.map_err(|_| closed())?;
+        self.queue.send(Command::Maintenance(work, answer)).await?;
         outcome.await.map_err(|_| closed())?
     }
 
@@ -123,7 +155,7 @@ impl Writer {
     /// Checks whether responses can be stored.
     pub(super) async fn check(&self) -> Result<(), StoreError> {
         let (answer, outcome) = oneshot::channel();
-        self.queue.send(Command::Check(answer)).await.map_err(|_| closed())?;
+        self.queue.send(Command::Check(answer)).await?;
         outcome.await.map_err(|_| closed())?
     }
 
@@ -143,26 +175,23 @@ impl Writer {
     }
 }
 
-/// The state of the thread.
+/// The thread.
 struct WriterThread {
-    /// Dropped before the connection, which has to be the last one that is closed.
-    log: Log,
-    connection: Connection,
-    policy: Arc<RowPolicy>,
-    in_flight: InFlightRows,
-    guard: FileGuard,
+    committer: SharedCommitter,
+    commands: mpsc::Receiver<Command>,
+    unfinished: Unfinished,
 }
 
 impl WriterThread {
-    fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+    fn run(mut self) {
         let mut group = Vec::new();
-        while let Some(command) = commands.blocking_recv() {
+        while let Some(command) = self.commands.blocking_recv() {
             let mut next = Some(command);
             while let Some(command) = next.take() {
                 match command {
                     Command::FireAndForget(write) => {
                         group.push((write, queue::discard_reply()));
-                        next = queue::coalesce(&mut group, &mut commands);
+                        next = queue::coalesce(&mut group, &mut self.commands);
                         if !matches!(next, Some(Command::Write(..))) {
                             self.commit(&mut group);
                         }
@@ -173,155 +202,59 @@ impl WriterThread {
                         // machine this returns at once; on a busy one it halves the number of transactions, each of
                         // which rewrites the last page of every table and index.
                         thread::yield_now();
-                        next = queue::fill_group(&mut group, &mut commands);
+                        next = queue::fill_group(&mut group, &mut self.commands);
                         self.commit(&mut group);
                     }
-                    Command::Job(work) => work(&mut self.connection),
-                    Command::Maintenance(work, answer) => self.maintain(work, answer),
-                    Command::Check(answer) => self.check(answer),
-                    Command::LookAtLog => {}
+                    Command::LookAtLog => self.with_committer(Committer::look_at_log),
                     Command::Close(done) => {
-                        commands.close();
+                        self.commands.close();
                         self.close();
                         let _ = done.send(());
                         return;
                     }
-                }
-                if self.log.look(&self.connection) {
-                    self.guard.measure(&self.connection);
+                    other => self.make(other),
                 }
             }
         }
+        // The handle is gone without having closed the store.
+        drop(self.committer.lock().take());
     }
 
     /// Commits the group, replies to its callers and leaves it empty.
-    fn commit(&mut self, group: &mut Vec<(Write, Reply)>) {
-        if self.guard.is_full() {
-            refuse_additions(group, &mut self.in_flight, &self.guard.reason());
-        }
-        if group.is_empty() {
-            return;
-        }
-        match self.transact(group) {
-            Err(error) if is_of_one_row(&error) && group.len() > 1 => {
-                for one in group.drain(..) {
-                    let result = self.transact(std::slice::from_ref(&one));
-                    let result =
-                        result.map(|outcomes| outcomes.first().copied().unwrap_or(WriteOutcome::Absent));
-                    let (write, answer) = one;
-                    if result.is_err() {
-                        self.in_flight.abandon(&write);
-                    }
-                    let _ = answer.send(result.map_err(database));
-                }
+    fn commit(&self, group: &mut Vec<(Write, queue::Reply)>) {
+        let writes = group.len();
+        self.with_committer(|committer| {
+            committer.commit(group);
+            committer.look_at_log();
+        });
+        self.unfinished.finished(writes);
+    }
+
+    /// Runs a command that is no write.
+    fn make(&self, command: Command) {
+        self.with_committer(|committer| {
+            match command {
+                Command::Job(work) => work(committer.connection()),
+                Command::Maintenance(work, answer) => committer.maintain(work, answer),
+                Command::Check(answer) => committer.check(answer),
+                Command::Write(..) | Command::FireAndForget(_) | Command::LookAtLog | Command::Close(_) => {}
             }
-            Err(error) => self.fail(group, error),
-            Ok(outcomes) => self.succeed(group, outcomes),
+            committer.look_at_log();
+        });
+        self.unfinished.finished(1);
+    }
+
+    fn with_committer(&self, work: impl FnOnce(&mut Committer)) {
+        if let Some(committer) = self.committer.lock().as_mut() {
+            work(committer);
         }
     }
 
-    fn succeed(&mut self, group: &mut Vec<(Write, Reply)>, outcomes: Vec<WriteOutcome>) {
-        self.guard.commit_succeeded();
-        for ((_, answer), outcome) in group.drain(..).zip(outcomes) {
-            let _ = answer.send(Ok(outcome));
+    /// Closes the database.
+    fn close(&self) {
+        let committer = self.committer.lock().take();
+        if let Some(committer) = committer {
+            committer.close();
         }
     }
-
-    /// On a full disk, writes that free space are tried again with the room of the reserve; all others fail.
-    fn fail(&mut self, group: &mut Vec<(Write, Reply)>, error: rusqlite::Error) {
-        let is_of_one_row = is_of_one_row(&error);
-        let mut error = database(error);
-        tracing::error!(writes = group.len(), %error, "store: a commit failed");
-        if !is_of_one_row {
-            self.guard.commit_failed(&error);
-        }
-        if self.guard.is_full() {
-            refuse_additions(group, &mut self.in_flight, &error);
-            self.copy_log();
-            if group.is_empty() {
-                return;
-            }
-            match self.transact(group) {
-                Ok(outcomes) => return self.succeed(group, outcomes),
-                Err(again) => error = database(again),
-            }
-        }
-        for (write, answer) in group.drain(..) {
-            self.in_flight.abandon(&write);
-            let _ = answer.send(Err(error.clone()));
-        }
-        self.log.commit_failed();
-    }
-
-    fn maintain(&mut self, mut work: MaintenanceJob, answer: oneshot::Sender<Result<bool, StoreError>>) {
-        if answer.is_closed() {
-            return;
-        }
-        let mut result = work(&mut self.connection);
-        if let Err(error @ StoreError::Full(_)) = &result {
-            self.guard.commit_failed(error);
-            self.copy_log();
-            result = work(&mut self.connection);
-        }
-        let _ = answer.send(result);
-    }
-
-    fn check(&mut self, answer: oneshot::Sender<Result<(), StoreError>>) {
-        if answer.is_closed() {
-            return;
-        }
-        let checked = self.guard.check(&mut self.connection);
-        if checked.is_ok()
-            && let Err(error) =
-                orphans::release_abandoned(&self.connection, &self.policy, &mut self.in_flight)
-        {
-            tracing::warn!(%error, "store: marking rows as abandoned failed; their final state was not written");
-        }
-        let _ = answer.send(checked);
-    }
-
-    /// One transaction for these writes; all or nothing.
-    fn transact(&mut self, group: &[(Write, Reply)]) -> rusqlite::Result<Vec<WriteOutcome>> {
-        let result = self.try_transact(group);
-        match result {
-            Ok(_) => self.in_flight.commit(),
-            Err(_) => self.in_flight.rollback(),
-        }
-        result
-    }
-
-    fn try_transact(&mut self, group: &[(Write, Reply)]) -> rusqlite::Result<Vec<WriteOutcome>> {
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut outcomes = Vec::with_capacity(group.len());
-        for (write, _) in group {
-            outcomes.push(write::apply(&transaction, &self.policy, &mut self.in_flight, write)?);
-        }
-        transaction.commit()?;
-        Ok(outcomes)
-    }
-
-    fn copy_log(&mut self) {
-        self.log.copy(&self.connection);
-        self.guard.measure(&self.connection);
-    }
-
-    /// Empties the log and closes the database.
-    fn close(self) {
-        let Self { log, connection, .. } = self;
-        // Its connection must be closed first.
-        drop(log);
-        if let Err(error) = connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE) {
-            tracing::warn!(%error, "store: the WAL checkpoint failed");
-        }
-    }
-}
-
-/// Refuses all writes but those that free space, or take none.
-fn refuse_additions(group: &mut Vec<(Write, Reply)>, rows: &mut InFlightRows, error: &StoreError) {
-    let (additions, others): (Vec<_>, Vec<_>) = group.drain(..).partition(|(write, _)| write.adds());
-    for (write, answer) in additions {
-        rows.abandon(&write);
-        let _ = answer.send(Err(error.clone()));
-    }
-    *group = others;
 }
