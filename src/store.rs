@@ -40,6 +40,8 @@ mod size;
 pub(crate) mod sqlite;
 mod taken_run;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use crate::admission::Requester;
@@ -71,6 +73,9 @@ pub use self::run_log::{
 pub use self::runs::{RunRegistration, RunRegistry};
 pub use crate::identity::Owner;
 
+/// Counts the runs of this process that are in flight.
+pub type RunsInFlight = Arc<dyn Fn() -> usize + Send + Sync>;
+
 /// A backend. Implementations pass the suite in `tests/it/store.rs`.
 #[async_trait]
 pub trait Store:
@@ -88,6 +93,9 @@ pub trait Store:
 
     /// Replaces the requesters that share its readers. Does nothing in a store that has no shares.
     fn set_requesters(&self, _requesters: &[Requester]) {}
+
+    /// Tells the store how many runs are in flight, by which it may choose how to commit. Does nothing by default.
+    fn set_runs_in_flight(&self, _runs: RunsInFlight) {}
 
     /// Whether responses are known not to be storable now. Costs nothing.
     fn is_impaired(&self) -> bool;

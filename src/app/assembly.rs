@@ -82,6 +82,8 @@ impl Assembly {
         let router = ProviderRouter::new(&settings.providers, &metrics)?;
         let tools = tools::open(settings, &admission, &metrics, extra).await?;
         let in_flight = InFlight::new(bus::open(settings, &metrics)?);
+        let counted = Arc::downgrade(&in_flight);
+        store.set_runs_in_flight(Arc::new(move || counted.upgrade().map_or(0, |runs| runs.count())));
         let shared = ProcessWide { store, seal, metrics, admission, in_flight, webhooks };
         Ok(Self::from_parts(settings, shared, router, tools))
     }

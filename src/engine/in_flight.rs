@@ -99,6 +99,11 @@ impl InFlight {
         self.requests.is_empty()
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.requests.len()
+    }
+
     /// Cancelled when the requests in flight have to end.
     pub(super) fn abort_token(&self) -> &CancellationToken {
         &self.abort_token

@@ -5,9 +5,11 @@
 //! `items`, `list` and `conversation_context`; the tables in `migrations/sqlite`. The caller decides when to run [`Store::maintain`].
 
 mod approvals;
+mod at_once;
 mod backup;
 mod backup_names;
 mod cancel;
+mod committer;
 mod connection;
 mod conversation_context;
 mod conversation_expiry;
@@ -35,6 +37,8 @@ mod lifecycle;
 mod lineage;
 mod list;
 mod lock;
+mod log;
+mod log_copier;
 mod logged_rows;
 mod logged_runs;
 mod maintenance;
@@ -84,8 +88,8 @@ use super::conversations::ConversationLocks;
 use super::{
     ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ErasedCounts, ErasureTarget,
     ItemWithState, Lineage, OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit,
-    ResponseRecord, ResponseStore, RunLog, RunRegistration, RunRegistry, StateKey, Store, StoreError,
-    TurnRecord,
+    ResponseRecord, ResponseStore, RunLog, RunRegistration, RunRegistry, RunsInFlight, StateKey, Store,
+    StoreError, TurnRecord,
 };
 use crate::admission::Requester;
 use crate::protocol::id::Id;
@@ -139,18 +143,19 @@ impl SqliteStore {
         orphans::release_left(&connection, &policy)?;
         let runs = RunRegistry::default();
         let health = Arc::new(StoreHealth::default());
-        let (guard_options, readers) = match options.location {
+        let (guard_options, readers) = match &options.location {
             Location::Memory => (None, Readers::OnWriter),
             Location::File(path) => {
                 let guard_options =
                     GuardOptions { path: path.clone(), disk: options.disk, reserve: options.reserve };
-                (Some(guard_options), Readers::Pool(Pool::new(path, &options.requesters)))
+                (Some(guard_options), Readers::Pool(Pool::new(path.clone(), &options.requesters)))
             }
         };
         let mut guard = FileGuard::new(guard_options, Arc::clone(&health));
         // A server also starts on a full disk: stored responses can be read and deleted.
         guard.measure(&connection);
-        let writer = Writer::start(connection, Arc::clone(&policy), runs.clone(), guard)?;
+        let log = (&options.location, options.synchronous);
+        let writer = Writer::start(connection, log, Arc::clone(&policy), runs.clone(), guard)?;
         let looked_at = Mutex::new(None);
         Ok(Self {
             writer,
@@ -361,6 +366,10 @@ impl Store for SqliteStore {
         if let Readers::Pool(pool) = &self.readers {
             pool.set_requesters(requesters);
         }
+    }
+
+    fn set_runs_in_flight(&self, runs: RunsInFlight) {
+        self.writer.set_runs(runs);
     }
 
     fn is_impaired(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The laws that every backend of the store obeys, in one table (`laws!`), and what is SQLite's own.
 
 mod approvals;
+mod at_once;
 mod backup;
 mod cancel;
 mod contract;
@@ -91,6 +92,18 @@ macro_rules! laws {
                     let folder = crate::store::Folder::new();
                     crate::store::$module::$shared(&|instance| folder.instance(instance)).await;
                 })+)?
+            })+
+        }
+        // A file into which callers write themselves, as on an idle gateway.
+        mod file_at_once {
+            $(mod $module {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $law() {
+                    let folder = crate::store::Folder::new();
+                    let store = folder.open(|_| ());
+                    antwort::store::Store::set_runs_in_flight(&store, std::sync::Arc::new(|| 1));
+                    crate::store::$module::$law(&store).await;
+                })+
             })+
         }
         mod postgres {

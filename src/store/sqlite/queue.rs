@@ -1,6 +1,7 @@
 //! The queue of the writer thread, and how a group of writes is taken from it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use super::error::closed;
 use crate::store::StoreError;
 use crate::store::operation::{Write, WriteOutcome};
 
@@ -38,7 +40,71 @@ pub(super) enum Command {
     Maintenance(MaintenanceJob, oneshot::Sender<Result<bool, StoreError>>),
     /// Checks whether responses can be stored.
     Check(oneshot::Sender<Result<(), StoreError>>),
+    /// A part of the log was copied.
+    LookAtLog,
     Close(oneshot::Sender<()>),
+}
+
+/// The sending end of the queue, which knows how many of its commands are not finished.
+pub(super) struct Queue {
+    commands: mpsc::Sender<Command>,
+    unfinished: Unfinished,
+}
+
+/// Commands that were queued and are not finished, but for those that only look at the log.
+#[derive(Clone, Default)]
+pub(super) struct Unfinished(Arc<AtomicUsize>);
+
+impl Unfinished {
+    /// So many commands are finished.
+    pub(super) fn finished(&self, commands: usize) {
+        self.0.fetch_sub(commands, Ordering::Release);
+    }
+}
+
+impl Queue {
+    /// A queue, and its receiving end.
+    pub(super) fn new() -> (Self, mpsc::Receiver<Command>, Unfinished) {
+        let (commands, received) = mpsc::channel(QUEUE_CAPACITY);
+        let unfinished = Unfinished::default();
+        (Self { commands, unfinished: unfinished.clone() }, received, unfinished)
+    }
+
+    /// Queues a command, once there is room.
+    pub(super) async fn send(&self, command: Command) -> Result<(), StoreError> {
+        let room = self.commands.reserve().await.map_err(|_| closed())?;
+        self.unfinished.0.fetch_add(1, Ordering::Relaxed);
+        room.send(command);
+        Ok(())
+    }
+
+    /// Queues a command if there is room. Returns whether there was.
+    pub(super) fn try_send(&self, command: Command) -> bool {
+        let Ok(room) = self.commands.try_reserve() else { return false };
+        self.unfinished.0.fetch_add(1, Ordering::Relaxed);
+        room.send(command);
+        true
+    }
+
+    /// Whether all that was queued is finished. What a caller has queued before is seen by it.
+    pub(super) fn is_idle(&self) -> bool {
+        self.unfinished.0.load(Ordering::Acquire) == 0
+    }
+
+    /// Has the writer thread look at the log. A queue that is full needs no further command: it looks after each of them.
+    pub(super) fn look_at_log(&self) {
+        let _ = self.commands.try_send(Command::LookAtLog);
+    }
+
+    /// The same for another thread. It does not keep the writer thread alive.
+    pub(super) fn log_waker(&self) -> impl Fn() + Send + use<> + 'static {
+        let commands = self.commands.downgrade();
+        move || {
+            if let Some(commands) = commands.upgrade() {
+                let _ = commands.try_send(Command::LookAtLog);
+            }
+        }
+    }
 }
 
 /// The reply channel of a write that nobody waits for.

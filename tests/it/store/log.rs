@@ -42,6 +42,42 @@ async fn the_log_shrinks_when_a_reader_that_kept_it_has_gone() {
     assert!(log_bytes(&folder) <= 33 << 20, "{}", log_bytes(&folder));
 }
 
+/// Copied by one thread while others write and read, the log could start anew only if nobody wrote or read for a moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_stays_short_while_much_is_written_and_read() {
+    let folder = Folder::new();
+    let store = folder.open(|_| ());
+    let first = turn(None, "q", "a");
+    store.finish(first.clone()).await.unwrap();
+    let (owner, id) = (owner(), first.lease.id);
+    let (mut written, mut longest) = (0, 0);
+    let write = async {
+        while written < 160 << 20 {
+            let records = [(); 8].map(|()| ResponseRecord {
+                body: format!("\"{}\"", "x".repeat(40_000)).into(),
+                ..turn(None, "q", "a")
+            });
+            for stored in futures_util::future::join_all(records.map(|record| store.finish(record))).await {
+                stored.unwrap();
+            }
+            written += 8 * 40_000;
+            longest = longest.max(log_bytes(&folder));
+        }
+    };
+    let read = async {
+        loop {
+            assert!(store.response(&owner, id.as_str(), u64::MAX).await.unwrap().is_some());
+        }
+    };
+    tokio::select! {
+        () = write => {}
+        () = read => {}
+    }
+    assert!(longest <= 32 << 20, "{longest}");
+    store.close().await;
+    assert!(!folder.path().with_extension("db-wal").exists(), "it is removed with the last connection");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_is_one_state_while_writes_go_on() {
     let folder = Folder::new();

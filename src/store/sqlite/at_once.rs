@@ -1,0 +1,65 @@
+//! When a caller commits its write itself, on its own thread, instead of queueing it for the writer thread.
+//!
+//! On a gateway that is nearly idle, most of what a commit takes is the switch to another thread and back. Under load,
+//! writes share commits, which only the queue can do.
+
+use std::sync::OnceLock;
+
+use super::options::Synchronous;
+use crate::store::RunsInFlight;
+use crate::store::operation::Write;
+
+/// With more runs in flight, writes are queued, so that they share commits.
+const FEW_RUNS: usize = 2;
+
+/// Larger writes are queued: they take long.
+const MOST_BYTES: usize = 64 << 10;
+
+/// Decides which writes are committed by their callers.
+pub(super) struct AtOnce {
+    /// Whether a commit does not wait for the disk.
+    is_fast: bool,
+    runs: OnceLock<RunsInFlight>,
+}
+
+impl AtOnce {
+    pub(super) fn new(synchronous: Synchronous) -> Self {
+        Self { is_fast: synchronous == Synchronous::Normal, runs: OnceLock::new() }
+    }
+
+    /// Tells how many runs are in flight. As long as that is not known, all writes are queued.
+    pub(super) fn set_runs(&self, runs: RunsInFlight) {
+        // Of several programs in this process, the first counts.
+        let _ = self.runs.set(runs);
+    }
+
+    pub(super) fn allows(&self, write: &Write) -> bool {
+        self.is_fast
+            && self.runs.get().is_some_and(|runs| runs() <= FEW_RUNS)
+            && is_of_run(write)
+            && write.size() <= MOST_BYTES
+    }
+}
+
+/// Whether the write is one of those that a run makes: they touch a few rows.
+fn is_of_run(write: &Write) -> bool {
+    match write {
+        Write::Begin(..)
+        | Write::Turn(_)
+        | Write::Finish(_)
+        | Write::BeginLogged(_)
+        | Write::Log(..)
+        | Write::FinishLogged(_) => true,
+        Write::ToolResult(_)
+        | Write::Delete(..)
+        | Write::RequestCancel(..)
+        | Write::AddApprovals(_)
+        | Write::ClaimApprovals(_)
+        | Write::Erase(_)
+        | Write::Conversation(_)
+        | Write::Withdraw(_)
+        | Write::Enqueue(_)
+        | Write::UpdateRunning(_)
+        | Write::Requeue(..) => false,
+    }
+}
