@@ -5,7 +5,7 @@
 
 use std::panic::AssertUnwindSafe;
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -15,8 +15,9 @@ use tracing::Instrument;
 use super::drain::UnreadBody;
 use super::error::ErrorResponse;
 use super::request_context::ObservedRequest;
+use super::route_table::allowed_methods;
 use super::{AppState, access, body, origin, response_budget, websocket};
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 
 /// All of it.
 pub(super) async fn all(State(app): State<AppState>, request: Request, next: Next) -> Response {
@@ -73,11 +74,26 @@ async fn authorized(app: &AppState, mut request: Request, next: Next) -> Result<
     if websocket::is_handshake(&request) {
         return Ok(websocket::upgrade(app, request).await);
     }
-    let caller = access::authorize(app, &mut request).await?;
+    let caller = match access::authorize(app, &mut request).await {
+        Err(ErrorResponse(error)) if error.kind == ErrorKind::MethodNotAllowed => {
+            return Ok(method_not_allowed(&request, error));
+        }
+        authorized => authorized?,
+    };
     // Only authorized requests are decompressed.
     let response = body::decompressed(app, request, next).await;
     match caller {
         Some(caller) => response_budget::reserve(app, &caller.requester(), response).await,
         None => Ok(response),
     }
+}
+
+/// RFC 9110 15.5.6: 405 must name the methods that the route has.
+fn method_not_allowed(request: &Request, error: ApiError) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str).unwrap_or_default();
+    let mut response = ErrorResponse(error).into_response();
+    if let Ok(methods) = HeaderValue::from_str(&allowed_methods(route)) {
+        response.headers_mut().insert(header::ALLOW, methods);
+    }
+    response
 }

@@ -62,13 +62,29 @@ pub const API_PREFIXES: &[&str] = &["/v1", "", "/openai/v1"];
 pub(super) fn access_of(method: &Method, route: &str) -> Option<Access> {
     // HEAD requires the same as GET.
     let method = if method == Method::HEAD { &Method::GET } else { method };
-    let find = |table: &[(Method, &str, Access)], path: &str| {
-        table.iter().find(|(m, p, _)| m == method && *p == path).map(|(_, _, access)| *access)
-    };
-    find(SERVICE_ROUTES, route).or_else(|| {
-        API_PREFIXES
+    entries(route).find(|(listed, _)| *listed == method).map(|(_, access)| access)
+}
+
+/// The methods of a route, as the header `Allow` lists them.
+pub(super) fn allowed_methods(route: &str) -> String {
+    let mut allowed = Vec::new();
+    for (method, _) in entries(route) {
+        allowed.push(method.as_str());
+        if method == Method::GET {
+            allowed.push(Method::HEAD.as_str());
+        }
+    }
+    allowed.join(",")
+}
+
+/// The methods of a route with their authorization.
+fn entries(route: &str) -> impl Iterator<Item = (&'static Method, Access)> {
+    let of = |table: &'static [(Method, &'static str, Access)], path| {
+        table
             .iter()
-            .filter_map(|prefix| route.strip_prefix(prefix))
-            .find_map(|path| find(API_ROUTES, path))
-    })
+            .filter(move |(_, listed, _)| *listed == path)
+            .map(|(method, _, access)| (method, *access))
+    };
+    let api = API_PREFIXES.iter().filter_map(move |prefix| route.strip_prefix(prefix));
+    of(SERVICE_ROUTES, route).chain(api.flat_map(move |path| of(API_ROUTES, path)))
 }
