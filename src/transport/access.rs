@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request};
+use axum::http::{Method, Uri};
 
 use super::AppState;
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::route_table::{Access, access_of};
-use super::routes::method_not_allowed;
 use crate::identity::Principal;
 use crate::identity::Requester;
+use crate::protocol::error::{ApiError, ErrorKind};
+use crate::protocol::parse::truncate_for_display;
 
 /// The authenticated caller of a request; an extension of it.
 #[derive(Debug, Clone)]
@@ -50,4 +52,12 @@ pub(super) async fn authorize(
     let caller = Authenticated(principal);
     request.extensions_mut().insert(caller.clone());
     Ok(Some(caller))
+}
+
+/// The error for a method that a route does not have.
+pub(super) fn method_not_allowed(method: &Method, uri: &Uri) -> ApiError {
+    ApiError::new(
+        ErrorKind::MethodNotAllowed,
+        format!("{method} is not allowed for {}.", truncate_for_display(uri.path())),
+    )
 }

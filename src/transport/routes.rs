@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, Method, Uri};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, delete, get, post};
 use tower::ServiceBuilder;
@@ -11,8 +11,8 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 use super::error::ErrorResponse;
 use super::route_table::API_PREFIXES;
 use super::{
-    AppState, admin, agents, cancel, compact, conversation_items, conversations, health, input_tokens, mcp,
-    middleware, models, openapi, pass_through, responses, tools,
+    AppState, access, admin, agents, cancel, compact, conversation_items, conversations, health,
+    input_tokens, mcp, middleware, models, openapi, pass_through, responses, tools,
 };
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
@@ -121,13 +121,5 @@ async fn not_found(request: Request) -> ErrorResponse {
 }
 
 async fn not_allowed(request: Request) -> ErrorResponse {
-    ErrorResponse(method_not_allowed(request.method(), request.uri()))
-}
-
-/// The error for a method that a route does not have.
-pub(super) fn method_not_allowed(method: &Method, uri: &Uri) -> ApiError {
-    ApiError::new(
-        ErrorKind::MethodNotAllowed,
-        format!("{method} is not allowed for {}.", truncate_for_display(uri.path())),
-    )
+    ErrorResponse(access::method_not_allowed(request.method(), request.uri()))
 }
