@@ -71,6 +71,11 @@ impl<'a> FastFinish<'a> {
         session.prepare(INSERT, &self.params(&self.values())).await
     }
 
+    /// Whether nothing is left to be prepared.
+    pub(super) fn is_prepared(session: Session<'_>) -> bool {
+        session.is_prepared(INSERT)
+    }
+
     /// Sends it. Returns whether the row was written.
     pub(super) async fn send(&self, session: Session<'_>) -> Result<bool, StoreError> {
         let values = self.values();

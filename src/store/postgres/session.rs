@@ -114,6 +114,11 @@ impl<'a> Session<'a> {
         self.limited(self.statement(sql, params)).await.map(drop)
     }
 
+    /// Whether a statement of this text is sent as soon as it is asked for.
+    pub(super) fn is_prepared(&self, sql: &'static str) -> bool {
+        self.connection.statements.as_ref().is_none_or(|statements| statements.get(sql).is_some())
+    }
+
     /// The prepared statement of this text; `None` if none are to be used.
     async fn statement(
         &self,

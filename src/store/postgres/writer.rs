@@ -302,12 +302,19 @@ const PROBE: &str =
 /// Sends these in one transaction and one round trip. Returns for each whether its row was written.
 async fn send(session: Session<'_>, chosen: &[(usize, FastFinish<'_>)]) -> Result<Vec<bool>, StoreError> {
     let [(_, first), others @ ..] = chosen else { return Ok(Vec::new()) };
-    first.prepare(session).await?;
-    if others.is_empty() && session.is_limited() {
-        // A statement alone is a transaction.
-        return Ok(vec![first.send(session).await?]);
-    }
     let begin = begin_sql(Access::Write, session.limit()).unwrap_or_default();
+    if session.is_limited() {
+        first.prepare(session).await?;
+        if others.is_empty() {
+            // A statement alone is a transaction.
+            return Ok(vec![first.send(session).await?]);
+        }
+    } else if !FastFinish::is_prepared(session) {
+        // Parsing waits for locks of its tables, too: nothing but a transaction limits that here.
+        session.batch(&begin).await?;
+        first.prepare(session).await?;
+        session.batch("COMMIT").await?;
+    }
     let all = chosen.iter().map(|(_, finish)| finish.send(session));
     in_order(session.batch(&begin), all, session.batch("COMMIT")).await
 }
