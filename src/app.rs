@@ -225,14 +225,7 @@ impl App {
         }
         shutdown.cancelled().await;
         stopping.set();
-        if !delay.is_zero() {
-            let delay_ms = delay.as_millis() as u64;
-            tracing::info!(
-                delay_ms,
-                "shutdown requested; accepting requests until server.shutdown_delay is over"
-            );
-            tokio::time::sleep(delay).await;
-        }
+        pass_shutdown_delay(delay).await;
         tracing::info!("draining");
         let deadline = Instant::now() + drain_timeout;
         // Connections are still accepted while runs end: probes must see that this instance is not ready.
@@ -251,6 +244,15 @@ impl App {
         store.close().await;
         tracing::info!("stopped");
     }
+}
+
+async fn pass_shutdown_delay(delay: Duration) {
+    if delay.is_zero() {
+        return;
+    }
+    let delay_ms = delay.as_millis() as u64;
+    tracing::info!(delay_ms, "shutdown requested; accepting requests until server.shutdown_delay is over");
+    tokio::time::sleep(delay).await;
 }
 
 /// How long requests are accepted after shutdown was requested.
