@@ -5,10 +5,11 @@
 //! `items`, `list` and `conversation_context`; the tables in `migrations/sqlite`. The caller decides when to run [`Store::maintain`].
 
 mod approvals;
-mod at_once;
 mod backup;
 mod backup_names;
 mod cancel;
+mod checkpoint_schedule;
+mod checkpointer;
 mod committer;
 mod connection;
 mod conversation_context;
@@ -26,6 +27,7 @@ mod event_log_sweep;
 mod expiry;
 mod guard;
 mod idempotency;
+mod inline_commit;
 mod item_ids;
 mod item_states;
 mod items;
@@ -37,8 +39,6 @@ mod lifecycle;
 mod lineage;
 mod list;
 mod lock;
-mod log;
-mod log_copier;
 mod logged_rows;
 mod logged_runs;
 mod maintenance;

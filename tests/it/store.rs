@@ -1,7 +1,6 @@
 //! The laws that every backend of the store obeys, in one table (`laws!`), and what is SQLite's own.
 
 mod approvals;
-mod at_once;
 mod backup;
 mod cancel;
 mod contract;
@@ -44,7 +43,8 @@ use antwort::internal::sqlite::{
 use antwort::protocol::id::{Id, IdGenerator};
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    Direction, Lease, ModelView, Owner, ReadLimit, ResponseRecord, Store, StoreError, StoredItem,
+    Direction, JournaledCall, Lease, ModelView, Owner, ReadLimit, ResponseRecord, Store, StoreError,
+    StoredItem, TurnRecord,
 };
 use tempfile::TempDir;
 
@@ -95,7 +95,7 @@ macro_rules! laws {
             })+
         }
         // A file into which callers write themselves, as on an idle gateway.
-        mod file_at_once {
+        mod file_inline_commit {
             $(mod $module {
                 $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $law() {
@@ -431,6 +431,24 @@ fn record() -> ResponseRecord {
         body,
         items: Vec::new(),
         outbox: Vec::new(),
+    }
+}
+
+/// The first turn of a run, which calls one tool.
+fn calling_turn(run: &ResponseRecord) -> TurnRecord {
+    let call = JournaledCall {
+        server_label: "antwort".to_owned(),
+        tool: "noop".to_owned(),
+        arguments: "{}".to_owned(),
+    };
+    TurnRecord {
+        lease: run.lease.clone(),
+        begin: Some(run.clone()),
+        items: Vec::new(),
+        first_position: 0,
+        turn: 0,
+        calls: vec![call],
+        state: None,
     }
 }
 

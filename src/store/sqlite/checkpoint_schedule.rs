@@ -1,8 +1,9 @@
-//! When the write-ahead log is copied into the database, as the writer thread decides it.
+//! When checkpoints run, and on which thread, as the writer thread decides it.
 //!
-//! The log can start from its beginning again when all of it was copied and no reader uses it. Under load a copy by
-//! another thread never has all of it, so the writer thread copies the few pages that are left. Should the other
-//! thread be too slow, the writer thread copies the log itself: commits wait, and the log does not grow without bound.
+//! The write-ahead log (WAL) starts from its beginning again when all of it was copied into the database and no reader uses
+//! it. Under load the checkpoint thread never copies all of it, so the writer thread copies the few pages that are left.
+//! Should the checkpoint thread be too slow, the writer thread runs the checkpoint itself: commits wait, and the log does
+//! not grow without bound.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 use std::sync::Arc;
@@ -11,31 +12,31 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
+use super::checkpointer::{CheckpointLock, Checkpointed, Checkpointer};
 use super::connection::PAGE_SIZE;
 use super::error::database;
-use super::log_copier::{Copied, CopyLock, LogCopier};
 use crate::store::StoreError;
 
-/// At most so many pages of the log are to be copied (16 MiB), as a rule. A page that was rewritten several times is
-/// copied once, so that copying seldom is cheap; but a restart after a crash has to read the log.
-const MOST_PAGES: i32 = 2048;
+/// Pages of the WAL (16 MiB) that are exceeded only if readers or the disk are slow. A page that was rewritten several times
+/// is copied once, so that rare checkpoints are cheap; but a restart after a crash has to read the WAL.
+const MAX_WAL_PAGES: i32 = 2048;
 
-/// The pages of the log, which SQLite reports with each commit.
+/// The pages of the WAL, which SQLite reports with each commit.
 #[derive(Clone, Default)]
-pub(super) struct LogPages(pub Arc<AtomicI32>);
+pub(super) struct WalPages(pub Arc<AtomicI32>);
 
-impl LogPages {
+impl WalPages {
     /// Follows the commits of this connection. Replaces the automatic checkpoint, which would run before the waiting
     /// callers are answered.
     pub(super) fn of(connection: &mut Connection) -> Result<Self, StoreError> {
-        let log_pages = Self::default();
-        let seen = log_pages.clone();
+        let wal_pages = Self::default();
+        let seen = wal_pages.clone();
         let hook = move |_: &mut Wal, pages| {
             seen.set(pages);
             Ok(())
         };
         connection.wal_hook(Some(hook)).map_err(database)?;
-        Ok(log_pages)
+        Ok(wal_pages)
     }
 
     fn get(&self) -> i32 {
@@ -47,139 +48,139 @@ impl LogPages {
     }
 }
 
-/// The log, as the writer thread knows it.
-pub(super) struct Log {
-    pages: LogPages,
-    copying: CopyLock,
-    /// `None`: a database in memory, which has no log.
-    copier: Option<LogCopier>,
-    is_ordered: bool,
-    /// The most pages that are to be copied, as a rule.
-    most_pages: i32,
-    /// Pages at which the next copy is due.
-    copy_at: i32,
-    /// Its pages when all of it had been copied, until the next commit.
-    whole_at: Option<i32>,
-    /// A commit has failed: the next copy does not wait.
+/// Decides about checkpoints.
+pub(super) struct CheckpointSchedule {
+    pages: WalPages,
+    checkpoint_lock: CheckpointLock,
+    /// `None`: a database in memory, which has no WAL.
+    checkpointer: Option<Checkpointer>,
+    is_requested: bool,
+    /// See [`MAX_WAL_PAGES`].
+    max_pages: i32,
+    /// Pages at which the next checkpoint is due.
+    due_at: i32,
+    /// Pages of the WAL at the last checkpoint that was complete, until the next commit.
+    completed_at: Option<i32>,
+    /// A commit has failed: the next checkpoint does not wait.
     is_urgent: bool,
 }
 
-impl Log {
-    /// `reserve`: bytes of the log that a full disk has room to copy, if that is limited.
+impl CheckpointSchedule {
+    /// `reserve`: bytes of the WAL that a full disk has room to copy, if that is limited.
     pub(super) fn new(
-        pages: LogPages,
-        copying: CopyLock,
-        copier: Option<LogCopier>,
+        pages: WalPages,
+        checkpoint_lock: CheckpointLock,
+        checkpointer: Option<Checkpointer>,
         reserve: Option<u64>,
     ) -> Self {
         let reserve = reserve.map(|bytes| bytes / u64::from(PAGE_SIZE));
-        let most_pages = reserve
+        let max_pages = reserve
             .and_then(|pages| i32::try_from(pages).ok())
-            .map_or(MOST_PAGES, |pages| pages.min(MOST_PAGES));
-        let copy_at = most_pages / 2;
+            .map_or(MAX_WAL_PAGES, |pages| pages.min(MAX_WAL_PAGES));
+        let due_at = max_pages / 2;
         Self {
             pages,
-            copying,
-            copier,
-            is_ordered: false,
-            most_pages,
-            copy_at,
-            whole_at: None,
+            checkpoint_lock,
+            checkpointer,
+            is_requested: false,
+            max_pages,
+            due_at,
+            completed_at: None,
             is_urgent: false,
         }
     }
 
-    /// A commit has failed. On a full disk the log cannot grow, but may still be copied into free pages.
+    /// A commit has failed. On a full disk the WAL cannot grow, but may still be copied into free pages.
     pub(super) fn commit_failed(&mut self) {
         self.is_urgent = true;
     }
 
-    /// Copies the log, or has it copied, if it is time. Returns whether a part of it was.
-    pub(super) fn look(&mut self, connection: &Connection) -> bool {
-        let outcome = self.copier.as_ref().and_then(LogCopier::take_outcome);
-        let was_copied = outcome.is_some();
-        let is_rest_left = outcome.is_some_and(|outcome| self.copied_beside(outcome));
-        let is_this_ones = is_rest_left || self.order();
-        if is_this_ones {
-            self.copy(connection);
+    /// Runs or requests a checkpoint if one is due. Returns whether pages were copied.
+    pub(super) fn checkpoint_if_due(&mut self, connection: &Connection) -> bool {
+        let outcome = self.checkpointer.as_ref().and_then(Checkpointer::take_outcome);
+        let was_checkpointed = outcome.is_some();
+        let has_rest = outcome.is_some_and(|outcome| self.on_checkpointed(outcome));
+        let is_own = has_rest || self.request();
+        if is_own {
+            self.checkpoint(connection);
         }
-        is_this_ones || was_copied
+        is_own || was_checkpointed
     }
 
-    /// Has the other thread copy the log, if it is time. Returns whether this one has to.
-    pub(super) fn order(&mut self) -> bool {
-        if self.is_due() && !self.is_ordered {
-            self.is_ordered = self.copier.as_ref().is_some_and(LogCopier::order);
+    /// Requests a checkpoint of the other thread if one is due. Returns whether this thread has to run it.
+    pub(super) fn request(&mut self) -> bool {
+        if self.is_due() && !self.is_requested {
+            self.is_requested = self.checkpointer.as_ref().is_some_and(Checkpointer::request);
         }
-        self.is_urgent || self.must_be_copied()
+        self.is_urgent || self.is_overdue()
     }
 
-    /// Copies the log on this thread.
-    pub(super) fn copy(&mut self, connection: &Connection) {
+    /// Runs a checkpoint on this thread.
+    pub(super) fn checkpoint(&mut self, connection: &Connection) {
         let copied = {
-            let _alone = self.copying.lock();
-            Copied::by(connection)
+            let _alone = self.checkpoint_lock.lock();
+            Checkpointed::by(connection)
         };
         self.is_urgent = false;
         match copied {
-            Ok(copied) if copied.is_whole() => self.copied_whole(copied.pages),
-            other => self.put_off(other),
+            Ok(copied) if copied.is_complete() => self.completed(copied.pages),
+            other => self.postpone(other),
         }
     }
 
-    /// The other thread has copied. Returns whether the rest is this one's.
-    fn copied_beside(&mut self, outcome: rusqlite::Result<Copied>) -> bool {
-        self.is_ordered = false;
+    /// The other thread has run a checkpoint. Returns whether this one has to copy the rest.
+    fn on_checkpointed(&mut self, outcome: rusqlite::Result<Checkpointed>) -> bool {
+        self.is_requested = false;
         match outcome {
-            Ok(copied) if copied.is_whole() => {
+            Ok(copied) if copied.is_complete() => {
                 let pages = self.pages.get();
                 match copied.pages.cmp(&pages) {
                     Less => return true,
-                    Equal => self.copied_whole(pages),
+                    Equal => self.completed(pages),
                     // It has started anew since.
-                    Greater => self.copy_at = self.most_pages / 2,
+                    Greater => self.due_at = self.max_pages / 2,
                 }
             }
-            other => self.put_off(other),
+            other => self.postpone(other),
         }
         false
     }
 
-    /// The next commit starts the log anew, and reports its new length.
-    fn copied_whole(&mut self, pages: i32) {
+    /// All pages were copied. The next commit starts the WAL anew, and reports its new length.
+    fn completed(&mut self, pages: i32) {
         self.pages.set(0);
-        self.whole_at = Some(pages);
-        self.copy_at = self.most_pages / 2;
+        self.completed_at = Some(pages);
+        self.due_at = self.max_pages / 2;
     }
 
     /// Tried again when there is more to copy.
-    fn put_off(&mut self, outcome: rusqlite::Result<Copied>) {
+    fn postpone(&mut self, outcome: rusqlite::Result<Checkpointed>) {
         let pages = match outcome {
-            // A reader still uses the log.
+            // A reader still uses the WAL.
             Ok(copied) => copied.pages,
             Err(error) => {
                 tracing::warn!(%error, "store: the WAL checkpoint failed");
                 self.pages.get()
             }
         };
-        self.copy_at = pages.saturating_add(self.most_pages / 4);
+        self.due_at = pages.saturating_add(self.max_pages / 4);
     }
 
     fn is_due(&mut self) -> bool {
         let pages = self.pages.get();
         if pages > 0
-            && let Some(before) = self.whole_at.take()
+            && let Some(before) = self.completed_at.take()
             && pages > before
         {
             // It was not started anew, as a reader had begun before all was copied. Such readers end soon, as a rule.
-            self.copy_at = self.copy_at.max(pages.saturating_add(self.most_pages / 16));
+            self.due_at = self.due_at.max(pages.saturating_add(self.max_pages / 16));
         }
-        pages >= self.copy_at
+        pages >= self.due_at
     }
 
     /// Whether the other thread has come too late.
-    fn must_be_copied(&self) -> bool {
-        self.pages.get() >= self.copy_at.saturating_add(self.most_pages / 2)
+    fn is_overdue(&self) -> bool {
+        self.pages.get() >= self.due_at.saturating_add(self.max_pages / 2)
     }
 }
 
@@ -193,7 +194,7 @@ mod tests {
     use super::super::options::{Location, Synchronous};
     use super::*;
 
-    /// Room for so little of the log that it is short: 128 pages.
+    /// Room for a WAL of 128 pages.
     const RESERVE: Option<u64> = Some(1 << 20);
 
     fn open(path: &Path) -> Connection {
@@ -203,16 +204,17 @@ mod tests {
         connection
     }
 
-    /// A log with a copier, and what is sent after each of its copies.
-    fn with_copier(connection: &mut Connection, path: &Path) -> (Log, Receiver<()>) {
-        let (pages, copying) = (LogPages::of(connection).unwrap(), CopyLock::default());
+    /// A schedule with its thread, and what is sent after each of its copies.
+    fn with_checkpointer(connection: &mut Connection, path: &Path) -> (CheckpointSchedule, Receiver<()>) {
+        let (pages, checkpoint_lock) = (WalPages::of(connection).unwrap(), CheckpointLock::default());
         let (sent, copied) = channel();
         let wake = move || {
             let _ = sent.send(());
         };
         let shared = Arc::clone(&pages.0);
-        let copier = LogCopier::start(path, Synchronous::Normal, shared, copying.clone(), wake).unwrap();
-        (Log::new(pages, copying, Some(copier), RESERVE), copied)
+        let checkpointer =
+            Checkpointer::start(path, Synchronous::Normal, shared, checkpoint_lock.clone(), wake).unwrap();
+        (CheckpointSchedule::new(pages, checkpoint_lock, Some(checkpointer), RESERVE), copied)
     }
 
     fn write(connection: &Connection) {
@@ -220,15 +222,15 @@ mod tests {
     }
 
     #[test]
-    fn a_log_whose_copier_has_ended_is_copied_by_the_writer() {
+    fn without_its_thread_the_writer_runs_checkpoints() {
         let folder = tempfile::tempdir().unwrap();
         let mut connection = open(&folder.path().join("a.db"));
-        let pages = LogPages::of(&mut connection).unwrap();
-        let mut log = Log::new(pages.clone(), CopyLock::default(), None, RESERVE);
+        let pages = WalPages::of(&mut connection).unwrap();
+        let mut schedule = CheckpointSchedule::new(pages.clone(), CheckpointLock::default(), None, RESERVE);
         let mut copies = 0;
         for _ in 0..1_000 {
             write(&connection);
-            copies += i32::from(log.look(&connection));
+            copies += i32::from(schedule.checkpoint_if_due(&connection));
             assert!(pages.get() <= 128, "{}", pages.get());
         }
         assert!(copies > 5, "{copies}");
@@ -239,18 +241,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         let mut connection = open(&path);
-        let (mut log, copied) = with_copier(&mut connection, &path);
+        let (mut schedule, copied) = with_checkpointer(&mut connection, &path);
         for _ in 0..3 {
-            while !log.is_ordered {
-                assert!(log.pages.get() <= 64, "{}", log.pages.get());
+            while !schedule.is_requested {
+                assert!(schedule.pages.get() <= 64, "{}", schedule.pages.get());
                 write(&connection);
-                assert!(!log.look(&connection));
+                assert!(!schedule.checkpoint_if_due(&connection));
             }
             copied.recv_timeout(Duration::from_secs(60)).unwrap();
             write(&connection);
-            assert!(log.look(&connection), "an outcome");
-            assert!(log.pages.get() < 8, "{}", log.pages.get());
-            assert!(!log.is_ordered);
+            assert!(schedule.checkpoint_if_due(&connection), "an outcome");
+            assert!(schedule.pages.get() < 8, "{}", schedule.pages.get());
+            assert!(!schedule.is_requested);
         }
     }
 
@@ -259,17 +261,23 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         let mut connection = open(&path);
-        let (mut log, _copied) = with_copier(&mut connection, &path);
+        let (mut schedule, _copied) = with_checkpointer(&mut connection, &path);
         write(&connection);
-        let copied = Copied::by(&connection).unwrap();
+        let copied = Checkpointed::by(&connection).unwrap();
         write(&connection);
         write(&connection);
-        // The log has started anew with these.
-        let now = log.pages.get();
-        assert!(copied.is_whole() && !log.copied_beside(Ok(Copied { pages: now + 1, copied: now + 1 })));
-        assert!(log.copied_beside(Ok(Copied { pages: now - 1, copied: now - 1 })), "a page is left");
-        log.copy(&connection);
-        assert_eq!(log.pages.get(), 0);
+        // The WAL has started anew with these.
+        let now = schedule.pages.get();
+        assert!(
+            copied.is_complete()
+                && !schedule.on_checkpointed(Ok(Checkpointed { pages: now + 1, copied: now + 1 }))
+        );
+        assert!(
+            schedule.on_checkpointed(Ok(Checkpointed { pages: now - 1, copied: now - 1 })),
+            "a page is left"
+        );
+        schedule.checkpoint(&connection);
+        assert_eq!(schedule.pages.get(), 0);
     }
 
     #[test]
@@ -277,19 +285,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         let mut connection = open(&path);
-        let (mut log, copied) = with_copier(&mut connection, &path);
+        let (mut schedule, copied) = with_checkpointer(&mut connection, &path);
         let reader = connection::reader(&path).unwrap();
         write(&connection);
         reader.execute_batch("BEGIN; SELECT count(*) FROM t").unwrap();
         let (mut copies, mut most) = (0, 0);
         for _ in 0..500 {
             write(&connection);
-            most = most.max(log.pages.get());
-            log.look(&connection);
-            if log.is_ordered {
+            most = most.max(schedule.pages.get());
+            schedule.checkpoint_if_due(&connection);
+            if schedule.is_requested {
                 copied.recv_timeout(Duration::from_secs(60)).unwrap();
                 copies += 1;
-                assert!(log.look(&connection), "an outcome");
+                assert!(schedule.checkpoint_if_due(&connection), "an outcome");
             }
         }
         assert!(most > 500, "{most}");
@@ -298,11 +306,11 @@ mod tests {
         reader.execute_batch("COMMIT").unwrap();
         for _ in 0..100 {
             write(&connection);
-            log.look(&connection);
-            if log.is_ordered {
+            schedule.checkpoint_if_due(&connection);
+            if schedule.is_requested {
                 copied.recv_timeout(Duration::from_secs(60)).unwrap();
             }
         }
-        assert!(log.pages.get() <= 128, "it has started anew: {}", log.pages.get());
+        assert!(schedule.pages.get() <= 128, "it has started anew: {}", schedule.pages.get());
     }
 }

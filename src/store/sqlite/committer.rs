@@ -9,10 +9,10 @@ use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
+use super::checkpoint_schedule::CheckpointSchedule;
 use super::connection::BUSY_TIMEOUT;
 use super::error::{database, is_of_one_row};
 use super::guard::FileGuard;
-use super::log::Log;
 use super::queue::{MaintenanceJob, Reply};
 use super::{orphans, write};
 use crate::store::StoreError;
@@ -20,66 +20,66 @@ use crate::store::in_flight::InFlightRows;
 use crate::store::operation::{Write, WriteOutcome};
 use crate::store::row_policy::RowPolicy;
 
-/// After a commit by its caller that took longer,
+/// An inline commit that takes longer is slow.
 const SLOW_COMMIT: Duration = Duration::from_millis(5);
 
-/// none is made for so long: a slow disk must not stop the runtime's threads.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How long commits are queued after a slow one: a slow disk must not stop the runtime's threads.
+const INLINE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The writing connection, and the state that goes with it.
 pub(super) struct Committer {
     /// Dropped before the connection, which has to be the last one that is closed.
-    log: Log,
+    checkpoints: CheckpointSchedule,
     connection: Connection,
     policy: Arc<RowPolicy>,
     in_flight: InFlightRows,
     guard: FileGuard,
-    /// Until when callers commit nothing themselves.
-    paused_until: Option<Instant>,
+    /// No commit is inline until then.
+    inline_paused_until: Option<Instant>,
 }
 
 impl Committer {
     pub(super) fn new(
         connection: Connection,
-        log: Log,
+        checkpoints: CheckpointSchedule,
         policy: Arc<RowPolicy>,
         in_flight: InFlightRows,
         guard: FileGuard,
     ) -> Self {
-        Self { log, connection, policy, in_flight, guard, paused_until: None }
+        Self { checkpoints, connection, policy, in_flight, guard, inline_paused_until: None }
     }
 
     pub(super) fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }
 
-    /// Copies the log if it is time.
-    pub(super) fn look_at_log(&mut self) {
-        if self.log.look(&self.connection) {
+    /// Runs a checkpoint if one is due, or what the other thread has left of one.
+    pub(super) fn checkpoint_if_due(&mut self) {
+        if self.checkpoints.checkpoint_if_due(&self.connection) {
             self.guard.measure(&self.connection);
         }
     }
 
-    /// Commits one write on its caller's thread, which must not wait: nothing is tried again, and for no lock of
-    /// another process is waited. `None`: it was not made, and the writer thread has to.
-    pub(super) fn commit_at_once(&mut self, write: &Write) -> Option<WriteOutcome> {
+    /// Commits one write on its caller's thread, without a retry and without waiting for the lock of another process.
+    /// `None`: nothing was written, and the writer thread has to.
+    pub(super) fn commit_inline(&mut self, write: &Write) -> Option<WriteOutcome> {
         let began = Instant::now();
-        if self.guard.is_full() || self.paused_until.is_some_and(|until| began < until) {
+        if self.guard.is_full() || self.inline_paused_until.is_some_and(|until| began < until) {
             return None;
         }
         self.connection.busy_timeout(Duration::ZERO).ok()?;
         let result = self.transact([write]);
         let restored = self.connection.busy_timeout(BUSY_TIMEOUT);
-        self.paused_until =
-            (restored.is_err() || began.elapsed() > SLOW_COMMIT).then(|| Instant::now() + PAUSE);
+        self.inline_paused_until =
+            (restored.is_err() || began.elapsed() > SLOW_COMMIT).then(|| Instant::now() + INLINE_PAUSE);
         let outcome = *result.ok()?.first()?;
         self.guard.commit_succeeded();
         Some(outcome)
     }
 
-    /// Has the log copied by the other thread, if it is time. Returns whether the writer thread has to look at it.
-    pub(super) fn order_copy(&mut self) -> bool {
-        self.log.order()
+    /// Requests a checkpoint of the other thread if one is due. Returns whether the writer thread has to run it.
+    pub(super) fn request_checkpoint(&mut self) -> bool {
+        self.checkpoints.request()
     }
 
     /// Commits the group, replies to its callers and leaves it empty.
@@ -125,7 +125,7 @@ impl Committer {
         }
         if self.guard.is_full() {
             refuse_additions(group, &mut self.in_flight, &error);
-            self.copy_log();
+            self.checkpoint();
             if group.is_empty() {
                 return;
             }
@@ -138,7 +138,7 @@ impl Committer {
             self.in_flight.abandon(&write);
             let _ = answer.send(Err(error.clone()));
         }
-        self.log.commit_failed();
+        self.checkpoints.commit_failed();
     }
 
     /// Runs a task of maintenance; on a full disk, again with the room of the reserve.
@@ -153,7 +153,7 @@ impl Committer {
         let mut result = work(&mut self.connection);
         if let Err(error @ StoreError::Full(_)) = &result {
             self.guard.commit_failed(error);
-            self.copy_log();
+            self.checkpoint();
             result = work(&mut self.connection);
         }
         let _ = answer.send(result);
@@ -201,16 +201,16 @@ impl Committer {
         Ok(outcomes)
     }
 
-    fn copy_log(&mut self) {
-        self.log.copy(&self.connection);
+    fn checkpoint(&mut self) {
+        self.checkpoints.checkpoint(&self.connection);
         self.guard.measure(&self.connection);
     }
 
-    /// Empties the log and closes the database.
+    /// Closes the database, with a checkpoint that empties the write-ahead log.
     pub(super) fn close(self) {
-        let Self { log, connection, .. } = self;
+        let Self { checkpoints, connection, .. } = self;
         // Its connection must be closed first.
-        drop(log);
+        drop(checkpoints);
         if let Err(error) = connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE) {
             tracing::warn!(%error, "store: the WAL checkpoint failed");
         }

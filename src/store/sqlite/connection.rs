@@ -57,8 +57,8 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// A connection that copies the write-ahead log of an existing file.
-pub(super) fn copier(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreError> {
+/// A connection that runs the checkpoints of an existing file.
+pub(super) fn checkpointer(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreError> {
     let connection = existing(path)?;
     // As the writer's: a page is in the file before the log forgets it.
     connection.pragma_update(None, "synchronous", synchronous.pragma()).map_err(database)?;

@@ -1,4 +1,4 @@
-//! When a caller commits its write itself, on its own thread, instead of queueing it for the writer thread.
+//! Inline commits: when a caller commits its write on its own thread instead of queueing it for the writer thread.
 //!
 //! On a gateway that is nearly idle, most of what a commit takes is the switch to another thread and back. Under load,
 //! writes share commits, which only the queue can do.
@@ -9,22 +9,22 @@ use super::options::Synchronous;
 use crate::store::RunsInFlight;
 use crate::store::operation::Write;
 
-/// With more runs in flight, writes are queued, so that they share commits.
-const FEW_RUNS: usize = 2;
+/// Maximum number of runs in flight; with more, writes are queued, so that they share commits.
+const MAX_RUNS: usize = 2;
 
-/// Larger writes are queued: they take long.
-const MOST_BYTES: usize = 64 << 10;
+/// Maximum size of a write in bytes; larger ones take long, and are queued.
+const MAX_WRITE_BYTES: usize = 64 << 10;
 
-/// Decides which writes are committed by their callers.
-pub(super) struct AtOnce {
+/// Decides which commits are inline.
+pub(super) struct InlineCommits {
     /// Whether a commit does not wait for the disk.
-    is_fast: bool,
+    is_enabled: bool,
     runs: OnceLock<RunsInFlight>,
 }
 
-impl AtOnce {
+impl InlineCommits {
     pub(super) fn new(synchronous: Synchronous) -> Self {
-        Self { is_fast: synchronous == Synchronous::Normal, runs: OnceLock::new() }
+        Self { is_enabled: synchronous == Synchronous::Normal, runs: OnceLock::new() }
     }
 
     /// Tells how many runs are in flight. As long as that is not known, all writes are queued.
@@ -34,10 +34,10 @@ impl AtOnce {
     }
 
     pub(super) fn allows(&self, write: &Write) -> bool {
-        self.is_fast
-            && self.runs.get().is_some_and(|runs| runs() <= FEW_RUNS)
+        self.is_enabled
+            && self.runs.get().is_some_and(|runs| runs() <= MAX_RUNS)
             && is_of_run(write)
-            && write.size() <= MOST_BYTES
+            && write.size() <= MAX_WRITE_BYTES
     }
 }
 

@@ -40,8 +40,8 @@ pub(super) enum Command {
     Maintenance(MaintenanceJob, oneshot::Sender<Result<bool, StoreError>>),
     /// Checks whether responses can be stored.
     Check(oneshot::Sender<Result<(), StoreError>>),
-    /// A part of the log was copied.
-    LookAtLog,
+    /// A checkpoint is due, or the other thread has run one.
+    Checkpoint,
     Close(oneshot::Sender<()>),
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Queue {
     unfinished: Unfinished,
 }
 
-/// Commands that were queued and are not finished, but for those that only look at the log.
+/// Commands that were queued and are not finished; checkpoints do not count.
 #[derive(Clone, Default)]
 pub(super) struct Unfinished(Arc<AtomicUsize>);
 
@@ -91,17 +91,17 @@ impl Queue {
         self.unfinished.0.load(Ordering::Acquire) == 0
     }
 
-    /// Has the writer thread look at the log. A queue that is full needs no further command: it looks after each of them.
-    pub(super) fn look_at_log(&self) {
-        let _ = self.commands.try_send(Command::LookAtLog);
+    /// Has the writer thread run a checkpoint if one is due. A full queue needs no further command: it does so after each.
+    pub(super) fn request_checkpoint(&self) {
+        let _ = self.commands.try_send(Command::Checkpoint);
     }
 
-    /// The same for another thread. It does not keep the writer thread alive.
-    pub(super) fn log_waker(&self) -> impl Fn() + Send + use<> + 'static {
+    /// The same, for the checkpoint thread. It does not keep the writer thread alive.
+    pub(super) fn checkpoint_waker(&self) -> impl Fn() + Send + use<> + 'static {
         let commands = self.commands.downgrade();
         move || {
             if let Some(commands) = commands.upgrade() {
-                let _ = commands.try_send(Command::LookAtLog);
+                let _ = commands.try_send(Command::Checkpoint);
             }
         }
     }

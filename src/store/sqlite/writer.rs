@@ -2,8 +2,8 @@
 //!
 //! All writes that are queued when the thread looks are committed in one transaction, so that they share the cost
 //! of a commit; no write waits for a group to fill. Other commands (maintenance, readiness, reads of an in-memory
-//! database) run between groups, in order of arrival. The write-ahead log is mostly copied by another thread
-//! (`log_copier`). A caller on an idle gateway commits its write itself (`at_once`).
+//! database) run between groups, in order of arrival. Most of a checkpoint is run by another thread
+//! (`checkpointer`). While few runs are in flight, a caller commits its write itself (`inline_commit`).
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -14,13 +14,13 @@ use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
 use tokio::sync::{mpsc, oneshot};
 
-use super::at_once::AtOnce;
+use super::checkpoint_schedule::{CheckpointSchedule, WalPages};
+use super::checkpointer::{CheckpointLock, Checkpointer};
 use super::committer::Committer;
 use super::connection::BUSY_TIMEOUT;
 use super::error::{closed, database};
 use super::guard::FileGuard;
-use super::log::{Log, LogPages};
-use super::log_copier::{CopyLock, LogCopier};
+use super::inline_commit::InlineCommits;
 use super::options::{Location, Synchronous};
 use super::queue::{self, Command, Job, MaintenanceJob, Queue, Unfinished};
 use crate::store::in_flight::InFlightRows;
@@ -35,8 +35,8 @@ type SharedCommitter = Arc<Mutex<Option<Committer>>>;
 pub(super) struct Writer {
     queue: Queue,
     committer: SharedCommitter,
-    at_once: AtOnce,
-    copying: CopyLock,
+    inline_commits: InlineCommits,
+    checkpoint_lock: CheckpointLock,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -48,18 +48,25 @@ impl Writer {
         runs: RunRegistry,
         guard: FileGuard,
     ) -> Result<Self, StoreError> {
-        let pages = LogPages::of(&mut connection)?;
-        let copying = CopyLock::default();
+        let pages = WalPages::of(&mut connection)?;
+        let checkpoint_lock = CheckpointLock::default();
         let (queue, commands, unfinished) = Queue::new();
-        let copier = match location {
+        let checkpointer = match location {
             Location::Memory => None,
             Location::File(path) => {
                 let shared = Arc::clone(&pages.0);
-                Some(LogCopier::start(path, synchronous, shared, copying.clone(), queue.log_waker())?)
+                Some(Checkpointer::start(
+                    path,
+                    synchronous,
+                    shared,
+                    checkpoint_lock.clone(),
+                    queue.checkpoint_waker(),
+                )?)
             }
         };
-        let log = Log::new(pages, copying.clone(), copier, guard.log_bytes());
-        let committer = Committer::new(connection, log, policy, InFlightRows::new(runs), guard);
+        let checkpoints =
+            CheckpointSchedule::new(pages, checkpoint_lock.clone(), checkpointer, guard.log_bytes());
+        let committer = Committer::new(connection, checkpoints, policy, InFlightRows::new(runs), guard);
         let committer = Arc::new(Mutex::new(Some(committer)));
         let state = WriterThread { committer: Arc::clone(&committer), commands, unfinished };
         let thread = thread::Builder::new()
@@ -67,17 +74,23 @@ impl Writer {
             .spawn(move || state.run())
             .map_err(|error| StoreError::Database(format!("no thread could be started: {error}")))?;
         let thread = Mutex::new(Some(thread));
-        Ok(Self { queue, committer, at_once: AtOnce::new(synchronous), copying, thread })
+        Ok(Self {
+            queue,
+            committer,
+            inline_commits: InlineCommits::new(synchronous),
+            checkpoint_lock,
+            thread,
+        })
     }
 
-    /// Has writes committed by their callers while few runs are in flight.
+    /// Allows inline commits while few of these runs are in flight.
     pub(super) fn set_runs(&self, runs: RunsInFlight) {
-        self.at_once.set_runs(runs);
+        self.inline_commits.set_runs(runs);
     }
 
     /// Makes a write and waits for its commit. Once queued, it is made whether it is awaited or not.
     pub(super) async fn write(&self, write: Write) -> Result<WriteOutcome, StoreError> {
-        if let Some(outcome) = self.commit_at_once(&write) {
+        if let Some(outcome) = self.commit_inline(&write) {
             return Ok(outcome);
         }
         let (answer, outcome) = oneshot::channel();
@@ -85,17 +98,17 @@ impl Writer {
         outcome.await.map_err(|_| closed())?
     }
 
-    /// Commits a write on this thread. `None`: it was not made, and has to be queued.
-    fn commit_at_once(&self, write: &Write) -> Option<WriteOutcome> {
+    /// Commits a write on this thread. `None`: nothing was written, and it has to be queued.
+    fn commit_inline(&self, write: &Write) -> Option<WriteOutcome> {
         // What this caller has queued before comes first.
-        if !self.at_once.allows(write) || !self.queue.is_idle() {
+        if !self.inline_commits.allows(write) || !self.queue.is_idle() {
             return None;
         }
         let mut committer = self.committer.try_lock()?;
         let committer = committer.as_mut()?;
-        let outcome = committer.commit_at_once(write)?;
-        if committer.order_copy() {
-            self.queue.look_at_log();
+        let outcome = committer.commit_inline(write)?;
+        if committer.request_checkpoint() {
+            self.queue.request_checkpoint();
         }
         Some(outcome)
     }
@@ -138,9 +151,9 @@ impl Writer {
     /// Empties the log, so that the files hold no more what was deleted. Does not wait for readers: while they use it, it
     /// stays as it is.
     pub(super) async fn empty_log(&self) -> Result<(), StoreError> {
-        let copying = self.copying.clone();
+        let checkpoint_lock = self.checkpoint_lock.clone();
         let emptied = self.run_job(move |connection| {
-            let _alone = copying.lock();
+            let _alone = checkpoint_lock.lock();
             connection.busy_timeout(Duration::ZERO).map_err(database)?;
             let result = connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE);
             connection.busy_timeout(BUSY_TIMEOUT).map_err(database)?;
@@ -205,7 +218,7 @@ impl WriterThread {
                         next = queue::fill_group(&mut group, &mut self.commands);
                         self.commit(&mut group);
                     }
-                    Command::LookAtLog => self.with_committer(Committer::look_at_log),
+                    Command::Checkpoint => self.with_committer(Committer::checkpoint_if_due),
                     Command::Close(done) => {
                         self.commands.close();
                         self.close();
@@ -225,7 +238,7 @@ impl WriterThread {
         let writes = group.len();
         self.with_committer(|committer| {
             committer.commit(group);
-            committer.look_at_log();
+            committer.checkpoint_if_due();
         });
         self.unfinished.finished(writes);
     }
@@ -237,9 +250,9 @@ impl WriterThread {
                 Command::Job(work) => work(committer.connection()),
                 Command::Maintenance(work, answer) => committer.maintain(work, answer),
                 Command::Check(answer) => committer.check(answer),
-                Command::Write(..) | Command::FireAndForget(_) | Command::LookAtLog | Command::Close(_) => {}
+                Command::Write(..) | Command::FireAndForget(_) | Command::Checkpoint | Command::Close(_) => {}
             }
-            committer.look_at_log();
+            committer.checkpoint_if_due();
         });
         self.unfinished.finished(1);
     }

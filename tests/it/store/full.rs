@@ -262,7 +262,10 @@ async fn a_file_that_is_removed_or_replaced_beneath_the_store_is_noticed() {
 #[tokio::test]
 async fn a_database_that_fails_is_known_to_until_a_commit_succeeds() {
     let folder = Folder::new();
-    let store = folder.open(|_| ());
+    is_impaired_until_a_commit_succeeds(&folder, &folder.open(|_| ())).await;
+}
+
+pub(super) async fn is_impaired_until_a_commit_succeeds(folder: &Folder, store: &SqliteStore) {
     folder.sql().execute_batch("ALTER TABLE responses RENAME TO gone").unwrap();
     assert!(matches!(store.finish(turn(None, "q", "a")).await, Err(StoreError::Database(_))));
     assert!(store.is_impaired());

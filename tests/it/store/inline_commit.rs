@@ -7,10 +7,11 @@ use std::time::Duration;
 use antwort::internal::sqlite::{SqliteStore, Synchronous};
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    CallOutcome, JournaledCall, ResponseRecord, ResponseStore, RunLog, Store, StoreError, TurnRecord,
+    CallOutcome, ResponseRecord, ResponseStore, RunLog, Store, StoreError,
 };
 
-use super::{Folder, owner, record, running, turn};
+use super::full::is_impaired_until_a_commit_succeeds;
+use super::{Folder, calling_turn, owner, record, running, turn};
 
 fn idle(store: SqliteStore) -> SqliteStore {
     store.set_runs_in_flight(Arc::new(|| 1));
@@ -18,7 +19,7 @@ fn idle(store: SqliteStore) -> SqliteStore {
 }
 
 /// Whether a write is committed when it is first polled, without the other thread.
-async fn is_committed_at_once(store: &SqliteStore, record: ResponseRecord) -> bool {
+async fn is_committed_inline(store: &SqliteStore, record: ResponseRecord) -> bool {
     let mut write = std::pin::pin!(store.finish(record));
     let done = std::future::poll_fn(|context| std::task::Poll::Ready(write.as_mut().poll(context))).await;
     match done {
@@ -37,18 +38,18 @@ async fn is_committed_at_once(store: &SqliteStore, record: ResponseRecord) -> bo
 async fn callers_commit_themselves_while_few_runs_are_in_flight() {
     let folder = Folder::new();
     let store = folder.open(|_| ());
-    assert!(!is_committed_at_once(&store, turn(None, "q", "a")).await, "how many there are is not known");
+    assert!(!is_committed_inline(&store, turn(None, "q", "a")).await, "how many there are is not known");
     let runs = Arc::new(AtomicUsize::new(3));
     let told = Arc::clone(&runs);
     store.set_runs_in_flight(Arc::new(move || told.load(Ordering::Relaxed)));
-    assert!(!is_committed_at_once(&store, turn(None, "q", "a")).await, "too many");
+    assert!(!is_committed_inline(&store, turn(None, "q", "a")).await, "too many");
     runs.store(2, Ordering::Relaxed);
     let mut made = Vec::new();
     let mut at_once = 0;
     // A commit that was slow, or the other thread which is not done yet, lets some be queued.
     for _ in 0..200 {
         let record = turn(None, "q", "a");
-        at_once += u32::from(is_committed_at_once(&store, record.clone()).await);
+        at_once += u32::from(is_committed_inline(&store, record.clone()).await);
         made.push(record);
         tokio::time::sleep(Duration::from_millis(10)).await;
         if at_once > 3 {
@@ -57,7 +58,7 @@ async fn callers_commit_themselves_while_few_runs_are_in_flight() {
     }
     assert!(at_once > 3);
     let large = ResponseRecord { body: "x".repeat(100_000).into(), ..record() };
-    assert!(!is_committed_at_once(&store, large).await, "it takes long");
+    assert!(!is_committed_inline(&store, large).await, "it takes long");
     for record in made {
         assert!(store.response(&owner(), record.lease.id.as_str(), u64::MAX).await.unwrap().is_some());
     }
@@ -70,7 +71,7 @@ async fn a_commit_that_waits_for_the_disk_is_made_by_the_writer_thread() {
     let folder = Folder::new();
     let store = idle(folder.open(|options| options.synchronous = Synchronous::Full));
     for _ in 0..5 {
-        assert!(!is_committed_at_once(&store, turn(None, "q", "a")).await);
+        assert!(!is_committed_inline(&store, turn(None, "q", "a")).await);
     }
 }
 
@@ -95,13 +96,7 @@ async fn a_caller_does_not_wait_for_the_lock_of_another_process() {
 #[tokio::test]
 async fn a_commit_that_fails_is_told_as_any_other() {
     let folder = Folder::new();
-    let store = idle(folder.open(|_| ()));
-    folder.sql().execute_batch("ALTER TABLE responses RENAME TO gone").unwrap();
-    assert!(matches!(store.finish(turn(None, "q", "a")).await, Err(StoreError::Database(_))));
-    assert!(store.is_impaired());
-    folder.sql().execute_batch("ALTER TABLE gone RENAME TO responses").unwrap();
-    store.finish(turn(None, "q", "a")).await.unwrap();
-    assert!(!store.is_impaired());
+    is_impaired_until_a_commit_succeeds(&folder, &idle(folder.open(|_| ()))).await;
 }
 
 /// The outcome of a call waits some milliseconds for another write; the end of its run must not come before it.
@@ -111,21 +106,7 @@ async fn a_caller_does_not_overtake_what_it_has_queued() {
     let store = idle(folder.open(|_| ()));
     for _ in 0..20 {
         let run = running();
-        let call = JournaledCall {
-            server_label: "antwort".to_owned(),
-            tool: "noop".to_owned(),
-            arguments: "{}".to_owned(),
-        };
-        let turn = TurnRecord {
-            lease: run.lease.clone(),
-            begin: Some(run.clone()),
-            items: Vec::new(),
-            first_position: 0,
-            turn: 0,
-            calls: vec![call],
-            state: None,
-        };
-        store.commit_turn(turn).await.unwrap();
+        store.commit_turn(calling_turn(&run)).await.unwrap();
         store.record_tool_result(CallOutcome {
             lease: run.lease.clone(),
             turn: 0,

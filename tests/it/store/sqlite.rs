@@ -7,12 +7,11 @@ use std::time::Duration;
 use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore, Synchronous};
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    CallOutcome, JournaledCall, OrphanCause, ReadLimit, ResponseRecord, ResponseStore, RunLog, Store,
-    StoreError, TurnRecord,
+    CallOutcome, OrphanCause, ReadLimit, ResponseRecord, ResponseStore, RunLog, Store, StoreError,
 };
 use serde_json::{Value, json};
 
-use super::{Folder, owner, record, running, texts, turn};
+use super::{Folder, calling_turn, owner, record, running, texts, turn};
 
 #[tokio::test]
 async fn what_was_committed_is_there_after_the_process_is_gone() {
@@ -344,21 +343,7 @@ async fn an_outcome_does_not_reach_the_response_that_took_over_a_deleted_rows_ke
     let store = folder.open(|_| ());
     let (deleted, other) = (running(), running());
     for run in [&deleted, &other] {
-        let call = JournaledCall {
-            server_label: "antwort".to_owned(),
-            tool: "noop".to_owned(),
-            arguments: "{}".to_owned(),
-        };
-        let turn = TurnRecord {
-            lease: run.lease.clone(),
-            begin: Some(run.clone()),
-            items: Vec::new(),
-            first_position: 0,
-            turn: 0,
-            calls: vec![call],
-            state: None,
-        };
-        store.commit_turn(turn).await.unwrap();
+        store.commit_turn(calling_turn(run)).await.unwrap();
         if run.lease.id == deleted.lease.id {
             assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
         }
