@@ -43,8 +43,7 @@ use antwort::internal::sqlite::{
 use antwort::protocol::id::{Id, IdGenerator};
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    Direction, JournaledCall, Lease, ModelView, Owner, ReadLimit, ResponseRecord, Store, StoreError,
-    StoredItem, TurnRecord,
+    Direction, Lease, ModelView, Owner, ReadLimit, ResponseRecord, Store, StoreError, StoredItem,
 };
 use tempfile::TempDir;
 
@@ -431,24 +430,6 @@ fn record() -> ResponseRecord {
         body,
         items: Vec::new(),
         outbox: Vec::new(),
-    }
-}
-
-/// The first turn of a run, which calls one tool.
-fn calling_turn(run: &ResponseRecord) -> TurnRecord {
-    let call = JournaledCall {
-        server_label: "antwort".to_owned(),
-        tool: "noop".to_owned(),
-        arguments: "{}".to_owned(),
-    };
-    TurnRecord {
-        lease: run.lease.clone(),
-        begin: Some(run.clone()),
-        items: Vec::new(),
-        first_position: 0,
-        turn: 0,
-        calls: vec![call],
-        state: None,
     }
 }
 

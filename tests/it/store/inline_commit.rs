@@ -7,11 +7,12 @@ use std::time::Duration;
 use antwort::internal::sqlite::{SqliteStore, Synchronous};
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    CallOutcome, ResponseRecord, ResponseStore, RunLog, Store, StoreError,
+    CallOutcome, ResponseRecord, ResponseStore, RunLog, Store, StoreError, TurnRecord,
 };
 
 use super::full::is_impaired_until_a_commit_succeeds;
-use super::{Folder, calling_turn, owner, record, running, turn};
+use super::leases::calling;
+use super::{Folder, owner, record, running, turn};
 
 fn idle(store: SqliteStore) -> SqliteStore {
     store.set_runs_in_flight(Arc::new(|| 1));
@@ -106,7 +107,7 @@ async fn a_caller_does_not_overtake_what_it_has_queued() {
     let store = idle(folder.open(|_| ()));
     for _ in 0..20 {
         let run = running();
-        store.commit_turn(calling_turn(&run)).await.unwrap();
+        store.commit_turn(TurnRecord { begin: Some(run.clone()), ..calling(&run.lease, 0) }).await.unwrap();
         store.record_tool_result(CallOutcome {
             lease: run.lease.clone(),
             turn: 0,

@@ -18,7 +18,7 @@ fn taken_over(lease: &Lease) -> Lease {
 }
 
 /// A turn that calls a tool.
-fn calling(lease: &Lease, number: u32) -> TurnRecord {
+pub(super) fn calling(lease: &Lease, number: u32) -> TurnRecord {
     let call = JournaledCall {
         server_label: "antwort".to_owned(),
         tool: "noop".to_owned(),

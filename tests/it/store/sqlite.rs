@@ -7,11 +7,12 @@ use std::time::Duration;
 use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore, Synchronous};
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    CallOutcome, OrphanCause, ReadLimit, ResponseRecord, ResponseStore, RunLog, Store, StoreError,
+    CallOutcome, OrphanCause, ReadLimit, ResponseRecord, ResponseStore, RunLog, Store, StoreError, TurnRecord,
 };
 use serde_json::{Value, json};
 
-use super::{Folder, calling_turn, owner, record, running, texts, turn};
+use super::leases::calling;
+use super::{Folder, owner, record, running, texts, turn};
 
 #[tokio::test]
 async fn what_was_committed_is_there_after_the_process_is_gone() {
@@ -343,7 +344,7 @@ async fn an_outcome_does_not_reach_the_response_that_took_over_a_deleted_rows_ke
     let store = folder.open(|_| ());
     let (deleted, other) = (running(), running());
     for run in [&deleted, &other] {
-        store.commit_turn(calling_turn(run)).await.unwrap();
+        store.commit_turn(TurnRecord { begin: Some(run.clone()), ..calling(&run.lease, 0) }).await.unwrap();
         if run.lease.id == deleted.lease.id {
             assert!(store.delete(&owner(), run.lease.id.as_str()).await.unwrap());
         }
