@@ -12,6 +12,7 @@ mod damaged;
 mod deletion;
 mod erasure;
 mod full;
+mod inline_commit;
 mod jobs;
 mod keys;
 mod leases;

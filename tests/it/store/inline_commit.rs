@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use antwort::internal::sqlite::{SqliteStore, Synchronous};
 use antwort::protocol::response::ResponseStatus;
-use antwort::store::{
-    CallOutcome, ResponseRecord, ResponseStore, RunLog, Store, StoreError, TurnRecord,
-};
+use antwort::store::{CallOutcome, ResponseRecord, ResponseStore, RunLog, Store, StoreError, TurnRecord};
 
 use super::full::is_impaired_until_a_commit_succeeds;
 use super::leases::calling;
