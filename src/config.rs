@@ -47,9 +47,9 @@ pub use listen_address::listen_address;
 pub use load::{LoadedConfig, load};
 pub use load_options::LoadOptions;
 pub use provider::{
-    ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderFeatures, ProviderSettings,
-    ProviderTimeouts, ReasoningField, RetrySettings, Roles, SystemPlacement, ThinkTags, TokenizerApi,
-    TokenizerUse,
+    ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderClient, ProviderFeatures,
+    ProviderSettings, ProviderTimeouts, ReasoningField, RetrySettings, Roles, SystemPlacement, ThinkTags,
+    TokenizerApi, TokenizerUse,
 };
 pub use reload::{ReloadedConfig, RunningConfig};
 pub use reload_rules::ReloadEffect;

@@ -3,6 +3,7 @@
 pub(crate) mod causes;
 pub(crate) mod client;
 pub(crate) mod egress;
+pub(crate) mod http1;
 mod retry_after;
 pub(crate) mod sse;
 

@@ -14,7 +14,9 @@ mod tokens;
 mod upstream_error;
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -35,7 +37,7 @@ pub trait Provider: Send + Sync {
     /// Its configured properties that the engine needs before a request.
     fn info(&self) -> &ProviderInfo;
 
-    /// One inference. The request is sent on the first call of [`ModelStream::next`].
+    /// One inference. The request is sent at the first [`ModelStream::poll_next`].
     fn infer(
         &self,
         request: &Arc<ModelRequest>,
@@ -65,13 +67,23 @@ pub trait Provider: Send + Sync {
 }
 
 /// A model's answer, as a stream of events. Dropping it cancels the upstream request.
-#[async_trait]
 pub trait ModelStream: Send {
     /// Waits for events and appends all that have arrived.
     ///
     /// `Ok(true)`: more may follow. `Ok(false)`: the answer is complete. On an error, the events that were appended before it
-    /// are valid.
-    async fn next(&mut self, events: &mut Vec<ModelEvent>) -> Result<bool, ProviderError>;
+    /// are valid. A poll, and no boxed future for each call: it would be as large as the whole state of a call.
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        events: &mut Vec<ModelEvent>,
+    ) -> Poll<Result<bool, ProviderError>>;
+}
+
+impl dyn ModelStream {
+    /// [`Self::poll_next`] as a future.
+    pub async fn next(&mut self, events: &mut Vec<ModelEvent>) -> Result<bool, ProviderError> {
+        poll_fn(|cx| self.poll_next(cx, events)).await
+    }
 }
 
 /// The context of a provider call: deadline, trace parent and ids of the request.

@@ -13,8 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::preset::Preset;
 pub use self::variants::{
-    DeveloperRole, ForwardedField, MaxTokensField, ProviderFeatures, ReasoningField, Roles, SystemPlacement,
-    ThinkTags, TokenizerApi, TokenizerUse,
+    DeveloperRole, ForwardedField, MaxTokensField, ProviderClient, ProviderFeatures, ReasoningField, Roles,
+    SystemPlacement, ThinkTags, TokenizerApi, TokenizerUse,
 };
 use super::agents::ModelPrice;
 use super::masks;
@@ -49,6 +49,8 @@ pub struct ProviderSettings {
     pub timeouts: ProviderTimeouts,
     /// Retries of calls.
     pub retries: RetrySettings,
+    /// The HTTP client of its completions.
+    pub client: ProviderClient,
     /// The HTTP proxy; absent: as `network.proxy`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxyUrl>,
@@ -107,6 +109,7 @@ impl ProviderSettings {
             headers: BTreeMap::new(),
             timeouts: ProviderTimeouts::default(),
             retries: RetrySettings::default(),
+            client: ProviderClient::Auto,
             proxy: None,
             ca_file: None,
             client_cert: None,

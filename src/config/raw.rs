@@ -14,8 +14,8 @@ use super::bus::BusSettings;
 use super::jobs::{JobSettings, Role};
 use super::network::{self, NetworkSettings, TlsSettings};
 use super::provider::{
-    ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderTimeouts, ReasoningField,
-    RetrySettings, SystemPlacement, ThinkTags, TokenizerUse,
+    ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderClient, ProviderTimeouts,
+    ReasoningField, RetrySettings, SystemPlacement, ThinkTags, TokenizerUse,
 };
 use super::settings::{
     AgentSettings, CompatSettings, ConfigSettings, EgressSettings, EngineSettings, LogSettings, McpSettings,
@@ -97,6 +97,7 @@ pub(super) struct RawProvider {
     pub headers: BTreeMap<String, SecretString>,
     pub timeouts: ProviderTimeouts,
     pub retries: RetrySettings,
+    pub client: Option<ProviderClient>,
     #[serde(deserialize_with = "network::proxy")]
     pub proxy: Option<ProxyUrl>,
     pub ca_file: Option<PathBuf>,

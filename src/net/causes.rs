@@ -77,7 +77,7 @@ impl ConnectFailure {
     }
 
     /// Classifies a connect error.
-    pub(crate) fn from_reqwest(error: &reqwest::Error) -> Self {
+    pub(crate) fn of(error: &dyn Error) -> Self {
         let mut found = Self::Other;
         for cause in causes(error) {
             let mut failed = cause.downcast_ref::<io::Error>();
@@ -101,7 +101,7 @@ impl ConnectFailure {
 }
 
 /// The chain of causes of an error, the outermost first. The error's own text is left out, as it contains the URL.
-pub(crate) fn chain(error: &reqwest::Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = String::new();
     for cause in causes(error) {
         let cause = cause.to_string();
@@ -124,6 +124,6 @@ pub(crate) fn chain(error: &reqwest::Error) -> String {
     }
 }
 
-fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+fn causes(error: &dyn Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
     std::iter::successors(error.source(), |cause: &&'_ (dyn Error + 'static)| (*cause).source())
 }

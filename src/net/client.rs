@@ -12,7 +12,12 @@ pub(crate) use proxy::{EnvironmentProxies, PROXY_VARIABLES, is_loopback_url};
 pub use proxy::{Proxies, ProxyUrl};
 pub use proxy_error::ProxyError;
 
+use std::sync::Arc;
+
 use reqwest::{ClientBuilder, Url};
+use rustls::ClientConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls_platform_verifier::Verifier;
 
 /// Connection options of an HTTP client. By default it connects directly and trusts the system's certificate authorities.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +49,28 @@ impl HttpClientOptions {
             Some(certificate) => builder.identity(certificate.identity()),
             None => builder,
         }
+    }
+
+    /// TLS as the clients of [`Self::builder`] have it, for other clients.
+    pub(super) fn rustls_config(&self, protocols: &[&[u8]]) -> Result<ClientConfig, String> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let authorities = self.authorities.iter().flat_map(CaCertificates::der);
+        let verifier = Verifier::new_with_extra_roots(authorities, Arc::clone(&provider));
+        let verifier = verifier.map_err(|error| error.to_string())?;
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
+        let mut config = match &self.certificate {
+            Some(certificate) => {
+                let (chain, key) = certificate.chain_and_key();
+                builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
+            }
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        Ok(config)
     }
 }
 

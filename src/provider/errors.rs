@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::net::causes::{self, ConnectFailure, FailureCause};
 use crate::net::client::ProxyError;
+use crate::net::http1::Http1Error;
 use crate::protocol::error::{ApiError, ErrorBody, ErrorKind};
 
 /// A failed call of a provider.
@@ -31,9 +32,19 @@ pub struct ProviderError {
 
 /// The cause of an error of the HTTP library.
 pub(super) fn transport_cause(error: &reqwest::Error) -> Box<FailureCause> {
-    let kind = if error.is_connect() { ConnectFailure::from_reqwest(error).kind() } else { "cut" };
+    let kind = if error.is_connect() { ConnectFailure::of(error).kind() } else { "cut" };
     let mut text = causes::chain(error);
     if error.is_connect() && error.is_timeout() {
+        text.push_str(" (timeouts.connect)");
+    }
+    Box::new(FailureCause::new(kind, text))
+}
+
+/// The same, of the lean client.
+pub(super) fn http1_cause(error: &Http1Error) -> Box<FailureCause> {
+    let kind = if error.is_connect() { ConnectFailure::of(error).kind() } else { "cut" };
+    let mut text = causes::chain(error);
+    if error.is_connect_timeout() {
         text.push_str(" (timeouts.connect)");
     }
     Box::new(FailureCause::new(kind, text))

@@ -5,10 +5,14 @@
 mod completion;
 mod failure_log;
 mod pass_through;
+mod response;
 mod server;
+mod streaming;
 #[cfg(test)]
 mod tests;
+mod timer;
 mod tokenizer;
+mod transport_error;
 mod upstream_body;
 
 use std::sync::Arc;
@@ -17,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 
@@ -26,14 +30,15 @@ use super::{
     CallContext, ModelInfo, ModelStream, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
     ProxiedResponse, tokens,
 };
-use crate::config::ProviderSettings;
+use crate::config::{ProviderClient, ProviderSettings};
 use crate::net::FailureCause;
+use crate::net::http1::{Http1Client, Http1Options};
 use crate::response::turn::ModelRequest;
 use crate::telemetry::metrics::Metrics;
 use completion::CompletionStream;
-use server::{ProxyMode, Server};
+use server::{ProxyMode, REQUEST_ID, Server, TRACEPARENT};
 
-const USER_AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));
+const AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));
 /// Idle connections that are pooled for each server.
 const MAX_IDLE_CONNECTIONS: usize = 128;
 /// How long idle connections are pooled.
@@ -66,7 +71,7 @@ impl ChatProvider {
         let builder = settings
             .http
             .builder_for(&completions_url)
-            .user_agent(USER_AGENT)
+            .user_agent(AGENT)
             .connect_timeout(settings.timeouts.connect)
             .tcp_nodelay(true)
             // Bounded: each pooled connection of a burst would hold its buffers.
@@ -75,6 +80,7 @@ impl ChatProvider {
             // Redirects are not followed: only the configured server may answer.
             .redirect(reqwest::redirect::Policy::none());
         let http = builder.build().map_err(|error| bad(error.to_string()))?;
+        let headers = headers(settings).map_err(bad)?;
         Ok(Self(Arc::new(Server {
             name: name.to_owned(),
             info: ProviderInfo {
@@ -84,7 +90,8 @@ impl ChatProvider {
                 address: address(&settings.url),
             },
             options: ChatOptions::from(settings),
-            headers: headers(settings).map_err(bad)?,
+            lean: lean_client(settings, &completions_url, &headers).map_err(bad)?,
+            headers,
             proxy_mode: ProxyMode::for_url(&completions_url, &settings.http),
             completions_url,
             url_for_log: failure_log::redact_url(&settings.url),
@@ -100,6 +107,30 @@ impl ChatProvider {
 fn completions_url(url: &str) -> Result<reqwest::Url, String> {
     let url = format!("{url}/chat/completions");
     reqwest::Url::parse(&url).map_err(|error| format!("url: {error}"))
+}
+
+/// The lean client for completions, unless they need what only the other one does, or that one is configured.
+fn lean_client(
+    settings: &ProviderSettings,
+    url: &reqwest::Url,
+    headers: &HeaderMap,
+) -> Result<Option<Http1Client>, String> {
+    let is_proxied = ProxyMode::for_url(url, &settings.http) != ProxyMode::Direct;
+    let is_possible = !is_proxied && headers.keys().all(Http1Client::allows_header);
+    if settings.client == ProviderClient::Pooled || !is_possible {
+        return Ok(None);
+    }
+    let mut headers = headers.clone();
+    headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
+    for own in [ACCEPT.as_str(), REQUEST_ID, TRACEPARENT] {
+        headers.remove(own);
+    }
+    let options = Http1Options {
+        connect_timeout: settings.timeouts.connect,
+        max_idle: MAX_IDLE_CONNECTIONS,
+        idle_timeout: IDLE_TIMEOUT,
+    };
+    Http1Client::new(url, &headers, &settings.http, options).map(Some)
 }
 
 /// Host and port of a URL.

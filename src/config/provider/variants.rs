@@ -68,6 +68,17 @@ pub enum ThinkTags {
     Opened,
 }
 
+/// Which HTTP client makes a provider's completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderClient {
+    /// The lean one for HTTP/1.1, unless the provider is reached through a proxy.
+    #[default]
+    Auto,
+    /// The one that also does HTTP/2, with a task for each connection.
+    Pooled,
+}
+
 /// Whether a provider's tokenizer is asked to count prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

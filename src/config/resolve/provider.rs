@@ -123,6 +123,7 @@ fn resolve_one(
         think_tags: raw.think_tags.unwrap_or(base.think_tags),
         supports: supports(&raw.supports, base.supports),
         forward: raw.forward.unwrap_or(base.forward),
+        client: raw.client.unwrap_or(base.client),
         tokenizer: raw.tokenizer.unwrap_or(base.tokenizer),
         max_event_bytes: raw.max_event_bytes.unwrap_or(base.max_event_bytes),
         max_answer_bytes: raw.max_answer_bytes.unwrap_or(base.max_answer_bytes),

@@ -4,8 +4,11 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 use reqwest::{Certificate, Identity};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 const CERTIFICATE: &str = "CERTIFICATE";
 const PRIVATE_KEY: &str = "PRIVATE KEY";
@@ -50,7 +53,11 @@ impl InvalidClientCertificate {
 
 /// Certificates of one or more authorities.
 #[derive(Clone)]
-pub struct CaCertificates(Vec<Certificate>);
+pub struct CaCertificates {
+    certificates: Vec<Certificate>,
+    /// The same, for clients that are not the HTTP library's.
+    der: Vec<CertificateDer<'static>>,
+}
 
 impl CaCertificates {
     /// Parses a PEM file of one or more certificates.
@@ -69,23 +76,34 @@ impl CaCertificates {
             .tls_certs_only(certificates.clone())
             .build()
             .map_err(malformed)?;
-        Ok(Self(certificates))
+        let der = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>();
+        let der = der.map_err(|error| InvalidCaCertificates::Malformed(error.to_string()))?;
+        Ok(Self { certificates, der })
     }
 
     pub(super) fn certificates(&self) -> impl Iterator<Item = Certificate> {
-        self.0.iter().cloned()
+        self.certificates.iter().cloned()
+    }
+
+    pub(super) fn der(&self) -> impl Iterator<Item = CertificateDer<'static>> {
+        self.der.iter().cloned()
     }
 }
 
 impl fmt::Debug for CaCertificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} certificates", self.0.len())
+        write!(f, "{} certificates", self.certificates.len())
     }
 }
 
 /// A client certificate with its private key. `Debug` does not show the key.
 #[derive(Clone)]
-pub struct ClientCertificate(Identity);
+pub struct ClientCertificate {
+    identity: Identity,
+    /// The same, for clients that are not the HTTP library's.
+    chain: Vec<CertificateDer<'static>>,
+    key: Arc<PrivateKeyDer<'static>>,
+}
 
 impl ClientCertificate {
     /// Parses two PEM files: the certificate, optionally with intermediate certificates, and its private key.
@@ -106,16 +124,25 @@ impl ClientCertificate {
         }
         let identity = Identity::from_pem(format!("{certificate}{key}").as_bytes());
         let identity = identity.map_err(|error| InvalidClientCertificate::Malformed(reason(&error)))?;
+        let malformed =
+            |error: rustls::pki_types::pem::Error| InvalidClientCertificate::Malformed(error.to_string());
+        let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<_, _>>();
+        let chain = chain.map_err(malformed)?;
+        let key = Arc::new(PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(malformed)?);
         let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).identity(identity.clone());
         match client.build().map_err(|error| reason(&error)) {
-            Ok(_) => Ok(Self(identity)),
+            Ok(_) => Ok(Self { identity, chain, key }),
             Err(why) if why.contains("KeyMismatch") => Err(InvalidClientCertificate::Mismatch),
             Err(why) => Err(InvalidClientCertificate::Malformed(why)),
         }
     }
 
     pub(super) fn identity(&self) -> Identity {
-        self.0.clone()
+        self.identity.clone()
+    }
+
+    pub(super) fn chain_and_key(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+        (self.chain.clone(), self.key.clone_key())
     }
 }
 

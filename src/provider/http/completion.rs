@@ -3,28 +3,31 @@
 //!
 //! The `Content-Type` says whether a response is a stream: some servers ignore what the request asks for.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::time::Sleep;
 
 use super::server::Server;
-use super::upstream_body::{UpstreamBody, with_timeouts};
-use crate::net::sse::{Decoder, TooLarge};
+use super::streaming::Streaming;
+use super::timer::Timer;
+use super::upstream_body::UpstreamBody;
+use crate::net::sse::Decoder;
 use crate::provider::chat::Translator;
 use crate::provider::retry::RetryState;
 use crate::provider::{CallContext, ModelStream, ProviderError, ProviderErrorKind};
 use crate::response::turn::{ModelEvent, ModelRequest};
 use crate::util::random;
 
-/// Bytes that arrive together are emitted as one batch, up to this.
-const MAX_BATCH_BYTES: usize = 64 * 1024;
-
 /// A chat completion: not yet requested, being read, or over.
 pub(super) struct CompletionStream {
     server: Arc<Server>,
-    call: CallContext,
+    call: Arc<CallContext>,
     request: Arc<ModelRequest>,
     body: Bytes,
     tries: RetryState,
@@ -36,17 +39,15 @@ pub(super) struct CompletionStream {
 }
 
 enum State {
+    /// Before a retry.
+    Backoff(Pin<Box<Sleep>>),
     Unsent,
-    Whole(Box<UpstreamBody>),
+    /// Until the headers of the response.
+    Sending(BoxFuture<'static, Result<State, ProviderError>>),
+    /// The whole body is one answer.
+    Whole(BoxFuture<'static, Result<String, ProviderError>>),
     Streaming(Box<Streaming>),
     Over,
-}
-
-struct Streaming {
-    incoming: UpstreamBody,
-    decoder: Decoder,
-    translator: Translator,
-    emitted: bool,
 }
 
 impl CompletionStream {
@@ -59,7 +60,7 @@ impl CompletionStream {
         let tries = RetryState::new(server.settings.retries.clone());
         Ok(Self {
             server,
-            call,
+            call: Arc::new(call),
             request,
             body,
             tries,
@@ -70,49 +71,65 @@ impl CompletionStream {
     }
 
     /// Reads up to the next events, the end, or the first failure. False at the end.
-    async fn advance(&mut self, events: &mut Vec<ModelEvent>) -> Result<bool, ProviderError> {
+    fn poll_advance(
+        &mut self,
+        cx: &mut Context<'_>,
+        events: &mut Vec<ModelEvent>,
+    ) -> Poll<Result<bool, ProviderError>> {
         loop {
-            match std::mem::replace(&mut self.state, State::Over) {
-                State::Over => return Ok(false),
-                State::Unsent => self.state = self.begin().await?,
-                State::Whole(incoming) => {
-                    let text = incoming.read_to_end(self.server.settings.max_answer_bytes).await?;
-                    self.translator().push_body(&text, events)?;
-                    return Ok(false);
+            match &mut self.state {
+                State::Over => return Poll::Ready(Ok(false)),
+                State::Backoff(sleep) => {
+                    ready!(sleep.as_mut().poll(cx));
+                    self.state = State::Unsent;
                 }
-                State::Streaming(mut streaming) => {
-                    if !streaming.read(events).await? {
-                        return Ok(false);
+                State::Unsent => self.state = State::Sending(self.begin().boxed()),
+                State::Sending(sending) => self.state = ready!(sending.as_mut().poll(cx))?,
+                State::Whole(reading) => {
+                    let text = ready!(reading.as_mut().poll(cx))?;
+                    self.state = State::Over;
+                    return Poll::Ready(self.translator().push_body(&text, events).map(|()| false));
+                }
+                State::Streaming(streaming) => {
+                    if !ready!(streaming.poll_read(cx, events))? {
+                        self.state = State::Over;
+                        return Poll::Ready(Ok(false));
                     }
-                    self.state = State::Streaming(streaming);
                     if !events.is_empty() {
-                        return Ok(true);
+                        return Poll::Ready(Ok(true));
                     }
                 }
             }
         }
     }
 
-    async fn begin(&self) -> Result<State, ProviderError> {
-        let limits = &self.server.settings.timeouts;
-        let sent = Instant::now();
-        let total = limits.total.saturating_sub(self.started.elapsed());
-        let sending = self.server.send(self.body.clone(), self.request.stream, &self.call);
-        let response =
-            with_timeouts(limits.first_byte, ProviderErrorKind::FirstByteTimeout, total, sending).await??;
-        let incoming = UpstreamBody::new(response, limits.clone(), sent, self.started);
-        let kind = incoming.content_type();
-        if kind.contains("text/html") {
-            let message = "The model provider answered with a web page; its configured URL may be wrong.";
-            return Err(ProviderError::new(ProviderErrorKind::Malformed, message));
-        }
-        let streams = kind.contains("event-stream") || self.request.stream && !kind.contains("json");
-        if !streams {
-            return Ok(State::Whole(Box::new(incoming)));
-        }
-        let decoder = Decoder::new(self.server.settings.max_event_bytes);
+    /// Sends the request.
+    fn begin(&self) -> impl Future<Output = Result<State, ProviderError>> + Send + use<> {
+        let (server, request, call) =
+            (Arc::clone(&self.server), Arc::clone(&self.request), Arc::clone(&self.call));
+        let (body, started) = (self.body.clone(), self.started);
         let translator = self.translator();
-        Ok(State::Streaming(Box::new(Streaming { incoming, decoder, translator, emitted: false })))
+        async move {
+            let limits = &server.settings.timeouts;
+            let sent = Instant::now();
+            let total = limits.total.saturating_sub(started.elapsed());
+            let mut timer = Timer::default();
+            let sending = server.send(body, request.stream, &call);
+            let response =
+                timer.run(limits.first_byte, ProviderErrorKind::FirstByteTimeout, total, sending).await??;
+            let incoming = UpstreamBody::new(response, limits.clone(), sent, started, timer);
+            let kind = incoming.content_type();
+            if kind.contains("text/html") {
+                let message = "The model provider answered with a web page; its configured URL may be wrong.";
+                return Err(ProviderError::new(ProviderErrorKind::Malformed, message));
+            }
+            let streams = kind.contains("event-stream") || request.stream && !kind.contains("json");
+            if !streams {
+                return Ok(State::Whole(incoming.read_to_end(server.settings.max_answer_bytes).boxed()));
+            }
+            let decoder = Decoder::new(server.settings.max_event_bytes);
+            Ok(State::Streaming(Box::new(Streaming::new(incoming, decoder, translator))))
+        }
     }
 
     fn translator(&self) -> Translator {
@@ -130,103 +147,55 @@ impl CompletionStream {
     }
 }
 
-#[async_trait]
+impl CompletionStream {
+    /// What follows a failure: another attempt, or the error.
+    fn recover(&mut self, mut error: ProviderError, has_events: bool) -> Result<State, ProviderError> {
+        self.server.mask_error(&mut error);
+        error.retried = self.tries.has_retried();
+        // Events that were read before the failure are emitted with it.
+        if self.emitted || has_events {
+            self.log_failure(&error, None);
+            return Err(error);
+        }
+        if self.server.disable_stream_options(&error) {
+            self.body = self.server.encode(&self.request)?;
+            return Ok(State::Unsent);
+        }
+        let Some(wait) = self.tries.next_delay(&error, self.time_left(), random::unit_f64()) else {
+            if error.kind == ProviderErrorKind::Cut {
+                // Meant for the retry.
+                error.retry_after = None;
+            }
+            self.log_failure(&error, None);
+            return Err(error);
+        };
+        self.log_failure(&error, Some(wait));
+        self.server.metrics.upstream_retry(&self.server.name);
+        Ok(State::Backoff(Box::pin(tokio::time::sleep(wait))))
+    }
+}
+
 impl ModelStream for CompletionStream {
-    async fn next(&mut self, events: &mut Vec<ModelEvent>) -> Result<bool, ProviderError> {
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        events: &mut Vec<ModelEvent>,
+    ) -> Poll<Result<bool, ProviderError>> {
         loop {
-            let mut error = match self.advance(events).await {
+            match ready!(self.poll_advance(cx, events)) {
                 Ok(more) => {
                     if !events.is_empty() {
                         self.emitted = true;
                         self.body = Bytes::new();
                     }
-                    return Ok(more);
+                    return Poll::Ready(Ok(more));
                 }
-                Err(error) => error,
-            };
-            self.server.mask_error(&mut error);
-            error.retried = self.tries.has_retried();
-            // Events that were read before the failure are emitted with it.
-            if self.emitted || !events.is_empty() {
-                self.log_failure(&error, None);
-                return Err(error);
-            }
-            self.state = State::Unsent;
-            if self.server.disable_stream_options(&error) {
-                self.body = self.server.encode(&self.request)?;
-                continue;
-            }
-            let Some(wait) = self.tries.next_delay(&error, self.time_left(), random::unit_f64()) else {
-                self.state = State::Over;
-                self.log_failure(&error, None);
-                return Err(error);
-            };
-            self.log_failure(&error, Some(wait));
-            self.server.metrics.upstream_retry(&self.server.name);
-            tokio::time::sleep(wait).await;
-        }
-    }
-}
-
-impl Streaming {
-    /// Waits for bytes, and reads all that have arrived by then. False: the response is over.
-    async fn read(&mut self, events: &mut Vec<ModelEvent>) -> Result<bool, ProviderError> {
-        let mut taken = 0;
-        let mut piece = self.incoming.next().await;
-        loop {
-            match piece {
-                Ok(Some(bytes)) => {
-                    taken += bytes.len();
-                    self.decoder.feed(&bytes);
-                    self.translate(events)?;
-                    if self.translator.is_done() {
-                        self.translator.finish(events)?;
-                        self.incoming.drain().await;
-                        return Ok(false);
-                    }
+                Err(error) => {
+                    // The response that failed is dropped first, and with it its connection.
+                    self.state = State::Over;
+                    self.state = self.recover(error, !events.is_empty())?;
                 }
-                Ok(None) => return self.end(events).map(|()| false),
-                // The response may have been complete when the connection broke.
-                Err(error) if error.kind == ProviderErrorKind::Cut => {
-                    return self.end(events).map(|()| false).map_err(|_| error);
-                }
-                Err(error) => return Err(error),
-            }
-            // The first events are emitted at once, for the time to the first token. Later ones are batched.
-            if taken >= MAX_BATCH_BYTES || (!self.emitted && !events.is_empty()) {
-                self.emitted = true;
-                return Ok(true);
-            }
-            piece = match self.incoming.try_next().await {
-                Some(next) => next,
-                None => return Ok(true),
-            };
-        }
-    }
-
-    fn translate(&mut self, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        while !self.translator.is_done() {
-            match self.decoder.next_event() {
-                Ok(Some(event)) => self.translator.push(event.name.as_deref(), &event.data, events)?,
-                Ok(None) => break,
-                Err(error) => return Err(too_large(error)),
             }
         }
-        Ok(())
     }
-
-    /// Ends the response where the connection ended. The last event may be incomplete: then it is ignored, and the
-    /// translator decides whether the response was complete without it.
-    fn end(&mut self, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        self.decoder.end();
-        match self.translate(events) {
-            Err(error) if error.kind != ProviderErrorKind::Malformed => Err(error),
-            _ => self.translator.finish(events),
-        }
-    }
-}
-
-pub(super) fn too_large(TooLarge { limit }: TooLarge) -> ProviderError {
-    let message = format!("An event of the model provider is larger than {limit} bytes.");
-    ProviderError::new(ProviderErrorKind::Malformed, message)
 }

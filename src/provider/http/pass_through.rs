@@ -15,7 +15,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::server::{MAX_ERROR_BODY, Server};
-use super::upstream_body::{UpstreamBody, with_timeouts};
+use super::timer::Timer;
+use super::upstream_body::UpstreamBody;
 use crate::net::sse::{self, Decoder, Event, TooLarge};
 use crate::provider::lenient::LenientText;
 use crate::provider::{CallContext, ProviderError, ProviderErrorKind, ProxiedResponse};
@@ -31,8 +32,9 @@ pub(super) async fn pass_through(
     let request = server.http.post(url).headers(server.call_headers(call)).body(body).send();
     let limits = &server.settings.timeouts;
     let sent = Instant::now();
-    let response =
-        with_timeouts(limits.first_byte, ProviderErrorKind::FirstByteTimeout, limits.total, request).await?;
+    let response = Timer::default()
+        .run(limits.first_byte, ProviderErrorKind::FirstByteTimeout, limits.total, request)
+        .await?;
     let response = response.map_err(|error| server.proxy_mode.send_error(&error))?;
     let header = |name: HeaderName| {
         response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
@@ -193,7 +195,7 @@ impl EventFilter {
 
     fn check_held(&self) -> Result<(), ProviderError> {
         let limit = self.server.settings.max_event_bytes;
-        if self.held.len() <= limit { Ok(()) } else { Err(super::completion::too_large(TooLarge { limit })) }
+        if self.held.len() <= limit { Ok(()) } else { Err(super::streaming::too_large(TooLarge { limit })) }
     }
 
     fn masked(&self, events: Bytes) -> Result<Bytes, ProviderError> {
@@ -205,7 +207,7 @@ impl EventFilter {
         decoder.end();
         let (mut masked, mut any) = (String::new(), false);
         while let Some(Event { name, data, .. }) =
-            decoder.next_event().map_err(super::completion::too_large)?
+            decoder.next_event().map_err(super::streaming::too_large)?
         {
             let failed = name.as_deref() == Some("error") || is_error(&data);
             any |= failed;

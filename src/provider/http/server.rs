@@ -5,12 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use secrecy::ExposeSecret;
 
-use super::upstream_body::{UpstreamBody, transport_error};
+use super::response::UpstreamResponse;
+use super::timer::Timer;
+use super::transport_error::{http1_error, transport_error};
+use super::upstream_body::UpstreamBody;
 use crate::config::ProviderSettings;
 use crate::net::client::{HttpClientOptions, ProxyError};
+use crate::net::http1::Http1Client;
 use crate::provider::chat::{self, ChatOptions};
 use crate::provider::errors::transport_cause;
 use crate::provider::masking::Secrets;
@@ -24,6 +28,10 @@ pub(super) const MAX_ERROR_BODY: usize = 64 * 1024;
 /// Timeout between the pieces of an error body.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Headers of a call, besides the configured ones.
+pub(super) const REQUEST_ID: &str = "x-request-id";
+pub(super) const TRACEPARENT: &str = "traceparent";
+
 /// What all calls of a server share.
 pub(super) struct Server {
     pub name: String,
@@ -31,6 +39,8 @@ pub(super) struct Server {
     pub options: ChatOptions,
     pub info: ProviderInfo,
     pub http: reqwest::Client,
+    /// For completions, unless they need what only the other client does.
+    pub lean: Option<Http1Client>,
     pub metrics: Arc<Metrics>,
     pub headers: HeaderMap,
     pub completions_url: reqwest::Url,
@@ -78,18 +88,19 @@ impl Server {
     pub(super) fn call_headers(&self, call: &CallContext) -> HeaderMap {
         let mut headers = self.headers.clone();
         if let Ok(id) = HeaderValue::from_str(&call.request_id) {
-            headers.insert("x-request-id", id);
+            headers.insert(REQUEST_ID, id);
         }
         if let Some(parent) =
             call.traceparent.as_deref().and_then(|parent| HeaderValue::from_str(parent).ok())
         {
-            headers.insert("traceparent", parent);
+            headers.insert(TRACEPARENT, parent);
         }
         headers
     }
 
-    pub(super) fn upstream_body(&self, response: reqwest::Response, sent: Instant) -> UpstreamBody {
-        UpstreamBody::new(response, self.settings.timeouts.clone(), sent, sent)
+    pub(super) fn upstream_body(&self, response: impl Into<UpstreamResponse>, sent: Instant) -> UpstreamBody {
+        let timeouts = self.settings.timeouts.clone();
+        UpstreamBody::new(response.into(), timeouts, sent, sent, Timer::default())
     }
 
     /// Sends a chat completion; returns the response if its status is a success.
@@ -98,9 +109,16 @@ impl Server {
         body: Bytes,
         stream: bool,
         call: &CallContext,
-    ) -> Result<reqwest::Response, ProviderError> {
-        let mut headers = self.call_headers(call);
+    ) -> Result<UpstreamResponse, ProviderError> {
         let accept = if stream { "text/event-stream" } else { "application/json" };
+        if let Some(lean) = &self.lean {
+            let traceparent = call.traceparent.as_deref().map(|parent| (TRACEPARENT, parent));
+            let headers = [(ACCEPT.as_str(), accept), (REQUEST_ID, &call.request_id)];
+            let headers: Vec<_> = headers.into_iter().chain(traceparent).collect();
+            let response = lean.post(&headers, body).await.map_err(|error| http1_error(&error))?;
+            return self.check_status(response).await;
+        }
+        let mut headers = self.call_headers(call);
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         let request = self.http.post(self.completions_url.clone()).headers(headers).body(body);
         self.check_status(request.send().await.map_err(|error| self.proxy_mode.send_error(&error))?).await
@@ -108,8 +126,9 @@ impl Server {
 
     pub(super) async fn check_status(
         &self,
-        response: reqwest::Response,
-    ) -> Result<reqwest::Response, ProviderError> {
+        response: impl Into<UpstreamResponse>,
+    ) -> Result<UpstreamResponse, ProviderError> {
+        let response = response.into();
         if response.status().is_success() {
             Ok(response)
         } else {
@@ -118,13 +137,13 @@ impl Server {
     }
 
     /// The error for a response whose status is not 2xx.
-    pub(super) async fn error_from_response(&self, response: reqwest::Response) -> ProviderError {
+    pub(super) async fn error_from_response(&self, response: impl Into<UpstreamResponse>) -> ProviderError {
+        let response = response.into();
         let status = response.status().as_u16();
         if status == 407 && self.proxy_mode == ProxyMode::Proxy {
             return ProviderError::from_proxy(ProxyError::Credentials);
         }
-        let wait = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let wait = wait.and_then(|value| crate::net::retry_after(value, SystemTime::now()));
+        let wait = response.retry_after().and_then(|value| crate::net::retry_after(value, SystemTime::now()));
         if response.status().is_redirection() {
             let message = "The model provider answered with a redirect; its configured URL is wrong.";
             return ProviderError::new(ProviderErrorKind::Malformed, message);
@@ -156,12 +175,14 @@ impl Server {
     /// The body of a chat completion.
     pub(super) fn encode(&self, request: &ModelRequest) -> Result<Bytes, ProviderError> {
         let include_usage = self.stream_options.load(Ordering::Relaxed);
-        chat::encode(request, &self.options, include_usage).map(Bytes::from)
+        let body = chat::encode(request, &self.options, include_usage)?;
+        // Without spare capacity: it is kept for retries until the first events.
+        Ok(body.into_boxed_slice().into())
     }
 }
 
 /// The beginning of a body, as far as it can be read.
-async fn read_start(mut response: reqwest::Response, limit: usize) -> String {
+async fn read_start(mut response: UpstreamResponse, limit: usize) -> String {
     let mut body = Vec::new();
     while body.len() < limit
         && let Ok(Ok(Some(piece))) = tokio::time::timeout(ERROR_BODY_TIMEOUT, response.chunk()).await

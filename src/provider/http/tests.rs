@@ -118,7 +118,7 @@ async fn a_request_carries_our_headers_and_no_others() {
     assert_eq!(requests[0].line, "POST /v1/chat/completions HTTP/1.1");
     assert_eq!(requests[0].header("authorization"), "Bearer sk-upstream-secret");
     assert_eq!(requests[0].header("x-request-id"), "req_1");
-    assert_eq!(requests[0].header("user-agent"), USER_AGENT);
+    assert_eq!(requests[0].header("user-agent"), AGENT);
     assert_eq!(
         (requests[0].header("accept"), requests[1].header("accept")),
         ("text/event-stream", "application/json")

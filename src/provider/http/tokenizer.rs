@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::server::Server;
-use super::upstream_body::with_timeouts;
+use super::timer::Timer;
 use crate::admission::run_in_place;
 use crate::config::TokenizerApi;
 use crate::net::FailureCause;
@@ -92,8 +92,9 @@ async fn ask<T: DeserializeOwned>(
     let limits = &server.settings.timeouts;
     let sent = Instant::now();
     let request = server.http.post(url).headers(headers).body(body).send();
-    let response =
-        with_timeouts(limits.first_byte, ProviderErrorKind::FirstByteTimeout, limits.total, request).await?;
+    let response = Timer::default()
+        .run(limits.first_byte, ProviderErrorKind::FirstByteTimeout, limits.total, request)
+        .await?;
     let response = response.map_err(|error| server.proxy_mode.send_error(&error))?;
     let response = server.check_status(response).await?;
     let answer = server.upstream_body(response, sent).read_to_end(server.settings.max_answer_bytes).await?;

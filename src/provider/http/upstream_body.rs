@@ -1,85 +1,144 @@
 //! The body of a provider's response, read within the timeouts of the provider.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use async_stream::try_stream;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream};
-use reqwest::header::CONTENT_TYPE;
+use tokio::time::Sleep;
 
+use super::response::UpstreamResponse;
+use super::timer::{Timer, Wait};
 use crate::config::ProviderTimeouts;
-use crate::net::FailureCause;
-use crate::provider::errors::transport_cause;
 use crate::provider::{ProviderError, ProviderErrorKind};
 
 /// For the end of a body after its last event, so that the connection can be reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(20);
+/// Maximum of that: a server that goes on is not worth its connection.
+const MAX_DRAIN_BYTES: usize = 64 * 1024;
 
 /// A response whose headers have arrived.
 pub(super) struct UpstreamBody {
-    response: reqwest::Response,
+    response: UpstreamResponse,
     limits: ProviderTimeouts,
     /// When this attempt was sent, and when the first one was.
     sent: Instant,
     started: Instant,
     begun: bool,
+    timer: Timer,
+    /// The wait for the next bytes, if there is one.
+    wait: Option<Wait>,
+    yielding: Option<BoxFuture<'static, ()>>,
+    left_to_drain: usize,
+    /// When reading the rest of a complete answer ends.
+    drained: Option<Pin<Box<Sleep>>>,
 }
 
 impl UpstreamBody {
     pub(super) fn new(
-        response: reqwest::Response,
+        response: UpstreamResponse,
         limits: ProviderTimeouts,
         sent: Instant,
         started: Instant,
+        timer: Timer,
     ) -> Self {
-        Self { response, limits, sent, started, begun: false }
+        Self {
+            response,
+            limits,
+            sent,
+            started,
+            begun: false,
+            timer,
+            wait: None,
+            yielding: None,
+            left_to_drain: MAX_DRAIN_BYTES,
+            drained: None,
+        }
     }
 
     /// The `Content-Type`, in lower case.
     pub(super) fn content_type(&self) -> String {
-        let value = self.response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        value.unwrap_or_default().to_ascii_lowercase()
+        self.response.content_type().unwrap_or_default().to_ascii_lowercase()
     }
 
     /// Waits for the next bytes; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ProviderError> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The same, as a poll.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ProviderError>> {
+        if let Poll::Ready(piece) = self.response.poll_chunk(cx) {
+            self.wait = None;
+            self.begun |= piece.is_ok();
+            return Poll::Ready(piece);
+        }
+        let wait = match self.wait.take() {
+            Some(wait) => wait,
+            None => self.begin_wait(),
+        };
+        let wait = self.wait.insert(wait);
+        self.timer.poll(wait, cx).map(Err)
+    }
+
+    fn begin_wait(&self) -> Wait {
         let (limit, kind) = if self.begun {
             (self.limits.idle, ProviderErrorKind::IdleTimeout)
         } else {
             (self.limits.first_byte.saturating_sub(self.sent.elapsed()), ProviderErrorKind::FirstByteTimeout)
         };
-        let total = self.limits.total.saturating_sub(self.started.elapsed());
-        let piece = with_timeouts(limit, kind, total, self.response.chunk())
-            .await?
-            .map_err(|error| transport_error(&error))?;
-        self.begun = true;
-        Ok(piece)
+        Wait::new(limit, kind, self.limits.total.saturating_sub(self.started.elapsed()))
     }
 
-    /// The next bytes if they have arrived. Yields once, since the connection's own task reads them from the socket.
-    pub(super) async fn try_next(&mut self) -> Option<Result<Option<Bytes>, ProviderError>> {
-        tokio::task::yield_now().await;
-        self.response.chunk().now_or_never().map(|piece| piece.map_err(|error| transport_error(&error)))
+    /// The next bytes if they have arrived. If a task reads them from the socket, it runs first.
+    pub(super) fn poll_arrived(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Option<Bytes>, ProviderError>>> {
+        if self.response.has_own_task() {
+            let yielding = self.yielding.get_or_insert_with(|| tokio::task::yield_now().boxed());
+            ready!(yielding.as_mut().poll(cx));
+            self.yielding = None;
+        }
+        Poll::Ready(match self.response.poll_chunk(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(piece) => Some(piece),
+            Poll::Pending => None,
+        })
     }
 
     /// Reads to the end of the body, so that the connection can be reused: servers end a stream a moment after
     /// its last event.
-    pub(super) async fn drain(&mut self) {
-        let rest = async { while let Ok(Some(_)) = self.response.chunk().await {} };
-        let _late = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
+    pub(super) fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match self.response.poll_chunk(cx) {
+                Poll::Ready(Ok(Some(piece))) if piece.len() <= self.left_to_drain => {
+                    self.left_to_drain -= piece.len();
+                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => {
+                    let end = || Box::pin(tokio::time::sleep(DRAIN_TIMEOUT));
+                    return self.drained.get_or_insert_with(end).as_mut().poll(cx);
+                }
+            }
+        }
     }
 
     /// The whole body, of at most `limit` bytes.
     pub(super) async fn read_to_end(mut self, limit: usize) -> Result<String, ProviderError> {
-        let mut body = Vec::new();
-        while let Some(piece) = self.next().await? {
-            if body.len() + piece.len() > limit {
-                return Err(ProviderError::new(
-                    ProviderErrorKind::Malformed,
-                    "The model provider's answer is too large.",
-                ));
-            }
+        // Most bodies come in one piece, which is not copied.
+        let mut body = self.next().await?.map_or_else(Vec::new, Vec::from);
+        while body.len() <= limit
+            && let Some(piece) = self.next().await?
+        {
             body.extend_from_slice(&piece);
+        }
+        if body.len() > limit {
+            let message = "The model provider's answer is too large.";
+            return Err(ProviderError::new(ProviderErrorKind::Malformed, message));
         }
         Ok(String::from_utf8(body)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
@@ -93,35 +152,4 @@ impl UpstreamBody {
             }
         }
     }
-}
-
-/// Runs work within a timeout and the total one; the error says which of them expired.
-pub(super) async fn with_timeouts<T>(
-    limit: Duration,
-    kind: ProviderErrorKind,
-    total: Duration,
-    work: impl Future<Output = T>,
-) -> Result<T, ProviderError> {
-    let (limit, kind) = if total < limit { (total, ProviderErrorKind::TotalTimeout) } else { (limit, kind) };
-    tokio::time::timeout(limit, work).await.map_err(|_| {
-        let setting = match kind {
-            ProviderErrorKind::FirstByteTimeout => "timeouts.first_byte",
-            ProviderErrorKind::IdleTimeout => "timeouts.idle",
-            _ => "timeouts.total",
-        };
-        let error = ProviderError::new(kind, "the provider took too long");
-        let cause = FailureCause::from_timeout(error.kind_name(), setting, limit);
-        ProviderError { cause: Some(Box::new(cause)), ..error }
-    })
-}
-
-/// A failure of the connection. The library's own text is not passed on, as it may contain the URL.
-pub(super) fn transport_error(error: &reqwest::Error) -> ProviderError {
-    let kind = match (error.is_connect(), error.is_timeout()) {
-        (true, true) => ProviderErrorKind::ConnectTimeout,
-        (true, false) => ProviderErrorKind::Connect,
-        (false, true) => ProviderErrorKind::FirstByteTimeout,
-        (false, false) => ProviderErrorKind::Cut,
-    };
-    ProviderError { cause: Some(transport_cause(error)), ..ProviderError::new(kind, "the connection failed") }
 }

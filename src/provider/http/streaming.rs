@@ -1,0 +1,109 @@
+//! An answer that is a stream of server-sent events.
+
+use std::task::{Context, Poll, ready};
+
+use super::upstream_body::UpstreamBody;
+use crate::net::sse::{Decoder, TooLarge};
+use crate::provider::chat::Translator;
+use crate::provider::{ProviderError, ProviderErrorKind};
+use crate::response::turn::ModelEvent;
+
+/// Bytes that arrive together are emitted as one batch, up to this.
+const MAX_BATCH_BYTES: usize = 64 * 1024;
+
+/// A stream that is being read.
+pub(super) struct Streaming {
+    incoming: UpstreamBody,
+    decoder: Decoder,
+    translator: Translator,
+    emitted: bool,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// For the first bytes of a batch.
+    Waiting,
+    /// So many bytes of a batch were read; more may have arrived.
+    Batching(usize),
+    /// The answer is complete, the response is not: the rest is read so that the connection can be reused.
+    Draining,
+}
+
+impl Streaming {
+    pub(super) fn new(incoming: UpstreamBody, decoder: Decoder, translator: Translator) -> Self {
+        Self { incoming, decoder, translator, emitted: false, phase: Phase::Waiting }
+    }
+
+    /// Waits for bytes, and reads all that have arrived by then. False: the response is over.
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        events: &mut Vec<ModelEvent>,
+    ) -> Poll<Result<bool, ProviderError>> {
+        loop {
+            let piece = match self.phase {
+                Phase::Draining => return self.incoming.poll_drain(cx).map(|()| Ok(false)),
+                Phase::Waiting => ready!(self.incoming.poll_next(cx)),
+                Phase::Batching(_) => match ready!(self.incoming.poll_arrived(cx)) {
+                    Some(piece) => piece,
+                    None => {
+                        self.phase = Phase::Waiting;
+                        return Poll::Ready(Ok(true));
+                    }
+                },
+            };
+            match piece {
+                Ok(Some(bytes)) => {
+                    self.decoder.feed(&bytes);
+                    self.translate(events)?;
+                    if self.translator.is_done() {
+                        self.translator.finish(events)?;
+                        self.phase = Phase::Draining;
+                        continue;
+                    }
+                    let taken = bytes.len() + if let Phase::Batching(taken) = self.phase { taken } else { 0 };
+                    // The first events are emitted at once, for the time to the first token. Later ones are batched.
+                    if taken >= MAX_BATCH_BYTES || (!self.emitted && !events.is_empty()) {
+                        self.emitted = true;
+                        self.phase = Phase::Waiting;
+                        return Poll::Ready(Ok(true));
+                    }
+                    self.phase = Phase::Batching(taken);
+                }
+                Ok(None) => return Poll::Ready(self.end(events).map(|()| false)),
+                // The response may have been complete when the connection broke.
+                Err(error) if error.kind == ProviderErrorKind::Cut => {
+                    return Poll::Ready(self.end(events).map(|()| false).map_err(|_| error));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    fn translate(&mut self, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        while !self.translator.is_done() {
+            match self.decoder.next_event() {
+                Ok(Some(event)) => self.translator.push(event.name.as_deref(), &event.data, events)?,
+                Ok(None) => break,
+                Err(error) => return Err(too_large(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the response where the connection ended. The last event may be incomplete: then it is ignored, and the
+    /// translator decides whether the response was complete without it.
+    fn end(&mut self, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        self.decoder.end();
+        match self.translate(events) {
+            Err(error) if error.kind != ProviderErrorKind::Malformed => Err(error),
+            _ => self.translator.finish(events),
+        }
+    }
+}
+
+pub(super) fn too_large(TooLarge { limit }: TooLarge) -> ProviderError {
+    let message = format!("An event of the model provider is larger than {limit} bytes.");
+    ProviderError::new(ProviderErrorKind::Malformed, message)
+}
