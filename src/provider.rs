@@ -80,7 +80,7 @@ pub trait ModelStream: Send {
 }
 
 impl dyn ModelStream {
-    /// [`Self::poll_next`] as a future.
+    /// [`ModelStream::poll_next`] as a future.
     pub async fn next(&mut self, events: &mut Vec<ModelEvent>) -> Result<bool, ProviderError> {
         poll_fn(|cx| self.poll_next(cx, events)).await
     }
