@@ -77,7 +77,7 @@ impl ConnectFailure {
     }
 
     /// Classifies a connect error.
-    pub(crate) fn of(error: &dyn Error) -> Self {
+    pub(crate) fn from_error(error: &dyn Error) -> Self {
         let mut found = Self::Other;
         for cause in causes(error) {
             let mut failed = cause.downcast_ref::<io::Error>();

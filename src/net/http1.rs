@@ -78,22 +78,22 @@ impl Http1Client {
     /// while a request is on its way, which cannot be known before: [`Http1Error::is_stale`].
     pub(crate) async fn post(
         &self,
-        headers: &[(&'static str, &str)],
+        headers: &[(&'static str, Option<&str>)],
         body: Bytes,
     ) -> Result<Http1Response, Http1Error> {
-        let head = self.head.encode(headers, body.len());
+        let head = self.head.encode(headers, body.len()).into();
         if let Some(reused) = self.pool.take() {
-            return self.exchange(reused, &head, &body).await.map_err(Http1Error::on_reused);
+            return self.exchange(reused, head, body).await.map_err(Http1Error::on_reused);
         }
         let connection = self.connector.connect().await?;
-        self.exchange(connection, &head, &body).await
+        self.exchange(connection, head, body).await
     }
 
     async fn exchange(
         &self,
         mut connection: Connection,
-        head: &[u8],
-        body: &[u8],
+        head: Bytes,
+        body: Bytes,
     ) -> Result<Http1Response, Http1Error> {
         let received = connection.exchange(head, body).await?;
         Http1Response::new(received, connection, Arc::clone(&self.pool))

@@ -3,12 +3,12 @@
 //! One table: statuses that the client can act on are kept (400, 404, 422, 429), all others become 502, 503 or 504. An
 //! upstream 401 concerns the gateway's own credentials and becomes 502.
 
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
 use crate::net::causes::{self, ConnectFailure, FailureCause};
 use crate::net::client::ProxyError;
-use crate::net::http1::Http1Error;
 use crate::protocol::error::{ApiError, ErrorBody, ErrorKind};
 
 /// A failed call of a provider.
@@ -30,21 +30,11 @@ pub struct ProviderError {
     pub cause: Option<Box<FailureCause>>,
 }
 
-/// The cause of an error of the HTTP library.
-pub(super) fn transport_cause(error: &reqwest::Error) -> Box<FailureCause> {
-    let kind = if error.is_connect() { ConnectFailure::of(error).kind() } else { "cut" };
+/// The cause of a failed connection, from the error of an HTTP client. `is_connect`: it was not established.
+pub(super) fn transport_cause(error: &dyn Error, is_connect: bool, is_timeout: bool) -> Box<FailureCause> {
+    let kind = if is_connect { ConnectFailure::from_error(error).kind() } else { "cut" };
     let mut text = causes::chain(error);
-    if error.is_connect() && error.is_timeout() {
-        text.push_str(" (timeouts.connect)");
-    }
-    Box::new(FailureCause::new(kind, text))
-}
-
-/// The same, of the lean client.
-pub(super) fn http1_cause(error: &Http1Error) -> Box<FailureCause> {
-    let kind = if error.is_connect() { ConnectFailure::of(error).kind() } else { "cut" };
-    let mut text = causes::chain(error);
-    if error.is_connect_timeout() {
+    if is_connect && is_timeout {
         text.push_str(" (timeouts.connect)");
     }
     Box::new(FailureCause::new(kind, text))
@@ -72,6 +62,8 @@ pub enum ProviderErrorKind {
     Reported,
     /// The connection ended before the answer did.
     Cut,
+    /// A reused connection ended before the response began: the server may have closed it while it was idle.
+    Stale,
     /// The response violates the protocol.
     Malformed,
     /// The request holds something that this provider does not support; nothing was sent.
@@ -117,7 +109,7 @@ impl ProviderError {
             ProviderErrorKind::Status(_) => "status_5xx",
             ProviderErrorKind::ContextLength => "context_length",
             ProviderErrorKind::Reported => "reported",
-            ProviderErrorKind::Cut => "cut",
+            ProviderErrorKind::Cut | ProviderErrorKind::Stale => "cut",
             ProviderErrorKind::Proxy(_) => "proxy",
             ProviderErrorKind::Malformed => "malformed",
             ProviderErrorKind::Unsupported { .. } => "unsupported",
@@ -209,7 +201,7 @@ impl From<ProviderError> for ApiError {
                 "upstream_total_timeout",
                 "The model provider took too long to complete its answer.",
             ),
-            ProviderErrorKind::Cut => ours(
+            ProviderErrorKind::Cut | ProviderErrorKind::Stale => ours(
                 ErrorKind::UpstreamError,
                 "upstream_disconnected",
                 "The model provider closed the connection before its answer was complete.",
@@ -285,6 +277,7 @@ mod tests {
             (ProviderErrorKind::IdleTimeout, 504, "upstream_idle_timeout"),
             (ProviderErrorKind::TotalTimeout, 504, "upstream_total_timeout"),
             (ProviderErrorKind::Cut, 502, "upstream_disconnected"),
+            (ProviderErrorKind::Stale, 502, "upstream_disconnected"),
             (ProviderErrorKind::Malformed, 502, "upstream_malformed"),
             (ProviderErrorKind::Reported, 502, "upstream_error"),
             (ProviderErrorKind::ContextLength, 400, "context_length_exceeded"),

@@ -35,6 +35,8 @@ impl RetryState {
             // A longer wait is left to the client, which gets the header.
             Some(requested) if requested > self.settings.max_retry_after => return None,
             Some(requested) => requested,
+            // The server closed an idle connection, and is not in trouble.
+            None if error.kind == ProviderErrorKind::Stale => Duration::ZERO,
             None => self.backoff(random),
         };
         if time_left.is_some_and(|left| delay >= left) {
@@ -59,7 +61,10 @@ impl RetryState {
 /// would cost twice and take as long.
 fn is_retryable(error: &ProviderError) -> bool {
     match error.kind {
-        ProviderErrorKind::Connect | ProviderErrorKind::ConnectTimeout | ProviderErrorKind::Cut => true,
+        ProviderErrorKind::Connect
+        | ProviderErrorKind::ConnectTimeout
+        | ProviderErrorKind::Cut
+        | ProviderErrorKind::Stale => true,
         // The same credentials would be refused again.
         ProviderErrorKind::Proxy(error) => error != ProxyError::Credentials,
         // Waiting does not restore an exhausted quota.
@@ -95,6 +100,14 @@ mod tests {
         let waits: Vec<_> =
             (0..4).map(|_| tries.next_delay(&cut, None, 1.0).map(|wait| wait.as_millis())).collect();
         assert_eq!(waits, [Some(100), Some(200), Some(300), None]);
+    }
+
+    #[test]
+    fn a_stale_connection_is_replaced_at_once_and_counts_as_a_try() {
+        let mut tries = tries(1);
+        let stale = error(ProviderErrorKind::Stale, None);
+        let waits = [(); 2].map(|()| tries.next_delay(&stale, None, 1.0));
+        assert_eq!(waits, [Some(Duration::ZERO), None]);
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Egress {
                 EgressError::Connect { host, cause: cause("connect_timeout", text) }
             }
             (true, false) => {
-                EgressError::Connect { host, cause: cause(ConnectFailure::of(error).kind(), chain) }
+                EgressError::Connect { host, cause: cause(ConnectFailure::from_error(error).kind(), chain) }
             }
             (false, true) => EgressError::Timeout { after: self.limits.timeout, cause: cause("cut", chain) },
             (false, false) => EgressError::Broken { host, cause: cause("cut", chain) },

@@ -1,8 +1,10 @@
 //! The head of requests: what every request of a client begins with is encoded once.
 
+use std::io::Write;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
 use url::{Position, Url};
 
@@ -50,19 +52,25 @@ impl RequestHead {
     }
 
     /// The head of a request with these headers of its own; those that cannot be sent are left out.
-    pub(super) fn encode(&self, headers: &[(&'static str, &str)], body_bytes: usize) -> Vec<u8> {
-        let own: usize = headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+    pub(super) fn encode(&self, headers: &[(&'static str, Option<&str>)], body_bytes: usize) -> Vec<u8> {
+        let own: usize =
+            headers.iter().map(|(name, value)| name.len() + value.unwrap_or_default().len() + 4).sum();
         let mut head = Vec::with_capacity(self.0.len() + own + 48);
         head.extend_from_slice(&self.0);
         for (name, value) in headers {
-            if HeaderValue::from_str(value).is_ok() {
+            if let Some(value) = value.filter(|value| is_field_value(value)) {
                 push(&mut head, name, value.as_bytes());
             }
         }
-        push(&mut head, "content-length", body_bytes.to_string().as_bytes());
-        head.extend_from_slice(b"\r\n");
+        // Writing to a vector cannot fail.
+        _ = write!(head, "content-length: {body_bytes}\r\n\r\n");
         head
     }
+}
+
+/// Whether a header can have this value: visible ASCII, spaces and tabs.
+fn is_field_value(value: &str) -> bool {
+    value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'))
 }
 
 fn push(head: &mut Vec<u8>, name: &str, value: &[u8]) {

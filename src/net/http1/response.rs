@@ -32,7 +32,7 @@ impl Http1Response {
         connection: Connection,
         pool: Arc<Pool>,
     ) -> Result<Self, Http1Error> {
-        let Received { head, mut rest, is_early } = received;
+        let Received { head, mut rest } = received;
         let mut response = Self {
             status: head.status,
             content_type: head.content_type,
@@ -40,7 +40,7 @@ impl Http1Response {
             body: head.body,
             first: Bytes::new(),
             connection: Some(connection),
-            keep_alive: head.keep_alive && !is_early,
+            keep_alive: head.keep_alive,
             pool,
         };
         let payload = response.decode(&mut rest)?;
@@ -117,6 +117,7 @@ impl Http1Response {
     fn release(&mut self) {
         if let Some(connection) = self.connection.take()
             && self.keep_alive
+            && connection.has_sent()
         {
             self.pool.put(connection);
         }

@@ -162,10 +162,6 @@ impl CompletionStream {
             return Ok(State::Unsent);
         }
         let Some(wait) = self.tries.next_delay(&error, self.time_left(), random::unit_f64()) else {
-            if error.kind == ProviderErrorKind::Cut {
-                // Meant for the retry.
-                error.retry_after = None;
-            }
             self.log_failure(&error, None);
             return Err(error);
         };

@@ -76,7 +76,8 @@ impl ProxyMode {
             (self != Self::Direct).then(|| ProxyError::from_reqwest(error, self == Self::Tunnel)).flatten();
         match proxy {
             Some(proxy) => {
-                ProviderError { cause: Some(transport_cause(error)), ..ProviderError::from_proxy(proxy) }
+                let cause = Some(transport_cause(error, error.is_connect(), error.is_timeout()));
+                ProviderError { cause, ..ProviderError::from_proxy(proxy) }
             }
             None => transport_error(error),
         }
@@ -112,9 +113,11 @@ impl Server {
     ) -> Result<UpstreamResponse, ProviderError> {
         let accept = if stream { "text/event-stream" } else { "application/json" };
         if let Some(lean) = &self.lean {
-            let traceparent = call.traceparent.as_deref().map(|parent| (TRACEPARENT, parent));
-            let headers = [(ACCEPT.as_str(), accept), (REQUEST_ID, &call.request_id)];
-            let headers: Vec<_> = headers.into_iter().chain(traceparent).collect();
+            let headers = [
+                (ACCEPT.as_str(), Some(accept)),
+                (REQUEST_ID, Some(call.request_id.as_str())),
+                (TRACEPARENT, call.traceparent.as_deref()),
+            ];
             let response = lean.post(&headers, body).await.map_err(|error| http1_error(&error))?;
             return self.check_status(response).await;
         }

@@ -92,38 +92,41 @@ async fn failure_of(provider: &ChatProvider, stream: bool) -> ProviderError {
 
 #[tokio::test]
 async fn a_request_carries_our_headers_and_no_others() {
-    let server = Script::start([stream([HELLO, STOP, DONE]), json(WHOLE)]).await;
-    let provider = provider(&server.url, |settings| {
-        settings.headers.insert("x-team".to_owned(), "blue".to_owned().into());
-    });
-    hear_hello(&provider, true).await;
-    hear_hello(&provider, false).await;
-    let requests = server.requests();
-    let mut names: Vec<&str> = requests[0].headers.iter().map(|(name, _)| name.as_str()).collect();
-    names.sort_unstable();
-    assert_eq!(
-        names,
-        [
-            "accept",
-            "authorization",
-            "content-length",
-            "content-type",
-            "host",
-            "traceparent",
-            "user-agent",
-            "x-request-id",
-            "x-team"
-        ]
-    );
-    assert_eq!(requests[0].line, "POST /v1/chat/completions HTTP/1.1");
-    assert_eq!(requests[0].header("authorization"), "Bearer sk-upstream-secret");
-    assert_eq!(requests[0].header("x-request-id"), "req_1");
-    assert_eq!(requests[0].header("user-agent"), AGENT);
-    assert_eq!(
-        (requests[0].header("accept"), requests[1].header("accept")),
-        ("text/event-stream", "application/json")
-    );
-    assert!(requests[0].body.contains("\"stream\":true") && !requests[1].body.contains("stream"));
+    for client in [ProviderClient::Auto, ProviderClient::Pooled] {
+        let server = Script::start([stream([HELLO, STOP, DONE]), json(WHOLE)]).await;
+        let provider = provider(&server.url, |settings| {
+            settings.client = client;
+            settings.headers.insert("x-team".to_owned(), "blue".to_owned().into());
+        });
+        hear_hello(&provider, true).await;
+        hear_hello(&provider, false).await;
+        let requests = server.requests();
+        let mut names: Vec<&str> = requests[0].headers.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(
+            names,
+            [
+                "accept",
+                "authorization",
+                "content-length",
+                "content-type",
+                "host",
+                "traceparent",
+                "user-agent",
+                "x-request-id",
+                "x-team"
+            ]
+        );
+        assert_eq!(requests[0].line, "POST /v1/chat/completions HTTP/1.1");
+        assert_eq!(requests[0].header("authorization"), "Bearer sk-upstream-secret");
+        assert_eq!(requests[0].header("x-request-id"), "req_1");
+        assert_eq!(requests[0].header("user-agent"), AGENT);
+        assert_eq!(
+            (requests[0].header("accept"), requests[1].header("accept")),
+            ("text/event-stream", "application/json")
+        );
+        assert!(requests[0].body.contains("\"stream\":true") && !requests[1].body.contains("stream"));
+    }
 }
 
 #[tokio::test]
@@ -231,31 +234,40 @@ async fn a_connection_that_takes_too_long_is_told_apart() {
 
 #[tokio::test]
 async fn tries_end_with_the_first_event() {
-    let cut = |head: &[&str]| {
-        let chunks = head.iter().map(|chunk| Step::chunk(chunk));
-        std::iter::once(Step::head("text/event-stream"))
-            .chain(chunks)
-            .chain([Step::Close])
-            .collect::<Vec<_>>()
-    };
-    let busy = || status(503, &[("retry-after", "0")], r#"{"error":{"message":"busy"}}"#);
-    let in_band = stream(["data: {\"error\":{\"code\":503,\"message\":\"busy\"}}\n\n"]);
-    let server = Script::start([busy(), cut(&[]), stream([HELLO, STOP, DONE])]).await;
-    hear_hello(&provider(&server.url, |_| {}), true).await;
-    assert_eq!(server.requests().len(), 3);
+    for client in [ProviderClient::Auto, ProviderClient::Pooled] {
+        let cut = |head: &[&str]| {
+            let chunks = head.iter().map(|chunk| Step::chunk(chunk));
+            std::iter::once(Step::head("text/event-stream"))
+                .chain(chunks)
+                .chain([Step::Close])
+                .collect::<Vec<_>>()
+        };
+        let busy = || status(503, &[("retry-after", "0")], r#"{"error":{"message":"busy"}}"#);
+        let in_band = stream(["data: {\"error\":{\"code\":503,\"message\":\"busy\"}}\n\n"]);
+        let server = Script::start([busy(), cut(&[]), stream([HELLO, STOP, DONE])]).await;
+        hear_hello(&provider(&server.url, |settings| settings.client = client), true).await;
+        assert_eq!(server.requests().len(), 3);
 
-    let server = Script::start([in_band, stream([HELLO, STOP, DONE])]).await;
-    hear_hello(&provider(&server.url, |_| {}), true).await;
+        let server = Script::start([in_band, stream([HELLO, STOP, DONE])]).await;
+        hear_hello(&provider(&server.url, |settings| settings.client = client), true).await;
 
-    let server = Script::start([cut(&[HELLO]), stream([HELLO, STOP, DONE])]).await;
-    let (heard, end) = hear(&provider(&server.url, |_| {}), true).await;
-    assert_eq!((heard.len(), end.unwrap_err().kind), (1, ProviderErrorKind::Cut));
-    assert_eq!(server.requests().len(), 1);
+        let server = Script::start([cut(&[HELLO]), stream([HELLO, STOP, DONE])]).await;
+        let (heard, end) = hear(&provider(&server.url, |settings| settings.client = client), true).await;
+        assert_eq!((heard.len(), end.unwrap_err().kind), (1, ProviderErrorKind::Cut));
+        assert_eq!(server.requests().len(), 1);
 
-    let server = Script::start([busy(), busy(), busy(), busy()]).await;
-    let error = failure_of(&provider(&server.url, |settings| settings.retries.max = 2), false).await;
-    assert_eq!((error.kind, error.message.as_str()), (ProviderErrorKind::Status(503), "busy"));
-    assert_eq!(server.requests().len(), 3);
+        let server = Script::start([busy(), busy(), busy(), busy()]).await;
+        let error = failure_of(
+            &provider(&server.url, |settings| {
+                settings.client = client;
+                settings.retries.max = 2;
+            }),
+            false,
+        )
+        .await;
+        assert_eq!((error.kind, error.message.as_str()), (ProviderErrorKind::Status(503), "busy"));
+        assert_eq!(server.requests().len(), 3);
+    }
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
 //! Failures of a connection, of either HTTP client.
 
-use std::time::Duration;
+use std::error::Error;
 
 use crate::net::http1::Http1Error;
-use crate::provider::errors::{http1_cause, transport_cause};
+use crate::provider::errors::transport_cause;
 use crate::provider::{ProviderError, ProviderErrorKind};
 
 /// A failure of the connection. The library's own text is not passed on, as it may contain the URL.
@@ -14,20 +14,23 @@ pub(super) fn transport_error(error: &reqwest::Error) -> ProviderError {
         (false, true) => ProviderErrorKind::FirstByteTimeout,
         (false, false) => ProviderErrorKind::Cut,
     };
-    ProviderError { cause: Some(transport_cause(error)), ..ProviderError::new(kind, "the connection failed") }
+    with_cause(kind, error)
 }
 
 /// The same, of the lean client.
 pub(super) fn http1_error(error: &Http1Error) -> ProviderError {
-    let kind = match (error.is_connect_timeout(), error.is_connect()) {
-        (true, _) => ProviderErrorKind::ConnectTimeout,
-        (false, true) => ProviderErrorKind::Connect,
-        (false, false) => ProviderErrorKind::Cut,
+    let kind = match (error.is_connect_timeout(), error.is_connect(), error.is_stale()) {
+        (true, ..) => ProviderErrorKind::ConnectTimeout,
+        (false, true, _) => ProviderErrorKind::Connect,
+        (false, false, true) => ProviderErrorKind::Stale,
+        (false, false, false) => ProviderErrorKind::Cut,
     };
-    ProviderError {
-        cause: Some(http1_cause(error)),
-        // A server that closed an idle connection is not in trouble: a retry need not wait.
-        retry_after: error.is_stale().then_some(Duration::ZERO),
-        ..ProviderError::new(kind, "the connection failed")
-    }
+    with_cause(kind, error)
+}
+
+fn with_cause(kind: ProviderErrorKind, error: &dyn Error) -> ProviderError {
+    let is_timeout = kind == ProviderErrorKind::ConnectTimeout;
+    let is_connect = is_timeout || kind == ProviderErrorKind::Connect;
+    let cause = Some(transport_cause(error, is_connect, is_timeout));
+    ProviderError { cause, ..ProviderError::new(kind, "the connection failed") }
 }

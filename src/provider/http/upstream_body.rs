@@ -1,7 +1,6 @@
 //! The body of a provider's response, read within the timeouts of the provider.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
@@ -9,16 +8,15 @@ use async_stream::try_stream;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream};
-use tokio::time::Sleep;
 
 use super::response::UpstreamResponse;
 use super::timer::{Timer, Wait};
 use crate::config::ProviderTimeouts;
 use crate::provider::{ProviderError, ProviderErrorKind};
 
-/// For the end of a body after its last event, so that the connection can be reused.
+/// Timeout of the end of a body after its last event, which is read so that the connection can be reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(20);
-/// Maximum of that: a server that goes on is not worth its connection.
+/// Maximum bytes of it: a server that goes on is not worth its connection.
 const MAX_DRAIN_BYTES: usize = 64 * 1024;
 
 /// A response whose headers have arrived.
@@ -34,8 +32,6 @@ pub(super) struct UpstreamBody {
     wait: Option<Wait>,
     yielding: Option<BoxFuture<'static, ()>>,
     left_to_drain: usize,
-    /// When reading the rest of a complete answer ends.
-    drained: Option<Pin<Box<Sleep>>>,
 }
 
 impl UpstreamBody {
@@ -56,7 +52,6 @@ impl UpstreamBody {
             wait: None,
             yielding: None,
             left_to_drain: MAX_DRAIN_BYTES,
-            drained: None,
         }
     }
 
@@ -77,10 +72,7 @@ impl UpstreamBody {
             self.begun |= piece.is_ok();
             return Poll::Ready(piece);
         }
-        let wait = match self.wait.take() {
-            Some(wait) => wait,
-            None => self.begin_wait(),
-        };
+        let wait = self.wait.take().unwrap_or_else(|| self.begin_wait());
         let wait = self.wait.insert(wait);
         self.timer.poll(wait, cx).map(Err)
     }
@@ -120,8 +112,8 @@ impl UpstreamBody {
                 }
                 Poll::Ready(_) => return Poll::Ready(()),
                 Poll::Pending => {
-                    let end = || Box::pin(tokio::time::sleep(DRAIN_TIMEOUT));
-                    return self.drained.get_or_insert_with(end).as_mut().poll(cx);
+                    let wait = || Wait::new(DRAIN_TIMEOUT, ProviderErrorKind::IdleTimeout, DRAIN_TIMEOUT);
+                    return self.timer.poll(self.wait.get_or_insert_with(wait), cx).map(drop);
                 }
             }
         }

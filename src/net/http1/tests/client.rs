@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, header};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::server::{OPTIONS, Server, body, client, exchange, post};
+use super::server::{OPTIONS, Server, answered, body, client, exchange, post};
 use crate::net::http1::{Http1Client, Http1Error, Http1Options};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -35,7 +35,7 @@ async fn configured_headers_replace_those_of_the_url_and_cannot_frame_the_messag
     headers.insert(header::HOST, HeaderValue::from_static("model.internal"));
     headers.insert(header::AUTHORIZATION, HeaderValue::from_static("Bearer key"));
     let client = client(&format!("http://user:pass@{}/", server.address()), &headers, OPTIONS);
-    let (head, _) = tokio::join!(async { server.accept().await.answer(OK).await }, exchange(&client));
+    let (head, _) = answered(&server, &client, OK).await;
     assert!(
         head.contains("\r\nhost: model.internal\r\n") && head.contains("\r\nauthorization: Bearer key\r\n"),
         "{head}"
@@ -136,9 +136,8 @@ async fn what_is_said_on_an_idle_connection_is_no_response_to_the_next_request()
 async fn a_body_without_a_length_ends_with_the_connection() {
     let server = Server::start().await;
     let client = server.client();
-    let serving = async { server.accept().await.answer("HTTP/1.1 200 OK\r\n\r\nall of it").await };
-    let (_, answered) = tokio::join!(serving, exchange(&client));
-    assert_eq!(answered.unwrap(), "all of it");
+    let (_, body) = answered(&server, &client, "HTTP/1.1 200 OK\r\n\r\nall of it").await;
+    assert_eq!(body.unwrap(), "all of it");
 }
 
 #[tokio::test]
@@ -152,9 +151,8 @@ async fn a_body_that_is_cut_is_an_error() {
     ] {
         let server = Server::start().await;
         let client = server.client();
-        let serving = async { server.accept().await.answer(start).await };
-        let (_, answered) = tokio::join!(serving, exchange(&client));
-        assert!(matches!(answered, Err(Http1Error::Cut(_))), "{start:?}: {answered:?}");
+        let (_, body) = answered(&server, &client, start).await;
+        assert!(matches!(body, Err(Http1Error::Cut(_))), "{start:?}: {body:?}");
     }
 }
 
@@ -211,16 +209,10 @@ async fn a_reused_connection_that_ends_without_a_byte_is_stale_and_a_new_one_is_
 async fn a_connection_that_the_server_closed_while_it_was_idle_is_not_used() {
     let server = Server::start().await;
     let client = server.client();
-    let serving = async {
-        server.accept().await.answer(OK).await;
-        server.accept().await.answer(OK).await;
-    };
-    let asking = async {
-        assert_eq!(exchange(&client).await.unwrap(), "ok");
+    for _ in 0..2 {
+        assert_eq!(answered(&server, &client, OK).await.1.unwrap(), "ok");
         tokio::time::sleep(Duration::from_millis(100)).await;
-        assert_eq!(exchange(&client).await.unwrap(), "ok");
-    };
-    tokio::join!(serving, asking);
+    }
 }
 
 #[tokio::test]
@@ -232,9 +224,8 @@ async fn a_response_that_is_dropped_closes_its_connection() {
         peer.answer("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok").await;
         peer.is_closed().await
     };
-    let (is_closed, response) = tokio::join!(serving, async { drop(post(&client).await.unwrap()) });
+    let (is_closed, ()) = tokio::join!(serving, async { drop(post(&client).await.unwrap()) });
     assert!(is_closed);
-    let () = response;
 }
 
 #[tokio::test]
@@ -264,6 +255,28 @@ async fn an_answer_is_heard_before_the_request_is_read() {
         assert!(server.is_left_alone().await);
         assert_eq!(client.idle(), 0);
     }
+}
+
+/// Some servers begin a response when they have read the head of a request.
+#[tokio::test]
+async fn a_request_is_sent_to_its_end_though_the_response_has_begun() {
+    let server = Server::start().await;
+    let client = server.client();
+    let large = 32 * 1024 * 1024;
+    let serving = async {
+        let mut peer = server.accept().await;
+        peer.stream().read_exact(&mut [0; 64]).await.unwrap();
+        peer.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n").await;
+        peer.stream().read_exact(&mut vec![0; large]).await.unwrap();
+        peer.send("ok").await;
+        peer
+    };
+    let asking = async { body(client.post(&[], vec![b'x'; large].into()).await.unwrap()).await };
+    let (_peer, body) =
+        tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(serving, asking) })
+            .await
+            .expect("the server got all of the request");
+    assert_eq!(body.unwrap(), "ok");
 }
 
 #[tokio::test]

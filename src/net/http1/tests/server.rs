@@ -96,7 +96,10 @@ pub(super) fn client(url: &str, headers: &HeaderMap, options: Http1Options) -> H
 }
 
 pub(super) async fn post(client: &Http1Client) -> Result<Http1Response, Http1Error> {
-    let posting = client.post(&[("x-request-id", "req_1")], Bytes::from_static(b"{}"));
+    let posting = client.post(
+        &[("x-request-id", Some("req_1")), ("x-bad", Some("a\r\nb")), ("x-none", None)],
+        Bytes::from_static(b"{}"),
+    );
     timeout(Duration::from_secs(10), posting).await.unwrap()
 }
 
@@ -114,4 +117,13 @@ pub(super) async fn body(mut response: Http1Response) -> Result<String, Http1Err
 
 pub(super) async fn exchange(client: &Http1Client) -> Result<String, Http1Error> {
     body(post(client).await?).await
+}
+
+/// A request to a server that gives this answer to it, on a connection of its own.
+pub(super) async fn answered(
+    server: &Server,
+    client: &Http1Client,
+    answer: &str,
+) -> (String, Result<String, Http1Error>) {
+    tokio::join!(async { server.accept().await.answer(answer).await }, exchange(client))
 }
