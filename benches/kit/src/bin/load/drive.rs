@@ -70,10 +70,10 @@ async fn one(
     start: Instant,
 ) -> Result<(), String> {
     // A kept connection may have been closed by the server meanwhile; only then is a new one opened.
-    if let Some(conn) = slot {
-        if conn.ready().await.is_err() {
-            *slot = None;
-        }
+    if let Some(conn) = slot
+        && conn.ready().await.is_err()
+    {
+        *slot = None;
     }
     if slot.is_none() {
         let socket = TcpStream::connect(plan.addr).await.map_err(|e| format!("connect: {}", e.kind()))?;
