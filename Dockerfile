@@ -8,8 +8,13 @@
 # Base images are named by exact tags; a release resolves them and records the digests. scripts/test-image holds this file,
 # and rehearses what it builds.
 FROM rust:1.95.0-bookworm AS build
+# scripts/build-release sees with it which code runs.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends valgrind \
+    && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY Cargo.toml Cargo.lock build.rs ./
+COPY .cargo .cargo
 # Dependencies first, so that a change of ours does not build them again.
 RUN mkdir -p src benches tests/it \
     && echo 'fn main() {}' | tee src/main.rs benches/commits.rs benches/hot_path.rs tests/it/main.rs > src/lib.rs \
@@ -20,9 +25,10 @@ COPY config/default.yaml config/
 COPY migrations migrations
 COPY openapi.yaml ./
 COPY src src
+COPY scripts/build-release scripts/
 # What the gateway says of itself; without it, that it does not know.
 ARG ANTWORT_COMMIT=
-RUN touch src/main.rs src/lib.rs && cargo build --release --locked --bin antwort
+RUN touch src/main.rs src/lib.rs && scripts/build-release
 COPY config/image.yaml config/
 COPY scripts/image-root scripts/
 RUN scripts/image-root target/release/antwort config/image.yaml /image
