@@ -211,12 +211,16 @@ impl Drop for ActiveRequest {
 }
 
 /// Serves a connection to its end. Returns the reason if the gateway closed it.
-pub(super) async fn drive<C>(connection: C, activity: &ConnectionActivity) -> Option<&'static str>
+///
+/// The connection is in a box: an argument that is pinned is in its future twice.
+pub(super) async fn drive<C>(
+    mut connection: Pin<Box<C>>,
+    activity: &ConnectionActivity,
+) -> Option<&'static str>
 where
     C: GracefulConnection,
     C::Error: std::fmt::Display,
 {
-    let mut connection = pin!(connection);
     let mut alarm = pin!(tokio::time::sleep(activity.timeouts.first_byte));
     let mut closing: Option<Instant> = None;
     let mut why = None;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::http::{Request, header};
+use futures_util::TryFutureExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -149,16 +150,14 @@ impl HttpServer {
             let exchange = Exchange::begin(&requests, &mut request);
             // The generation that is current as the request begins serves it to its end.
             let response = Router::clone(&current.load().service).oneshot(request);
-            async move {
-                let response = response.await;
-                response.map(|mut response| {
-                    exchange.prepare_response(response.headers_mut());
-                    response.map(|body| TrackedBody::new(track_progress(body, &exchange), exchange))
-                })
-            }
+            response.map_ok(|mut response| {
+                exchange.prepare_response(response.headers_mut());
+                response.map(|body| TrackedBody::new(track_progress(body, &exchange), exchange))
+            })
         });
         let stream = WriteTimeout::new(stream, self.write_timeout, Arc::clone(&activity));
-        let connection = self.http.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+        let connection = self.http.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        let connection = Box::pin(connection.into_owned());
         let (metrics, force_close) = (Arc::clone(&self.metrics), self.force_close.clone());
         self.tasks.spawn(async move {
             let _slot = slot;

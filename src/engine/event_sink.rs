@@ -76,8 +76,8 @@ impl BatchEvents {
 /// What a run sends.
 #[derive(Debug)]
 pub(super) enum RunOutput {
-    /// Events; the last batch ends with the terminal event.
-    Batch(EventBatch),
+    /// Events; the last batch ends with the terminal event. Boxed, as the channel has room for 32 of them from the beginning.
+    Batch(Box<EventBatch>),
     /// The request failed before any event was sent. Only ever the first and last message.
     Rejected(Box<ApiError>),
 }
@@ -166,7 +166,7 @@ impl EventSink {
             return Ok(());
         };
         let Some(batch) = take_batch(&mut self.buffer, self.format) else { return Ok(()) };
-        let sent = match to.try_send(RunOutput::Batch(batch)) {
+        let sent = match to.try_send(RunOutput::Batch(Box::new(batch))) {
             Ok(()) => Ok(()),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(Disconnected),
             Err(mpsc::error::TrySendError::Full(batch)) => {
@@ -317,9 +317,8 @@ mod tests {
             encoder.write_sse(event, &mut expected);
         }
         sink.flush().await.unwrap();
-        let Some(RunOutput::Batch(EventBatch { first: 3, last: 5, events, terminal: None })) =
-            reader.recv().await
-        else {
+        let Some(RunOutput::Batch(batch)) = reader.recv().await else { panic!("a batch") };
+        let EventBatch { first: 3, last: 5, events, terminal: None } = *batch else {
             panic!("a batch of three events")
         };
         let BatchEvents::Sse(bytes) = events else { panic!("{events:?}") };

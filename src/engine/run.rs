@@ -52,7 +52,7 @@ impl Run {
     pub(super) async fn drive(mut self: Box<Self>) {
         self.machine.start(self.sink.events());
         if self.logged.is_some() {
-            let Some(begun) = self.begin_logged().await else { return };
+            let Some(begun) = Box::pin(self.begin_logged()).await else { return };
             self = begun;
         }
         self.parts.metrics.run_started();
@@ -64,7 +64,8 @@ impl Run {
                 self.run_end(RunError::Failed(ApiError::internal()))
             }
         };
-        self.end(outcome).await;
+        // Boxed, as are the rarer phases: a run that waits for its model would have room for each of them.
+        Box::pin(self.end(outcome)).await;
     }
 
     /// The agent loop: an inference, then the calls that follow from it, until the model is done or a limit is
@@ -74,12 +75,16 @@ impl Run {
             return Ok(Termination::Completed);
         }
         self.emit_list_tools()?;
-        if let Some(ending) = self.run_approved().await? {
+        if !self.prepared.approved.is_empty()
+            && let Some(ending) = Box::pin(self.run_approved()).await?
+        {
             return Ok(ending);
         }
         while self.state.turns() < self.prepared.limits.run.max_turns {
             self.check_deadline()?;
-            self.compact_if_due().await?;
+            if self.prepared.auto_compaction.is_some() {
+                Box::pin(self.compact_if_due()).await?;
+            }
             self.state.begin_inference(self.started);
             self.prepared.structured.begin_answer();
             self.call_filter.begin_turn(self.executor.left());
@@ -115,7 +120,7 @@ impl Run {
         }
         let made = !turn.server_calls.is_empty();
         if made {
-            self.run_calls(&turn.server_calls).await?;
+            Box::pin(self.run_calls(&turn.server_calls)).await?;
         }
         let output = self.machine.close_turn(self.sink.events())?;
         self.check_size()?;
@@ -134,7 +139,9 @@ impl Run {
         }
         self.finish_turn(&turn, output, denied)?;
         self.prepare_next_turn();
-        self.refresh_changed_tools().await?;
+        if self.prepared.servers.iter().any(|server| server.has_changed()) {
+            Box::pin(self.refresh_changed_tools()).await?;
+        }
         Ok(None)
     }
 

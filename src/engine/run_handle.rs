@@ -30,7 +30,7 @@ impl RunHandle {
     /// The first events, or the error with which the request is answered.
     pub(crate) async fn first(&mut self) -> Result<EventBatch, ApiError> {
         match self.events.recv().await {
-            Some(RunOutput::Batch(batch)) => Ok(batch),
+            Some(RunOutput::Batch(batch)) => Ok(*batch),
             Some(RunOutput::Rejected(error)) => Err(*error),
             None => Err(ApiError::internal()),
         }
@@ -39,7 +39,7 @@ impl RunHandle {
     /// The next events; `None` after the terminal event.
     pub(crate) async fn next(&mut self) -> Option<EventBatch> {
         match self.events.recv().await {
-            Some(RunOutput::Batch(batch)) => Some(batch),
+            Some(RunOutput::Batch(batch)) => Some(*batch),
             Some(RunOutput::Rejected(_)) | None => None,
         }
     }

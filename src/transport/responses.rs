@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
+use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
 
@@ -31,10 +32,9 @@ pub(super) async fn create(
     request: Request,
 ) -> Result<Response, ErrorResponse> {
     let limits = app.requests.limits;
-    let (head, body) = request.into_parts();
-    let body = JsonBody::receive(&app, &principal, &head.headers, body).await?;
     // The rest of the head is dropped at once, and the headers before the run begins: they hold a buffer of the connection.
-    let headers = head.headers;
+    let (Parts { headers, .. }, body) = request.into_parts();
+    let body = JsonBody::receive(&app, &principal, &headers, body).await?;
     let key = idempotency::key(&headers)?;
     let is_keyed = key.is_some();
     let read = move |body: &Bytes| {
@@ -54,7 +54,8 @@ pub(super) async fn create(
     let mut run = match key.zip(hash) {
         None => {
             drop(headers);
-            app.engine.start(request, caller).await?
+            // Boxed: a handler that waits for the model would have room for it.
+            Box::pin(app.engine.start(request, caller)).await?
         }
         Some(key) => {
             let context = (&request_context, &headers);

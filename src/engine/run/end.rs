@@ -35,55 +35,62 @@ impl Run {
     }
 
     /// Ends the run. A response is closed, its row committed, and only then its terminal event is sent.
-    pub(super) async fn end(self: Box<Self>, outcome: RunEnd) {
-        let Self { parts, mut prepared, machine, executor, call, mut sink, started, state, .. } = *self;
-        let (turns, first_event) = (state.turns(), state.first_event());
+    pub(super) async fn end(mut self: Box<Self>, outcome: RunEnd) {
+        let (turns, first_event) = (self.state.turns(), self.state.first_event());
+        let summary = RunSummary {
+            log: self.log.take(),
+            turns,
+            tool_calls: self.state.tool_calls,
+            first_event: first_event.map(|after| self.started + after),
+        };
+        self.executor.cancel();
         // Held until the row is committed.
-        let _registration = self.registration;
-        let first = first_event.map(|after| started + after);
-        let summary = RunSummary { log: self.log, turns, tool_calls: state.tool_calls, first_event: first };
-        executor.cancel();
+        let _registration = self.registration.take();
+        // What is large stays in the box: it need not be copied.
+        let (parts, prepared, sink, logged) =
+            (&self.parts, &mut self.prepared, &mut self.sink, self.logged.as_ref());
         let metrics = &parts.metrics;
-        let took = started.elapsed();
+        let took = self.started.elapsed();
         let run_outcome = RunOutcome { turns, structured: prepared.structured.verdict() };
         let ending = match outcome {
             RunEnd::Ended(ending) => ending,
             RunEnd::Rejected(error) => {
-                log_failure(&prepared, &call, error.code(), error.body.param.as_deref());
+                log_failure(prepared, &self.call, error.code(), error.body.param.as_deref());
                 metrics.run_refused(
                     prepared.provider.name(),
                     &prepared.model_request.model,
                     error.code(),
                     took,
                 );
-                summary.refusal(&prepared, error.body.code.clone());
-                match &self.logged {
+                summary.refusal(prepared, error.body.code.clone());
+                match logged {
                     // Nothing has happened: the same request may be sent again.
-                    Some(logged) if state.tool_calls == 0 => {
-                        logged.withdraw(&parts, &prepared.response.id, &error).await;
+                    Some(logged) if self.state.tool_calls == 0 => {
+                        logged.withdraw(parts, &prepared.response.id, &error).await;
                     }
-                    logged if state.is_recorded => {
+                    logged if self.state.is_recorded => {
                         // The client is not told the id, but the row is listed, and must not stay in progress.
                         let failed = Termination::Failed(error.body.clone());
-                        let closed = machine.close_response(failed, run_outcome, unix_now(), sink.events());
-                        commit(&parts, &mut prepared, closed, false, (&mut sink, logged.as_ref())).await;
+                        let closed = self.machine.close_response(failed, run_outcome, unix_now(), sink.events());
+                        commit(parts, prepared, closed, false, (sink, logged)).await;
                     }
                     _ => {}
                 }
                 prepared.leave_conversation();
-                return sink.reject(error).await;
+                return self.sink.reject(error).await;
             }
         };
         let param = match &ending {
             Termination::Failed(error) => error.param.clone(),
             _ => None,
         };
+        let machine = self.machine;
         let large = machine.bytes() > MAX_INLINE_SNAPSHOT_BYTES;
         let close = || machine.close_response(ending, run_outcome, unix_now(), sink.events());
         let closed = if large { run_in_place(close) } else { close() };
-        let committed = commit(&parts, &mut prepared, closed, large, (&mut sink, self.logged.as_ref())).await;
+        let committed = commit(parts, prepared, closed, large, (sink, logged)).await;
         if let Some(connection) = self.connection {
-            keep(&connection, &parts, &prepared, &committed, &self.requester).await;
+            keep(&connection, parts, prepared, &committed, &self.requester).await;
         }
         let response = &committed.snapshot.response;
         metrics.run_ended(&crate::telemetry::metrics::RunReport {
@@ -98,9 +105,9 @@ impl Run {
         });
         if response.status == ResponseStatus::Failed {
             let code = response.error.as_ref().and_then(|error| error.code.as_deref()).unwrap_or_default();
-            log_failure(&prepared, &call, code, param.as_deref());
+            log_failure(prepared, &self.call, code, param.as_deref());
         }
-        summary.response(&prepared, response);
+        summary.response(prepared, response);
         committed.emit_terminal_event(sink.announces_errors(), sink.events());
         // A client that has disconnected finds the response in the store.
         let _gone = sink.flush().await;

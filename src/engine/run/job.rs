@@ -72,7 +72,7 @@ impl Run {
                 self.run_end(RunError::Failed(ApiError::internal()))
             }
         };
-        self.end(outcome).await;
+        Box::pin(self.end(outcome)).await;
         false
     }
 

@@ -19,11 +19,8 @@ impl Run {
         Ok(())
     }
 
-    /// Collects the tools again if a server has said that its tools have changed.
+    /// Collects the tools again of the servers that have said that theirs have changed.
     pub(super) async fn refresh_changed_tools(&mut self) -> Result<(), RunError> {
-        if !self.prepared.servers.iter().any(|server| server.has_changed()) {
-            return Ok(());
-        }
         let mut servers = std::mem::take(&mut self.prepared.servers);
         for server in servers.iter_mut().filter(|server| server.has_changed()) {
             if self.until_cancelled(server.refresh()).await? && self.prepared.emits_tool_lists {
@@ -46,9 +43,6 @@ impl Run {
     /// Ends the response if a tool or its credentials have changed, so that the user is asked again.
     pub(super) async fn run_approved(&mut self) -> Result<Option<Termination>, RunError> {
         let approved = std::mem::take(&mut self.prepared.approved);
-        if approved.is_empty() {
-            return Ok(None);
-        }
         let (outdated, current): (Vec<_>, Vec<_>) = approved.iter().partition(|allowed| allowed.is_outdated);
         let calls = self.replay_approved_calls(&current)?;
         self.check_limits(&calls)?;

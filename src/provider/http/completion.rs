@@ -3,7 +3,7 @@
 //!
 //! The `Content-Type` says whether a response is a stream: some servers ignore what the request asks for.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -114,7 +114,8 @@ impl CompletionStream {
             let sent = Instant::now();
             let total = limits.total.saturating_sub(started.elapsed());
             let mut timer = Timer::default();
-            let sending = server.send(body, request.stream, &call);
+            // Pinned here: an argument that is pinned is in its future twice.
+            let sending = pin!(server.send(body, request.stream, &call));
             let response =
                 timer.run(limits.first_byte, ProviderErrorKind::FirstByteTimeout, total, sending).await??;
             let incoming = UpstreamBody::new(response, limits.clone(), sent, started, timer);

@@ -121,10 +121,15 @@ impl Server {
             let response = lean.post(&headers, body).await.map_err(|error| http1_error(&error))?;
             return self.check_status(response).await;
         }
-        let mut headers = self.call_headers(call);
-        headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        let request = self.http.post(self.completions_url.clone()).headers(headers).body(body);
-        self.check_status(request.send().await.map_err(|error| self.proxy_mode.send_error(&error))?).await
+        // Boxed, as are errors below: most calls have the other client, and would have room for this one.
+        Box::pin(async {
+            let mut headers = self.call_headers(call);
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            let request = self.http.post(self.completions_url.clone()).headers(headers).body(body);
+            let sent = request.send().await;
+            self.check_status(sent.map_err(|error| self.proxy_mode.send_error(&error))?).await
+        })
+        .await
     }
 
     pub(super) async fn check_status(
@@ -135,7 +140,7 @@ impl Server {
         if response.status().is_success() {
             Ok(response)
         } else {
-            Err(self.error_from_response(response).await)
+            Err(Box::pin(self.error_from_response(response)).await)
         }
     }
 
