@@ -9,6 +9,7 @@ mod exchange;
 mod file_watcher;
 mod generation;
 mod http2_stream;
+mod http_connection;
 mod listen;
 mod lock;
 mod migration;

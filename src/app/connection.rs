@@ -11,7 +11,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, Version, header};
-use hyper_util::server::graceful::GracefulConnection;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
@@ -210,16 +209,31 @@ impl Drop for ActiveRequest {
     }
 }
 
+/// Waits for the first bytes of a connection. If it is closed meanwhile, returns the reason, if the gateway has one.
+pub(super) async fn first_bytes<T>(
+    bytes: impl Future<Output = T>,
+    activity: &ConnectionActivity,
+) -> Result<T, Option<&'static str>> {
+    tokio::select! {
+        biased;
+        bytes = bytes => Ok(bytes),
+        () = activity.close.cancelled() => Err(activity.reason.get().copied()),
+        () = tokio::time::sleep(activity.timeouts.first_byte) => Err(Some(IdlePhase::FirstByte.reason())),
+    }
+}
+
 /// Serves a connection to its end. Returns the reason if the gateway closed it.
 ///
-/// The connection is in a box: an argument that is pinned is in its future twice.
-pub(super) async fn drive<C>(
+/// `shut_down` tells it to end once its active requests have ended. The connection is in a box: an argument that is pinned is
+/// in its future twice.
+pub(super) async fn drive<C, E>(
     mut connection: Pin<Box<C>>,
+    shut_down: impl Fn(Pin<&mut C>),
     activity: &ConnectionActivity,
 ) -> Option<&'static str>
 where
-    C: GracefulConnection,
-    C::Error: std::fmt::Display,
+    C: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
 {
     let mut alarm = pin!(tokio::time::sleep(activity.timeouts.first_byte));
     let mut closing: Option<Instant> = None;
@@ -255,7 +269,7 @@ where
             }
         }
         closing = Some(Instant::now());
-        connection.as_mut().graceful_shutdown();
+        shut_down(connection.as_mut());
     }
 }
 

@@ -8,8 +8,6 @@ use axum::http::{Request, header};
 use futures_util::TryFutureExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
 use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -17,13 +15,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use super::connection::{self, ConnectionActivity, ConnectionTimeouts};
+use super::connection::{ConnectionActivity, ConnectionTimeouts};
 use super::connection_limit::{ConnectionLimit, max_connections};
 use super::exchange::{Exchange, TrackedBody};
 use super::generation::CurrentGeneration;
-use super::http2_stream::{StreamExecutor, track_progress};
+use super::http_connection::HttpConnections;
+use super::http2_stream::track_progress;
 use super::upgrades::Upgrades;
-use super::write_timeout::WriteTimeout;
 use crate::config::ServerSettings;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::request_log::RequestOutcome;
@@ -38,11 +36,9 @@ const LOG_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct HttpServer {
     current: CurrentGeneration,
     metrics: Arc<Metrics>,
-    /// Closes a connection whose client reads nothing for this long.
-    write_timeout: Duration,
     timeouts: ConnectionTimeouts,
     limit: Arc<ConnectionLimit>,
-    http: Builder<StreamExecutor>,
+    connections: Arc<HttpConnections>,
     tasks: TaskTracker,
     upgrades: Arc<Upgrades>,
     closing: CancellationToken,
@@ -66,13 +62,8 @@ impl HttpServer {
             draining,
             force_close: force_close.clone(),
         };
-        let mut http = Builder::new(StreamExecutor { write_timeout: settings.write_timeout });
-        // Replaced by the timeouts of `connection`, which cover HTTP/1 and HTTP/2.
-        http.http1().header_read_timeout(None);
-        http.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(30));
         Self {
             current,
-            write_timeout: settings.write_timeout,
             timeouts: ConnectionTimeouts {
                 first_byte: settings.first_byte_timeout,
                 header: settings.header_timeout,
@@ -80,7 +71,7 @@ impl HttpServer {
             },
             limit: ConnectionLimit::new(max_connections(settings.max_connections), Arc::clone(&metrics)),
             metrics,
-            http,
+            connections: HttpConnections::new(settings.write_timeout),
             tasks,
             upgrades: Arc::new(upgrades),
             closing: CancellationToken::new(),
@@ -155,15 +146,13 @@ impl HttpServer {
                 response.map(|body| TrackedBody::new(track_progress(body, &exchange), exchange))
             })
         });
-        let stream = WriteTimeout::new(stream, self.write_timeout, Arc::clone(&activity));
-        let connection = self.http.serve_connection_with_upgrades(TokioIo::new(stream), service);
-        let connection = Box::pin(connection.into_owned());
-        let (metrics, force_close) = (Arc::clone(&self.metrics), self.force_close.clone());
+        let (connections, metrics, force_close) =
+            (Arc::clone(&self.connections), Arc::clone(&self.metrics), self.force_close.clone());
         self.tasks.spawn(async move {
             let _slot = slot;
             tokio::select! {
                 biased;
-                reason = connection::drive(connection, &activity) => {
+                reason = connections.serve(stream, service, &activity) => {
                     if let Some(reason) = reason {
                         metrics.connection_closed(reason);
                         tracing::debug!(reason, "connection closed by the gateway");

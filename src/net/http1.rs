@@ -85,7 +85,8 @@ impl Http1Client {
         if let Some(reused) = self.pool.take() {
             return self.exchange(reused, head, body).await.map_err(Http1Error::on_reused);
         }
-        let connection = self.connector.connect().await?;
+        // Boxed: most calls reuse a connection.
+        let connection = Box::pin(self.connector.connect()).await?;
         self.exchange(connection, head, body).await
     }
 
