@@ -10,8 +10,8 @@ use super::{prepare, record, states};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::{Id, IdGenerator};
 use crate::protocol::item::Item;
-use crate::protocol::request::{AddItems, CreateConversation, CreateResponse, Metadata, UpdateConversation};
-use crate::protocol::response::to_raw;
+use crate::protocol::json;
+use crate::protocol::request::{AddItems, CreateConversation, CreateResponse, UpdateConversation};
 use crate::store::{AddedItems, ConversationItem, ConversationRecord, StoredConversation};
 
 /// Items that were added, with their ids.
@@ -25,7 +25,7 @@ impl Engine {
         caller: &RunContext,
     ) -> Result<StoredConversation, ApiError> {
         self.check_conversations(caller).await?;
-        let (metadata, created_at) = (json(&request.metadata), unix_now());
+        let (metadata, created_at) = (json::to_text(&request.metadata), unix_now());
         let id = Id::generate("conv");
         let record = ConversationRecord {
             id: id.clone(),
@@ -50,7 +50,7 @@ impl Engine {
     ) -> Result<StoredConversation, ApiError> {
         self.check_conversations(caller).await?;
         let (store, owner) = (&self.parts.store, &caller.owner);
-        if !store.update_conversation(owner, id, json(&request.metadata)).await? {
+        if !store.update_conversation(owner, id, json::to_text(&request.metadata)).await? {
             return Err(not_found(id));
         }
         store.conversation(owner, id).await?.ok_or_else(|| not_found(id))
@@ -102,10 +102,6 @@ async fn prepare_items(
     let roles = roles(items.iter().map(|item| &**item), &seal);
     let stored = record::stored_input(&caller.owner, caller.dialect, &items, &found);
     Ok(stored.zip(roles).map(|(item, role)| ConversationItem { item, role }).collect())
-}
-
-fn json(metadata: &Metadata) -> Arc<str> {
-    to_raw(metadata).get().into()
 }
 
 fn duplicate(place: usize) -> ApiError {

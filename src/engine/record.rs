@@ -8,7 +8,8 @@ use super::run_conversation::RunConversation;
 use super::states::{self, StoredInput};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::{Item, ItemStatus};
-use crate::protocol::response::{OutputItems, Response, ResponseSnapshot, ResponseStatus, to_raw};
+use crate::protocol::json;
+use crate::protocol::response::{OutputItems, Response, ResponseSnapshot, ResponseStatus};
 use crate::response::machine::{ClosedResponse, ResponseMachine};
 use crate::store::{Direction, ModelView, OrphanedRun, Owner, ResponseRecord, StoredItem, StoredState};
 
@@ -22,7 +23,7 @@ pub(super) fn ended(prepared: &PreparedRun, closed: &ClosedResponse) -> Response
     let conversation = prepared.run_conversation.as_ref().map(|conversation| conversation.ended(all));
     ResponseRecord {
         conversation,
-        ..record(prepared, &closed.snapshot.response, closed.snapshot.json(), items)
+        ..record(prepared, &closed.snapshot.response, Arc::clone(closed.snapshot.json()), items)
     }
 }
 
@@ -38,7 +39,7 @@ pub(super) fn recovered(orphan: &OrphanedRun, closed: &ClosedResponse, stored: u
         created_at: orphan.created_at,
         previous: orphan.previous.clone(),
         conversation: None,
-        body: closed.snapshot.json().into(),
+        body: Arc::clone(closed.snapshot.json()),
         items,
         outbox: Vec::new(),
     }
@@ -104,7 +105,7 @@ fn stored_output(
 pub(super) fn running(prepared: &PreparedRun, response: &Response) -> ResponseRecord {
     let output = OutputItems::new(response.output.dialect());
     let snapshot = ResponseSnapshot::new(Response { output, ..response.clone() });
-    record(prepared, response, snapshot.json(), input_items(prepared))
+    record(prepared, response, Arc::clone(snapshot.json()), input_items(prepared))
 }
 
 /// Items of a response in progress, without what is known only at its end.
@@ -125,7 +126,12 @@ pub(super) fn output_items(
         .collect()
 }
 
-fn record(prepared: &PreparedRun, response: &Response, body: &str, items: Vec<StoredItem>) -> ResponseRecord {
+fn record(
+    prepared: &PreparedRun,
+    response: &Response,
+    body: Arc<str>,
+    items: Vec<StoredItem>,
+) -> ResponseRecord {
     ResponseRecord {
         lease: prepared.lease.clone(),
         owner: prepared.owner.clone(),
@@ -134,7 +140,7 @@ fn record(prepared: &PreparedRun, response: &Response, body: &str, items: Vec<St
         created_at: response.created_at,
         previous: prepared.previous.clone(),
         conversation: prepared.run_conversation.as_ref().map(RunConversation::running),
-        body: body.into(),
+        body,
         items,
         outbox: Vec::new(),
     }
@@ -156,7 +162,7 @@ pub(super) fn stored_input<'a>(
         direction: Direction::Input,
         wire: wire(item, dialect),
         model_view: match results.get(&place) {
-            Some(call) => ModelView::Override(to_raw(&Item::McpCall(call.clone())).get().into()),
+            Some(call) => ModelView::Override(json::to_text(&Item::McpCall(call.clone()))),
             None => ModelView::Same,
         },
         state: states.get(&place).map(|blob| stored_state(owner, item, blob)),
@@ -169,7 +175,7 @@ fn stored_state(owner: &Owner, item: &Item, blob: &str) -> StoredState {
 
 fn history(item: &Item, sealed: Option<&String>, other: Option<&Item>) -> ModelView {
     if let Some(other) = other {
-        return ModelView::Override(json(other));
+        return ModelView::Override(json::to_text(other));
     }
     match item {
         Item::UserMessage(_) => ModelView::Hidden,
@@ -180,7 +186,7 @@ fn history(item: &Item, sealed: Option<&String>, other: Option<&Item>) -> ModelV
             Some(sealed) => {
                 let mut with_state = reasoning.clone();
                 with_state.encrypted_content = Some(sealed.clone());
-                ModelView::Override(json(&Item::Reasoning(with_state)))
+                ModelView::Override(json::to_text(&Item::Reasoning(with_state)))
             }
             None => ModelView::Same,
         },
@@ -190,9 +196,5 @@ fn history(item: &Item, sealed: Option<&String>, other: Option<&Item>) -> ModelV
 
 /// The item as clients see it.
 fn wire(item: &Item, dialect: Dialect) -> Arc<str> {
-    to_raw(&item.in_dialect(dialect, false)).get().into()
-}
-
-fn json(item: &Item) -> Arc<str> {
-    to_raw(item).get().into()
+    json::to_text(&item.in_dialect(dialect, false))
 }

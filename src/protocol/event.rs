@@ -305,6 +305,16 @@ impl ResponseEvent {
         }
     }
 
+    /// The response of an event that has it whole.
+    fn response(&self) -> Option<&Arc<ResponseSnapshot>> {
+        match self {
+            Self::Created { response } | Self::Queued { response } | Self::InProgress { response } => {
+                Some(response)
+            }
+            _ => self.terminal(),
+        }
+    }
+
     /// Whether the event is a delta, which may be padded against traffic analysis.
     fn is_delta(&self) -> bool {
         matches!(

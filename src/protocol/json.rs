@@ -2,12 +2,43 @@
 //!
 //! Kept as text, byte for byte, so that a provider's prompt cache sees the same schema in every turn.
 
+use std::cell::Cell;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::parse::{self, FromJson, ParseError};
+
+/// Capacity of a thread's buffer that is kept for the next text.
+const MAX_SCRATCH_BYTES: usize = 64 * 1024;
+
+thread_local! {
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Serializes a wire type to text. It is written in a buffer of the thread, so that it need not grow.
+///
+/// Wire types serialize without fail: their keys are strings, and their floats were checked to be finite. Should
+/// one fail nevertheless, null is sent instead of a panic.
+pub(crate) fn to_text<T: Serialize>(value: &T) -> Arc<str> {
+    let mut bytes = SCRATCH.take();
+    bytes.clear();
+    let text = match serde_json::to_writer(&mut bytes, value) {
+        // What is written as JSON is UTF-8.
+        Ok(()) => std::str::from_utf8(&bytes).unwrap_or("null").into(),
+        Err(error) => {
+            let type_name = std::any::type_name::<T>();
+            tracing::error!(%error, type_name, "serializing a response value failed; sending null");
+            "null".into()
+        }
+    };
+    if bytes.capacity() <= MAX_SCRATCH_BYTES {
+        SCRATCH.set(bytes);
+    }
+    text
+}
 
 /// The maximum nesting depth: that of serde_json, which parses the value later.
 const MAX_DEPTH: usize = 128;

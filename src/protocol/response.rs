@@ -6,7 +6,7 @@ mod report;
 mod stored;
 
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -15,6 +15,7 @@ use super::dialect::Dialect;
 use super::error::ErrorBody;
 use super::id::Id;
 use super::item::Item;
+use super::json;
 use super::request::{PromptRef, Truncation};
 
 pub use report::{RunOutcome, RunReport, StructuredValidation};
@@ -218,32 +219,30 @@ pub struct ResponseConversation {
 pub struct ResponseSnapshot {
     /// The response.
     pub response: Response,
-    json: Box<RawValue>,
+    /// Of the first events of a run that nobody streams, it is never asked for.
+    json: OnceLock<Arc<str>>,
 }
 
 impl ResponseSnapshot {
-    /// Serializes the response once.
+    /// A snapshot whose JSON is written when it is first asked for.
     pub fn new(response: Response) -> Self {
-        let json = to_raw(&response);
-        Self { response, json }
+        Self { response, json: OnceLock::new() }
     }
 
     /// The response as it is sent.
-    pub fn json(&self) -> &str {
-        self.json.get()
+    pub fn json(&self) -> &Arc<str> {
+        self.json.get_or_init(|| json::to_text(&self.response))
     }
 }
 
+/// As [`ResponseSnapshot::json`], which an event's encoder writes without this.
 impl Serialize for ResponseSnapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.json.serialize(serializer)
+        self.response.serialize(serializer)
     }
 }
 
-/// Serializes a wire type to raw JSON.
-///
-/// Wire types serialize without fail: their keys are strings, and their floats were checked to be finite. Should
-/// one fail nevertheless, null is sent instead of a panic.
+/// Serializes a wire type to raw JSON; null should that fail, which it cannot for them.
 pub fn to_raw<T: Serialize>(value: &T) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_else(|error| {
         let type_name = std::any::type_name::<T>();

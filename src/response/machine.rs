@@ -418,6 +418,8 @@ impl ResponseMachine {
         response.antwort = Some(RunReport::with_outcome(response.antwort, outcome));
         ending.apply(&mut response, now);
         let snapshot = Arc::new(ResponseSnapshot::new(response));
+        // Here, as the caller knows whether it is large.
+        snapshot.json();
         ClosedResponse { snapshot, sealed, history, abandoned, approval_requests, sequence }
     }
 }

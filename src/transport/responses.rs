@@ -79,7 +79,7 @@ pub(super) async fn create(
         let budget = ResponseBudget::new(&app, principal.requester());
         sse::response(first, run, app.requests.keepalive, budget, Arc::clone(&request_context.log)).await?
     } else {
-        stored::json(Body::from(run.response().await?.json().to_owned()))
+        stored::json(Body::from(str::to_owned(run.response().await?.json())))
     };
     names_header::add(response.headers_mut(), &ignored, &omitted);
     Ok(response)

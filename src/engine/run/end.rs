@@ -71,7 +71,8 @@ impl Run {
                     logged if self.state.is_recorded => {
                         // The client is not told the id, but the row is listed, and must not stay in progress.
                         let failed = Termination::Failed(error.body.clone());
-                        let closed = self.machine.close_response(failed, run_outcome, unix_now(), sink.events());
+                        let closed =
+                            self.machine.close_response(failed, run_outcome, unix_now(), sink.events());
                         commit(parts, prepared, closed, false, (sink, logged)).await;
                     }
                     _ => {}

@@ -27,7 +27,7 @@ impl EventEncoder {
         let written = serde_json::to_writer(&mut *out, &event.sequence_number);
         let fields = out.len();
         if written.and_then(|()| self.write_fields(&event.event, out)).is_err() {
-            // Writing to memory cannot fail, and neither can these types; see `to_raw`.
+            // Writing to memory cannot fail, and neither can these types; see `json::to_text`.
             out.truncate(fields);
             out.push(b'}');
             return;
@@ -68,6 +68,12 @@ impl EventEncoder {
         }
         if let Some(delta) = Delta::of(event) {
             return delta.write(out);
+        }
+        if let Some(response) = event.response() {
+            out.extend_from_slice(b"{\"response\":");
+            out.extend_from_slice(response.json().as_bytes());
+            out.push(b'}');
+            return Ok(());
         }
         match event {
             ResponseEvent::OutputItemAdded { output_index, item } => {
