@@ -4,6 +4,7 @@
 //! that it has to double, to 16 KiB, for as long as the connection lives.
 
 use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,7 +58,11 @@ impl HttpConnections {
         B: HttpBody<Data = Bytes, Error = axum::Error> + Send + 'static,
     {
         let is_http1 = match connection::first_bytes(speaks_http1(&stream), activity).await {
-            Ok(is_http1) => is_http1,
+            Ok(Ok(is_http1)) => is_http1,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "connection ended with an error");
+                return None;
+            }
             Err(reason) => return reason,
         };
         let io = TokioIo::new(WriteTimeout::new(stream, self.write_timeout, Arc::clone(activity)));
@@ -72,8 +77,8 @@ impl HttpConnections {
 }
 
 /// Whether a connection begins with something else than HTTP/2 does.
-async fn speaks_http1(stream: &TcpStream) -> bool {
+async fn speaks_http1(stream: &TcpStream) -> io::Result<bool> {
     let mut start = [0; HTTP2_PREFACE.len()];
-    let peeked = stream.peek(&mut start).await.unwrap_or(0);
-    start.get(..peeked).is_some_and(|start| !HTTP2_PREFACE.starts_with(start))
+    let peeked = stream.peek(&mut start).await?;
+    Ok(start.get(..peeked).is_some_and(|start| !HTTP2_PREFACE.starts_with(start)))
 }

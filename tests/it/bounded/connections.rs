@@ -76,6 +76,29 @@ async fn connections_that_send_nothing_or_half_of_something_are_closed() {
     }
 }
 
+/// The version is decided by what has arrived, and the rest may come later.
+#[tokio::test]
+async fn a_first_request_that_comes_in_pieces_is_served_in_both_versions() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let http2 = [PREFACE, SETTINGS_FRAME].concat();
+    let request = |method| format!("{method} /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes();
+    for (first, sent) in [(1, request("GET")), (1, request("PUT")), (1, http2.clone()), (20, http2)] {
+        let mut stream = connect(&gateway).await;
+        let (first, rest) = sent.split_at(first);
+        stream.write_all(first).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        stream.write_all(rest).await.unwrap();
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).await.expect("an answer");
+        match &sent[..3] {
+            b"GET" => assert_eq!(&start, b"HTTP/1.1 200"),
+            b"PUT" => assert_eq!(&start, b"HTTP/1.1 405"),
+            _ => assert_eq!(start[3], 4, "a frame SETTINGS: {start:?}"),
+        }
+    }
+}
+
 /// One that sends a byte now and then is not silent, but its headers never end.
 #[tokio::test]
 async fn headers_that_drip_are_cut() {
