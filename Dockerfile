@@ -8,7 +8,7 @@
 # Base images are named by exact tags; a release resolves them and records the digests. scripts/test-image holds this file,
 # and rehearses what it builds.
 FROM rust:1.95.0-bookworm AS build
-# scripts/build-release sees with it which code runs.
+# scripts/build-release traces with it which functions run.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends valgrind \
     && rm -rf /var/lib/apt/lists/*

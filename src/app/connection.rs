@@ -224,8 +224,8 @@ pub(super) async fn first_bytes<T>(
 
 /// Serves a connection to its end. Returns the reason if the gateway closed it.
 ///
-/// `shut_down` tells it to end once its active requests have ended. The connection is in a box: an argument that is pinned is
-/// in its future twice.
+/// `shut_down` tells it to end once its active requests have ended. The connection is boxed: one that is passed by value and
+/// then pinned takes its space twice.
 pub(super) async fn drive<C, E>(
     mut connection: Pin<Box<C>>,
     shut_down: impl Fn(Pin<&mut C>),

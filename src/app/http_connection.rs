@@ -1,7 +1,7 @@
 //! Serves one connection, with HTTP/1 or HTTP/2.
 //!
-//! The version is decided by the first bytes without reading them: whoever reads them first hands the HTTP/1 parser a buffer
-//! that it has to double, to 16 KiB, for as long as the connection lives.
+//! The version is detected by peeking at the first bytes. hyper-util's detection reads them, and hyper then doubles the read
+//! buffer, to 16 KiB for as long as the connection lives.
 
 use std::convert::Infallible;
 use std::io;

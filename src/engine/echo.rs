@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crate::protocol::dialect::Dialect;
 use crate::protocol::id::IdGenerator;
+use crate::protocol::json::to_raw;
 use crate::protocol::request::{CreateResponse, ServiceTier};
 use crate::protocol::response::{
-    OutputItems, RequestEcho, Response, ResponseConversation, ResponseStatus, RunReport, to_raw,
+    OutputItems, RequestEcho, Response, ResponseConversation, ResponseStatus, RunReport,
 };
 
 /// The response as it is created, before its run begins.

@@ -76,7 +76,7 @@ impl BatchEvents {
 /// What a run sends.
 #[derive(Debug)]
 pub(super) enum RunOutput {
-    /// Events; the last batch ends with the terminal event. Boxed, as the channel has room for 32 of them from the beginning.
+    /// Events; the last batch ends with the terminal event. Boxed: the channel allocates 32 slots when it is made.
     Batch(Box<EventBatch>),
     /// The request failed before any event was sent. Only ever the first and last message.
     Rejected(Box<ApiError>),

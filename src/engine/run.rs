@@ -64,7 +64,7 @@ impl Run {
                 self.run_end(RunError::Failed(ApiError::internal()))
             }
         };
-        // Boxed, as are the rarer phases: a run that waits for its model would have room for each of them.
+        // Boxed, as are the rarer phases: their futures would take space in that of a run that waits for its model.
         Box::pin(self.end(outcome)).await;
     }
 

@@ -1,6 +1,7 @@
-//! Raw JSON that is passed on without being interpreted: schemas, arguments and other values of users.
+//! JSON as text: [`RawJson`], values of users that are passed on without being interpreted (schemas, arguments), and
+//! [`to_text`], which serializes wire types.
 //!
-//! Kept as text, byte for byte, so that a provider's prompt cache sees the same schema in every turn.
+//! A value of a user is kept byte for byte, so that a provider's prompt cache sees the same schema in every turn.
 
 use std::cell::Cell;
 use std::fmt;
@@ -18,7 +19,7 @@ thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Serializes a wire type to text. It is written in a buffer of the thread, so that it need not grow.
+/// Serializes a wire type to text, in a thread-local buffer: only the text itself is allocated.
 ///
 /// Wire types serialize without fail: their keys are strings, and their floats were checked to be finite. Should
 /// one fail nevertheless, null is sent instead of a panic.
@@ -29,8 +30,7 @@ pub(crate) fn to_text<T: Serialize>(value: &T) -> Arc<str> {
         // What is written as JSON is UTF-8.
         Ok(()) => std::str::from_utf8(&bytes).unwrap_or("null").into(),
         Err(error) => {
-            let type_name = std::any::type_name::<T>();
-            tracing::error!(%error, type_name, "serializing a response value failed; sending null");
+            log_failure::<T>(&error);
             "null".into()
         }
     };
@@ -38,6 +38,19 @@ pub(crate) fn to_text<T: Serialize>(value: &T) -> Arc<str> {
         SCRATCH.set(bytes);
     }
     text
+}
+
+/// The same as raw JSON, to be part of another value.
+pub(crate) fn to_raw<T: Serialize>(value: &T) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap_or_else(|error| {
+        log_failure::<T>(&error);
+        RawValue::NULL.to_owned()
+    })
+}
+
+fn log_failure<T>(error: &serde_json::Error) {
+    let type_name = std::any::type_name::<T>();
+    tracing::error!(%error, type_name, "serializing a response value failed; sending null");
 }
 
 /// The maximum nesting depth: that of serde_json, which parses the value later.

@@ -241,12 +241,3 @@ impl Serialize for ResponseSnapshot {
         self.response.serialize(serializer)
     }
 }
-
-/// Serializes a wire type to raw JSON; null should that fail, which it cannot for them.
-pub fn to_raw<T: Serialize>(value: &T) -> Box<RawValue> {
-    serde_json::value::to_raw_value(value).unwrap_or_else(|error| {
-        let type_name = std::any::type_name::<T>();
-        tracing::error!(%error, type_name, "serializing a response value failed; sending null");
-        RawValue::NULL.to_owned()
-    })
-}

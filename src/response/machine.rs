@@ -418,7 +418,7 @@ impl ResponseMachine {
         response.antwort = Some(RunReport::with_outcome(response.antwort, outcome));
         ending.apply(&mut response, now);
         let snapshot = Arc::new(ResponseSnapshot::new(response));
-        // Here, as the caller knows whether it is large.
+        // Encoded here: the caller takes a large response off the worker thread.
         snapshot.json();
         ClosedResponse { snapshot, sealed, history, abandoned, approval_requests, sequence }
     }

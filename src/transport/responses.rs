@@ -54,7 +54,7 @@ pub(super) async fn create(
     let mut run = match key.zip(hash) {
         None => {
             drop(headers);
-            // Boxed: a handler that waits for the model would have room for it.
+            // Boxed: it would take space in the future of a handler that waits for the model.
             Box::pin(app.engine.start(request, caller)).await?
         }
         Some(key) => {

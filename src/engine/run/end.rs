@@ -46,7 +46,7 @@ impl Run {
         self.executor.cancel();
         // Held until the row is committed.
         let _registration = self.registration.take();
-        // What is large stays in the box: it need not be copied.
+        // Borrowed: moving them out of the box would copy kilobytes.
         let (parts, prepared, sink, logged) =
             (&self.parts, &mut self.prepared, &mut self.sink, self.logged.as_ref());
         let metrics = &parts.metrics;

@@ -18,8 +18,8 @@ use crate::engine::context::OnUnservedTool;
 use crate::mcp::{CallDecision, CallerCatalog};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
+use crate::protocol::json::to_raw;
 use crate::protocol::request::CreateResponse;
-use crate::protocol::response::to_raw;
 use crate::protocol::tool::{
     BUILTIN_SERVER_LABEL, McpAllowedTools, McpTool, McpToolFilter, NamespaceTool, Tool,
 };

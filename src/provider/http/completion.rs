@@ -114,7 +114,7 @@ impl CompletionStream {
             let sent = Instant::now();
             let total = limits.total.saturating_sub(started.elapsed());
             let mut timer = Timer::default();
-            // Pinned here: an argument that is pinned is in its future twice.
+            // Pinned here: a future that is passed by value and then pinned takes its space twice.
             let sending = pin!(server.send(body, request.stream, &call));
             let response =
                 timer.run(limits.first_byte, ProviderErrorKind::FirstByteTimeout, total, sending).await??;

@@ -121,7 +121,7 @@ impl Server {
             let response = lean.post(&headers, body).await.map_err(|error| http1_error(&error))?;
             return self.check_status(response).await;
         }
-        // Boxed, as are errors below: most calls have the other client, and would have room for this one.
+        // Boxed, as are errors below: it would take space in the future of most calls, which use the other client.
         Box::pin(async {
             let mut headers = self.call_headers(call);
             headers.insert(ACCEPT, HeaderValue::from_static(accept));

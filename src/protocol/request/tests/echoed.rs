@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{parsed, with};
 use crate::protocol::dialect::Dialect;
-use crate::protocol::response::to_raw;
+use crate::protocol::json::to_raw;
 use crate::protocol::tool::Tool;
 use crate::protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
 
