@@ -12,6 +12,7 @@
 //! - `event_log` writes the events of a run to the store, `follow` sends them again, `log_tails` shares the reads of followers,
 //!   `live_runs` says how far the runs of this process are, `claims` and `lost_claims`
 //!   which background runs it executes.
+//! - `client_tools` says whether a run asks its client and goes on, `inputs` takes the answers, `deadlines` wakes runs that got none.
 //! - `cancel` ends runs for their owner, `webhooks` and `webhook_delivery` tell of the end of responses, `recover` ends the runs of
 //!   processes that are gone.
 //!
@@ -21,6 +22,7 @@ mod background;
 mod cancel;
 mod citations;
 mod claims;
+mod client_tools;
 mod compaction;
 #[cfg(test)]
 mod complexity_tests;
@@ -28,6 +30,7 @@ mod connection_history;
 mod context;
 mod conversation;
 mod conversations;
+mod deadlines;
 mod disconnect;
 mod echo;
 mod event_log;
@@ -35,6 +38,7 @@ mod event_sink;
 mod follow;
 mod history;
 mod in_flight;
+mod inputs;
 mod journal;
 mod keyed;
 mod limits;

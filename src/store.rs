@@ -1,6 +1,6 @@
 //! Persistent state, by role: responses with their items ([`ResponseStore`]), conversations ([`ConversationStore`]), the
 //! log of runs with their leases ([`RunLog`]), runs that are asked for more than once ([`IdempotencyKeys`], [`EventLog`]),
-//! the queue of background runs ([`JobQueue`]), approvals ([`Approvals`]), and notices to webhooks ([`WebhookOutbox`]).
+//! the queue of background runs ([`JobQueue`]), those that wait for answers ([`RunInputs`]), approvals ([`Approvals`]), and notices to webhooks ([`WebhookOutbox`]).
 //!
 //! [`Store`] is all of them in one backend; `sqlite` is the embedded one. Rules that are no queries (pages, retention)
 //! stand beside the traits, so that every backend has the same. Rows keep the response as it was sent, byte for byte,
@@ -18,6 +18,7 @@ mod erasure;
 mod error;
 mod health;
 mod in_flight;
+mod inputs;
 mod item_index;
 mod item_names;
 mod jobs;
@@ -54,6 +55,7 @@ pub use self::conversations::{
 };
 pub use self::erasure::{ErasedCounts, ErasureTarget};
 pub use self::error::StoreError;
+pub use self::inputs::{AskedInput, InputAnswer, InputOutcome, PendingInput, RunInputs};
 pub use self::jobs::{ClaimedJob, JobQueue, JobStats, NewJob, Requeue};
 pub use self::lease::Lease;
 pub use self::logged_runs::{
@@ -79,7 +81,15 @@ pub type RunsInFlight = Arc<dyn Fn() -> usize + Send + Sync>;
 /// A backend. Implementations pass the suite in `tests/it/store.rs`.
 #[async_trait]
 pub trait Store:
-    ResponseStore + ConversationStore + RunLog + IdempotencyKeys + EventLog + JobQueue + Approvals + WebhookOutbox
+    ResponseStore
+    + ConversationStore
+    + RunLog
+    + IdempotencyKeys
+    + EventLog
+    + JobQueue
+    + RunInputs
+    + Approvals
+    + WebhookOutbox
 {
     /// Renews the leases of this process's running responses, deletes expired rows.
     async fn maintain(&self) -> Result<(), StoreError>;

@@ -23,6 +23,7 @@ mod forwarded;
 mod health;
 mod idempotency;
 mod input_tokens;
+mod inputs;
 mod mcp;
 mod middleware;
 mod models;

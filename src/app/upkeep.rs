@@ -69,7 +69,7 @@ async fn measure_queue(store: Arc<dyn Store>, metrics: Arc<Metrics>, closing: Ca
             Ok(stats) => {
                 let now = jiff::Timestamp::now().as_second();
                 let age = stats.oldest_created_at.map_or(0, |created_at| now.saturating_sub(created_at));
-                metrics.jobs(stats.queued, age);
+                metrics.jobs(stats.queued, age, stats.waiting);
             }
             Err(error) => tracing::warn!(%error, "store: counting background runs failed"),
         }

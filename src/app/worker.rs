@@ -34,7 +34,7 @@ impl Worker {
             }
             tokio::select! {
                 () = draining.cancelled() => return,
-                () = self.in_flight.bus().job_or_poll() => {}
+                () = self.in_flight.job_or_poll() => {}
             }
         }
     }

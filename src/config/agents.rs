@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::units;
-use crate::protocol::request::{ReasoningEffort, StructuredOptions, SummaryMode, TextFormat, Verbosity};
+use crate::protocol::request::{
+    ClientToolMode, ReasoningEffort, StructuredOptions, SummaryMode, TextFormat, Verbosity,
+};
 use crate::protocol::schema::CompiledSchema;
 
 /// An agent profile: a model with instructions and tools, selected by `prompt.id` or `agent`.
@@ -36,6 +38,13 @@ pub struct AgentSettings {
     /// `false`: single-shot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_enabled: Option<bool>,
+    /// Whether a response ends at calls of the client's functions (`pause`), or waits for their outputs (`inline`), if the
+    /// request does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_tools: Option<ClientToolMode>,
+    /// How long it waits; absent: `engine.client_tool_timeout`.
+    #[serde(skip_serializing_if = "Option::is_none", with = "units::OptionalDuration")]
+    pub client_tool_timeout: Option<Duration>,
     /// Limits that override the general ones.
     pub limits: LimitOverrides,
     /// Structured output, if it differs from the general setting.

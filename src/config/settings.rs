@@ -322,6 +322,9 @@ pub struct EngineSettings {
     pub on_missing_call: OnMissingCall,
     /// What happens to a stored response when its client disconnects.
     pub on_disconnect: OnDisconnect,
+    /// How long a response waits for the output of a client's function, where these run inline.
+    #[serde(with = "units::HumanDuration")]
+    pub client_tool_timeout: Duration,
 }
 
 /// How a response ends that lacks a required call.
@@ -374,6 +377,7 @@ impl Default for EngineSettings {
             compaction: CompactionSettings::default(),
             on_missing_call: OnMissingCall::Fail,
             on_disconnect: OnDisconnect::Cancel,
+            client_tool_timeout: Duration::from_secs(30),
         }
     }
 }

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::claims::Claims;
+use super::deadlines::Deadlines;
 use super::live_runs::LiveRuns;
 use super::log_tails::LogTails;
 use super::stops::StopSignals;
@@ -30,6 +31,8 @@ pub struct InFlight {
     stops: StopSignals,
     /// Background runs that were claimed.
     claims: Arc<Claims>,
+    /// When those that wait can be claimed again.
+    deadlines: Deadlines,
     /// Those that others may wait for or follow.
     live: Arc<LiveRuns>,
     /// What their followers share.
@@ -46,6 +49,7 @@ impl InFlight {
             abort_token: CancellationToken::new(),
             stops: StopSignals::default(),
             claims: Arc::default(),
+            deadlines: Deadlines::default(),
             live: LiveRuns::new(bus.clone()),
             log_tails: Arc::default(),
             bus,
@@ -77,6 +81,19 @@ impl InFlight {
     /// The claims of background runs that this process makes.
     pub(super) fn claims(&self) -> &Arc<Claims> {
         &self.claims
+    }
+
+    /// When runs that wait can be claimed again.
+    pub(super) fn deadlines(&self) -> &Deadlines {
+        &self.deadlines
+    }
+
+    /// Returns when there may be a job to claim: one was queued, has waited for long enough, or it is time to look.
+    pub(crate) async fn job_or_poll(&self) {
+        tokio::select! {
+            () = self.bus.job_or_poll() => {}
+            () = self.deadlines.passed() => {}
+        }
     }
 
     /// The runs that others may wait for or follow.

@@ -27,7 +27,7 @@ use super::tools::offered::OfferedTools;
 use super::tools::scope::{self, ToolScope};
 use super::tools::{self, ResolvedTools, ToolRequest};
 use super::truncate::{self, ContextBudget};
-use super::{compaction, echo, history, run_conversation};
+use super::{client_tools, compaction, echo, history, run_conversation};
 use crate::admission::Permit;
 use crate::identity::Owner;
 use crate::mcp::CallerCatalog;
@@ -127,6 +127,8 @@ pub(super) struct PreparedRun {
     pub approved: Vec<ApprovedCall>,
     /// Whether the gateway runs tools; if not, the run is a single inference.
     pub executes_tools: bool,
+    /// How long the client is asked for the outputs of its functions; `None`: the response ends at their calls.
+    pub input_timeout: Option<Duration>,
     /// How the response ends when it waits for the client's functions.
     pub awaiting_client_status: Termination,
     /// How calls are shown to clients.
@@ -201,6 +203,7 @@ pub(super) async fn prepare(
     let asked = ToolRequest::new(&with_carried, agent, (&past, &input), compacts, &limits, purpose.answers());
     let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved } =
         tools::resolve(parts, caller, asked).await?;
+    let input_timeout = client_tools::input_timeout(parts, &request, executes_tools)?;
 
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
@@ -214,6 +217,8 @@ pub(super) async fn prepare(
         request_bytes: memory.used() + request.bytes.saturating_sub(request.input_bytes) as u64,
         agent: agent.map(|agent| agent.name.into()),
         executes_tools,
+        // Only a run that is queued can wait.
+        input_timeout: input_timeout.filter(|_| resumed.is_some()),
         awaiting_client_status: awaiting_client_status(parts, &request, caller, executes_tools, &offer),
         presentation,
         unserved: caller.unserved_tools,

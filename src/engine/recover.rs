@@ -158,7 +158,8 @@ impl Recovery {
 
     /// Writes to the journal that the outcome of calls without a result is unknown.
     fn declare_unknown(&self, orphan: &OrphanedRun) {
-        for call in orphan.calls.iter().filter(|call| call.outcome.is_none()) {
+        let is_unknown = |call: &&OrphanedCall| call.outcome.is_none() && call.input.is_none();
+        for call in orphan.calls.iter().filter(is_unknown) {
             self.store.record_tool_result(CallOutcome {
                 lease: orphan.lease.clone(),
                 turn: call.turn,
@@ -198,11 +199,14 @@ impl Recovery {
             spec.map_or_else(MachineOptions::default, |spec| spec.machine_options(tenant, &self.keys));
         let mut response = Response::from_stored(&orphan.body, dialect)?;
         response.output.extend(output);
-        let (stored, calls) = (state.unfinished(), state.calls().to_vec());
+        let (stored, calls, asks_client) = (state.unfinished(), state.calls().to_vec(), state.asks_client());
         let mut machine = ResponseMachine::resume(response, state, options);
         machine.skip_events(seen.iter().filter(|event| event.is_progress()).count() as u64);
         // A violation cannot change the ending any more; as much as possible is shown.
-        let _shown = finish_calls(&mut machine, orphan, calls, events);
+        // Calls that the client was to answer end with the response.
+        if !asks_client {
+            let _shown = finish_calls(&mut machine, orphan, calls, events);
+        }
         if let Some(logged) = logged.filter(|_| !seen.is_empty()) {
             let _shown = machine.replay(seen, logged.next, events);
         }

@@ -1,7 +1,7 @@
 //! One run: asks the model, feeds its answer to the machine, and ends the response in exactly one way.
 //!
 //! Its phases: `prepare` (before the run), `compact` replaces a conversation that has become long, `inference` asks the model for one turn, `tools` makes the calls of the turn,
-//! `end` ends the response. `begin` begins a run that its client may come back for, `logged`. `mcp` follows the MCP servers, `reprompt` asks the model once more, `wait` is what
+//! `inputs` asks the client for outputs, `end` ends the response. `begin` begins a run that its client may come back for, `logged`. `mcp` follows the MCP servers, `reprompt` asks the model once more, `wait` is what
 //! interrupts a run that waits, `live` is the run with its handles, `state` is what it has done so far, `saved` is what is committed of it.
 //!
 //! Owns the order of things in time: when events are sent, what is awaited before the terminal event, and what
@@ -12,6 +12,7 @@ mod begin;
 mod compact;
 mod end;
 mod inference;
+mod inputs;
 mod job;
 mod live;
 mod logged;
@@ -29,7 +30,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-pub(super) use self::job::LeftTurn;
+pub(super) use self::job::{JobEnd, LeftTurn};
 pub(super) use self::live::Run;
 use self::live::{RunEnd, RunError};
 pub(super) use self::logged::Logged;
@@ -121,6 +122,11 @@ impl Run {
         let made = !turn.server_calls.is_empty();
         if made {
             Box::pin(self.run_calls(&turn.server_calls)).await?;
+        }
+        if turn.client_calls > 0
+            && let Some(timeout) = self.prepared.input_timeout
+        {
+            return Err(Box::pin(self.ask_client(timeout)).await);
         }
         let output = self.machine.close_turn(self.sink.events())?;
         self.check_size()?;

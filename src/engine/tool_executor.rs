@@ -1,6 +1,7 @@
 //! Executes the server-side calls of a turn: journalled first, in parallel, with results in the order of the calls.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
@@ -18,13 +19,16 @@ use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::McpAuthChallenge;
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
-use crate::response::machine::{CallResult, RemoteError, ResponseMachine, ServerCall};
+use crate::response::machine::{CallResult, ClientCall, RemoteError, ResponseMachine, ServerCall};
 use crate::response::seal::SealKeys;
-use crate::store::{JournaledCall, TurnRecord};
+use crate::store::{JournaledCall, PendingInput, TurnRecord};
 use crate::tools::{
     AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, Progress, RemoteFailure, ToolCall,
     ToolContext, ToolError, ToolErrorCode, ToolOutput,
 };
+
+/// In the journal, the server of a call that the client makes.
+const CLIENT_LABEL: &str = "client";
 
 /// Executes the calls of a run.
 pub(super) struct ToolCallExecutor {
@@ -32,6 +36,31 @@ pub(super) struct ToolCallExecutor {
     journal: Option<Arc<RunJournal>>,
     user_messages: UserMessages,
     parallel: usize,
+}
+
+/// The calls with which a turn is committed.
+#[derive(Clone, Copy)]
+pub(super) enum TurnCalls<'a> {
+    /// Those that the gateway is about to make.
+    Server(&'a [ServerCall]),
+    /// Those for whose outputs the client is asked, and how long these are waited for.
+    Client(&'a [ClientCall], Duration),
+}
+
+impl<'a> TurnCalls<'a> {
+    fn of_server(self) -> &'a [ServerCall] {
+        match self {
+            Self::Server(calls) => calls,
+            Self::Client(..) => &[],
+        }
+    }
+
+    fn journaled(self) -> Vec<JournaledCall> {
+        match self {
+            Self::Server(calls) => calls.iter().map(journalled).collect(),
+            Self::Client(calls, timeout) => calls.iter().map(|call| asked(call, timeout)).collect(),
+        }
+    }
 }
 
 /// The result of a call for its item, or the error that ends the run.
@@ -119,7 +148,7 @@ impl ToolCallExecutor {
         prepared: &PreparedRun,
         machine: &ResponseMachine,
         state: &mut RunState,
-        calls: &[ServerCall],
+        calls: TurnCalls<'_>,
         keys: &SealKeys,
     ) -> Result<(), ApiError> {
         let turn = state.journaled_turns;
@@ -135,8 +164,8 @@ impl ToolCallExecutor {
             first_position: prepared.input.len() + before,
             items: record::output_items(prepared, machine, before..whole),
             turn,
-            calls: calls.iter().map(journalled).collect(),
-            state: run::save(keys, prepared, state, machine, Some(calls)),
+            calls: calls.journaled(),
+            state: run::save(keys, prepared, state, machine, Some(calls.of_server())),
         };
         if let Err(error) = journal.commit(record).await {
             state.is_recorded = was_recorded;
@@ -243,6 +272,16 @@ fn journalled(made: &ServerCall) -> JournaledCall {
         server_label: made.call.namespace.clone().unwrap_or_else(|| BUILTIN_SERVER_LABEL.to_owned()),
         tool: made.call.name.clone(),
         arguments: made.call.arguments.clone(),
+        input: None,
+    }
+}
+
+fn asked(call: &ClientCall, timeout: Duration) -> JournaledCall {
+    JournaledCall {
+        server_label: call.namespace.clone().unwrap_or_else(|| CLIENT_LABEL.to_owned()),
+        tool: call.name.clone(),
+        arguments: call.arguments.clone(),
+        input: Some(PendingInput { call_id: call.call_id.clone(), timeout }),
     }
 }
 

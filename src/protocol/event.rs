@@ -178,6 +178,18 @@ pub enum ResponseEvent {
         output_index: u32,
         message: String,
     },
+    /// The client is to answer a call while the response goes on; only if the request or its agent says so.
+    InputRequired {
+        item_id: Id,
+        output_index: u32,
+        call_id: String,
+        name: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<String>,
+        arguments: String,
+        /// In Unix seconds.
+        expires_at: i64,
+    },
     CodeDelta {
         item_id: Id,
         output_index: u32,
@@ -290,6 +302,7 @@ impl ResponseEvent {
             Self::McpArgumentsDelta { .. } => foreign!(dialect, "mcp_call_arguments.delta"),
             Self::McpArgumentsDone { .. } => foreign!(dialect, "mcp_call_arguments.done"),
             Self::ToolProgress { .. } => "antwort:tool_progress",
+            Self::InputRequired { .. } => "antwort:input_required",
             Self::CodeDelta { .. } => foreign!(dialect, "code_interpreter_call_code.delta"),
             Self::CodeDone { .. } => foreign!(dialect, "code_interpreter_call_code.done"),
         }

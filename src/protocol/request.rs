@@ -14,12 +14,15 @@ mod fields;
 mod frame;
 mod include;
 mod input;
+mod known_fields;
 mod limits;
 mod metadata;
 mod options;
 mod reading;
+mod response_input;
 mod run_options;
 mod scalar;
+mod session_tools;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -45,8 +48,12 @@ pub use options::Truncation;
 pub(crate) use options::{
     PromptCacheRetention, ReasoningEffort, ReasoningRequest, ServiceTier, StreamOptions, SummaryMode,
 };
+pub(crate) use response_input::{A2aInput, InputResult, ResponseInput};
 pub use run_options::{ClientActionStatus, OnDisconnect, OnMismatch, ToolVisibility};
-pub(crate) use run_options::{PromptRef, RequestedLimits, RunOptions, StructuredOptions, ToolCacheMode};
+pub(crate) use run_options::{
+    ClientToolMode, PromptRef, RequestedLimits, RunOptions, StructuredOptions, ToolCacheMode,
+};
+pub(crate) use session_tools::SessionTool;
 pub(crate) use text::{JsonSchemaFormat, TextConfig, TextFormat, Verbosity};
 
 /// A request for a response. `None` means that the client did not set the field.

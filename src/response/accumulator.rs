@@ -47,7 +47,9 @@ impl ResponseAccumulator {
     /// Applies an event that adds something.
     pub(crate) fn apply(&mut self, event: &ResponseEvent) -> Result<(), InvalidEvent> {
         match event {
-            ResponseEvent::Hosted(_) | ResponseEvent::ToolProgress { .. } => {}
+            ResponseEvent::Hosted(_)
+            | ResponseEvent::ToolProgress { .. }
+            | ResponseEvent::InputRequired { .. } => {}
             ResponseEvent::OutputItemAdded { output_index, item } => {
                 if *output_index as usize != self.response.output.len() {
                     return Err(InvalidEvent);

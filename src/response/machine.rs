@@ -10,6 +10,7 @@ mod call;
 mod call_result;
 mod closed;
 mod compaction;
+mod input;
 mod items;
 mod mcp;
 mod message;
@@ -48,6 +49,7 @@ use state::AnswerState;
 pub use call_result::{CallResult, RemoteError};
 pub use closed::ClosedResponse;
 pub use compaction::{MAX_SUMMARY_BYTES, SealSummary};
+pub use input::ClientCall;
 pub use mcp::ApprovalRequest;
 pub use message::MAX_ANNOTATIONS;
 pub use replay::SeenEvent;
@@ -95,6 +97,9 @@ struct TurnState {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     server_calls: Vec<ServerCall>,
     approval_calls: usize,
+    /// The client was asked for the outputs of its calls, and the response goes on when they are there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    asks_client: bool,
     /// Approval requests of the calls of this turn, by slot.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     approved: Vec<(u32, String)>,
@@ -397,6 +402,7 @@ impl ResponseMachine {
         let _closed = self.drain_pending(FlushMode::Force, out);
         let _closed = self.close(ItemStatus::Incomplete, out);
         self.abort_hidden_calls();
+        let _answered = self.abandon_client_calls(out);
         let _settled = self.finalize_state(out);
         if let Some(usage) = self.turn.usage.take() {
             self.usage.get_or_insert_default().add(&usage);

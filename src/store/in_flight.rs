@@ -50,7 +50,9 @@ impl InFlightRows {
     /// A write has failed for good. If it was the end of a run, or gave its lease back, the run will not write it again.
     pub(super) fn abandon(&mut self, write: &Write) {
         let lease = match write {
-            Write::Requeue(lease, _) => return self.abandoned.push(lease.clone()),
+            Write::Requeue(lease, _) | Write::WaitForInputs(lease) => {
+                return self.abandoned.push(lease.clone());
+            }
             Write::Finish(record) => &record.lease,
             Write::FinishLogged(end) => &end.0.lease,
             Write::Withdraw(lease) => lease,

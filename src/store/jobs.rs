@@ -50,6 +50,8 @@ pub struct JobStats {
     pub queued: u64,
     /// When the oldest of them was created, in Unix seconds.
     pub oldest_created_at: Option<i64>,
+    /// Runs that wait for answers from outside.
+    pub waiting: u64,
 }
 
 /// The queue of background runs.

@@ -1,13 +1,14 @@
 //! The writes that the writer of a store is given, and what comes of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::conversation_write::ConversationWrite;
 use crate::protocol::id::Id;
 use crate::store::{
-    ApprovalClaim, CallOutcome, CancelRequest, ClaimOutcome, ErasedCounts, ErasureTarget, Lease, LogEnd,
-    LoggedEvents, LoggedRun, ModelView, NewJob, Owner, PendingApproval, Requeue, ResponseRecord, StoreError,
-    StoredItem, TurnRecord,
+    ApprovalClaim, CallOutcome, CancelRequest, ClaimOutcome, ErasedCounts, ErasureTarget, InputAnswer,
+    InputOutcome, Lease, LogEnd, LoggedEvents, LoggedRun, ModelView, NewJob, Owner, PendingApproval, Requeue,
+    ResponseRecord, StoreError, StoredItem, TurnRecord,
 };
 
 /// The approximate size of an approval's row.
@@ -33,6 +34,8 @@ pub(super) enum Write {
     Enqueue(Box<NewJob>),
     UpdateRunning(Box<ResponseRecord>),
     Requeue(Lease, Requeue),
+    WaitForInputs(Lease),
+    AnswerInput(Box<InputAnswer>),
 }
 
 impl Write {
@@ -48,13 +51,15 @@ impl Write {
             | Self::Log(..)
             | Self::FinishLogged(_)
             | Self::Enqueue(_)
-            | Self::UpdateRunning(_) => true,
+            | Self::UpdateRunning(_)
+            | Self::AnswerInput(_) => true,
             Self::Delete(..)
             | Self::RequestCancel(..)
             | Self::ClaimApprovals(_)
             | Self::Erase(_)
             | Self::Withdraw(_)
-            | Self::Requeue(..) => false,
+            | Self::Requeue(..)
+            | Self::WaitForInputs(_) => false,
             Self::Conversation(write) => write.adds(),
         }
     }
@@ -87,12 +92,14 @@ impl Write {
             Self::FinishLogged(end) => of_finish(&end.0) + of_events(end.1.events.as_ref()),
             Self::Enqueue(job) => of_begin(&job.run) + job.spec.len(),
             Self::UpdateRunning(record) => record.body.len(),
+            Self::AnswerInput(answer) => answer.output.len(),
             Self::Delete(..)
             | Self::RequestCancel(..)
             | Self::ClaimApprovals(..)
             | Self::Erase(_)
             | Self::Withdraw(_)
-            | Self::Requeue(..) => 0,
+            | Self::Requeue(..)
+            | Self::WaitForInputs(_) => 0,
             Self::Conversation(write) => write.size(item_size),
         }
     }
@@ -143,6 +150,10 @@ pub(super) enum WriteOutcome {
     Duplicate(usize),
     /// The conversation of this key is marked as deleted.
     Deleting(i64),
+    /// What has become of an answer to a run.
+    Answered(InputOutcome),
+    /// For how long a run waits for answers at most.
+    Waits(Duration),
 }
 
 impl From<WriteOutcome> for CancelRequest {
@@ -156,6 +167,22 @@ impl From<WriteOutcome> for CancelRequest {
 }
 
 impl WriteOutcome {
+    /// For how long a run waits at most.
+    pub(super) fn waits(self) -> Result<Duration, StoreError> {
+        match self {
+            Self::Waits(most) => Ok(most),
+            other => other.unless_superseded().map(|()| Duration::ZERO),
+        }
+    }
+
+    /// What has become of an answer.
+    pub(super) fn answered(self) -> Result<InputOutcome, StoreError> {
+        match self {
+            Self::Answered(outcome) => Ok(outcome),
+            other => other.unless_superseded().map(|()| InputOutcome::NotFound),
+        }
+    }
+
     /// An error if the row has ended or belongs to another process.
     pub(super) fn unless_superseded(self) -> Result<(), StoreError> {
         match self {

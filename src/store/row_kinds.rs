@@ -141,6 +141,7 @@ pub(super) const KINDS: &[Kind] = &[
             number("cancel_requested"),
             number("attempt"),
             bytes("job"),
+            number("waits_until"),
         ],
     ),
     table(
@@ -160,6 +161,8 @@ pub(super) const KINDS: &[Kind] = &[
             number("completed_at"),
             bytes("output"),
             bytes("error"),
+            bytes("call_id"),
+            number("expires_at"),
         ],
     ),
     table(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::error::StoreError;
+use super::inputs::{AskedInput, PendingInput};
 use super::lease::Lease;
 use super::responses::{ResponseRecord, StoredItem};
 use super::runs::RunRegistration;
@@ -39,6 +40,8 @@ pub struct JournaledCall {
     pub tool: String,
     /// The arguments as the model wrote them.
     pub arguments: String,
+    /// Of a call that is answered from outside.
+    pub input: Option<PendingInput>,
 }
 
 /// The outcome of a journalled call.
@@ -120,6 +123,8 @@ pub struct OrphanedCall {
     /// The result as [`CallOutcome::output`] has it, and the code of the failure; `None`: it is unknown whether the call had its
     /// effect.
     pub outcome: Option<(String, Option<String>)>,
+    /// Of a call that is answered from outside.
+    pub input: Option<AskedInput>,
 }
 
 /// The log of runs.

@@ -146,9 +146,9 @@ impl Metrics {
         self.inference.run_ended(report);
     }
 
-    /// How many background runs wait, and the age of the oldest in seconds.
-    pub fn jobs(&self, queued: u64, oldest_seconds: i64) {
-        self.jobs.set(queued, oldest_seconds);
+    /// How many background runs wait to be made, the age of the oldest in seconds, and how many wait for answers.
+    pub fn jobs(&self, queued: u64, oldest_seconds: i64, waiting: u64) {
+        self.jobs.set(queued, oldest_seconds, waiting);
     }
 
     /// A run goes on in another process.

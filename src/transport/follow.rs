@@ -129,7 +129,7 @@ fn cut(error: &ErrorResponse, log: &RequestLog) -> io::Error {
 }
 
 /// The next events, reserved if they are many; `None` behind the terminal event.
-async fn next_piece(
+pub(super) async fn next_piece(
     follower: &mut Follower,
     budget: &ResponseBudget,
 ) -> Result<Option<Bytes>, ErrorResponse> {

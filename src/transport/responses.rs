@@ -37,9 +37,11 @@ pub(super) async fn create(
     let body = JsonBody::receive(&app, &principal, &headers, body).await?;
     let key = idempotency::key(&headers)?;
     let is_keyed = key.is_some();
+    let (engine, policy) = (Arc::clone(&app.engine), principal.0.store);
     let read = move |body: &Bytes| {
         let request = CreateResponse::parse_with_limits(body, limits)?;
-        let text = request.background.then(|| String::from_utf8_lossy(body).into_owned());
+        let is_queued = request.background || engine.asks_client(&request, policy);
+        let text = is_queued.then(|| String::from_utf8_lossy(body).into_owned());
         Ok((request, is_keyed.then(|| sha256(body)), text))
     };
     let ((request, hash, text), reserved) = body.read(&app, &principal, read).await?;

@@ -22,6 +22,7 @@ pub const API_ROUTES: &[(Method, &str, Access)] = &[
     (Method::GET, "/responses/{id}", Access::Requires(Scope::ResponsesRead)),
     (Method::DELETE, "/responses/{id}", Access::Requires(Scope::ResponsesDelete)),
     (Method::POST, "/responses/{id}/cancel", Access::Requires(Scope::ResponsesCreate)),
+    (Method::POST, "/responses/{id}/inputs", Access::Requires(Scope::ResponsesCreate)),
     (Method::GET, "/responses/{id}/input_items", Access::Requires(Scope::ResponsesRead)),
     (Method::POST, "/conversations", Access::Requires(Scope::ResponsesCreate)),
     (Method::GET, "/conversations/{id}", Access::Requires(Scope::ResponsesRead)),
@@ -53,6 +54,7 @@ pub const SERVICE_ROUTES: &[(Method, &str, Access)] = &[
     (Method::GET, "/metrics", Access::Requires(Scope::MetricsRead)),
     (Method::GET, "/openapi.yaml", Access::Public),
     (Method::GET, "/openapi.json", Access::Public),
+    (Method::POST, "/api/a2a/input", Access::Requires(Scope::ResponsesCreate)),
 ];
 
 /// Prefixes of the API: base URLs of clients end in `/v1`, in nothing, or in `/openai/v1` as Azure's do.

@@ -12,7 +12,7 @@ use super::error::ErrorResponse;
 use super::route_table::API_PREFIXES;
 use super::{
     AppState, access, admin, agents, cancel, compact, conversation_items, conversations, health,
-    input_tokens, mcp, middleware, models, openapi, pass_through, responses, tools,
+    input_tokens, inputs, mcp, middleware, models, openapi, pass_through, responses, tools,
 };
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
@@ -37,7 +37,10 @@ pub(crate) fn router(app: AppState) -> Router {
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics));
     if app.serves_api {
-        router = router.route("/openapi.yaml", get(openapi::yaml)).route("/openapi.json", get(openapi::json));
+        router = router
+            .route("/openapi.yaml", get(openapi::yaml))
+            .route("/openapi.json", get(openapi::json))
+            .route("/api/a2a/input", post(inputs::answer_a2a));
     }
     let prefixes = if app.serves_api { API_PREFIXES } else { &[] };
     for prefix in prefixes {
@@ -66,6 +69,7 @@ fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
         ("/responses/input_tokens", post(input_tokens::count)),
         ("/responses/{id}", get(responses::retrieve).merge(delete(responses::delete))),
         ("/responses/{id}/cancel", post(cancel::cancel)),
+        ("/responses/{id}/inputs", post(inputs::answer)),
         ("/responses/{id}/input_items", get(responses::input_items)),
         ("/conversations", post(conversations::create)),
         (

@@ -2,12 +2,14 @@
 //!
 //! Each message `response.create` is a request; its response is sent as the events of a stream, one JSON text each. The
 //! requests of a connection run one after the other. Limits, authorization and logs are those of HTTP requests, for
-//! each message. `handshake` opens a connection, `connection` is its loop, `turn` makes one response, `metered`
+//! each message. `handshake` opens a connection, `connection` is its loop, `turn` makes one response, `answers` takes those of its questions, `followed` reads a run that asks them, `metered`
 //! bounds the memory of what clients send.
 
+mod answers;
 mod closing;
 mod connection;
 mod envelope;
+mod followed;
 mod frames;
 mod handshake;
 mod metered;

@@ -32,6 +32,7 @@ mod functions;
 mod hostile;
 mod idempotency;
 mod input_tokens;
+mod inputs;
 mod machine;
 mod mcp;
 mod models;

@@ -8,7 +8,7 @@ mod buses;
 mod cancelled;
 mod chains;
 mod conversations;
-mod fleet;
+pub(crate) mod fleet;
 mod functions;
 mod keys;
 mod processes;

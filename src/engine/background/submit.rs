@@ -3,6 +3,8 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use tracing::Instrument;
+
 use super::spec::JobSpec;
 use crate::config::StorePolicy;
 use crate::engine::context::RunContext;
@@ -10,13 +12,15 @@ use crate::engine::disconnect::refuse_cancel;
 use crate::engine::keyed::Keyed;
 use crate::engine::prepare::{self, Purpose};
 use crate::engine::run::{RunState, save};
-use crate::engine::{Engine, event_log, record};
+use crate::engine::{AdmittedRequest, Engine, apply_store_policy, event_log, record};
+use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::{Id, IdGenerator};
 use crate::protocol::request::CreateResponse;
 use crate::protocol::response::ResponseStatus;
 use crate::response::machine::{Events, ResponseMachine};
 use crate::store::{IdempotencyKey, LoggedRun, NewJob};
+use crate::telemetry::fields::RESPONSE_ID;
 
 /// A run that was queued.
 pub(crate) struct Queued {
@@ -33,18 +37,18 @@ pub(crate) struct Queued {
 impl Engine {
     /// Queues a run of this request, whose body is `text`.
     pub(crate) async fn submit(
-        &self,
-        request: CreateResponse,
+        self: &Arc<Self>,
+        mut request: CreateResponse,
         text: String,
         caller: RunContext,
         key: Option<IdempotencyKey>,
     ) -> Result<Keyed<Queued>, ApiError> {
-        check_policy(caller.store)?;
-        refuse_cancel(
-            &request,
-            "A background response goes on whoever disconnects: leave 'on_disconnect': 'cancel' out, or send 'background': false. \
-             POST /v1/responses/{id}/cancel cancels it.",
-        )?;
+        let background = request.background;
+        if background {
+            check_policy(caller.store)?;
+        }
+        apply_store_policy(caller.store, &mut request)?;
+        refuse_cancel(&request, if background { NOT_IN_BACKGROUND } else { NOT_INLINE })?;
         if let Some(key) = &key
             && let Some(found) = self.find_keyed(&caller.owner, key).await?
         {
@@ -55,11 +59,16 @@ impl Engine {
         let admitted = self.admit(&caller.requester()).await?;
         let prepare = pin!(prepare::prepare(parts, request, &caller, Purpose::Check));
         let mut prepared = admitted.run_until_aborted(prepare).await??;
-        prepared.response.status = ResponseStatus::Queued;
+        if background {
+            prepared.response.status = ResponseStatus::Queued;
+        }
         let ids = IdGenerator::resume(&prepared.response.id, 0);
         let mut machine = ResponseMachine::new(prepared.response.clone(), ids, prepared.options.clone());
         let mut events = Events::new();
-        machine.start_queued(&mut events);
+        match background {
+            true => machine.start_queued(&mut events),
+            false => machine.start(&mut events),
+        }
         let record = record::running(&prepared, machine.response());
         let queued = Queued {
             id: prepared.response.id.clone(),
@@ -76,12 +85,43 @@ impl Engine {
         match taken.zip(key) {
             Some((found, key)) => self.known(caller.owner.clone(), key, found),
             None => {
-                parts.in_flight.bus().job_queued();
+                match background {
+                    true => parts.in_flight.bus().job_queued(),
+                    false => self.begin_now(caller.owner.clone(), queued.id.clone(), admitted),
+                }
                 Ok(Keyed::New(queued))
             }
         }
     }
 }
+
+impl Engine {
+    /// Begins a run in this process whose client waits for it, whatever else is queued.
+    fn begin_now(self: &Arc<Self>, owner: Owner, id: Id, admitted: AdmittedRequest) {
+        let engine = Arc::clone(self);
+        let task = async move {
+            match engine.parts.store.claim_job(&owner, &id).await {
+                Ok(Some(job)) => engine.work(job).await,
+                // A worker was faster.
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!({ RESPONSE_ID } = id.as_str(), %error, "claiming a run failed; a worker will begin it");
+                    engine.parts.in_flight.bus().job_queued();
+                }
+            }
+            drop(admitted);
+        };
+        #[expect(clippy::disallowed_methods, reason = "a shutdown waits for what was admitted")]
+        tokio::spawn(task.instrument(tracing::Span::current()));
+    }
+}
+
+/// Why a background response cannot be cancelled by disconnecting.
+const NOT_IN_BACKGROUND: &str = "A background response goes on whoever disconnects: leave 'on_disconnect': 'cancel' out, or send 'background': false. \
+     POST /v1/responses/{id}/cancel cancels it.";
+/// The same of one that asks its client.
+const NOT_INLINE: &str = "A response that waits for client tools goes on whoever disconnects: leave 'on_disconnect': 'cancel' out, or send \
+     'client_tools': 'pause'. POST /v1/responses/{id}/cancel cancels it.";
 
 /// What nobody waits for is kept until it is read.
 fn check_policy(policy: StorePolicy) -> Result<(), ApiError> {

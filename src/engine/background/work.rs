@@ -16,11 +16,11 @@ use crate::engine::event_sink::EventSink;
 use crate::engine::live_runs::{LiveRun, RunEnding};
 use crate::engine::prepare::{self, Purpose, Resumed};
 use crate::engine::recover::Recovery;
-use crate::engine::run::{LeftTurn, Logged, Run};
+use crate::engine::run::{JobEnd, LeftTurn, Logged, Run};
 use crate::engine::stops::Stop;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::response::machine::{ResponseMachine, Termination};
-use crate::store::{ClaimedJob, OrphanedRun, Requeue, StoreError};
+use crate::store::{ClaimedJob, Lease, OrphanedRun, Requeue, StoreError};
 use crate::telemetry::fields::RESPONSE_ID;
 
 /// When a run is claimed again whose conversation another one has.
@@ -36,6 +36,8 @@ enum NotMade {
     Cancelled,
     /// It is claimed again.
     Later(Requeue),
+    /// It is claimed again when its client has answered, or not in time.
+    WhenAnswered,
 }
 
 impl From<ApiError> for NotMade {
@@ -75,6 +77,7 @@ impl Engine {
         let requeue = match made {
             Ok(()) => return,
             Err(NotMade::Later(requeue)) => requeue,
+            Err(NotMade::WhenAnswered) => return self.wait_for_inputs(&job.run.lease).await,
             Err(NotMade::Failed(error)) => {
                 match self.end_job(&job.run, Termination::Failed(error.body)).await {
                     Ok(()) => return live.ended(RunEnding::Stored),
@@ -92,6 +95,19 @@ impl Engine {
             // It is given back when it is found to be made by nobody.
             Err(error) => {
                 tracing::warn!({ RESPONSE_ID } = job.run.lease.id.as_str(), %error, "giving a background run back failed");
+            }
+        }
+    }
+
+    /// Ends the lease of a run until its client has answered. From here on it is nothing but a row.
+    async fn wait_for_inputs(&self, lease: &Lease) {
+        match self.parts.store.wait_for_inputs(lease.clone()).await {
+            Ok(Duration::ZERO) => self.parts.in_flight.bus().job_queued(),
+            Ok(most) => self.parts.in_flight.deadlines().add(most),
+            Err(StoreError::Superseded) => {}
+            // It is given back when it is found to be made by nobody, and waits then.
+            Err(error) => {
+                tracing::warn!({ RESPONSE_ID } = lease.id.as_str(), %error, "putting a run to wait for its client failed");
             }
         }
     }
@@ -163,11 +179,15 @@ impl Engine {
         });
         let sink = EventSink::to_log(prepared.encoding, log, parts.options.write_timeout);
         let turn = LeftTurn {
-            is_begun: saved.machine.turn_begins().is_some() || !seen.events.is_empty(),
+            // Only a background run has been queued before.
+            is_begun: saved.machine.turn_begins().is_some()
+                || !seen.events.is_empty()
+                || !prepared.response.echo.background,
             has_turn: saved.machine.turn_begins().is_some(),
             calls: saved.machine.calls().to_vec(),
             journaled: last_calls(claimed),
             waits_for: saved.machine.waits_for(),
+            asks_client: saved.machine.asks_client(),
             next: seen.next.unwrap_or_else(|| saved.machine.sequence()),
             seen: seen.events,
         };
@@ -175,14 +195,17 @@ impl Engine {
         response.output.extend(output);
         let machine = ResponseMachine::resume(response, saved.machine, prepared.options.clone());
         let logged = Some(Logged::Begun(Arc::clone(live)));
+        // Time that it has waited for does not count.
+        let started = started.checked_sub(saved.state.active()).unwrap_or(started);
         let mut run = Box::new(Run::new(Arc::clone(parts), prepared, caller, sink, started, logged));
         run.resume(machine, saved.state, &turn);
-        let is_given_back = run.drive_job(turn).await;
+        let end = run.drive_job(turn).await;
         drop(memory);
-        match (is_given_back, live.ending()) {
-            (true, _) => Err(NotMade::Later(Requeue { delay: Duration::ZERO, counts: false })),
-            (false, Some(RunEnding::Stored)) => Ok(()),
-            (false, _) => Err(NotMade::Later(Requeue { delay: RETRY_DELAY, counts: true })),
+        match (end, live.ending()) {
+            (JobEnd::GivenBack, _) => Err(NotMade::Later(Requeue { delay: Duration::ZERO, counts: false })),
+            (JobEnd::Waits, _) => Err(NotMade::WhenAnswered),
+            (JobEnd::Ended, Some(RunEnding::Stored)) => Ok(()),
+            (JobEnd::Ended, _) => Err(NotMade::Later(Requeue { delay: RETRY_DELAY, counts: true })),
         }
     }
 }

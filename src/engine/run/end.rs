@@ -31,6 +31,8 @@ impl Run {
             RunError::Failed(error) => RunEnd::Ended(Termination::Failed(error.body)),
             RunError::LimitReached(reason) => RunEnd::Ended(Termination::Incomplete(reason.into())),
             RunError::Cancelled => RunEnd::Ended(Termination::Cancelled),
+            // Caught before: a run that cannot wait never asks its client.
+            RunError::Waits => RunEnd::Ended(Termination::Failed(ApiError::internal().body)),
         }
     }
 

@@ -31,10 +31,23 @@ pub(in crate::engine) struct LeftTurn {
     pub journaled: Vec<OrphanedCall>,
     /// Whether the turn has calls for the client to make, and calls that need approval.
     pub waits_for: (bool, bool),
+    /// Whether the client was asked for the outputs of its calls.
+    pub asks_client: bool,
     /// What was sent behind that turn.
     pub seen: Vec<SeenEvent>,
     /// The number of the event behind that.
     pub next: u64,
+}
+
+/// What has become of a run that was claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine) enum JobEnd {
+    /// It has ended, stored or not.
+    Ended,
+    /// A shutdown has interrupted it.
+    GivenBack,
+    /// It waits for its client.
+    Waits,
 }
 
 impl Run {
@@ -44,7 +57,8 @@ impl Run {
         self.state = state;
         self.state.is_recorded = true;
         self.state.tool_calls += u32::try_from(left.calls.len()).unwrap_or(u32::MAX);
-        let repeated = left.journaled.iter().filter(|call| call.outcome.is_none()).count();
+        let is_repeated = |call: &&OrphanedCall| call.outcome.is_none() && call.input.is_none();
+        let repeated = left.journaled.iter().filter(is_repeated).count();
         let made = (self.state.tool_calls as usize).saturating_sub(repeated);
         self.executor.resume(self.state.journaled_turns, made);
     }
@@ -57,14 +71,18 @@ impl Run {
         }
     }
 
-    /// Runs to the end. Returns whether it was interrupted by a shutdown instead, so that another process makes it.
-    pub(in crate::engine) async fn drive_job(mut self: Box<Self>, left: LeftTurn) -> bool {
+    /// Runs to the end, unless it waits for its client or is interrupted by a shutdown: then another process makes it.
+    pub(in crate::engine) async fn drive_job(mut self: Box<Self>, left: LeftTurn) -> JobEnd {
         self.parts.metrics.run_started();
         let outcome = match AssertUnwindSafe(self.job_loop(left)).catch_unwind().await {
             Ok(Ok(ending)) => RunEnd::Ended(ending),
             Ok(Err(RunError::Failed(error))) if error.kind == ErrorKind::Aborted => {
                 self.give_back().await;
-                return true;
+                return JobEnd::GivenBack;
+            }
+            Ok(Err(RunError::Waits)) => {
+                self.give_back().await;
+                return JobEnd::Waits;
             }
             Ok(Err(stop)) => self.run_end(stop),
             Err(_panic) => {
@@ -73,7 +91,7 @@ impl Run {
             }
         };
         Box::pin(self.end(outcome)).await;
-        false
+        JobEnd::Ended
     }
 
     /// What was sent is logged, so that the next process goes on behind it.
@@ -102,13 +120,21 @@ impl Run {
         self.machine.skip_events(reports as u64);
         let mut ending = None;
         if left.has_turn {
-            self.finish_left_calls(&left).await?;
+            match (left.asks_client, self.prepared.input_timeout) {
+                (true, _) => self.take_answers(&left).await?,
+                (false, timeout) => {
+                    self.finish_left_calls(&left).await?;
+                    if let Some(timeout) = timeout.filter(|_| left.waits_for.0) {
+                        return Err(self.ask_client(timeout).await);
+                    }
+                }
+            }
             let output = self.machine.close_turn(self.sink.events())?;
             self.check_size()?;
             ending = match left.waits_for {
-                (true, _) => Some(self.prepared.awaiting_client_status.clone()),
-                (false, true) => Some(Termination::Completed),
-                (false, false) => None,
+                (true, _) if !left.asks_client => Some(self.prepared.awaiting_client_status.clone()),
+                (_, true) => Some(Termination::Completed),
+                (_, false) => None,
             };
             self.append_history(output, Vec::new());
             self.call_filter.clear_required();

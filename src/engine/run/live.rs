@@ -32,6 +32,8 @@ pub(super) enum RunError {
     LimitReached(&'static str),
     /// The client has disconnected, or does not read, or the response was cancelled.
     Cancelled,
+    /// The run has not ended: it waits for its client. Only background runs and those that are queued like them do.
+    Waits,
 }
 
 impl RunError {
@@ -42,6 +44,7 @@ impl RunError {
             Self::InvalidOutput(_) => "upstream_malformed",
             Self::LimitReached(limit) => limit,
             Self::Cancelled => "cancelled",
+            Self::Waits => "waits",
         }
     }
 }

@@ -32,6 +32,9 @@ pub(in crate::engine) struct RunState {
     pub compaction: CompactionState,
     /// How often each call was made, by the hash of server, tool and arguments.
     call_counts: BTreeMap<u64, u32>,
+    /// How long the run has been executed, in microseconds, without the time that it has waited as a row.
+    #[serde(default)]
+    active: u64,
     /// Sources found by searches, to be cited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Citation>,
@@ -102,6 +105,16 @@ impl RunState {
     /// The provider's first event, since the run was started.
     pub(in crate::engine) fn first_event(&self) -> Option<Duration> {
         self.inferences.iter().find_map(|inference| inference.first_event).map(RunTime::as_duration)
+    }
+
+    /// Notes how long it has been executed, to be committed.
+    pub(in crate::engine) fn note_active(&mut self, run_started: Instant) {
+        self.active = RunTime::now(run_started).0;
+    }
+
+    /// How long it was executed until it was committed.
+    pub(in crate::engine) fn active(&self) -> Duration {
+        Duration::from_micros(self.active)
     }
 
     pub(in crate::engine) fn begin_inference(&mut self, run_started: Instant) {

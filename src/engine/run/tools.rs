@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 
 use super::live::{Run, RunError};
 use super::state::RunTime;
+use crate::engine::tool_executor::TurnCalls;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::response::machine::ServerCall;
 use crate::tools::{ToolError, ToolOutput};
@@ -39,7 +40,9 @@ impl Run {
         // The log of events must not end before the state that is committed with the turn.
         self.sink.settle_log().await;
         let turn = self.state.journaled_turns;
-        self.executor.commit(&self.prepared, &self.machine, &mut self.state, calls, &self.parts.seal).await?;
+        self.state.note_active(self.started);
+        let made = TurnCalls::Server(calls);
+        self.executor.commit(&self.prepared, &self.machine, &mut self.state, made, &self.parts.seal).await?;
         self.machine.dispatch_calls();
         self.state.tool_calls += u32::try_from(calls.len()).unwrap_or(u32::MAX);
         let offer = &self.prepared.offer;
@@ -103,7 +106,7 @@ impl Run {
         }
     }
 
-    fn count_failed_turn(&mut self, failed: bool) -> Result<(), RunError> {
+    pub(super) fn count_failed_turn(&mut self, failed: bool) -> Result<(), RunError> {
         self.state.failed_turns = if failed { self.state.failed_turns + 1 } else { 0 };
         if self.state.failed_turns < self.prepared.limits.run.max_consecutive_failures {
             return Ok(());

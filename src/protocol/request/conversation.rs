@@ -1,17 +1,17 @@
 //! Conversations: the field of a request that names one, and the bodies of the routes for them.
 
-use std::collections::HashSet;
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::body::{RawFields, split_fields};
-use super::limits::RequestSizeCounter;
+use super::known_fields::KnownFields;
 use super::scalar::non_empty_string;
-use super::{Metadata, RequestSizeLimits, input};
+use super::{Metadata, RequestSizeLimits, input, session_tools};
 use crate::protocol::error::ApiError;
-use crate::protocol::item::Item;
-use crate::protocol::parse::{self, FromJson, ParseError, truncate_for_display};
+use crate::protocol::id::Id;
+use crate::protocol::item::hosted::AdditionalTools;
+use crate::protocol::item::{Item, Role};
+use crate::protocol::parse::{self, FromJson, ParseError};
+use crate::protocol::tool::Tool;
 
 /// The body of `POST /v1/conversations`.
 #[derive(Debug, Clone, Default)]
@@ -43,13 +43,19 @@ pub(crate) struct AddItems {
 impl CreateConversation {
     /// Parses a body; an empty one asks for an empty conversation.
     pub(crate) fn parse(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
-        let read = fields(body, &["metadata", "items"], limits)?;
+        let read = KnownFields::split(body, &["metadata", "items", "antwort"], limits)?;
         let mut request = Self::default();
         if let Some(raw) = read.get("metadata") {
             request.metadata = metadata(raw)?;
         }
         if let Some(raw) = read.get("items") {
             (request.items, request.item_bytes) = (items(raw)?, raw.get().len());
+        }
+        if let Some((tools, bytes)) = read.read("antwort", declared_tools)? {
+            // As clients declare tools along the way, so that the responses of the conversation have them.
+            let tools = AdditionalTools { id: Id::unnamed("adt"), role: Role::Developer, tools };
+            request.items.insert(0, Item::AdditionalTools(tools));
+            request.item_bytes += bytes;
         }
         Ok(request)
     }
@@ -58,7 +64,7 @@ impl CreateConversation {
 impl UpdateConversation {
     /// Parses a body.
     pub(crate) fn parse(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
-        let read = fields(body, &["metadata"], limits)?;
+        let read = KnownFields::split(body, &["metadata"], limits)?;
         Ok(Self { metadata: metadata(read.required("metadata")?)? })
     }
 }
@@ -66,7 +72,7 @@ impl UpdateConversation {
 impl AddItems {
     /// Parses a body.
     pub(crate) fn parse(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
-        let read = fields(body, &["items"], limits)?;
+        let read = KnownFields::split(body, &["items"], limits)?;
         let raw = read.required("items")?;
         let items = items(raw)?;
         if items.is_empty() {
@@ -75,6 +81,19 @@ impl AddItems {
         }
         Ok(Self { items, item_bytes: raw.get().len() })
     }
+}
+
+/// Reads `antwort` of a conversation: the functions that all its responses have, with their bytes.
+fn declared_tools(raw: &RawValue) -> Result<(Vec<Tool>, usize), ParseError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Session<'a> {
+        #[serde(borrow)]
+        tools: &'a RawValue,
+    }
+    let session: Session<'_> = parse::read(raw)?;
+    let tools = session_tools::read(session.tools).map_err(|error| error.within("tools"))?;
+    Ok((tools, session.tools.get().len()))
 }
 
 /// Reads `conversation`: an id, or an object with one.
@@ -96,39 +115,6 @@ pub(super) fn reference(raw: &RawValue) -> Result<String, ParseError> {
             Err(ParseError::wrong_type("", format!("expected a string or an object with 'id', got {got}.")))
         }
     }
-}
-
-/// The fields of a body that are not null.
-struct Given<'a>(RawFields<'a>);
-
-impl<'a> Given<'a> {
-    fn get(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.iter().find(|(key, raw)| key == name && !parse::is_null(raw)).map(|(_, raw)| *raw)
-    }
-
-    fn required(&self, name: &str) -> Result<&'a RawValue, ApiError> {
-        self.get(name).ok_or_else(|| ParseError::missing(name).into_api_error(""))
-    }
-}
-
-/// Splits a body into its fields, of which only these are known.
-fn fields<'a>(body: &'a [u8], known: &[&str], limits: RequestSizeLimits) -> Result<Given<'a>, ApiError> {
-    if body.trim_ascii().is_empty() {
-        return Ok(Given(Vec::new()));
-    }
-    let pairs = split_fields(body)?;
-    let mut seen = HashSet::with_capacity(pairs.len());
-    for (name, _) in &pairs {
-        let shown = truncate_for_display(name);
-        if !known.contains(&name.as_ref()) {
-            return Err(ParseError::unknown_field("").into_api_error(&shown));
-        }
-        if !seen.insert(name.as_ref()) {
-            return Err(ParseError::invalid("", "the field is given twice.").into_api_error(&shown));
-        }
-    }
-    RequestSizeCounter::new(limits).check(&pairs)?;
-    Ok(Given(pairs))
 }
 
 fn metadata(raw: &RawValue) -> Result<Metadata, ApiError> {

@@ -5,9 +5,14 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::body::{self, RawFields};
+use super::response_input::ResponseInput;
+use super::session_tools::{self, SessionTool};
 use super::{CreateResponse, RequestSizeLimits, scalar};
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::{self, ParseError, truncate_for_display};
+
+/// The type of an answer.
+const INPUT: &str = "antwort:input";
 
 /// Most characters of a `stream_id`.
 const MAX_STREAM_ID: usize = 256;
@@ -30,32 +35,56 @@ pub(crate) struct ClientMessage {
 #[derive(Debug)]
 pub(crate) enum MessageContent {
     /// `response.create`
-    Create {
-        /// The request, which is streamed.
-        request: Box<CreateResponse>,
-        /// `false`: the model is not asked, and the response is completed without output.
-        generate: bool,
-    },
+    Create(Box<CreateMessage>),
+    /// `antwort:input`: an answer to the response in progress.
+    Input(ResponseInput),
     /// `response.processed`: the client has read a response. Nothing is sent for it.
     Processed,
 }
 
+/// A request for a response.
+#[derive(Debug)]
+pub(crate) struct CreateMessage {
+    /// The request, which is streamed.
+    pub request: CreateResponse,
+    /// `false`: the model is not asked, and the response is completed without output.
+    pub generate: bool,
+    /// The same request as the body of a POST, if it may have to be queued.
+    pub text: Option<String>,
+    /// The functions that it declares for its connection.
+    pub tools: Option<Vec<SessionTool>>,
+}
+
 impl ClientMessage {
-    /// Reads a message.
-    pub(crate) fn parse(text: &[u8], limits: RequestSizeLimits) -> Self {
+    /// Whether a message is an answer, which does not wait for its turn.
+    pub(crate) fn is_input(text: &[u8]) -> bool {
+        // Most messages need not be looked at any closer.
+        memchr::memmem::find(text, INPUT.as_bytes()).is_some()
+            && body::split_fields(text).is_ok_and(|fields| {
+                read::<Cow<'_, str>>(&fields, "type", parse::read)
+                    .is_ok_and(|kind| kind.as_deref() == Some(INPUT))
+            })
+    }
+
+    /// Reads a message of a connection that has declared these functions.
+    pub(crate) fn parse(text: &[u8], limits: RequestSizeLimits, tools: &[SessionTool]) -> Self {
         let fields = match body::split_fields(text) {
             Ok(fields) => fields,
             Err(error) => return Self { stream_id: None, previous: None, content: Err(error) },
         };
         let previous = given(&fields, "previous_response_id").and_then(|raw| scalar::string(raw).ok());
         match stream_id(&fields) {
-            Ok(stream_id) => Self { stream_id, previous, content: content(fields, limits) },
+            Ok(stream_id) => Self { stream_id, previous, content: content(fields, limits, tools) },
             Err(error) => Self { stream_id: None, previous, content: Err(error.into_api_error("stream_id")) },
         }
     }
 }
 
-fn content(mut fields: RawFields<'_>, limits: RequestSizeLimits) -> Result<MessageContent, ApiError> {
+fn content(
+    mut fields: RawFields<'_>,
+    limits: RequestSizeLimits,
+    tools: &[SessionTool],
+) -> Result<MessageContent, ApiError> {
     let is_own = |name: &str| IGNORED.contains(&name) || ["type", "stream_id", "generate"].contains(&name);
     // Those of requests are checked with them.
     for own in fields.iter().map(|(name, _)| &**name).filter(|name| is_own(name)) {
@@ -67,6 +96,10 @@ fn content(mut fields: RawFields<'_>, limits: RequestSizeLimits) -> Result<Messa
     match kind.as_deref() {
         Some("response.create") => {}
         Some("response.processed") => return Ok(MessageContent::Processed),
+        Some(INPUT) => {
+            fields.retain(|(name, _)| !["type", "stream_id"].contains(&name.as_ref()));
+            return ResponseInput::parse_message(fields, limits).map(MessageContent::Input);
+        }
         Some(other) => {
             return Err(
                 ParseError::unknown_type(&truncate_for_display(other), "response.create").into_api_error("")
@@ -76,13 +109,35 @@ fn content(mut fields: RawFields<'_>, limits: RequestSizeLimits) -> Result<Messa
     }
     let generate = read(&fields, "generate", scalar::boolean)?.unwrap_or(true);
     fields.retain(|(name, _)| !is_own(name));
-    let mut request = Box::new(CreateResponse::read(&fields, limits, generate)?);
+    let session = session_tools::apply(&fields, tools)?;
+    let mut fields: RawFields<'_> = fields;
+    for (name, raw) in &session.replaced {
+        fields.retain(|(field, _)| field != name);
+        fields.push((Cow::Borrowed(name), raw));
+    }
+    let mut request = CreateResponse::read(&fields, limits, generate)?;
     if request.background {
         let problem = "background responses are made with POST /v1/responses; over WebSocket there are none.";
         return Err(ParseError::unsupported("", problem).into_api_error("background"));
     }
     request.stream = true;
-    Ok(MessageContent::Create { request, generate })
+    let may_ask = request.antwort.as_ref().is_some_and(|options| options.client_tools.is_some())
+        || request.agent.is_some()
+        || request.prompt.is_some();
+    let text = may_ask.then(|| as_body(&fields));
+    Ok(MessageContent::Create(Box::new(CreateMessage { request, generate, text, tools: session.declared })))
+}
+
+/// The fields as the body of a POST.
+fn as_body(fields: &RawFields<'_>) -> String {
+    let mut text = String::from(r#"{"stream":true"#);
+    for (name, raw) in fields {
+        // A name is written as JSON again, a value as it came.
+        let name = serde_json::to_string(name).unwrap_or_default();
+        text.extend([",", &name, ":", raw.get()]);
+    }
+    text.push('}');
+    text
 }
 
 fn stream_id(fields: &RawFields<'_>) -> Result<Option<String>, ParseError> {
@@ -114,7 +169,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> ClientMessage {
-        ClientMessage::parse(text.as_bytes(), RequestSizeLimits::default())
+        ClientMessage::parse(text.as_bytes(), RequestSizeLimits::default(), &[])
     }
 
     fn error(text: &str) -> (Option<String>, Option<String>) {
@@ -128,16 +183,19 @@ mod tests {
             "stream_options":{"include_obfuscation":true},"background":false,"stream_id":"a.b-C_1"}"#;
         let message = parse(text);
         assert_eq!(message.stream_id.as_deref(), Some("a.b-C_1"));
-        let Ok(MessageContent::Create { request, generate: true }) = message.content else {
-            panic!("{message:?}")
-        };
+        let Ok(MessageContent::Create(create)) = message.content else { panic!("{message:?}") };
+        let request = create.request;
+        assert!(create.generate && create.text.is_none());
         assert!(request.stream && !request.stream_options.include_obfuscation && request.extra.is_empty());
     }
 
     #[test]
     fn a_response_without_generation_needs_no_input() {
         let message = parse(r#"{"type":"response.create","model":"m","generate":false}"#);
-        assert!(matches!(message.content, Ok(MessageContent::Create { generate: false, .. })), "{message:?}");
+        assert!(
+            matches!(&message.content, Ok(MessageContent::Create(create)) if !create.generate),
+            "{message:?}"
+        );
         assert_eq!(error(r#"{"type":"response.create","model":"m"}"#).0.as_deref(), Some("input"));
     }
 

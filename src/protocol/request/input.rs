@@ -15,7 +15,7 @@ use crate::protocol::parse::{self, FromJson, ParseError};
 const MAX_TEXT_CHARS: usize = 10_485_760;
 const MAX_IMAGE_URL_CHARS: usize = 20_971_520;
 const MAX_FILE_CHARS: usize = 73_400_320;
-const MAX_CALL_ID_CHARS: usize = 64;
+pub(super) const MAX_CALL_ID_CHARS: usize = 64;
 /// Items that one request stores in a conversation.
 const MAX_STORED_ITEMS: usize = 20;
 /// Of the sealed summary in a compaction item.
@@ -107,8 +107,8 @@ fn check_item(item: &Item) -> Result<(), ParseError> {
         Item::Compaction(compaction) => {
             check_length("encrypted_content", &compaction.encrypted_content, MAX_SUMMARY_CHARS)
         }
-        Item::FunctionCallOutput(output) => check_output(&output.output),
-        Item::CustomToolCallOutput(output) => check_output(&output.output),
+        Item::FunctionCallOutput(output) => check_output(&output.output).map_err(|e| e.within("output")),
+        Item::CustomToolCallOutput(output) => check_output(&output.output).map_err(|e| e.within("output")),
         Item::Opaque(item) if item.kind() == "computer_call_output" => {
             let picture = |name| item.text(&["output", name]);
             check_picture(picture("image_url").as_deref(), picture("file_id").as_deref())
@@ -130,7 +130,8 @@ fn call_id(item: &Item) -> Option<Cow<'_, str>> {
     }
 }
 
-fn check_output(output: &ToolOutput) -> Result<(), ParseError> {
+/// Checks the output of a call.
+pub(super) fn check_output(output: &ToolOutput) -> Result<(), ParseError> {
     match output {
         ToolOutput::Text(text) => check_length("", text, MAX_TEXT_CHARS),
         ToolOutput::Parts(parts) => check_parts(parts, |part| match part {
@@ -138,7 +139,6 @@ fn check_output(output: &ToolOutput) -> Result<(), ParseError> {
             _ => Ok(()),
         }),
     }
-    .map_err(|e| e.within("output"))
 }
 
 fn check_parts(

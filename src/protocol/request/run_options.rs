@@ -35,6 +35,20 @@ pub struct RunOptions {
     /// What happens to the response when its client disconnects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_disconnect: Option<OnDisconnect>,
+    /// Whether the response ends at calls of the client's functions, or waits for their outputs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_tools: Option<ClientToolMode>,
+}
+
+/// What a response does at calls of the client's functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientToolMode {
+    /// It ends: the outputs are the input of another one.
+    #[default]
+    Pause,
+    /// It asks for the outputs with an event, waits for them, and goes on.
+    Inline,
 }
 
 /// What happens to a response when its client disconnects.

@@ -50,7 +50,12 @@ pub struct SeenEvent {
 impl SeenEvent {
     /// Whether it reports the progress of a tool: its number is one that the calls of a turn do not have by themselves.
     pub fn is_progress(&self) -> bool {
-        self.kind.ends_with("tool_progress")
+        self.kind.ends_with("tool_progress") || self.is_input_required()
+    }
+
+    /// Whether it asks the client for the output of a call.
+    pub fn is_input_required(&self) -> bool {
+        self.kind.ends_with("input_required")
     }
 
     /// The event, in either dialect; `None` if it changes no item, or only announces what others have changed.

@@ -123,6 +123,11 @@ impl MachineState {
         self.turn.as_ref().map_or((false, false), |turn| (turn.client_calls > 0, turn.approval_calls > 0))
     }
 
+    /// Whether the client was asked for the outputs of its calls.
+    pub fn asks_client(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.asks_client)
+    }
+
     /// The calls whose results are missing, in order.
     pub fn calls(&self) -> &[ServerCall] {
         &self.calls
@@ -133,7 +138,8 @@ impl ResponseMachine {
     /// The state to be committed with a turn whose calls, these, are about to be made.
     pub fn save<'a>(&'a self, calls: &'a [ServerCall]) -> impl Serialize + 'a {
         let unfinished = self.first_unfinished();
-        let place = u32::try_from(unfinished).unwrap_or(u32::MAX);
+        // Where items of this turn are finished already, the model's view of them goes with the state, too.
+        let place = u32::try_from(unfinished.min(self.turn.first)).unwrap_or(u32::MAX);
         SavedState {
             sequence: self.sequence,
             next_id: self.ids.position(),

@@ -128,7 +128,7 @@ const CLAIM: &str = concat!(
                 WHERE c.response = r.response AND c.owner = r.owner), 0) AS bytes) b)
     UPDATE runs r SET instance = $1, epoch = r.epoch + 1, lease_until = $4 + ",
     db_now!(),
-    ", orphan = NULL, attempt = r.attempt + 1, claim = $5
+    ", orphan = NULL, attempt = r.attempt + 1, claim = $5, waits_until = NULL
     FROM sized z, responses s, owners o
     WHERE r.response = z.response AND r.owner = z.owner AND z.before < $6
         AND s.key = r.response AND s.owner = r.owner AND o.key = r.owner

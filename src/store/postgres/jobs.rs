@@ -126,12 +126,17 @@ const STATS: &str = concat!(
     db_now!(),
     " AND (r.instance <> $1 OR r.orphan IS NOT NULL))
     SELECT (SELECT count(*) FROM waiting), (SELECT s.created_at FROM responses s
-        JOIN (SELECT * FROM waiting ORDER BY response, owner LIMIT 1) w ON s.key = w.response AND s.owner = w.owner)"
+        JOIN (SELECT * FROM waiting ORDER BY response, owner LIMIT 1) w ON s.key = w.response AND s.owner = w.owner),
+        (SELECT count(*) FROM runs WHERE waits_until IS NOT NULL)"
 );
 
 /// How many runs wait, and since when.
 pub(super) async fn stats(session: Session<'_>, policy: &RowPolicy) -> Result<JobStats, StoreError> {
     let found = session.query_opt(STATS, &[(&policy.instance.as_str(), Type::TEXT)]).await?;
     let Some(row) = found else { return Ok(JobStats::default()) };
-    Ok(JobStats { queued: get::<i64>(&row, 0)?.unsigned_abs(), oldest_created_at: get(&row, 1)? })
+    Ok(JobStats {
+        queued: get::<i64>(&row, 0)?.unsigned_abs(),
+        oldest_created_at: get(&row, 1)?,
+        waiting: get::<i64>(&row, 2)?.unsigned_abs(),
+    })
 }

@@ -2,18 +2,24 @@
 
 use tokio_postgres::types::Type;
 
+use super::clock::db_now;
 use super::lifecycle;
 use super::running::{self, RunningRow};
 use super::session::{Param, Session};
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
+use crate::store::retention::millis;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{CallOutcome, StoreError, TurnRecord};
 
 /// A call that is there is one of a write that is repeated.
-const ADD_CALL: &str = "INSERT INTO tool_calls
-        (response, owner, turn, position, server_label, tool, arguments, dispatched_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING";
+const ADD_CALL: &str = concat!(
+    "INSERT INTO tool_calls
+        (response, owner, turn, position, server_label, tool, arguments, dispatched_at, call_id, expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10 + ",
+    db_now!(),
+    ") ON CONFLICT DO NOTHING"
+);
 
 /// Writes a turn with the calls that it makes.
 pub(super) async fn commit_turn(
@@ -41,7 +47,11 @@ pub(super) async fn commit_turn(
     running::add_turn(session, key, turn).await?;
     let (number, now) = (small(turn.turn), now());
     for (position, call) in (0_i32..).zip(&turn.calls) {
-        let params: [Param<'_>; 8] = [
+        let (call_id, timeout) = match &call.input {
+            Some(input) => (Some(input.call_id.as_bytes()), Some(millis(input.timeout))),
+            None => (None, None),
+        };
+        let params: [Param<'_>; 10] = [
             (&key.0, Type::UUID),
             (&key.1, Type::INT8),
             (&number, Type::INT4),
@@ -50,6 +60,8 @@ pub(super) async fn commit_turn(
             (&call.tool.as_bytes(), Type::BYTEA),
             (&call.arguments.as_bytes(), Type::BYTEA),
             (&now, Type::INT8),
+            (&call_id, Type::BYTEA),
+            (&timeout, Type::INT8),
         ];
         session.execute(ADD_CALL, &params).await?;
     }

@@ -113,6 +113,8 @@ pub(super) fn run_of(write: &Write) -> &str {
         Write::Enqueue(job) => job.run.record.lease.id.as_str(),
         Write::UpdateRunning(record) => record.lease.id.as_str(),
         Write::Withdraw(lease) | Write::Log(lease, _) | Write::Requeue(lease, _) => lease.id.as_str(),
+        Write::WaitForInputs(lease) => lease.id.as_str(),
+        Write::AnswerInput(answer) => answer.response.as_str(),
         Write::RequestCancel(_, id) => id.as_str(),
         Write::FinishLogged(end) => end.0.lease.id.as_str(),
         Write::Delete(_, id) => id,

@@ -24,6 +24,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../../migrations/postgres/0003_logs_jobs_webhooks.sql"),
         compatible_with: 1,
     },
+    Migration { sql: include_str!("../../../migrations/postgres/0004_inputs.sql"), compatible_with: 1 },
 ];
 
 /// A migration: in one transaction.

@@ -17,7 +17,9 @@ use super::values::{get, text, text_or_null};
 use crate::protocol::id::Id;
 use crate::store::item_index;
 use crate::store::taken_run::{PASSED_OVER, log_damaged, log_unreadable};
-use crate::store::{Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem};
+use crate::store::{
+    AskedInput, Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem,
+};
 
 /// The columns that [`read`] takes, of `runs r` behind the update, `responses s` and `owners o`.
 macro_rules! columns {
@@ -112,11 +114,15 @@ const TURNS: &str = "SELECT t.item_index, t.items, t.response, t.owner FROM turn
     JOIN unnest($1::uuid[], $2::bigint[]) AS g (response, owner) ON g.response = t.response AND g.owner = t.owner
     ORDER BY t.response, t.owner, t.turn";
 
-const CALLS: &str = "SELECT c.turn, c.position, c.server_label, c.tool, c.arguments, c.output, c.error,
-        c.completed_at IS NOT NULL, c.response, c.owner
+const CALLS: &str = concat!(
+    "SELECT c.turn, c.position, c.server_label, c.tool, c.arguments, c.output, c.error,
+        c.completed_at IS NOT NULL, c.response, c.owner, c.call_id, coalesce(c.expires_at <= ",
+    db_now!(),
+    ", false)
     FROM tool_calls c
     JOIN unnest($1::uuid[], $2::bigint[]) AS g (response, owner) ON g.response = c.response AND g.owner = c.owner
-    ORDER BY c.response, c.owner, c.turn, c.position";
+    ORDER BY c.response, c.owner, c.turn, c.position"
+);
 
 /// Adds the items of the turns of these runs, and their calls, in order.
 async fn complete(session: Session<'_>, runs: &mut [Taken<'_>]) -> Result<(), StoreError> {
@@ -169,5 +175,9 @@ fn call(row: &Row) -> Result<OrphanedCall, StoreError> {
         tool: text(row, 3)?.to_owned(),
         arguments: text(row, 4)?.to_owned(),
         outcome: get::<bool>(row, 7)?.then_some(outcome),
+        input: match text_or_null(row, 10)? {
+            Some(call_id) => Some(AskedInput { call_id: call_id.to_owned(), is_expired: get(row, 11)? }),
+            None => None,
+        },
     })
 }

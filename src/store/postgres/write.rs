@@ -4,7 +4,7 @@
 
 use super::conversation_locks::HeldLocks;
 use super::session::Session;
-use super::{cancel, event_log, idempotency, jobs, journal, lifecycle};
+use super::{cancel, event_log, idempotency, inputs, jobs, journal, lifecycle};
 use crate::store::StoreError;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::{Write, WriteOutcome};
@@ -39,6 +39,8 @@ pub(super) async fn apply(
         }
         Write::UpdateRunning(record) => jobs::update_running(session, policy, record).await,
         Write::Requeue(lease, requeue) => jobs::requeue(session, policy, lease, *requeue).await,
+        Write::WaitForInputs(lease) => inputs::wait(session, policy, lease).await,
+        Write::AnswerInput(answer) => inputs::answer(session, answer).await,
         // Clients make these; they have transactions of their own.
         Write::AddApprovals(_) | Write::ClaimApprovals(_) | Write::Erase(_) | Write::Conversation(_) => {
             Err(StoreError::Database("this is not a write of a run".to_owned()))

@@ -60,6 +60,8 @@ fn is_of_run(write: &Write) -> bool {
         | Write::Withdraw(_)
         | Write::Enqueue(_)
         | Write::UpdateRunning(_)
-        | Write::Requeue(..) => false,
+        | Write::Requeue(..)
+        | Write::WaitForInputs(_)
+        | Write::AnswerInput(_) => false,
     }
 }

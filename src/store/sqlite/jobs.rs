@@ -18,7 +18,7 @@ use crate::store::taken_run::MAX_BATCH_BYTES;
 use crate::store::{ClaimedJob, JobStats, Lease, NewJob, Owner, Requeue, ResponseRecord, StoreError};
 
 /// The column `instance` of a run that nobody has claimed.
-const NOBODY: &str = "";
+pub(super) const NOBODY: &str = "";
 
 /// Which `runs r` the instance ?1 may claim at the time ?2. Of its own runs only those that were given up.
 macro_rules! waiting_sql {
@@ -49,7 +49,8 @@ const ONE: &str = concat!(
 );
 
 const STATS: &str = concat!(
-    "SELECT found, (SELECT created_at FROM responses WHERE key = oldest)
+    "SELECT found, (SELECT created_at FROM responses WHERE key = oldest),
+        (SELECT count(*) FROM runs WHERE waits_until IS NOT NULL)
     FROM (SELECT count(*) AS found, min(r.response) AS oldest FROM runs r WHERE ",
     waiting_sql!(),
     ")"
@@ -173,8 +174,8 @@ impl Waiting {
         let attempt = attempts.saturating_add(1);
         connection
             .prepare_cached(
-                "UPDATE runs SET instance = ?2, epoch = ?3, lease_until = ?4, orphan = NULL, attempt = ?5
-                 WHERE response = ?1",
+                "UPDATE runs SET instance = ?2, epoch = ?3, lease_until = ?4, orphan = NULL, attempt = ?5,
+                    waits_until = NULL WHERE response = ?1",
             )?
             .execute(params![
                 orphan.key,
@@ -251,7 +252,11 @@ pub(super) fn stats(connection: &Connection, policy: &RowPolicy) -> Result<JobSt
         .prepare_cached(STATS)
         .map_err(database)?
         .query_row(params![policy.instance, now()], |row| {
-            Ok(JobStats { queued: row.get::<_, u32>(0)?.into(), oldest_created_at: row.get(1)? })
+            Ok(JobStats {
+                queued: row.get::<_, u32>(0)?.into(),
+                oldest_created_at: row.get(1)?,
+                waiting: row.get::<_, u32>(2)?.into(),
+            })
         })
         .map_err(database)
 }

@@ -6,6 +6,7 @@ use super::lifecycle;
 use super::running::{self, RunningRow};
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
+use crate::store::retention::millis;
 use crate::store::row_policy::{self, RowPolicy};
 use crate::store::{CallOutcome, TurnRecord};
 
@@ -34,8 +35,9 @@ pub(super) fn commit_turn(
     };
     running::add_turn(connection, key, turn)?;
     let mut statement = connection.prepare_cached(
-        "INSERT INTO tool_calls (response, turn, position, server_label, tool, arguments, dispatched_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO tool_calls
+            (response, turn, position, server_label, tool, arguments, dispatched_at, call_id, expires_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     let now = row_policy::now();
     for (position, call) in (0_i64..).zip(&turn.calls) {
@@ -46,7 +48,9 @@ pub(super) fn commit_turn(
             call.server_label,
             call.tool,
             call.arguments,
-            now
+            now,
+            call.input.as_ref().map(|input| &input.call_id),
+            call.input.as_ref().map(|input| now.saturating_add(millis(input.timeout))),
         ])?;
     }
     Ok(WriteOutcome::Changed)

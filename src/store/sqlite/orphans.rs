@@ -15,7 +15,9 @@ use crate::store::in_flight::InFlightRows;
 use crate::store::item_index::{self, Damaged};
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::taken_run::{MAX_BATCH_BYTES, PASSED_OVER, log_damaged, log_unreadable};
-use crate::store::{Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem};
+use crate::store::{
+    AskedInput, Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem,
+};
 
 /// Which `runs r` are orphans for the instance ?1 at the time ?2. Of its own runs only those that were orphans before, and
 /// none that a worker claims.
@@ -224,7 +226,8 @@ fn turns(connection: &Connection, key: i64) -> rusqlite::Result<Vec<StoredItem>>
 
 fn calls(connection: &Connection, key: i64) -> rusqlite::Result<Vec<OrphanedCall>> {
     let mut statement = connection.prepare_cached(
-        "SELECT turn, position, server_label, tool, arguments, output, error, completed_at IS NOT NULL
+        "SELECT turn, position, server_label, tool, arguments, output, error, completed_at IS NOT NULL, call_id,
+            expires_at <= ?2
          FROM tool_calls WHERE response = ?1 ORDER BY turn, position",
     )?;
     let call = |row: &Row<'_>| {
@@ -236,7 +239,11 @@ fn calls(connection: &Connection, key: i64) -> rusqlite::Result<Vec<OrphanedCall
             tool: row.get(3)?,
             arguments: row.get(4)?,
             outcome: row.get::<_, bool>(7)?.then_some((output, error)),
+            input: match row.get(8)? {
+                Some(call_id) => Some(AskedInput { call_id, is_expired: row.get(9)? }),
+                None => None,
+            },
         })
     };
-    statement.query_map([key], call)?.collect()
+    statement.query_map([key, now()], call)?.collect()
 }

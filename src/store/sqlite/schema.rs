@@ -24,6 +24,7 @@ const MIGRATIONS: &[Migration] = &[
     sql(include_str!("../../../migrations/sqlite/0008_conversations_and_keys.sql")),
     sql(include_str!("../../../migrations/sqlite/0009_live.sql")),
     sql(include_str!("../../../migrations/sqlite/0010_jobs.sql")),
+    sql(include_str!("../../../migrations/sqlite/0011_inputs.sql")),
 ];
 
 /// A part of a migration in Rust.

@@ -4,7 +4,9 @@
 
 use rusqlite::Connection;
 
-use super::{approvals, cancel, conversations, erasure, event_log, idempotency, jobs, journal, lifecycle};
+use super::{
+    approvals, cancel, conversations, erasure, event_log, idempotency, inputs, jobs, journal, lifecycle,
+};
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::{Write, WriteOutcome};
 use crate::store::row_policy::RowPolicy;
@@ -40,5 +42,7 @@ pub(super) fn apply(
         Write::Enqueue(job) => jobs::enqueue(connection, policy, in_flight, job),
         Write::UpdateRunning(record) => jobs::update_running(connection, policy, record),
         Write::Requeue(lease, requeue) => jobs::requeue(connection, policy, lease, *requeue),
+        Write::WaitForInputs(lease) => inputs::wait(connection, policy, lease),
+        Write::AnswerInput(answer) => inputs::answer(connection, answer),
     }
 }

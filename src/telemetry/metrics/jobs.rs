@@ -6,6 +6,7 @@ use super::registry::{Family, Gauge};
 pub(super) struct JobMetrics {
     queued: Family<Gauge>,
     oldest: Family<Gauge>,
+    waiting: Family<Gauge>,
 }
 
 impl JobMetrics {
@@ -21,12 +22,18 @@ impl JobMetrics {
                 "Age of the oldest background run that waits to be made.",
                 &[],
             ),
+            waiting: Family::gauge(
+                "antwort_runs_waiting",
+                "Runs that wait for the answer of a client, in the whole database.",
+                &[],
+            ),
         };
-        metrics.set(0, 0);
+        metrics.set(0, 0, 0);
         metrics
     }
 
-    pub(super) fn set(&self, queued: u64, oldest_seconds: i64) {
+    pub(super) fn set(&self, queued: u64, oldest_seconds: i64, waiting: u64) {
+        self.waiting.with(&[]).set(i64::try_from(waiting).unwrap_or(i64::MAX));
         self.queued.with(&[]).set(i64::try_from(queued).unwrap_or(i64::MAX));
         self.oldest.with(&[]).set(oldest_seconds);
     }
@@ -34,5 +41,6 @@ impl JobMetrics {
     pub(super) fn render(&self, out: &mut String) {
         self.queued.render(out);
         self.oldest.render(out);
+        self.waiting.render(out);
     }
 }

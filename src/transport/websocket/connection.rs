@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use futures_util::{SinkExt, StreamExt};
+use futures_util::{FutureExt, SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -20,12 +22,14 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::UpgradeHost;
+use super::answers::answer;
 use super::closing::{Closing, End, read_error, too_many, too_old};
 use super::metered::Metered;
 use super::turn::{QueueEntry, QueuedMessage, TurnContext, TurnOutput, turn};
 use crate::config::settings::WebSocketSettings;
 use crate::engine::ConnectionHistory;
 use crate::identity::Requester;
+use crate::protocol::request::ClientMessage;
 use crate::telemetry::metrics::Metrics;
 use crate::transport::request_context::RequestContext;
 use crate::transport::response_budget::ResponseBudget;
@@ -64,7 +68,9 @@ impl Connection {
     ) -> Self {
         let history = Arc::new(ConnectionHistory::default());
         let stalled = AtomicBool::new(false);
-        let context = Arc::new(TurnContext { host, headers, handshake, route, history, stalled });
+        let (response, tools) = (Mutex::default(), Mutex::default());
+        let context =
+            Arc::new(TurnContext { host, headers, handshake, route, history, response, tools, stalled });
         Self { upgraded, context, requester: requester.clone(), settings }
     }
 
@@ -90,6 +96,8 @@ impl Connection {
             has_large_buffer: false,
             turn: None,
             queue: VecDeque::new(),
+            answer: None,
+            answers: VecDeque::new(),
             opened: now,
             last_ping: now,
             timer: Box::pin(tokio::time::sleep(settings.ping_interval.min(settings.max_age))),
@@ -135,6 +143,10 @@ struct Serving {
     turn: Option<BoxStream<'static, TurnOutput>>,
     /// Further ones.
     queue: VecDeque<QueuedMessage>,
+    /// The answer to the request in progress that is being stored.
+    answer: Option<BoxFuture<'static, String>>,
+    /// Further ones.
+    answers: VecDeque<QueuedMessage>,
     opened: Instant,
     last_ping: Instant,
     timer: Pin<Box<Sleep>>,
@@ -144,6 +156,7 @@ struct Serving {
 /// What happens next on a connection.
 enum Event {
     Output(Option<TurnOutput>),
+    Answered(String),
     Read(Option<Result<Message, Error>>),
     Timer,
     Draining,
@@ -176,12 +189,17 @@ impl Serving {
         let draining = &self.context.host.draining;
         let event = tokio::select! {
             output = next_output(&mut self.turn) => Event::Output(output),
+            answered = answered(&mut self.answer) => Event::Answered(answered),
             message = self.socket.next() => Event::Read(message),
             () = &mut self.timer => Event::Timer,
             () = draining.cancelled(), if !self.is_draining => Event::Draining,
         };
         match event {
             Event::Output(output) => self.on_output(output).await,
+            Event::Answered(message) => {
+                self.answer = None;
+                self.send(vec![message]).await
+            }
             Event::Read(message) => self.on_read(message).await,
             Event::Timer => self.on_timer().await,
             Event::Draining => {
@@ -209,6 +227,12 @@ impl Serving {
 
     /// Starts the next request, unless one is in progress. During a shutdown those in the queue are refused by the engine.
     fn start_next(&mut self) {
+        if self.answer.is_none()
+            && let Some(message) = self.answers.pop_front()
+        {
+            self.socket.get_mut().on_taken(&message.memory);
+            self.answer = Some(answer(Arc::clone(&self.context), message).boxed());
+        }
         if self.turn.is_some() {
             return;
         }
@@ -277,12 +301,13 @@ impl Serving {
 
     fn enqueue(&mut self, text: Bytes) -> Result<(), End> {
         let memory = self.socket.get_mut().on_message(text.len());
-        let waiting = self.queue.len() + usize::from(self.turn.is_some());
+        let waiting = self.queue.len() + self.answers.len() + usize::from(self.turn.is_some());
         if waiting > self.settings.max_queued_turns {
             return Err(End::Close(too_many()));
         }
         let _queued = QueueEntry::new(&self.metrics);
-        self.queue.push_back(QueuedMessage { text, memory, _queued });
+        let queue = if ClientMessage::is_input(&text) { &mut self.answers } else { &mut self.queue };
+        queue.push_back(QueuedMessage { text, memory, _queued });
         Ok(())
     }
 
@@ -320,6 +345,13 @@ impl Serving {
         if self.socket.close(Some(frame)).await.is_ok() {
             while let Some(Ok(_)) = self.socket.next().await {}
         }
+    }
+}
+
+async fn answered(answer: &mut Option<BoxFuture<'static, String>>) -> String {
+    match answer {
+        Some(answer) => answer.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -8,15 +8,17 @@ use async_stream::stream;
 use axum::http::{HeaderMap, Method};
 use bytes::Bytes;
 use futures_util::Stream;
+use parking_lot::Mutex;
 
 use super::envelope::{error_message, with_stream_id};
+use super::followed::{Followed, LoggedMessages};
 use super::{UpgradeHost, metered::MessageMemory};
 use crate::admission::Permit;
 use crate::config::settings::Scope;
-use crate::engine::{BatchEvents, ConnectionHistory, EventBatch, EventReader, RunContext, RunHandle};
+use crate::engine::{BatchEvents, ConnectionHistory, EventBatch, EventReader, Keyed, RunContext, RunHandle};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
-use crate::protocol::request::{ClientMessage, CreateResponse, MessageContent};
+use crate::protocol::request::{ClientMessage, CreateResponse, MessageContent, SessionTool};
 use crate::protocol::response::ResponseStatus;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::request_log::{DeliveryStats, RequestLog, RequestOutcome};
@@ -24,6 +26,7 @@ use crate::transport::AppState;
 use crate::transport::access::Authenticated;
 use crate::transport::body::JsonBody;
 use crate::transport::request_context::RequestContext;
+use crate::transport::response_budget::ResponseBudget;
 use crate::transport::responses;
 
 /// A message that waits for its turn.
@@ -70,6 +73,10 @@ pub(super) struct TurnContext {
     /// The route of the handshake.
     pub route: Box<str>,
     pub history: Arc<ConnectionHistory>,
+    /// The response that was begun last, to which answers are given.
+    pub response: Mutex<Option<Id>>,
+    /// The functions that the client has declared for its connection.
+    pub tools: Mutex<Vec<SessionTool>>,
     /// The client has taken nothing for `server.write_timeout`.
     pub stalled: AtomicBool,
 }
@@ -79,14 +86,15 @@ pub(super) fn turn(context: Arc<TurnContext>, message: QueuedMessage) -> impl St
     stream! {
         let app = (context.host.current)();
         let mut log = TurnLog::begin(&context, &app);
-        let caller = match authorize(&app, &context.headers, &log).await {
+        let caller = match log.authorize(&context.headers).await {
             Ok(caller) => caller,
             Err(error) => {
                 yield TurnOutput::Refused(log.refuse(&error, None));
                 return;
             }
         };
-        let (message, reserved) = match read(&app, &caller, message).await {
+        let tools = context.tools.lock().clone();
+        let (message, reserved) = match read(&app, &caller, message, tools).await {
             Ok(read) => read,
             Err(error) => {
                 yield TurnOutput::Ended(vec![log.refuse(&error, None)]);
@@ -95,33 +103,49 @@ pub(super) fn turn(context: Arc<TurnContext>, message: QueuedMessage) -> impl St
         };
         let ClientMessage { stream_id, previous, content } = message;
         let stream_id = stream_id.as_deref();
-        let (request, generate) = match content {
+        let (request, generate, text) = match content {
             Ok(MessageContent::Processed) => {
                 log.end(204);
                 yield TurnOutput::Ended(Vec::new());
                 return;
             }
-            Ok(MessageContent::Create { request, generate }) => (*request, generate),
+            Ok(MessageContent::Create(create)) => {
+                if let Some(tools) = create.tools {
+                    *context.tools.lock() = tools;
+                }
+                (create.request, create.generate, create.text)
+            }
+            // These do not wait for their turn.
+            Ok(MessageContent::Input(_)) => {
+                yield TurnOutput::Ended(vec![log.refuse(&ApiError::internal(), stream_id)]);
+                return;
+            }
             Err(error) => {
                 evict(&context, previous.as_deref());
                 yield TurnOutput::Ended(vec![log.refuse(&error, stream_id)]);
                 return;
             }
         };
-        let started = start(&app, &context, &caller, &log, request, generate).await;
+        let started = start(&app, &context, &caller, &log, request, (generate, text)).await;
         drop(reserved);
-        let (mut run, first) = match started {
-            Ok(started) => started,
+        let mut events = match started {
+            Ok(events) => events,
             Err(error) => {
                 evict(&context, previous.as_deref());
                 yield TurnOutput::Ended(vec![log.refuse(&error, stream_id)]);
                 return;
             }
         };
-        let mut next = Some(first);
-        while let Some(batch) = next {
-            let status = batch.terminal.as_ref().map(|response| response.response.status);
-            let messages = messages(batch, stream_id);
+        loop {
+            let (messages, status) = match events.next(stream_id).await {
+                Ok(Some((messages, status))) => (messages, status),
+                Ok(None) => break,
+                // What was logged cannot be read any more.
+                Err(error) => {
+                    yield TurnOutput::Ended(vec![log.refuse(&error, stream_id)]);
+                    return;
+                }
+            };
             log.count(&messages);
             match status {
                 None => yield TurnOutput::Messages(messages),
@@ -134,10 +158,8 @@ pub(super) fn turn(context: Arc<TurnContext>, message: QueuedMessage) -> impl St
                     return;
                 }
             }
-            next = run.next().await;
         }
         tracing::info!(
-            response_id = %run.id,
             "client stalled for longer than server.write_timeout; closing its connection"
         );
         context.stalled.store(true, Ordering::Relaxed);
@@ -146,19 +168,18 @@ pub(super) fn turn(context: Arc<TurnContext>, message: QueuedMessage) -> impl St
 }
 
 /// The caller, as the current configuration knows it: a key may have been removed since the handshake.
-async fn authorize(app: &AppState, headers: &HeaderMap, log: &TurnLog) -> Result<Authenticated, ApiError> {
+pub(super) async fn authorize(app: &AppState, headers: &HeaderMap) -> Result<Authenticated, ApiError> {
     let principal = app.access.auth.authenticate(headers).await?;
-    let key = (Arc::clone(&principal.name), Arc::clone(&principal.owner.tenant));
-    log.log.update(|facts| facts.key = Some(key));
     principal.require(Scope::ResponsesCreate)?;
     Ok(Authenticated(principal))
 }
 
-/// Reads a message; returns the reservation of its bytes, too.
-async fn read(
+/// Reads a message; returns the reservation of its bytes, too. `tools` are those of the connection.
+pub(super) async fn read(
     app: &AppState,
     caller: &Authenticated,
     message: QueuedMessage,
+    tools: Vec<SessionTool>,
 ) -> Result<(ClientMessage, Permit), ApiError> {
     let reserved = match message.memory {
         MessageMemory::Reserved(permit) => permit,
@@ -167,7 +188,7 @@ async fn read(
         }
     };
     let (body, limits) = (JsonBody { bytes: message.text, reserved }, app.requests.limits);
-    body.read(app, caller, move |text| Ok(ClientMessage::parse(text, limits))).await
+    body.read(app, caller, move |text| Ok(ClientMessage::parse(text, limits, &tools))).await
 }
 
 /// Starts the run, and waits for its first events.
@@ -177,8 +198,8 @@ async fn start(
     caller: &Authenticated,
     log: &TurnLog,
     request: CreateResponse,
-    generates: bool,
-) -> Result<(RunHandle, EventBatch), ApiError> {
+    (generates, text): (bool, Option<String>),
+) -> Result<TurnEvents, ApiError> {
     let request_context = RequestContext {
         request_id: Arc::clone(log.log.request_id()),
         log: Arc::clone(&log.log),
@@ -190,9 +211,67 @@ async fn start(
         generates,
         ..responses::caller(app, caller, &request_context, &context.headers)?
     };
+    let text = text.filter(|_| generates && app.engine.asks_client(&request, run.store));
+    if let Some(text) = text {
+        return Ok(TurnEvents::Followed(ask(app, context, caller, (request, text), run).await?));
+    }
     let mut run = app.engine.start(request, run).await?;
+    *context.response.lock() = Some(run.id.clone());
     let first = run.first().await?;
-    Ok((run, first))
+    Ok(TurnEvents::Run(Box::new(run), Some(first)))
+}
+
+/// Queues a run that asks its client, and follows it.
+async fn ask(
+    app: &AppState,
+    context: &TurnContext,
+    caller: &Authenticated,
+    (request, text): (CreateResponse, String),
+    run: RunContext,
+) -> Result<Followed, ApiError> {
+    let Keyed::New(queued) = app.engine.submit(request, text, run, None).await? else {
+        return Err(ApiError::internal());
+    };
+    *context.response.lock() = Some(queued.id.clone());
+    let follower = app.engine.follow(&caller.0.owner, queued.id, None).await?;
+    let follower = follower.ok_or_else(ApiError::internal)?;
+    Ok(Followed::new(follower, ResponseBudget::new(app, caller.requester())))
+}
+
+/// The events of a run.
+enum TurnEvents {
+    /// Of one that this process makes, with its first events until they are sent.
+    Run(Box<RunHandle>, Option<EventBatch>),
+    /// Of one that asks its client, and so is read from its log.
+    Followed(Followed),
+}
+
+impl TurnEvents {
+    /// The next events, with the status of the response behind the terminal event; `None` if the client takes none.
+    async fn next(
+        &mut self,
+        stream_id: Option<&str>,
+    ) -> Result<Option<(Vec<String>, Option<ResponseStatus>)>, ApiError> {
+        let next = match self {
+            Self::Run(run, first) => {
+                let batch = match first.take() {
+                    Some(batch) => Some(batch),
+                    None => run.next().await,
+                };
+                batch.map(|batch| {
+                    let status = batch.terminal.as_ref().map(|response| response.response.status);
+                    (frames(batch), status)
+                })
+            }
+            Self::Followed(followed) => {
+                let logged = followed.next().await?;
+                logged.map(|LoggedMessages { messages, status }| (messages, status))
+            }
+        };
+        Ok(next.map(|(events, status)| {
+            (events.into_iter().map(|event| with_stream_id(event, stream_id)).collect(), status)
+        }))
+    }
 }
 
 /// A continuation that has failed cannot be tried again from what the connection keeps.
@@ -202,11 +281,9 @@ fn evict(context: &TurnContext, previous: Option<&str>) {
     }
 }
 
-fn messages(batch: EventBatch, stream_id: Option<&str>) -> Vec<String> {
+fn frames(batch: EventBatch) -> Vec<String> {
     match batch.events {
-        BatchEvents::Frames(events) => {
-            events.into_iter().map(|event| with_stream_id(event, stream_id)).collect()
-        }
+        BatchEvents::Frames(events) => events,
         _ => Vec::new(),
     }
 }
@@ -231,6 +308,14 @@ impl TurnLog {
         });
         let context = Arc::clone(context);
         Self { log, context, app: app.clone(), bytes: 0, first_byte: None, ended: RequestOutcome::ClientGone }
+    }
+
+    /// The caller, whose key is logged.
+    async fn authorize(&self, headers: &HeaderMap) -> Result<Authenticated, ApiError> {
+        let caller = authorize(&self.app, headers).await?;
+        let key = (Arc::clone(&caller.0.name), Arc::clone(&caller.0.owner.tenant));
+        self.log.update(|facts| facts.key = Some(key));
+        Ok(caller)
     }
 
     fn count(&mut self, messages: &[String]) {

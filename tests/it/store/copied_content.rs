@@ -133,6 +133,7 @@ async fn add_run(store: &dyn Store, random: &mut Random) -> ResponseRecord {
             server_label: "antwort".into(),
             tool: "say".into(),
             arguments: format!("{{\"turn\":{turn}}}\0"),
+            input: None,
         };
         let calls: Vec<_> = (0..2).map(call).collect();
         let committed = TurnRecord {

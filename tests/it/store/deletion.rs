@@ -19,6 +19,7 @@ async fn write_all(store: &dyn Store, run: &ResponseRecord) {
             server_label: "antwort".to_owned(),
             tool: "noop".to_owned(),
             arguments: "{}".to_owned(),
+            input: None,
         };
         let record = TurnRecord {
             lease: run.lease.clone(),

@@ -51,7 +51,7 @@ pub(super) async fn a_queued_run_is_seen_and_claimed_with_all_that_it_was_queued
     let job = enqueued(store).await;
     assert_eq!(body(store, &job).await.as_deref(), Some("queued"));
     let stats = store.job_stats().await.unwrap();
-    assert_eq!(stats, JobStats { queued: 1, oldest_created_at: Some(job.run.record.created_at) });
+    assert_eq!(stats, JobStats { queued: 1, oldest_created_at: Some(job.run.record.created_at), waiting: 0 });
     let ClaimedJob { run, spec, attempt } = claimed(store).await;
     assert_eq!((&*spec, attempt, run.state.as_deref()), (&b"spec"[..], 1, Some(&b"state"[..])));
     assert_eq!((&run.lease.id, &run.owner, &*run.body), (&job.run.record.lease.id, &owner(), "queued"));
@@ -204,8 +204,12 @@ pub(super) async fn a_run_whose_holder_is_gone_is_claimed_from_its_last_commit(o
     let gone = open("gone");
     let job = enqueued(&*gone).await;
     let first = claimed(&*gone).await;
-    let call =
-        JournaledCall { server_label: "antwort".into(), tool: "tool".to_owned(), arguments: "{}".to_owned() };
+    let call = JournaledCall {
+        server_label: "antwort".into(),
+        tool: "tool".to_owned(),
+        arguments: "{}".to_owned(),
+        input: None,
+    };
     let turn = TurnRecord {
         lease: first.run.lease.clone(),
         begin: None,

@@ -109,7 +109,12 @@ async fn running_responses_whose_keys_collide_are_written_by_their_own_runs() {
     let runs: Vec<_> = (0..3)
         .map(|number| ResponseRecord { status: ResponseStatus::InProgress, ..colliding(number, None) })
         .collect();
-    let call = JournaledCall { server_label: "antwort".into(), tool: "noop".into(), arguments: "{}".into() };
+    let call = JournaledCall {
+        server_label: "antwort".into(),
+        tool: "noop".into(),
+        arguments: "{}".into(),
+        input: None,
+    };
     for (number, run) in runs.iter().enumerate() {
         store.begin(run.clone(), None).await.unwrap();
         let turn = TurnRecord {
@@ -221,7 +226,12 @@ async fn a_run_keeps_one_state_and_leaves_its_journal_alone() {
     let store = folder.open(|_| ());
     let run = running();
     store.begin(run.clone(), Some(b"begun"[..].into())).await.unwrap();
-    let call = JournaledCall { server_label: "antwort".into(), tool: "noop".into(), arguments: "{}".into() };
+    let call = JournaledCall {
+        server_label: "antwort".into(),
+        tool: "noop".into(),
+        arguments: "{}".into(),
+        input: None,
+    };
     for number in 0..4 {
         let turn = TurnRecord {
             lease: run.lease.clone(),

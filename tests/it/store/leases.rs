@@ -23,6 +23,7 @@ pub(super) fn calling(lease: &Lease, number: u32) -> TurnRecord {
         server_label: "antwort".to_owned(),
         tool: "noop".to_owned(),
         arguments: "{}".to_owned(),
+        input: None,
     };
     TurnRecord {
         lease: lease.clone(),

@@ -18,7 +18,8 @@ fn ended(orphan: &OrphanedRun) -> ResponseRecord {
 }
 
 fn call(tool: &str) -> JournaledCall {
-    JournaledCall { server_label: "antwort".to_owned(), tool: tool.to_owned(), arguments: "{}".to_owned() }
+    let (server_label, arguments) = ("antwort".to_owned(), "{}".to_owned());
+    JournaledCall { server_label, tool: tool.to_owned(), arguments, input: None }
 }
 
 /// The first turn of a run, with its row, state and a call.

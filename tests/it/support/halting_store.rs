@@ -14,10 +14,11 @@ use antwort::protocol::item::Item;
 use antwort::store::{
     AddedItems, ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ClaimedJob,
     ConversationContext, ConversationItem, ConversationLock, ConversationRecord, ConversationStore,
-    DueNotice, ErasedCounts, ErasureTarget, EventLog, IdempotencyKeys, ItemWithState, JobQueue, JobStats,
-    KeyedResponse, Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun,
-    Owner, Page, PageRequest, PendingApproval, ReadLimit, Requeue, ResponseRecord, ResponseStore, RunLog,
-    RunRegistration, StateKey, Store, StoreError, StoredConversation, TurnRecord, WebhookOutbox,
+    DueNotice, ErasedCounts, ErasureTarget, EventLog, IdempotencyKeys, InputAnswer, InputOutcome,
+    ItemWithState, JobQueue, JobStats, KeyedResponse, Lease, Lineage, LogEnd, LogPage, LogState,
+    LoggedEvents, LoggedRun, NewJob, OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit,
+    Requeue, ResponseRecord, ResponseStore, RunInputs, RunLog, RunRegistration, StateKey, Store, StoreError,
+    StoredConversation, TurnRecord, WebhookOutbox,
 };
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -227,6 +228,17 @@ impl JobQueue for HaltingStore {
 
     async fn job_stats(&self) -> Result<JobStats, StoreError> {
         self.inner.job_stats().await
+    }
+}
+
+#[async_trait]
+impl RunInputs for HaltingStore {
+    async fn wait_for_inputs(&self, lease: Lease) -> Result<Duration, StoreError> {
+        self.inner.wait_for_inputs(lease).await
+    }
+
+    async fn answer_input(&self, answer: InputAnswer) -> Result<InputOutcome, StoreError> {
+        self.inner.answer_input(answer).await
     }
 }
 

@@ -93,6 +93,7 @@ impl StreamValidator {
             "response.completed" | "response.incomplete" | "response.failed" => self.end(event),
             "response.output_item.added" => self.item_added(event),
             "response.output_item.done" => self.item_done(event),
+            "antwort:input_required" => self.input_required(event),
             _ => self.within_item(&kind, event),
         }
     }
@@ -174,6 +175,18 @@ impl StreamValidator {
             }
         }
         item.item = done.clone();
+    }
+
+    /// A call is asked for behind its item, once.
+    fn input_required(&mut self, event: &Value) {
+        let index = event["output_index"].as_u64().expect("it has an output_index") as usize;
+        let item = &self.items.get(index).expect("the item was added");
+        assert!(item.done && item.item["status"] == "completed", "{event}");
+        assert_eq!((&event["item_id"], &event["call_id"]), (&item.item["id"], &item.item["call_id"]));
+        assert_eq!(event["name"], item.item["name"], "{event}");
+        assert_eq!(event["arguments"], item.argument.as_str(), "{event}");
+        assert!(event["expires_at"].is_i64(), "{event}");
+        assert!(self.ids.insert(format!("asked {}", event["call_id"])), "asked once: {event}");
     }
 
     fn within_item(&mut self, kind: &str, event: &Value) {

@@ -1,0 +1,73 @@
+//! Whether a response ends at calls of the client's functions (`pause`), or asks for their outputs and goes on (`inline`).
+//!
+//! A run that asks must be one that any process can go on with, and whose client can come back: it is queued as a background
+//! run is, begun at once by the process that takes the request, and its client reads the log of its events.
+
+use std::time::Duration;
+
+use super::context::EngineParts;
+use crate::config::{AgentSettings, StorePolicy};
+use crate::protocol::error::ApiError;
+use crate::protocol::request::{ClientToolMode, CreateResponse};
+
+/// The request field.
+const PARAM: &str = "antwort.client_tools";
+
+/// Whether the run of this request asks its client. An error comes when it is submitted.
+pub(super) fn asks_client(parts: &EngineParts, request: &CreateResponse, policy: StorePolicy) -> bool {
+    match requested(request) {
+        Some(mode) => mode == ClientToolMode::Inline,
+        None => policy == StorePolicy::Allow && mode(parts, request) == ClientToolMode::Inline,
+    }
+}
+
+/// How long a run with these functions waits for its client; `None`: it does not ask it.
+pub(super) fn input_timeout(
+    parts: &EngineParts,
+    request: &CreateResponse,
+    executes_tools: bool,
+) -> Result<Option<Duration>, ApiError> {
+    let is_requested = requested(request) == Some(ClientToolMode::Inline);
+    if is_requested && !executes_tools {
+        return Err(ApiError::invalid(
+            "unsupported_value",
+            PARAM,
+            "Client tools run inline only where tools are executed, which 'antwort.execute_tools', the agent or the \
+             configuration has switched off: the response is a single inference.",
+        ));
+    }
+    if is_requested && !can_ask(request) {
+        return Err(ApiError::invalid(
+            "unsupported_value",
+            PARAM,
+            "Client tools run inline only in a response that can wait for them: send 'store': true, which a key whose \
+             responses are never stored does not allow, and 'stream': true or 'background': true.",
+        ));
+    }
+    if !executes_tools || mode(parts, request) == ClientToolMode::Pause {
+        return Ok(None);
+    }
+    let of_agent = agent(parts, request).and_then(|agent| agent.client_tool_timeout);
+    Ok(Some(of_agent.unwrap_or(parts.options.engine.client_tool_timeout)))
+}
+
+fn mode(parts: &EngineParts, request: &CreateResponse) -> ClientToolMode {
+    let of_agent = || agent(parts, request).and_then(|agent| agent.client_tools);
+    match requested(request).or_else(of_agent) {
+        Some(ClientToolMode::Inline) if can_ask(request) => ClientToolMode::Inline,
+        _ => ClientToolMode::Pause,
+    }
+}
+
+fn requested(request: &CreateResponse) -> Option<ClientToolMode> {
+    request.antwort.as_ref().and_then(|options| options.client_tools)
+}
+
+fn can_ask(request: &CreateResponse) -> bool {
+    request.store && (request.stream || request.background)
+}
+
+fn agent<'a>(parts: &'a EngineParts, request: &CreateResponse) -> Option<&'a AgentSettings> {
+    let name = request.prompt.as_ref().map(|prompt| &prompt.id).or(request.agent.as_ref())?;
+    parts.agents.get(name)
+}

@@ -1,0 +1,74 @@
+//! The answers of clients to the calls that a run waits for.
+
+use super::{Engine, client_tools};
+use crate::config::StorePolicy;
+use crate::identity::Owner;
+use crate::protocol::error::{ApiError, ErrorKind};
+use crate::protocol::id::Id;
+use crate::protocol::json;
+use crate::protocol::parse::truncate_for_display;
+use crate::protocol::request::{CreateResponse, InputResult, ResponseInput};
+use crate::store::{InputAnswer, InputOutcome};
+
+/// The code of a call that failed at the client.
+const CLIENT_TOOL_ERROR: &str = "client_tool_error";
+
+impl Engine {
+    /// Whether the run of this request asks its client, and so is submitted. An error comes then.
+    pub(crate) fn asks_client(&self, request: &CreateResponse, policy: StorePolicy) -> bool {
+        client_tools::asks_client(&self.parts, request, policy)
+    }
+
+    /// Stores an answer, and lets the run go on if it was the last that it has waited for. `None`: the owner has no such
+    /// response.
+    pub(crate) async fn answer_input(
+        &self,
+        owner: &Owner,
+        id: &str,
+        input: ResponseInput,
+    ) -> Result<Option<()>, ApiError> {
+        let ResponseInput { call_id, result } = input;
+        let (output, error) = match &result {
+            InputResult::Output(output) => (json::to_text(output), None),
+            // The model reads it as it reads an output.
+            InputResult::Error(message) => (json::to_text(message), Some(CLIENT_TOOL_ERROR)),
+        };
+        let answer = InputAnswer {
+            owner: owner.clone(),
+            response: Id::from(id),
+            call_id: call_id.clone(),
+            output: output.to_string(),
+            error,
+        };
+        match self.parts.store.answer_input(answer).await? {
+            InputOutcome::Accepted { is_last: false } => {}
+            // Of a repetition the first may have been told of to nobody.
+            InputOutcome::Accepted { is_last: true } | InputOutcome::Repeated => {
+                self.parts.in_flight.bus().job_queued();
+            }
+            InputOutcome::NotPending => return Err(not_pending(&call_id)),
+            InputOutcome::Expired => return Err(expired(&call_id)),
+            InputOutcome::NotFound => return Ok(None),
+        }
+        Ok(Some(()))
+    }
+}
+
+fn not_pending(call_id: &str) -> ApiError {
+    let message = format!(
+        "No answer is waited for with call_id '{}': the response has made no such call, it was answered before, or the \
+         response has ended.",
+        truncate_for_display(call_id)
+    );
+    let error =
+        ApiError::new(ErrorKind::Conflict, message).with_code("input_not_pending").with_param("call_id");
+    ApiError { should_retry: Some(false), ..error }
+}
+
+fn expired(call_id: &str) -> ApiError {
+    let message = format!(
+        "The answer with call_id '{}' comes too late: the response has gone on without it.",
+        truncate_for_display(call_id)
+    );
+    ApiError::new(ErrorKind::Gone, message).with_code("input_expired").with_param("call_id")
+}

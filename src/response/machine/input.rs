@@ -1,0 +1,138 @@
+//! Calls of the client's functions that the response waits for without ending: they are announced, and their outputs become
+//! items behind them.
+
+use super::items::FlushMode;
+use super::{Events, ResponseMachine, Violation};
+use crate::protocol::event::ResponseEvent;
+use crate::protocol::id::Id;
+use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput, Item, ItemStatus, ToolOutput};
+use crate::protocol::json;
+
+/// The output of a call whose response has ended before it was answered.
+const NOT_ANSWERED: &str = "the response ended before the client had answered this call";
+
+/// A call of the client's that has no output yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCall {
+    /// The place of its item.
+    pub output_index: u32,
+    /// The id of its item.
+    pub item_id: Id,
+    /// By which it is answered.
+    pub call_id: String,
+    /// The name of the function or custom tool.
+    pub name: String,
+    /// The namespace that declared it.
+    pub namespace: Option<String>,
+    /// The arguments, or the input of a custom tool.
+    pub arguments: String,
+    /// Whether it is a call of a custom tool.
+    pub is_custom: bool,
+}
+
+impl ResponseMachine {
+    /// The calls of this turn that the client makes and has not answered.
+    pub fn open_client_calls(&self) -> Vec<ClientCall> {
+        let items = self.turn_output();
+        let is_answered = |id: &str| {
+            items.iter().any(|item| match item {
+                Item::FunctionCallOutput(output) => output.call_id == id,
+                Item::CustomToolCallOutput(output) => output.call_id == id,
+                _ => false,
+            })
+        };
+        let places = (self.turn.first..).filter_map(|place| u32::try_from(place).ok());
+        let calls = places.zip(items).filter_map(|(place, item)| client_call(place, item));
+        // A server-side call that is shown as a function has its result in the history.
+        calls
+            .filter(|call| self.history_of(call.output_index).is_none() && !is_answered(&call.call_id))
+            .collect()
+    }
+
+    /// Ends the items of the turn, whose server-side calls are finished. The client is asked for the outputs of the calls that
+    /// are returned, from the commit of this state on.
+    pub fn ask_client(&mut self, out: &mut Events) -> Result<Vec<ClientCall>, Violation> {
+        self.drain_pending(FlushMode::Force, out)?;
+        self.close(ItemStatus::Completed, out)?;
+        self.finalize_state(out)?;
+        self.turn.asks_client = true;
+        Ok(self.open_client_calls())
+    }
+
+    /// Announces the calls that the client is to answer until this time, in Unix seconds.
+    pub fn require_inputs(&mut self, calls: &[ClientCall], expires_at: i64, out: &mut Events) {
+        for call in calls {
+            let event = ResponseEvent::InputRequired {
+                item_id: call.item_id.clone(),
+                output_index: call.output_index,
+                call_id: call.call_id.clone(),
+                name: call.name.clone(),
+                namespace: call.namespace.clone(),
+                arguments: call.arguments.clone(),
+                expires_at,
+            };
+            self.emit_infallible(event, out);
+        }
+    }
+
+    /// Adds the output of a call; if it has none, a text that says why.
+    pub fn finish_client_call(
+        &mut self,
+        call: &ClientCall,
+        output: ToolOutput,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        let size = json::to_text(&output).len();
+        let (call_id, pending) = (call.call_id.clone(), ItemStatus::InProgress);
+        let item = if call.is_custom {
+            let id = self.ids.next("ctco");
+            Item::CustomToolCallOutput(CustomToolCallOutput { id, status: pending, call_id, output })
+        } else {
+            let id = self.ids.next("fco");
+            Item::FunctionCallOutput(FunctionCallOutput { id, status: pending, call_id, output })
+        };
+        let place = self.add_item(item, out)?;
+        self.count(size);
+        self.finish_item(place, out, |item| match item {
+            Item::FunctionCallOutput(output) => output.status = ItemStatus::Completed,
+            Item::CustomToolCallOutput(output) => output.status = ItemStatus::Completed,
+            _ => {}
+        })
+    }
+
+    /// Ends the wait of a response that ends: a conversation with a call that has no output could not be continued.
+    pub(super) fn abandon_client_calls(&mut self, out: &mut Events) -> Result<(), Violation> {
+        if !self.turn.asks_client {
+            return Ok(());
+        }
+        for call in self.open_client_calls() {
+            let output = ToolOutput::Text(NOT_ANSWERED.to_owned());
+            self.finish_client_call(&call, output, out)?;
+        }
+        Ok(())
+    }
+}
+
+fn client_call(output_index: u32, item: &Item) -> Option<ClientCall> {
+    Some(match item {
+        Item::FunctionCall(call) if call.status == ItemStatus::Completed => ClientCall {
+            output_index,
+            item_id: call.id.clone(),
+            call_id: call.call_id.clone(),
+            name: call.name.clone(),
+            namespace: call.namespace.clone(),
+            arguments: call.arguments.clone(),
+            is_custom: false,
+        },
+        Item::CustomToolCall(call) if call.status == ItemStatus::Completed => ClientCall {
+            output_index,
+            item_id: call.id.clone(),
+            call_id: call.call_id.clone(),
+            name: call.name.clone(),
+            namespace: call.namespace.clone(),
+            arguments: call.input.clone(),
+            is_custom: true,
+        },
+        _ => return None,
+    })
+}

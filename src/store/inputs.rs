@@ -1,0 +1,82 @@
+//! Inputs that runs wait for: the answers of clients to calls that the model has made of their functions.
+//!
+//! A question is a call of the journal with a `call_id` and a time until which it can be answered. A run that waits is a row:
+//! no process has its lease. The last answer, or that time, makes it one that any process claims.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::error::StoreError;
+use super::lease::Lease;
+use crate::identity::Owner;
+use crate::protocol::id::Id;
+
+/// That a call of the journal is answered from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingInput {
+    /// By which it is answered.
+    pub call_id: String,
+    /// How long, from the commit of its turn on.
+    pub timeout: Duration,
+}
+
+/// The same of a run that was taken over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedInput {
+    /// By which it is answered.
+    pub call_id: String,
+    /// Whether it can be answered no more.
+    pub is_expired: bool,
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct InputAnswer {
+    /// Who answers: the owner of the response.
+    pub owner: Owner,
+    /// The response.
+    pub response: Id,
+    /// The call.
+    pub call_id: String,
+    /// The result, opaque to the store.
+    pub output: String,
+    /// The code of the failure.
+    pub error: Option<&'static str>,
+}
+
+/// What becomes of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputOutcome {
+    /// It is stored; if it was the last one that the run has waited for, that can be claimed.
+    Accepted {
+        /// Whether it was the last one.
+        is_last: bool,
+    },
+    /// The same answer was stored before.
+    Repeated,
+    /// There is no such call, it was answered otherwise, or its run has ended.
+    NotPending,
+    /// It came too late.
+    Expired,
+    /// The owner has no such response.
+    NotFound,
+}
+
+impl InputOutcome {
+    /// Of a call that was answered before.
+    pub(super) fn of_repetition(is_same: bool) -> Self {
+        if is_same { Self::Repeated } else { Self::NotPending }
+    }
+}
+
+/// Runs that wait for answers.
+#[async_trait]
+pub trait RunInputs: Send + Sync {
+    /// Ends the lease of a run until all calls of it that can be answered have been answered, or none can be any more.
+    /// Returns for how long at most, which is nothing if there are none.
+    async fn wait_for_inputs(&self, lease: Lease) -> Result<Duration, StoreError>;
+
+    /// Stores an answer. The same again changes nothing.
+    async fn answer_input(&self, answer: InputAnswer) -> Result<InputOutcome, StoreError>;
+}

@@ -1,0 +1,129 @@
+//! Runs that wait for answers from outside, and the answers.
+
+use std::time::Duration;
+
+use tokio_postgres::types::Type;
+
+use super::clock::db_now;
+use super::running::{self, RunningRow};
+use super::session::{Param, Session};
+use super::values::{get, text_or_null};
+use super::{owners, removal, rows};
+use crate::store::operation::WriteOutcome;
+use crate::store::row_policy::{RowPolicy, now};
+use crate::store::{InputAnswer, InputOutcome, Lease, StoreError};
+
+/// The last time until which a call of a run can be answered.
+macro_rules! open_until {
+    () => {
+        concat!(
+            "(SELECT max(c.expires_at) FROM tool_calls c WHERE c.response = $1 AND c.owner = $2
+                AND c.call_id IS NOT NULL AND c.completed_at IS NULL AND c.expires_at > ",
+            db_now!(),
+            ")"
+        )
+    };
+}
+
+const WAIT: &str = concat!(
+    "UPDATE runs SET instance = '', claim = NULL, lease_until = coalesce(o.until, 0), waits_until = o.until,
+        attempt = greatest(attempt - 1, 0)
+    FROM (SELECT ",
+    open_until!(),
+    " AS until) o WHERE response = $1 AND owner = $2 AND attempt IS NOT NULL
+    RETURNING coalesce(o.until - ",
+    db_now!(),
+    ", 0)"
+);
+
+/// Ends the lease of a run until its calls are answered.
+pub(super) async fn wait(
+    session: Session<'_>,
+    policy: &RowPolicy,
+    lease: &Lease,
+) -> Result<WriteOutcome, StoreError> {
+    match running::find(session, policy, lease).await? {
+        Some((key, RunningRow::Held)) => {
+            let place: [Param<'_>; 2] = [(&key.0, Type::UUID), (&key.1, Type::INT8)];
+            let left = match session.query_opt(WAIT, &place).await? {
+                Some(row) => u64::try_from(get::<i64>(&row, 0)?).unwrap_or_default(),
+                None => 0,
+            };
+            Ok(WriteOutcome::Waits(Duration::from_millis(left)))
+        }
+        Some((key, RunningRow::Deleted)) => {
+            removal::remove_all(session, &[key]).await?;
+            Ok(WriteOutcome::Absent)
+        }
+        Some((_, RunningRow::Superseded)) => Ok(WriteOutcome::Superseded),
+        None => Ok(WriteOutcome::Absent),
+    }
+}
+
+/// Locks the run, so that answers and its own writes come one after the other.
+const LOCK: &str = "SELECT NOT cancel_requested FROM runs WHERE response = $1 AND owner = $2 FOR UPDATE";
+
+const FIND: &str = concat!(
+    "SELECT c.turn, c.position, c.completed_at IS NOT NULL, c.output, c.error, c.expires_at <= ",
+    db_now!(),
+    " FROM tool_calls c WHERE c.response = $1 AND c.owner = $2 AND c.call_id = $3 ORDER BY c.turn DESC LIMIT 1"
+);
+
+const ANSWER: &str = "UPDATE tool_calls SET completed_at = $3, output = $4, error = $5
+    WHERE response = $1 AND owner = $2 AND turn = $6 AND position = $7";
+
+const IS_OPEN: &str = concat!("SELECT ", open_until!(), " IS NOT NULL");
+
+const GO_ON: &str =
+    "UPDATE runs SET lease_until = 0 WHERE response = $1 AND owner = $2 AND waits_until IS NOT NULL";
+
+/// Stores an answer, and lets the run go on if it was the last.
+pub(super) async fn answer(session: Session<'_>, given: &InputAnswer) -> Result<WriteOutcome, StoreError> {
+    outcome(session, given).await.map(WriteOutcome::Answered)
+}
+
+async fn outcome(session: Session<'_>, given: &InputAnswer) -> Result<InputOutcome, StoreError> {
+    let row = match owners::find(session, &given.owner).await? {
+        Some(owner) => rows::find(session, owner, given.response.as_str()).await?,
+        None => None,
+    };
+    let written = now();
+    let Some(row) = row.filter(|row| row.expires_at.is_none_or(|at| at > written)) else {
+        return Ok(InputOutcome::NotFound);
+    };
+    let [response, owner]: [Param<'_>; 2] = [(&row.key.0, Type::UUID), (&row.key.1, Type::INT8)];
+    let locked = session.query_opt(LOCK, &[response.clone(), owner.clone()]).await?;
+    let is_wanted = locked.map(|run| get::<bool>(&run, 0)).transpose()?.unwrap_or_default();
+    let call_id: Param<'_> = (&given.call_id.as_bytes(), Type::BYTEA);
+    let Some(asked) = session.query_opt(FIND, &[response.clone(), owner.clone(), call_id]).await? else {
+        return Ok(InputOutcome::NotPending);
+    };
+    if get::<bool>(&asked, 2)? {
+        let (output, error) = (text_or_null(&asked, 3)?.unwrap_or_default(), get::<Option<&str>>(&asked, 4)?);
+        return Ok(InputOutcome::of_repetition(output == given.output && error == given.error));
+    }
+    if get::<Option<bool>>(&asked, 5)?.unwrap_or(true) {
+        return Ok(InputOutcome::Expired);
+    }
+    if !is_wanted {
+        return Ok(InputOutcome::NotPending);
+    }
+    let (turn, position) = (get::<i32>(&asked, 0)?, get::<i32>(&asked, 1)?);
+    let parameters: [Param<'_>; 7] = [
+        response.clone(),
+        owner.clone(),
+        (&written, Type::INT8),
+        (&given.output.as_bytes(), Type::BYTEA),
+        (&given.error, Type::TEXT),
+        (&turn, Type::INT4),
+        (&position, Type::INT4),
+    ];
+    session.execute(ANSWER, &parameters).await?;
+    let place = [response, owner];
+    let is_open = session.query_opt(IS_OPEN, &place).await?.map(|row| get::<bool>(&row, 0)).transpose()?;
+    let is_last = is_open != Some(true);
+    if is_last {
+        session.execute(GO_ON, &place).await?;
+    }
+    Ok(InputOutcome::Accepted { is_last })
+}

@@ -1,0 +1,120 @@
+//! Runs that wait for answers from outside, and the answers.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::jobs::NOBODY;
+use super::read::find_live;
+use super::running::{self, RunningRow};
+use super::{owners, rows};
+use crate::store::operation::WriteOutcome;
+use crate::store::row_policy::{RowPolicy, now};
+use crate::store::{InputAnswer, InputOutcome, Lease};
+
+/// The last time until which a call of a run can be answered.
+const OPEN_UNTIL: &str = "SELECT max(expires_at) FROM tool_calls
+    WHERE response = ?1 AND call_id IS NOT NULL AND completed_at IS NULL AND expires_at > ?2";
+
+/// Ends the lease of a run until its calls are answered.
+pub(super) fn wait(
+    connection: &Connection,
+    policy: &RowPolicy,
+    lease: &Lease,
+) -> rusqlite::Result<WriteOutcome> {
+    match running::find(connection, policy, lease)? {
+        Some((key, RunningRow::Held)) => {
+            let now = now();
+            let until = open_until(connection, key, now)?;
+            connection
+                .prepare_cached(
+                    "UPDATE runs SET instance = ?2, lease_until = coalesce(?3, 0), waits_until = ?3,
+                        attempt = max(attempt - 1, 0) WHERE response = ?1",
+                )?
+                .execute(params![key, NOBODY, until])?;
+            let left = until.map_or(0, |until| until.saturating_sub(now)).unsigned_abs();
+            Ok(WriteOutcome::Waits(Duration::from_millis(left)))
+        }
+        Some((key, RunningRow::Deleted)) => {
+            rows::remove(connection, key)?;
+            Ok(WriteOutcome::Absent)
+        }
+        Some((_, RunningRow::Superseded)) => Ok(WriteOutcome::Superseded),
+        None => Ok(WriteOutcome::Absent),
+    }
+}
+
+fn open_until(connection: &Connection, key: i64, now: i64) -> rusqlite::Result<Option<i64>> {
+    connection.prepare_cached(OPEN_UNTIL)?.query_row(params![key, now], |row| row.get(0))
+}
+
+/// A call that is, or was, answered from outside.
+struct AskedCall {
+    turn: i64,
+    position: i64,
+    /// Its result, and the code of the failure.
+    answer: Option<(String, Option<String>)>,
+    expires_at: i64,
+}
+
+impl AskedCall {
+    const FIND: &str =
+        "SELECT turn, position, completed_at IS NOT NULL, output, error, expires_at FROM tool_calls
+        WHERE response = ?1 AND call_id = ?2 ORDER BY turn DESC LIMIT 1";
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let (is_answered, output) = (row.get(2)?, row.get::<_, Option<String>>(3)?.unwrap_or_default());
+        let error = row.get(4)?;
+        Ok(Self {
+            turn: row.get(0)?,
+            position: row.get(1)?,
+            answer: bool::then(is_answered, || (output, error)),
+            expires_at: row.get::<_, Option<i64>>(5)?.unwrap_or_default(),
+        })
+    }
+}
+
+/// Stores an answer, and lets the run go on if it was the last.
+pub(super) fn answer(connection: &Connection, given: &InputAnswer) -> rusqlite::Result<WriteOutcome> {
+    let row = match owners::find(connection, &given.owner)? {
+        Some(owner) => find_live(connection, owner, given.response.as_str())?,
+        None => None,
+    };
+    let Some(key) = row else { return Ok(WriteOutcome::Answered(InputOutcome::NotFound)) };
+    let asked = connection
+        .prepare_cached(AskedCall::FIND)?
+        .query_row(params![key, given.call_id], AskedCall::read)
+        .optional()?;
+    let Some(AskedCall { turn, position, answer, expires_at }) = asked else {
+        return Ok(WriteOutcome::Answered(InputOutcome::NotPending));
+    };
+    if let Some((output, error)) = answer {
+        let is_same = output == given.output && error.as_deref() == given.error;
+        return Ok(WriteOutcome::Answered(InputOutcome::of_repetition(is_same)));
+    }
+    let now = now();
+    if expires_at <= now {
+        return Ok(WriteOutcome::Answered(InputOutcome::Expired));
+    }
+    let is_wanted = connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs WHERE response = ?1 AND cancel_requested = 0)")?
+        .query_row([key], |row| row.get::<_, bool>(0))?;
+    if !is_wanted {
+        return Ok(WriteOutcome::Answered(InputOutcome::NotPending));
+    }
+    connection
+        .prepare_cached(
+            "UPDATE tool_calls SET completed_at = ?1, output = ?2, error = ?3
+             WHERE response = ?4 AND turn = ?5 AND position = ?6",
+        )?
+        .execute(params![now, given.output, given.error, key, turn, position])?;
+    let is_last = open_until(connection, key, now)?.is_none();
+    if is_last {
+        connection
+            .prepare_cached(
+                "UPDATE runs SET lease_until = 0 WHERE response = ?1 AND waits_until IS NOT NULL",
+            )?
+            .execute([key])?;
+    }
+    Ok(WriteOutcome::Answered(InputOutcome::Accepted { is_last }))
+}

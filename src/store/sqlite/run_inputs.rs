@@ -1,0 +1,20 @@
+//! Runs that wait for answers, as the store offers them.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::SqliteStore;
+use crate::store::operation::Write;
+use crate::store::{InputAnswer, InputOutcome, Lease, RunInputs, StoreError};
+
+#[async_trait]
+impl RunInputs for SqliteStore {
+    async fn wait_for_inputs(&self, lease: Lease) -> Result<Duration, StoreError> {
+        self.writer.write(Write::WaitForInputs(lease)).await?.waits()
+    }
+
+    async fn answer_input(&self, answer: InputAnswer) -> Result<InputOutcome, StoreError> {
+        self.writer.write(Write::AnswerInput(Box::new(answer))).await?.answered()
+    }
+}

@@ -1,0 +1,106 @@
+//! `kill -9` between question and answer, and answers through another replica.
+
+use serde_json::{Value, json};
+
+use super::{Stream, answer, ask, calls_weather, function, output};
+use crate::replicas::fleet::Fleet;
+use crate::support::gateway::{JsonBody, frames, text_of};
+use crate::support::process::Process;
+use crate::support::stream_validator::{assert_valid_resumed_stream, assert_valid_stream};
+use crate::support::upstream::{Reply, Step, Upstream, chunk};
+
+async fn post(gateway: &Process, path: &str, body: &Value) -> (u16, Value) {
+    let http = reqwest::Client::new();
+    let answer = http.post(format!("{}{path}", gateway.base)).json_body(body).send().await.unwrap();
+    let status = answer.status().as_u16();
+    (status, serde_json::from_str(&answer.text().await.unwrap()).unwrap())
+}
+
+fn create(gateway: &Process, body: &Value) -> reqwest::RequestBuilder {
+    reqwest::Client::new().post(format!("{}/v1/responses", gateway.base)).json_body(body)
+}
+
+fn follow(gateway: &Process, id: &str, after: &Value) -> reqwest::RequestBuilder {
+    let url = format!("{}/v1/responses/{id}?stream=true&starting_after={after}", gateway.base);
+    reqwest::Client::new().get(url)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_survives_kill_9_and_the_client_comes_back_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    let mut gateway = Process::start(folder.path(), &upstream).await;
+    upstream.reply(Reply::Calls(vec![("weather", json!({"city": "Berlin"})), ("time", json!({}))]));
+    let mut body = ask();
+    body["tools"] = json!([function("weather"), function("time")]);
+    let mut stream = Stream::of(create(&gateway, &body)).await;
+    let questions = stream.until("antwort:input_required", 2).await;
+    let id = stream.id();
+    let seen = stream.text.clone();
+    let inputs = format!("/v1/responses/{id}/inputs");
+    assert_eq!(post(&gateway, &inputs, &output(&questions[0], "sunny")).await.0, 202);
+    gateway.kill();
+    gateway.restart().await;
+    // The other answer comes to the next process, and the model is interrupted by another kill.
+    upstream.reply(Reply::Stream(vec![chunk(json!({"role": "assistant", "content": "It is "})), Step::Hang]));
+    assert_eq!(post(&gateway, &inputs, &output(&questions[0], "sunny")).await.0, 202, "the same again");
+    let mut more = Stream::of(follow(&gateway, &id, &questions[1]["sequence_number"])).await;
+    assert_eq!(post(&gateway, &inputs, &output(&questions[1], "noon")).await.0, 202);
+    more.until("response.output_text.delta", 1).await;
+    let seen = seen + &more.text;
+    gateway.kill();
+    upstream.text("Sunny at noon.");
+    gateway.restart().await;
+    let url = format!("{}/v1/responses/{id}?stream=true", gateway.base);
+    let whole = Stream::of(reqwest::Client::new().get(url)).await.rest().await;
+    assert!(whole.starts_with(&seen), "what was sent stays as it was:\n{seen}\n\n{whole}");
+    let response = assert_valid_resumed_stream(&frames(&whole)).response;
+    assert_eq!(response["status"], "completed", "{response:#}");
+    let outputs: Vec<_> = response["output"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|item| item["type"] == "function_call_output")
+        .map(|item| item["output"].as_str().unwrap())
+        .collect();
+    assert_eq!(outputs, ["sunny", "noon"]);
+    assert!(text_of(&response).ends_with("Sunny at noon."));
+    let tools = upstream.last()["messages"].to_string();
+    assert!(tools.contains("sunny") && tools.contains("noon"), "{tools}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_to_one_replica_continues_the_stream_of_another() {
+    let fleet = Fleet::new().await;
+    let [first, second] = fleet.two().await;
+    calls_weather(&fleet.upstream);
+    let mut stream = Stream::open(&first, &ask()).await;
+    let (question, id) = (stream.question().await, stream.id());
+    let mut resumed = Stream::resume(&second, &id, 1).await;
+    assert_eq!(resumed.question().await, question, "the other shows the open question");
+    assert_eq!(answer(&second, &id, &output(&question, "sunny")).await.status, 202);
+    assert_eq!(answer(&first, &id, &output(&question, "sunny")).await.status, 202, "the same at both");
+    assert_eq!(answer(&first, &id, &output(&question, "rain")).await.status, 409);
+    let (text, resumed) = (stream.rest().await, resumed.rest().await);
+    let response = assert_valid_stream(&frames(&text)).response;
+    assert_eq!((&response["status"], text_of(&response).as_str()), (&json!("completed"), "Sunny."));
+    assert!(text.ends_with(&resumed), "{text}\n\n{resumed}");
+    assert_eq!(fleet.upstream.requests().len(), 2, "the run went on once");
+}
+
+/// The replica that asked is gone, with all that it knew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_continues_a_run_whose_replica_is_gone() {
+    let fleet = Fleet::new().await;
+    let [first, second] = fleet.two().await;
+    calls_weather(&fleet.upstream);
+    let mut stream = Stream::open(&first, &ask()).await;
+    let (question, id) = (stream.question().await, stream.id());
+    drop(stream);
+    first.stop().await;
+    let resumed = Stream::resume(&second, &id, question["sequence_number"].as_u64().unwrap()).await;
+    assert_eq!(answer(&second, &id, &output(&question, "sunny")).await.status, 202);
+    let text = resumed.rest().await;
+    assert!(text.contains("function_call_output") && text.contains("Sunny."), "{text}");
+    assert_eq!(second.get(&format!("/v1/responses/{id}")).await.body["status"], "completed");
+}
