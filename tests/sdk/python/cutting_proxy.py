@@ -1,4 +1,4 @@
-"""A TCP proxy before a gateway that breaks the first connection, as a network does."""
+"""A TCP proxy before a gateway that breaks its first connections, as a network does."""
 
 import contextlib
 import socket
@@ -9,13 +9,15 @@ from urllib.parse import urlsplit
 
 class CuttingProxy:
     """Breaks the first connection once the request was passed on: after so many bytes of the answer, and not before
-    something has happened."""
+    something has happened. `cuts` of those are broken whose requests have the bytes `having`."""
 
-    def __init__(self, url: str, answer_bytes: int = 0, happened=lambda: True):
+    def __init__(self, url: str, answer_bytes: int = 0, happened=lambda: True, cuts: int = 1, having: bytes = b""):
         self.target = (urlsplit(url).hostname, urlsplit(url).port)
         self.answer_bytes = answer_bytes
         self.happened = happened
         self.connections = 0
+        self.cuts = cuts
+        self.having = having
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}{urlsplit(url).path}"
         threading.Thread(target=self.accept, daemon=True).start()
@@ -33,11 +35,13 @@ class CuttingProxy:
             except OSError:
                 return
             self.connections += 1
-            threading.Thread(target=self.serve, args=(client, self.connections == 1), daemon=True).start()
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
 
-    def serve(self, client, is_cut):
+    def serve(self, client):
         with client, socket.create_connection(self.target) as server:
             try:
+                is_cut = self.cuts > 0 and self.having in client.recv(65536, socket.MSG_PEEK)
+                self.cuts -= is_cut
                 self.answers(client, server, is_cut)
             finally:
                 # Another thread still reads from them, so that closing alone would tell nobody.
@@ -74,7 +78,7 @@ class CuttingProxy:
                 head, found, _ = received.partition(b"\r\n\r\n")
                 if needed is None and found:
                     lengths = [line.split(b":")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")]
-                    needed = len(head) + 4 + int(lengths[0])
+                    needed = len(head) + 4 + sum(map(int, lengths[:1]))
                 if needed is not None and len(received) >= needed:
                     passed.set()
             server.shutdown(socket.SHUT_WR)

@@ -1,0 +1,166 @@
+/**
+ * Runs the functions of a client inside a response of antwort: the response asks for their outputs while it streams, and this
+ * answers by itself.
+ *
+ *     import OpenAI from 'openai';
+ *     import { ClientTools } from 'antwort-client-tools';
+ *
+ *     const tools = new ClientTools().register({
+ *       name: 'thermometer',
+ *       description: 'Measures the temperature of a room, in degrees Celsius.',
+ *       parameters: { type: 'object', properties: { room: { type: 'string' } }, required: ['room'] },
+ *       execute: async ({ room }) => '22',
+ *     });
+ *
+ *     const client = new OpenAI({ baseURL: 'http://localhost:8080/v1', apiKey: 'unused' });
+ *     const response = await tools.run(client, { model: 'my-model', input: 'How warm is the kitchen?' });
+ *
+ * `stream` yields the events instead. A connection that breaks is resumed where it was. Needs `openai` 6 or later.
+ */
+
+import type OpenAI from 'openai';
+
+/** A function of the client. */
+export interface ClientTool {
+  name: string;
+  description?: string;
+  /** The JSON schema of the arguments. */
+  parameters?: Record<string, unknown>;
+  /** Its output: text as it is, anything else as JSON. An error becomes the error that the model reads. */
+  execute: (args: any) => unknown;
+}
+
+/** `antwort:input_required`: a call that the client is to answer. */
+export interface InputRequiredEvent {
+  type: 'antwort:input_required';
+  sequence_number: number;
+  item_id: string;
+  output_index: number;
+  call_id: string;
+  name: string;
+  namespace?: string;
+  arguments: string;
+  /** In Unix seconds. */
+  expires_at: number;
+}
+
+type ResponseEvent = OpenAI.Responses.ResponseStreamEvent | InputRequiredEvent;
+type Request = Omit<OpenAI.Responses.ResponseCreateParamsStreaming, 'stream'> & { antwort?: Record<string, unknown> };
+
+export interface ClientToolsOptions {
+  /** Told of answers that were refused, as they came too late, and of those that could not be sent. */
+  onRefused?: (call: InputRequiredEvent, error: unknown) => void;
+}
+
+const END = ['response.completed', 'response.incomplete', 'response.failed'];
+/** Breaks of the connection in a row, without any event in between. */
+const MAX_BREAKS = 6;
+
+/** The functions of a client, and the loop that answers their calls. */
+export class ClientTools {
+  readonly #tools = new Map<string, ClientTool>();
+  readonly #onRefused: NonNullable<ClientToolsOptions['onRefused']>;
+
+  constructor(options: ClientToolsOptions = {}) {
+    this.#onRefused = options.onRefused ?? ((call, error) => console.warn(`the answer to ${call.name} was refused:`, error));
+  }
+
+  /** Registers a function. */
+  register(tool: ClientTool): this {
+    this.#tools.set(tool.name, tool);
+    return this;
+  }
+
+  /** The `tools` of a request. */
+  get definitions(): OpenAI.Responses.FunctionTool[] {
+    return [...this.#tools.values()].map(({ name, description, parameters }) => ({
+      type: 'function',
+      name,
+      ...(description === undefined ? {} : { description }),
+      parameters: parameters ?? { type: 'object', properties: {} },
+      strict: false,
+    }));
+  }
+
+  /** Makes a response, and returns it when it has ended. */
+  async run(client: OpenAI, request: Request): Promise<OpenAI.Responses.Response> {
+    for await (const event of this.stream(client, request)) {
+      if (isEnd(event)) return event.response;
+    }
+    throw new Error('the stream has ended without a response');
+  }
+
+  /**
+   * Makes a response, and yields its events while it answers the calls of functions. `tools` of the request are added to the
+   * registered functions.
+   */
+  async *stream(client: OpenAI, request: Request): AsyncGenerator<ResponseEvent, void, undefined> {
+    const body = {
+      ...request,
+      tools: [...this.definitions, ...(request.tools ?? [])],
+      antwort: { ...request.antwort, client_tools: 'inline' },
+    };
+    const asked = new Set<string>();
+    for await (const [responseId, event] of events(client, body)) {
+      if (event.type === 'antwort:input_required' && !asked.has(event.call_id)) {
+        asked.add(event.call_id);
+        // Calls are made beside the stream, and beside each other.
+        void this.#answer(client, responseId, event);
+      }
+      yield event;
+    }
+  }
+
+  async #answer(client: OpenAI, responseId: string, call: InputRequiredEvent): Promise<void> {
+    const result = await this.#result(call);
+    try {
+      await client.post(`/responses/${responseId}/inputs`, { body: { call_id: call.call_id, ...result } });
+    } catch (error) {
+      // The response goes on without it: it came too late, or somebody else has answered.
+      this.#onRefused(call, error);
+    }
+  }
+
+  async #result(call: InputRequiredEvent): Promise<{ output: string } | { error: string }> {
+    const tool = this.#tools.get(call.name);
+    if (!tool) return { error: `Tool not found: ${call.name}` };
+    try {
+      const output = await tool.execute(JSON.parse(call.arguments || '{}'));
+      return { output: typeof output === 'string' ? output : (JSON.stringify(output) ?? '') };
+    } catch (error) {
+      return { error: error instanceof Error ? error.message : String(error) };
+    }
+  }
+}
+
+function isEnd(event: ResponseEvent): event is ResponseEvent & { response: OpenAI.Responses.Response } {
+  return END.includes(event.type);
+}
+
+/** The events of a response with its id; a connection that breaks is resumed behind the last event. */
+async function* events(client: OpenAI, body: object): AsyncGenerator<[string, ResponseEvent], void, undefined> {
+  let [id, last, breaks] = ['', -1, 0];
+  for (;;) {
+    let broken: unknown = new Error('the stream has ended early');
+    try {
+      const stream = (id
+        ? await client.responses.retrieve(id, { stream: true, starting_after: last })
+        : await client.responses.create({ ...body, stream: true } as OpenAI.Responses.ResponseCreateParamsStreaming)) as AsyncIterable<ResponseEvent>;
+      for await (const event of stream) {
+        breaks = 0;
+        if ('sequence_number' in event) last = event.sequence_number;
+        if (event.type === 'response.created') id = event.response.id;
+        yield [id, event];
+        if (isEnd(event)) return;
+      }
+    } catch (error) {
+      // An answer with a status is one, and no break.
+      if ((error as { status?: number }).status !== undefined) throw error;
+      broken = error;
+    }
+    breaks += 1;
+    // Without an id nobody knows whether there is a response.
+    if (!id || breaks > MAX_BREAKS) throw broken;
+    await new Promise((resolve) => setTimeout(resolve, Math.min(100 * 2 ** breaks, 5000)));
+  }
+}
