@@ -211,6 +211,8 @@ impl App {
                 in_flight: Arc::clone(&in_flight),
             };
             tasks.spawn(worker.run(draining.clone()));
+            let (current, in_flight) = (Arc::clone(&current), Arc::clone(&in_flight));
+            tasks.spawn(worker::settle_calls(current, in_flight, draining.clone()));
         }
         let http_server =
             HttpServer::new(Arc::clone(&current), &server, metrics, stopping.clone(), draining.clone());

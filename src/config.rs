@@ -54,11 +54,11 @@ pub use provider::{
 pub use reload::{ReloadedConfig, RunningConfig};
 pub use reload_rules::ReloadEffect;
 pub use settings::{
-    AgentSettings, BreakerSettings, BuiltinSettings, EgressSettings, ExecutorSettings, FileReadSettings,
-    LimitOverrides, MockTool, ModelPrice, OnError, ReasoningDefaults, ResultFormat, ReturnSchema,
-    RouteSettings, RouteStrategy, RunLimits, SearchProvider, SimpleTool, TextDefaults, ToolCacheSettings,
-    ToolCollision, ToolLists, ToolOverride, ToolResultSettings, ToolRetry, ToolVisibility, UserMessages,
-    WeatherSettings, WebSearchSettings, mcp_label,
+    AgentSettings, AsyncMode, BreakerSettings, BuiltinSettings, EgressSettings, ExecutorSettings,
+    FileReadSettings, LimitOverrides, MockTool, ModelPrice, OnComplete, OnError, ReasoningDefaults,
+    ResultFormat, ReturnSchema, RouteSettings, RouteStrategy, RunLimits, SearchProvider, SimpleTool,
+    TextDefaults, ToolCacheSettings, ToolCollision, ToolLists, ToolOverride, ToolResultSettings, ToolRetry,
+    ToolVisibility, UserMessages, WeatherSettings, WebSearchSettings, mcp_label,
 };
 pub use settings::{
     ApiKeySettings, AuthSettings, BusSettings, BusUrl, Cidr, ClientActionStatus, CompactionSettings,

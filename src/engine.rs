@@ -13,17 +13,23 @@
 //!   `live_runs` says how far the runs of this process are, `claims` and `lost_claims`
 //!   which background runs it executes.
 //! - `client_tools` says whether a run asks its client and goes on, `inputs` takes the answers, `deadlines` wakes runs that got none.
+//! - `completions` takes results of tools whose work goes on, `callbacks` from other programs, by a `callback_token`; `completed_calls` does what they lead to.
 //! - `cancel` ends runs for their owner, `webhooks` and `webhook_delivery` tell of the end of responses, `recover` ends the runs of
 //!   processes that are gone.
 //!
 //! Without a run: `conversations` changes conversations, `token_count` measures a prompt.
 
 mod background;
+mod callback_token;
+mod callbacks;
 mod cancel;
 mod citations;
 mod claims;
+mod client_answers;
 mod client_tools;
 mod compaction;
+mod completed_calls;
+mod completions;
 #[cfg(test)]
 mod complexity_tests;
 mod connection_history;

@@ -1,12 +1,13 @@
 //! Persistent state, by role: responses with their items ([`ResponseStore`]), conversations ([`ConversationStore`]), the
 //! log of runs with their leases ([`RunLog`]), runs that are asked for more than once ([`IdempotencyKeys`], [`EventLog`]),
-//! the queue of background runs ([`JobQueue`]), those that wait for answers ([`RunInputs`]), approvals ([`Approvals`]), and notices to webhooks ([`WebhookOutbox`]).
+//! the queue of background runs ([`JobQueue`]), those that wait for answers ([`RunInputs`]), calls whose work goes on ([`AsyncCalls`]), approvals ([`Approvals`]), and notices to webhooks ([`WebhookOutbox`]).
 //!
 //! [`Store`] is all of them in one backend; `sqlite` is the embedded one. Rules that are no queries (pages, retention)
 //! stand beside the traits, so that every backend has the same. Rows keep the response as it was sent, byte for byte,
 //! and beside it the items that a continuation shows to the model.
 
 mod approvals;
+mod async_calls;
 mod begin_keyed;
 mod conversation_turn;
 mod conversation_write;
@@ -19,6 +20,7 @@ mod error;
 mod health;
 mod in_flight;
 mod inputs;
+mod item_change;
 mod item_index;
 mod item_names;
 mod jobs;
@@ -48,6 +50,10 @@ use async_trait::async_trait;
 use crate::admission::Requester;
 
 pub use self::approvals::{ApprovalClaim, Approvals, ClaimOutcome, PendingApproval};
+pub use self::async_calls::{
+    AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, ItemChange,
+    StartedCall,
+};
 pub use self::conversation_turn::{ContextRole, ConversationTurn, RETAINED_TOKENS};
 pub use self::conversations::{
     AddedItems, ConversationContext, ConversationItem, ConversationLock, ConversationRecord,
@@ -88,6 +94,7 @@ pub trait Store:
     + EventLog
     + JobQueue
     + RunInputs
+    + AsyncCalls
     + Approvals
     + WebhookOutbox
 {

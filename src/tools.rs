@@ -8,6 +8,8 @@
 mod audit;
 pub(crate) mod builtin;
 mod call;
+mod call_key;
+mod callback;
 mod canonical;
 pub(crate) mod catalog;
 pub(crate) mod catalog_builder;
@@ -35,7 +37,9 @@ pub(crate) mod stack;
 mod ttl_cache;
 pub(crate) mod verbatim;
 
-pub use call::{Arguments, CallKey, ToolCall};
+pub use call::{Arguments, ToolCall};
+pub use call_key::CallKey;
+pub use callback::{Callback, CallbackAddress, Completions};
 pub use canonical::{canonical_arguments, canonical_json};
 pub use catalog::{Catalog, RegisteredTool};
 pub use context::{CacheMode, CallBudget, ToolContext};
@@ -43,6 +47,7 @@ pub use definition::{Annotations, ToolDefinition, ToolKind};
 pub use error::{AuthChallenge, FailureStage, RemoteFailure, ToolError, ToolErrorCode};
 pub use executor::{ExecutorHealth, LocalExecutor, Progress, Tool, ToolExecutor};
 pub use journal::Journal;
+pub(crate) use layers::shorten;
 pub use mock::{MockError, MockExecutor};
 pub use naming::wire_name;
 pub use output::{Citation, OutputMeta, ToolOutcome, ToolOutput};

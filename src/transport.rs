@@ -1,5 +1,6 @@
 //! The HTTP layer: routes, authorization, request and response bodies. Calls the engine; decides nothing about responses.
 
+mod callbacks;
 pub(crate) mod client_profile;
 pub(crate) mod openapi;
 pub(crate) mod route_table;

@@ -134,6 +134,7 @@ impl Assembly {
                 unknown_fields: settings.compat.unknown_fields,
                 commit_after: settings.sse.commit_after,
                 write_timeout: settings.server.write_timeout,
+                public_url: settings.server.public_url.as_deref().map(Arc::from),
                 webhooks,
             },
         });

@@ -81,3 +81,31 @@ impl Worker {
         }
     }
 }
+
+/// How often calls whose work has gone on are looked for, beside those of which this process is told.
+const SETTLE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Does what the results of tools lead to whose work has gone on, until `draining`.
+pub(super) async fn settle_calls(
+    current: CurrentGeneration,
+    in_flight: Arc<InFlight>,
+    draining: CancellationToken,
+) {
+    loop {
+        tokio::select! {
+            () = draining.cancelled() => return,
+            () = in_flight.completed_or_poll(SETTLE_INTERVAL) => {}
+        }
+        let engine = Arc::clone(&current.load().state.engine);
+        loop {
+            match engine.settle_completed_calls().await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "store: looking for completed tool calls failed");
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::tools::OnComplete;
 use super::units;
 use crate::protocol::request::{
     ClientToolMode, ReasoningEffort, StructuredOptions, SummaryMode, TextFormat, Verbosity,
@@ -45,6 +46,9 @@ pub struct AgentSettings {
     /// How long it waits; absent: `engine.client_tool_timeout`.
     #[serde(skip_serializing_if = "Option::is_none", with = "units::OptionalDuration")]
     pub client_tool_timeout: Option<Duration>,
+    /// What the results of tools lead to whose work goes on, where the tool's own setting does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_complete: Option<OnComplete>,
     /// Limits that override the general ones.
     pub limits: LimitOverrides,
     /// Structured output, if it differs from the general setting.

@@ -29,6 +29,7 @@ pub(super) const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("server.ready_requires", Reload),
     ("server.trusted_proxies", Reload),
     ("server.allowed_hosts", Reload),
+    ("server.public_url", Reload),
     ("server.cors", Reload),
     ("server.request_limits", Reload),
     // Of connections that are opened after the reload.

@@ -82,7 +82,7 @@ pub(super) fn settings(
     check.check_shares(&settings);
     check.check_operation(&settings);
     agents::limits(&settings.engine, &mut check);
-    tools::check(&settings.tools, &mut check);
+    tools::check(&settings.tools, settings.server.public_url.as_deref(), &mut check);
     egress::check(&settings.egress, &mut check);
     network::egress(&mut settings.egress, &clients, &mut check);
     settings.telemetry.http = clients;

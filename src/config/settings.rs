@@ -30,10 +30,10 @@ use super::request_limits::RequestSizeLimitsDef;
 pub use super::seal::{SealKey, SealSettings};
 pub use super::store::{Migrate, StoreSettings, StoreUrl, Synchronous, TenantRetention, TimeToLive};
 pub use super::tools::{
-    BreakerSettings, BuiltinSettings, ExecutorSettings, FileReadSettings, MockTool, OnError, ResultFormat,
-    ReturnSchema, RouteSettings, RouteStrategy, SearchProvider, SimpleTool, ToolCacheSettings, ToolCollision,
-    ToolLists, ToolOverride, ToolResultSettings, ToolRetry, ToolVisibility, ToolsSettings, UserMessages,
-    WeatherSettings, WebSearchSettings, mcp_label,
+    AsyncMode, BreakerSettings, BuiltinSettings, ExecutorSettings, FileReadSettings, MockTool, OnComplete,
+    OnError, ResultFormat, ReturnSchema, RouteSettings, RouteStrategy, SearchProvider, SimpleTool,
+    ToolCacheSettings, ToolCollision, ToolLists, ToolOverride, ToolResultSettings, ToolRetry, ToolVisibility,
+    ToolsSettings, UserMessages, WeatherSettings, WebSearchSettings, mcp_label,
 };
 use super::units::{self, MIB};
 pub use super::webhooks::{WebhookEvent, WebhookSettings};
@@ -213,6 +213,9 @@ pub struct ServerSettings {
     pub keep_alive_timeout: Duration,
     /// Host names under which a gateway without keys may be called, besides `localhost` and IP addresses; `*`: any.
     pub allowed_hosts: Vec<String>,
+    /// The URL under which other programs reach the gateway, for callbacks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub public_url: Option<String>,
     /// Proxies whose `Forwarded`, `X-Forwarded-For` and `X-Forwarded-Host` headers are trusted.
     pub trusted_proxies: Vec<Cidr>,
     /// Web pages that may call.
@@ -242,6 +245,7 @@ impl Default for ServerSettings {
             header_timeout: Duration::from_secs(30),
             keep_alive_timeout: Duration::from_secs(75),
             allowed_hosts: Vec::new(),
+            public_url: None,
             trusted_proxies: Vec::new(),
             cors: CorsSettings::default(),
             request_limits: RequestSizeLimits::default(),

@@ -11,7 +11,7 @@ use super::tree::{self, Origin, OriginKind, Tree};
 use crate::compat::foreign_files;
 
 /// Environment variables with names of their own, and the keys that they set.
-const VARIABLES: [(&str, &[&str]); 11] = [
+const VARIABLES: [(&str, &[&str]); 12] = [
     ("ANTWORT_LISTEN", &["listen"]),
     ("ANTWORT_ROLE", &["role"]),
     ("ANTWORT_UPSTREAM_URL", &["providers", "default", "url"]),
@@ -23,6 +23,7 @@ const VARIABLES: [(&str, &[&str]); 11] = [
     ("ANTWORT_LOG", &["log", "filter"]),
     ("ANTWORT_EGRESS_ALLOW", &["egress", "allow"]),
     ("ANTWORT_MAX_TURNS", &["engine", "limits", "max_turns"]),
+    ("ANTWORT_PUBLIC_URL", &["server", "public_url"]),
 ];
 
 /// Variables that other programs read, too, and the keys that they set if no other source does, so that they never

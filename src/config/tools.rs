@@ -12,8 +12,8 @@ pub use builtin::{
     WebSearchSettings,
 };
 pub use calls::{
-    BreakerSettings, ExecutorSettings, OnError, RouteSettings, RouteStrategy, ToolOverride, ToolRetry,
-    mcp_label,
+    AsyncMode, BreakerSettings, ExecutorSettings, OnComplete, OnError, RouteSettings, RouteStrategy,
+    ToolOverride, ToolRetry, mcp_label,
 };
 
 mod builtin;
@@ -72,6 +72,9 @@ pub struct ToolsSettings {
     pub mock_delay: Duration,
     /// How results are sent to models.
     pub result_format: ResultFormat,
+    /// How long the result of work is waited for that goes on after its call.
+    #[serde(with = "units::HumanDuration")]
+    pub callback_timeout: Duration,
 }
 
 impl Default for ToolsSettings {
@@ -100,6 +103,7 @@ impl Default for ToolsSettings {
             mock: BTreeMap::new(),
             mock_delay: Duration::from_millis(100),
             result_format: ResultFormat::Text,
+            callback_timeout: Duration::from_hours(24),
         }
     }
 }

@@ -39,8 +39,8 @@ impl WebhookSettings {
 }
 
 fn all_events() -> Vec<WebhookEvent> {
-    use WebhookEvent::{Cancelled, Completed, Failed, Incomplete};
-    vec![Completed, Failed, Incomplete, Cancelled]
+    use WebhookEvent::{Cancelled, Completed, Failed, Incomplete, ToolCallCompleted};
+    vec![Completed, Failed, Incomplete, Cancelled, ToolCallCompleted]
 }
 
 /// An event of which webhooks are told.
@@ -58,6 +58,9 @@ pub enum WebhookEvent {
     /// A response was cancelled.
     #[serde(rename = "response.cancelled")]
     Cancelled,
+    /// A tool whose work has gone on after its call has reported its result, or has not in time.
+    #[serde(rename = "antwort:tool_call.completed")]
+    ToolCallCompleted,
 }
 
 impl WebhookEvent {
@@ -68,6 +71,7 @@ impl WebhookEvent {
             Self::Failed => "response.failed",
             Self::Incomplete => "response.incomplete",
             Self::Cancelled => "response.cancelled",
+            Self::ToolCallCompleted => "antwort:tool_call.completed",
         }
     }
 }

@@ -4,6 +4,7 @@
 //! `submit` checks a request as a run would be checked and queues it, `spec` is what is queued, `work` makes what was
 //! claimed, `left` is what is there of it.
 
+pub(super) mod follow_up;
 mod left;
 mod spec;
 mod submit;

@@ -69,6 +69,8 @@ pub struct EngineOptions {
     pub webhooks: Arc<Webhooks>,
     /// `server.write_timeout`: how long a client may read nothing.
     pub write_timeout: Duration,
+    /// `server.public_url`, for callbacks.
+    pub public_url: Option<Arc<str>>,
 }
 
 /// Who asks for a response, and in which form it is answered.

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -33,6 +34,8 @@ pub struct InFlight {
     claims: Arc<Claims>,
     /// When those that wait can be claimed again.
     deadlines: Deadlines,
+    /// Results of tools have come whose work has gone on.
+    completed: Notify,
     /// Those that others may wait for or follow.
     live: Arc<LiveRuns>,
     /// What their followers share.
@@ -50,6 +53,7 @@ impl InFlight {
             stops: StopSignals::default(),
             claims: Arc::default(),
             deadlines: Deadlines::default(),
+            completed: Notify::new(),
             live: LiveRuns::new(bus.clone()),
             log_tails: Arc::default(),
             bus,
@@ -81,6 +85,16 @@ impl InFlight {
     /// The claims of background runs that this process makes.
     pub(super) fn claims(&self) -> &Arc<Claims> {
         &self.claims
+    }
+
+    /// The result of a tool has come whose work has gone on, or such a call's response has ended.
+    pub(super) fn call_completed(&self) {
+        self.completed.notify_one();
+    }
+
+    /// Returns when there may be calls to settle, or after this time. For one waiter.
+    pub(crate) async fn completed_or_poll(&self, every: Duration) {
+        _ = tokio::time::timeout(every, self.completed.notified()).await;
     }
 
     /// When runs that wait can be claimed again.

@@ -1,14 +1,16 @@
 //! The answers of clients to the calls that a run waits for.
 
+use std::sync::Arc;
+
 use super::{Engine, client_tools};
 use crate::config::StorePolicy;
-use crate::identity::Owner;
+use crate::identity::{Owner, Requester};
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
 use crate::protocol::json;
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::{CreateResponse, InputResult, ResponseInput};
-use crate::store::{InputAnswer, InputOutcome};
+use crate::store::{InputAnswer, InputOutcome, StoreError};
 
 /// The code of a call that failed at the client.
 const CLIENT_TOOL_ERROR: &str = "client_tool_error";
@@ -22,7 +24,8 @@ impl Engine {
     /// Stores an answer, and lets the run go on if it was the last that it has waited for. `None`: the owner has no such
     /// response.
     pub(crate) async fn answer_input(
-        &self,
+        self: &Arc<Self>,
+        requester: Requester,
         owner: &Owner,
         id: &str,
         input: ResponseInput,
@@ -40,12 +43,21 @@ impl Engine {
             output: output.to_string(),
             error,
         };
-        match self.parts.store.answer_input(answer).await? {
-            InputOutcome::Accepted { is_last: false } => {}
+        let (engine, counted) = (Arc::clone(self), self.parts.in_flight.count_job());
+        // Whoever has answered may disconnect: the run goes on.
+        #[expect(clippy::disallowed_methods, reason = "ends with the run, which a shutdown waits for")]
+        let stored = tokio::spawn(async move {
+            let (owner, id) = (answer.owner.clone(), answer.response.clone());
+            let outcome = engine.parts.store.answer_input(answer).await?;
             // Of a repetition the first may have been told of to nobody.
-            InputOutcome::Accepted { is_last: true } | InputOutcome::Repeated => {
-                self.parts.in_flight.bus().job_queued();
+            if matches!(outcome, InputOutcome::Accepted { is_last: true } | InputOutcome::Repeated) {
+                engine.go_on(requester, owner, id);
             }
+            drop(counted);
+            Ok::<_, StoreError>(outcome)
+        });
+        match stored.await.map_err(|_| ApiError::internal())?? {
+            InputOutcome::Accepted { .. } | InputOutcome::Repeated => {}
             InputOutcome::NotPending => return Err(not_pending(&call_id)),
             InputOutcome::Expired => return Err(expired(&call_id)),
             InputOutcome::NotFound => return Ok(None),

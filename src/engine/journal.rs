@@ -33,6 +33,9 @@ struct KeptResult {
     user: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     skipped: bool,
+    /// The work goes on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_async: bool,
 }
 
 /// What is told to the user of a result, as an item of its own.
@@ -44,11 +47,11 @@ pub(super) fn user_message(output: &ToolOutput, policy: UserMessages) -> Option<
 /// A result as the journal keeps it.
 fn kept(output: &ToolOutput, policy: UserMessages) -> String {
     let (client, user) = (output.for_client.clone(), user_message(output, policy).map(str::to_owned));
-    let skipped = output.meta.skipped;
-    if client.is_none() && user.is_none() && !skipped && !output.for_model.starts_with(MARK) {
+    let (skipped, is_async) = (output.meta.skipped, output.is_async);
+    if !is_async && client.is_none() && user.is_none() && !skipped && !output.for_model.starts_with(MARK) {
         return output.for_model.clone();
     }
-    let kept = KeptResult { model: output.for_model.clone(), client, user, skipped };
+    let kept = KeptResult { model: output.for_model.clone(), client, user, skipped, is_async };
     // Texts and a flag are always written.
     serde_json::to_string(&kept).map_or_else(|_| output.for_model.clone(), |text| format!("{MARK}{text}"))
 }
@@ -57,7 +60,7 @@ fn kept(output: &ToolOutput, policy: UserMessages) -> String {
 pub(super) fn result(text: &str, error: Option<String>) -> CallResult {
     let error = error.map(Into::into);
     let kept = text.strip_prefix(MARK).and_then(|kept| serde_json::from_str(kept).ok());
-    let Some(KeptResult { model, client, user, skipped }) = kept else {
+    let Some(KeptResult { model, client, user, skipped, is_async }) = kept else {
         return CallResult { output: text.to_owned(), error, ..CallResult::default() };
     };
     CallResult {
@@ -65,6 +68,7 @@ pub(super) fn result(text: &str, error: Option<String>) -> CallResult {
         shown: client,
         error: error.filter(|_| !skipped),
         skipped,
+        is_async,
         user_message: user,
         ..CallResult::default()
     }

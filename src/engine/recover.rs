@@ -10,7 +10,7 @@ use super::context::unix_now;
 use super::prepare::UNSTORED_TTL;
 use super::run::SavedRun;
 use super::webhooks::Webhooks;
-use super::{event_log, journal, record, seen_log};
+use super::{client_answers, event_log, journal, record, seen_log};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ErrorBody;
 use crate::protocol::event::EventEncoder;
@@ -203,10 +203,10 @@ impl Recovery {
         let mut machine = ResponseMachine::resume(response, state, options);
         machine.skip_events(seen.iter().filter(|event| event.is_progress()).count() as u64);
         // A violation cannot change the ending any more; as much as possible is shown.
-        // Calls that the client was to answer end with the response.
-        if !asks_client {
-            let _shown = finish_calls(&mut machine, orphan, calls, events);
-        }
+        let _shown = match asks_client {
+            true => finish_client_calls(&mut machine, orphan, &seen, events),
+            false => finish_calls(&mut machine, orphan, calls, events),
+        };
         if let Some(logged) = logged.filter(|_| !seen.is_empty()) {
             let _shown = machine.replay(seen, logged.next, events);
         }
@@ -263,6 +263,25 @@ fn finish_calls(
         machine.finish_call(call.slot, result(journaled), events)?;
     }
     machine.close_turn(events)?;
+    Ok(())
+}
+
+/// Adds the answers of the client. If some of them were sent, the run had gone on, and all calls have one; of the others the
+/// end of the response says why they have none.
+fn finish_client_calls(
+    machine: &mut ResponseMachine,
+    orphan: &OrphanedRun,
+    seen: &[SeenEvent],
+    events: &mut Events,
+) -> Result<(), Violation> {
+    let has_gone_on = seen.iter().any(|event| !event.is_progress());
+    for call in machine.open_client_calls() {
+        let answer = client_answers::find(&orphan.calls, &call);
+        let late = || has_gone_on.then(client_answers::timed_out);
+        if let Some(answer) = answer.or_else(late) {
+            machine.finish_client_call(&call, answer.output, events)?;
+        }
+    }
     Ok(())
 }
 

@@ -8,6 +8,7 @@
 //! happens when the client disconnects, a deadline passes or something panics. The order of events on the wire is the
 //! machine's.
 
+mod async_calls;
 mod begin;
 mod compact;
 mod end;
@@ -121,12 +122,17 @@ impl Run {
         }
         let made = !turn.server_calls.is_empty();
         if made {
-            Box::pin(self.run_calls(&turn.server_calls)).await?;
+            let have_failed = Box::pin(self.run_calls(&turn.server_calls)).await?;
+            match turn.client_calls > 0 && self.prepared.input_timeout.is_some() {
+                // With those that the client makes.
+                true => self.state.have_server_calls_failed = Some(have_failed),
+                false => self.count_failed_turn(have_failed)?,
+            }
         }
         if turn.client_calls > 0
             && let Some(timeout) = self.prepared.input_timeout
         {
-            return Err(Box::pin(self.ask_client(timeout)).await);
+            return Err(Box::pin(self.ask_client(timeout, denied)).await);
         }
         let output = self.machine.close_turn(self.sink.events())?;
         self.check_size()?;
@@ -174,7 +180,9 @@ impl Run {
         if let Some(limit) = self.prepared.limits.reached_by(&self.machine.usage()) {
             return Err(RunError::LimitReached(limit));
         }
-        self.append_history(output, denied);
+        let rejected: Vec<_> =
+            denied.into_iter().flat_map(|call| call.into_history(self.machine.ids())).collect();
+        self.append_history(output, rejected);
         Ok(())
     }
 
@@ -193,7 +201,7 @@ impl Run {
     }
 
     /// Adds the items of a turn to the conversation, in their order.
-    fn append_history(&mut self, turn: TurnOutput, denied: Vec<RejectedCall>) {
+    fn append_history(&mut self, turn: TurnOutput, denied: impl IntoIterator<Item = HistoryItem>) {
         let TurnOutput { first, mut states, orphan_state: loose } = turn;
         let conversation = &mut Arc::make_mut(&mut self.prepared.model_request).conversation;
         let begin = conversation.len();
@@ -206,9 +214,7 @@ impl Run {
             let item = self.machine.visible(place);
             conversation.extend(item.and_then(|item| history::from_run_output(item, states.remove(&place))));
         }
-        for call in denied {
-            conversation.extend(call.into_history(self.machine.ids()));
-        }
+        conversation.extend(denied);
         if let Some(first) = conversation.get_mut(begin) {
             first.begins_turn = true;
         }

@@ -7,6 +7,7 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use tokio::sync::mpsc;
 
+use super::completions::RunCompletions;
 use super::context::{EngineParts, RunContext};
 use super::journal::{self, RunJournal};
 use super::prepare::PreparedRun;
@@ -100,6 +101,7 @@ impl ToolCallExecutor {
                 .binding(Some(BUILTIN_SERVER_LABEL), "read_tool_output")
                 .is_some(),
             journal: journal.clone().map(|journal| journal as _),
+            completions: prepared.store.then(|| RunCompletions::new(parts, &caller.owner) as _),
         };
         let tools = &parts.options.tools;
         Self {
@@ -220,7 +222,9 @@ impl ToolCallExecutor {
         let user_message = journal::user_message(&output, self.user_messages).map(str::to_owned);
         state.add_sources(output.citations);
         let skipped = output.meta.skipped;
+        let is_async = output.is_async;
         Ok(CallResult {
+            is_async,
             output: output.for_model,
             shown: output.for_client,
             error: (output.is_error && !skipped)
@@ -251,7 +255,7 @@ fn make(
             Some(hosted) => hosted.arguments(&raw),
             None => raw,
         };
-        let call = ToolCall { name, raw, arguments: serde_json::Map::new(), key };
+        let call = ToolCall { name, raw, arguments: serde_json::Map::new(), key, callback: None };
         tool.call(call, context, progress).await
     }
 }

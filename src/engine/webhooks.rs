@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::config::{WebhookEvent, WebhookSettings};
 use crate::identity::Owner;
 use crate::protocol::id::Id;
 use crate::protocol::response::{Response, ResponseStatus};
-use crate::store::OutboxNotice;
+use crate::store::{AsyncCallKey, OutboxNotice};
 
 /// Which webhook is told of what.
 #[derive(Debug, Default)]
@@ -42,14 +42,32 @@ impl Webhooks {
             return Vec::new();
         }
         let Some(event) = event(response.status) else { return Vec::new() };
-        let is_told = |webhook: &&Webhook| {
+        let data = json!({"id": response.id.as_str()});
+        self.told(owner, event).map(|webhook| notice(webhook, event, &data, now)).collect()
+    }
+
+    /// The notices of the result of a tool whose work has gone on after its call.
+    pub(super) fn tool_call_notices(
+        &self,
+        call: &AsyncCallKey,
+        item: &Id,
+        tool: &str,
+        now: i64,
+    ) -> Vec<OutboxNotice> {
+        let event = WebhookEvent::ToolCallCompleted;
+        let data = json!({"id": item.as_str(), "response_id": call.response.as_str(), "name": tool});
+        self.told(&call.owner, event).map(|webhook| notice(webhook, event, &data, now)).collect()
+    }
+
+    /// Those that are told of an event of this owner.
+    fn told<'a>(&'a self, owner: &'a Owner, event: WebhookEvent) -> impl Iterator<Item = &'a Webhook> {
+        self.0.iter().filter(move |webhook| {
             webhook.events.contains(&event)
                 && webhook
                     .tenants
                     .as_ref()
                     .is_none_or(|tenants| tenants.iter().any(|tenant| **tenant == *owner.tenant))
-        };
-        self.0.iter().filter(is_told).map(|webhook| notice(webhook, event, &response.id, now)).collect()
+        })
     }
 }
 
@@ -64,14 +82,14 @@ fn event(status: ResponseStatus) -> Option<WebhookEvent> {
     }
 }
 
-fn notice(webhook: &Webhook, event: WebhookEvent, response: &Id, now: i64) -> OutboxNotice {
+fn notice(webhook: &Webhook, event: WebhookEvent, data: &Value, now: i64) -> OutboxNotice {
     let id = Id::generate("evt");
     let body = json!({
         "object": "event",
         "id": id.as_str(),
         "type": event.name(),
         "created_at": now,
-        "data": {"id": response.as_str()},
+        "data": data,
     });
     OutboxNotice { webhook: Arc::clone(&webhook.name), event_id: id, body: body.to_string().into() }
 }

@@ -18,7 +18,7 @@ use crate::net::egress::Egress;
 use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::json::RawJson;
 use crate::protocol::parse::truncate_for_display;
-use crate::tools::{Arguments, Progress, canonical_json};
+use crate::tools::{Arguments, CallbackAddress, Progress, canonical_json};
 
 /// The endpoint of a server.
 #[derive(Clone)]
@@ -234,6 +234,8 @@ pub struct CallMeta<'a> {
     pub traceparent: Option<&'a str>,
     /// `antwort/context`: the caller.
     pub context: Option<&'a CallerContext>,
+    /// `antwort/callback`: where the result is reported if the work goes on after the answer.
+    pub callback: Option<&'a CallbackAddress>,
 }
 
 /// The result of a call.
@@ -247,6 +249,8 @@ pub struct RemoteResult {
     pub exact_structured: Option<String>,
     /// Whether the tool reported an error.
     pub is_error: bool,
+    /// `antwort/async` of its `_meta`: the work goes on, and its result is reported to the callback.
+    pub is_async: bool,
 }
 
 /// A content part and its audience.

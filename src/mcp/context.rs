@@ -2,10 +2,19 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::config::McpContext;
+use crate::tools::CallbackAddress;
 use crate::util::digest::sha256;
+
+/// Key in `_meta` of a call: where the result of work is reported that goes on.
+pub(super) const CALLBACK_KEY: &str = "antwort/callback";
+
+/// The value of [`CALLBACK_KEY`].
+pub(super) fn callback_value(address: &CallbackAddress) -> Value {
+    json!({"url": address.url, "expires_at": address.expires_at})
+}
 
 /// Key in `_meta`.
 pub(super) const META_KEY: &str = "antwort/context";
@@ -62,8 +71,6 @@ impl CallerContext {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

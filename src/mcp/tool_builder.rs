@@ -16,7 +16,7 @@ use super::session::Session;
 use super::tool_config::ServerToolConfig;
 use super::tool_sets::{MemoryGuard, PreparedSet, PreparedTool, ServedTool, ServerToolSet};
 use super::{content, schema};
-use crate::config::RouteStrategy;
+use crate::config::{AsyncMode, RouteStrategy};
 use crate::protocol::item::hosted::McpListedTool;
 use crate::telemetry::traces::{self, TraceParent};
 use crate::tools::catalog::RegisteredTool;
@@ -26,8 +26,8 @@ use crate::tools::plan::{CallPlan, ToolSchemas};
 use crate::tools::router::{Route, RouteExecutor};
 use crate::tools::verbatim::exact_text;
 use crate::tools::{
-    Annotations, Progress, ToolCall, ToolContext, ToolDefinition, ToolError, ToolErrorCode, ToolExecutor,
-    ToolKind, ToolOutcome, canonical_json,
+    Annotations, Callback, Progress, ToolCall, ToolContext, ToolDefinition, ToolError, ToolErrorCode,
+    ToolExecutor, ToolKind, ToolOutcome, canonical_json,
 };
 use crate::util::digest::FieldHasher;
 
@@ -146,6 +146,7 @@ impl ServerToolBuilder<'_> {
             },
             server: Some(Arc::clone(self.label)),
             requires_auth: false,
+            asynchronous: AsyncMode::Deny,
         })
     }
 
@@ -286,6 +287,7 @@ impl ToolExecutor for RemoteExecutor {
         let key = call.key.as_ref().map(ToString::to_string);
         let traceparent = trace(&session.endpoint.address, context);
         let exact_arguments = exact_text(&call.raw);
+        let callback = call.callback.as_ref().and_then(Callback::address);
         let remote = RemoteCall {
             name: &call.name,
             arguments: &call.arguments,
@@ -294,6 +296,7 @@ impl ToolExecutor for RemoteExecutor {
                 idempotency_key: key.as_deref(),
                 traceparent: traceparent.as_deref(),
                 context: self.context.as_deref(),
+                callback: callback.as_ref(),
             },
             idle: self.idle,
         };

@@ -48,7 +48,7 @@ pub use options::Truncation;
 pub(crate) use options::{
     PromptCacheRetention, ReasoningEffort, ReasoningRequest, ServiceTier, StreamOptions, SummaryMode,
 };
-pub(crate) use response_input::{A2aInput, InputResult, ResponseInput};
+pub(crate) use response_input::{A2aInput, CallbackResult, InputResult, ResponseInput};
 pub use run_options::{ClientActionStatus, OnDisconnect, OnMismatch, ToolVisibility};
 pub(crate) use run_options::{
     ClientToolMode, PromptRef, RequestedLimits, RunOptions, StructuredOptions, ToolCacheMode,

@@ -29,6 +29,8 @@ const SUMMARY: &[u8] = b"\xffcompaction\0";
 const SUMMARY_OF_ALL: &[u8] = b"\xffcompaction of all\0";
 /// Begins the associated data of runs' states. Not UTF-8 either.
 const RUN: &[u8] = b"\xferun\0";
+/// The associated data of callbacks.
+const CALLBACK: &[u8] = b"\xfdcallback\0";
 /// Derives the key of fingerprints from a seal key.
 const FINGERPRINTS: &[u8] = b"antwort fingerprints\0";
 /// Length of a seal key, in bytes.
@@ -119,6 +121,16 @@ impl SealKeys {
     /// Opens the state of a tenant's run.
     pub fn open_run(&self, tenant: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         self.open_bytes(&[RUN, tenant.as_bytes()].concat(), sealed)
+    }
+
+    /// Seals the token of a callback, for a URL.
+    pub fn seal_callback(&self, plain: &[u8]) -> Option<String> {
+        Some(URL_SAFE_NO_PAD.encode(self.seal_bytes(CALLBACK, plain)?))
+    }
+
+    /// Opens the token of a callback.
+    pub fn open_callback(&self, token: &str) -> Option<Vec<u8>> {
+        self.open_bytes(CALLBACK, &URL_SAFE_NO_PAD.decode(token).ok()?)
     }
 
     fn seal(&self, context: &[u8], plain: &[u8]) -> Option<String> {

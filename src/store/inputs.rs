@@ -26,8 +26,16 @@ pub struct PendingInput {
 pub struct AskedInput {
     /// By which it is answered.
     pub call_id: String,
-    /// Whether it can be answered no more.
-    pub is_expired: bool,
+    /// How long it can still be answered; `None`: no more.
+    pub left: Option<Duration>,
+}
+
+impl AskedInput {
+    /// `left` is in milliseconds.
+    pub(super) fn with_left(call_id: String, left: i64) -> Self {
+        let left = u64::try_from(left).ok().filter(|left| *left > 0).map(Duration::from_millis);
+        Self { call_id, left }
+    }
 }
 
 /// An answer.

@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::conversation_write::ConversationWrite;
 use crate::protocol::id::Id;
 use crate::store::{
-    ApprovalClaim, CallOutcome, CancelRequest, ClaimOutcome, ErasedCounts, ErasureTarget, InputAnswer,
-    InputOutcome, Lease, LogEnd, LoggedEvents, LoggedRun, ModelView, NewJob, Owner, PendingApproval, Requeue,
-    ResponseRecord, StoreError, StoredItem, TurnRecord,
+    ApprovalClaim, AsyncOutcome, AsyncResult, AsyncSettlement, CallOutcome, CancelRequest, ClaimOutcome,
+    ErasedCounts, ErasureTarget, InputAnswer, InputOutcome, Lease, LogEnd, LoggedEvents, LoggedRun,
+    ModelView, NewJob, Owner, PendingApproval, Requeue, ResponseRecord, StartedCall, StoreError, StoredItem,
+    TurnRecord,
 };
 
 /// The approximate size of an approval's row.
@@ -36,6 +37,9 @@ pub(super) enum Write {
     Requeue(Lease, Requeue),
     WaitForInputs(Lease),
     AnswerInput(Box<InputAnswer>),
+    StartAsync(Box<StartedCall>),
+    CompleteAsync(Box<AsyncResult>),
+    SettleAsync(Box<AsyncSettlement>),
 }
 
 impl Write {
@@ -52,7 +56,10 @@ impl Write {
             | Self::FinishLogged(_)
             | Self::Enqueue(_)
             | Self::UpdateRunning(_)
-            | Self::AnswerInput(_) => true,
+            | Self::AnswerInput(_)
+            | Self::StartAsync(_)
+            | Self::CompleteAsync(_)
+            | Self::SettleAsync(_) => true,
             Self::Delete(..)
             | Self::RequestCancel(..)
             | Self::ClaimApprovals(_)
@@ -93,6 +100,9 @@ impl Write {
             Self::Enqueue(job) => of_begin(&job.run) + job.spec.len(),
             Self::UpdateRunning(record) => record.body.len(),
             Self::AnswerInput(answer) => answer.output.len(),
+            Self::StartAsync(call) => call.spec.as_ref().map_or(0, |spec| spec.len()),
+            Self::CompleteAsync(result) => result.output.len(),
+            Self::SettleAsync(done) => done.item.as_ref().map_or(0, |item| 2 * item.wire.len()),
             Self::Delete(..)
             | Self::RequestCancel(..)
             | Self::ClaimApprovals(..)
@@ -150,6 +160,8 @@ pub(super) enum WriteOutcome {
     Duplicate(usize),
     /// The conversation of this key is marked as deleted.
     Deleting(i64),
+    /// What has become of the result of work that has gone on.
+    AsyncResult(AsyncOutcome),
     /// What has become of an answer to a run.
     Answered(InputOutcome),
     /// For how long a run waits for answers at most.
@@ -172,6 +184,14 @@ impl WriteOutcome {
         match self {
             Self::Waits(most) => Ok(most),
             other => other.unless_superseded().map(|()| Duration::ZERO),
+        }
+    }
+
+    /// What has become of the result of work that has gone on.
+    pub(super) fn async_result(self) -> Result<AsyncOutcome, StoreError> {
+        match self {
+            Self::AsyncResult(outcome) => Ok(outcome),
+            other => other.unless_superseded().map(|()| AsyncOutcome::NotFound),
         }
     }
 

@@ -6,6 +6,8 @@
 
 mod approval_store;
 mod approvals;
+mod async_call_store;
+mod async_calls;
 mod cancel;
 mod clock;
 mod connection;

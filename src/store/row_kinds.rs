@@ -166,6 +166,23 @@ pub(super) const KINDS: &[Kind] = &[
         ],
     ),
     table(
+        "async_calls",
+        &[
+            key("response", Holds::Response),
+            key("turn", Holds::Number),
+            key("position", Holds::Number),
+            number("expires_at"),
+            bytes("item_id"),
+            bytes("tool"),
+            bytes("on_complete"),
+            bytes("spec"),
+            number("completed_at"),
+            bytes("output"),
+            bytes("error"),
+            number("settled_at"),
+        ],
+    ),
+    table(
         "approvals",
         &[
             key("id", Holds::Bytes),

@@ -5,6 +5,8 @@
 //! `items`, `list` and `conversation_context`; the tables in `migrations/sqlite`. The caller decides when to run [`Store::maintain`].
 
 mod approvals;
+mod async_call_store;
+mod async_calls;
 mod backup;
 mod backup_names;
 mod cancel;

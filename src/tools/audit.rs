@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tracing::Level;
 
-use super::call::CallKey;
+use super::call_key::CallKey;
 use super::context::ToolContext;
 use super::error::{ToolError, ToolErrorCode};
 use super::layers::ToolRequest;

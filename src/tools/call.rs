@@ -1,10 +1,9 @@
-//! A tool call: name, arguments and journal key.
-
-use std::fmt;
+//! A tool call: name, arguments, journal key and callback.
 
 use serde_json::{Map, Value};
 
-use crate::protocol::id::Id;
+use super::call_key::CallKey;
+use super::callback::Callback;
 
 /// Parsed arguments.
 pub type Arguments = Map<String, Value>;
@@ -20,30 +19,14 @@ pub struct ToolCall {
     pub arguments: Arguments,
     /// Journal and idempotency key; `None` outside a response.
     pub key: Option<CallKey>,
-}
-
-/// Identifies one call of one response: the key in the journal, and the idempotency key sent to tools.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct CallKey {
-    /// Id of the response.
-    pub response: Id,
-    /// Index of the inference that requested the call, from 0.
-    pub turn: u32,
-    /// Index of the call within that inference, from 0.
-    pub index: u32,
-}
-
-impl fmt::Display for CallKey {
-    /// `resp_…/2/0`, as sent to tools.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.response, self.turn, self.index)
-    }
+    /// Where the result is reported if the work goes on; `None`: the call returns with its result.
+    pub callback: Option<Callback>,
 }
 
 impl ToolCall {
     /// A call outside any response.
     pub fn direct(name: &str, raw: String) -> Self {
-        Self { name: name.to_owned(), raw, arguments: Arguments::new(), key: None }
+        Self { name: name.to_owned(), raw, arguments: Arguments::new(), key: None, callback: None }
     }
 
     /// A string argument; `None` if it is absent or not a string.

@@ -16,6 +16,7 @@ use super::output::ToolOutput;
 use super::plan::CallPlan;
 use super::router::{Route, RouteExecutor};
 use super::stack::{Stack, StackBuilder};
+use crate::config::OnComplete;
 use crate::response::presentation::Presentation;
 use crate::response::turn::{CallKind, ModelTool, ToolInput};
 
@@ -152,6 +153,16 @@ impl RegisteredTool {
         self.plan.may_repeat
     }
 
+    /// Whether the work of a call may go on after its answer.
+    pub fn may_go_on(&self) -> bool {
+        self.plan.may_go_on
+    }
+
+    /// What its result leads to then, if the tool's settings say.
+    pub fn on_complete(&self) -> Option<OnComplete> {
+        self.plan.on_complete
+    }
+
     /// Runs a call through all layers.
     ///
     /// Policy, arguments and budget are checked before this returns, the rest when the future is polled: calls are
@@ -186,6 +197,7 @@ impl RegisteredTool {
             raw: failed.call.raw.clone(),
             arguments: Arguments::new(),
             key: failed.call.key.clone(),
+            callback: None,
         };
         self.run(ToolRequest {
             call: Arc::new(call),

@@ -8,6 +8,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::callback::Completions;
 use super::journal::Journal;
 use crate::protocol::id::Id;
 use crate::protocol::request::Metadata;
@@ -48,6 +49,8 @@ pub struct ToolContext {
     pub can_read_stored_results: bool,
     /// Journal of calls; `None` for runs that are not stored.
     pub journal: Option<Arc<dyn Journal>>,
+    /// Takes results of work that goes on; `None` for runs that are not stored.
+    pub completions: Option<Arc<dyn Completions>>,
 }
 
 /// Whether cached results may be used.

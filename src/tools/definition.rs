@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::config::AsyncMode;
 use crate::protocol::json::RawJson;
 
 /// A tool as its executor describes it. Serializes to an element of `GET /v1/tools`.
@@ -33,6 +34,9 @@ pub struct ToolDefinition {
     pub annotations: Annotations,
     /// Whether the tool uses credentials of its caller.
     pub requires_auth: bool,
+    /// Whether its work may go on after its answer, unless the configuration says.
+    #[serde(rename = "async", skip_serializing_if = "AsyncMode::is_deny")]
+    pub asynchronous: AsyncMode,
     /// Label of the MCP server; `None` for the gateway's own tools.
     #[serde(skip)]
     pub server: Option<Arc<str>>,
@@ -97,6 +101,7 @@ impl ToolDefinition {
             tags: Vec::new(),
             annotations: Annotations::UNKNOWN,
             requires_auth: false,
+            asynchronous: AsyncMode::Deny,
             server: None,
         }
     }
@@ -105,6 +110,13 @@ impl ToolDefinition {
     #[must_use]
     pub fn with_annotations(mut self, annotations: Annotations) -> Self {
         self.annotations = annotations;
+        self
+    }
+
+    /// Lets its work go on after its answer.
+    #[must_use]
+    pub fn with_async(mut self) -> Self {
+        self.asynchronous = AsyncMode::Allow;
         self
     }
 

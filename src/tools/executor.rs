@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::call::{Arguments, ToolCall};
+use super::callback::Callback;
 use super::context::ToolContext;
 use super::definition::{ToolDefinition, ToolKind};
 use super::error::{ToolError, ToolErrorCode};
@@ -98,6 +99,18 @@ pub trait Tool: Send + Sync {
     /// Runs the tool with arguments that were validated against its schema.
     async fn call(&self, arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, ToolError>;
 
+    /// In place of [`Self::call`] if its work may go on ([`ToolDefinition::with_async`]): starts the work, returns
+    /// [`ToolOutput::started`], and reports the result to `callback` later. By default it is called as ever.
+    async fn start(
+        &self,
+        arguments: &Arguments,
+        context: &ToolContext,
+        callback: Callback,
+    ) -> Result<ToolOutput, ToolError> {
+        drop(callback);
+        self.call(arguments, context).await
+    }
+
     /// Called once, before the first call.
     async fn initialize(&self) -> Result<(), ToolError> {
         Ok(())
@@ -153,7 +166,11 @@ impl ToolExecutor for LocalExecutor {
                 format!("tool {} not found", call.name),
             ));
         };
-        tool.call(&call.arguments, context).await.map(ToolOutcome::Done)
+        let output = match call.callback.clone() {
+            Some(callback) => tool.start(&call.arguments, context, callback).await,
+            None => tool.call(&call.arguments, context).await,
+        };
+        output.map(ToolOutcome::Done)
     }
 
     async fn initialize(&self) -> Result<(), ToolError> {

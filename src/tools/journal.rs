@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::call::CallKey;
+use super::call_key::CallKey;
 use super::error::ToolError;
 use super::output::ToolOutput;
 

@@ -21,6 +21,8 @@ pub(super) mod timeout;
 pub(super) mod truncate;
 pub(super) mod validate;
 
+pub(crate) use truncate::shorten;
+
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

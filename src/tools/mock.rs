@@ -7,12 +7,13 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::call::ToolCall;
+use super::callback::Callback;
 use super::context::ToolContext;
 use super::definition::{Annotations, ToolDefinition, ToolKind};
 use super::error::ToolError;
 use super::executor::{Progress, ToolExecutor};
 use super::output::{ToolOutcome, ToolOutput};
-use crate::config::MockTool;
+use crate::config::{AsyncMode, MockTool};
 
 /// Returns the configured answer after the configured delay.
 pub struct MockExecutor {
@@ -86,7 +87,9 @@ impl ToolExecutor for MockExecutor {
         let any = json!({"type": "object"});
         let tools = self.tools.iter().map(|(name, mock)| {
             let parameters = mock.parameters.as_ref().unwrap_or(&any);
+            let asynchronous = if mock.asynchronous { AsyncMode::Allow } else { AsyncMode::Deny };
             let tool = ToolDefinition {
+                asynchronous,
                 kind: ToolKind::Mock,
                 executor: self.id().into(),
                 ..ToolDefinition::new(name, &mock.description, parameters)
@@ -104,6 +107,9 @@ impl ToolExecutor for MockExecutor {
     ) -> Result<ToolOutcome, ToolError> {
         let Some(mock) = self.tools.get(&call.name) else { return Err(Self::missing(&call.name)) };
         tokio::time::sleep(mock.delay.unwrap_or(self.delay)).await;
+        if mock.asynchronous && mock.error.is_none() {
+            return Ok(start(call, mock.output.as_ref()));
+        }
         match (&mock.error, &mock.output) {
             (Some(error), _) => Err(ToolError::failed(error.clone())),
             (None, None) => Err(Self::missing(&call.name)),
@@ -113,15 +119,31 @@ impl ToolExecutor for MockExecutor {
     }
 }
 
+/// Work that somebody else finishes, who finds the URL in the log.
+fn start(call: &ToolCall, says: Option<&Value>) -> ToolOutcome {
+    let address = call.callback.as_ref().and_then(Callback::address);
+    tracing::info!(
+        tool = call.name,
+        callback_url = address.as_ref().map(|address| &*address.url),
+        "mock tool waits for its callback"
+    );
+    let say = match says {
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => "Started; the result will follow.".to_owned(),
+    };
+    ToolOutcome::Async { handle: call.name.clone(), say: ToolOutput::started(say) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     async fn call(mock: &MockExecutor, name: &str) -> Result<ToolOutput, ToolError> {
         let call = ToolCall::direct(name, "{}".into());
-        let ToolOutcome::Done(output) =
-            mock.execute(&call, &ToolContext::default(), &Progress::none()).await?;
-        Ok(output)
+        match mock.execute(&call, &ToolContext::default(), &Progress::none()).await? {
+            ToolOutcome::Done(output) | ToolOutcome::Async { say: output, .. } => Ok(output),
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,12 +5,19 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The outcome of an executed call. Non-exhaustive, so that pauses (approval, input, jobs) can be added.
+/// The outcome of an executed call. Non-exhaustive, so that others can be added.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ToolOutcome {
     /// The call finished.
     Done(ToolOutput),
+    /// The work was started and goes on. Its result is reported to the call's [`Callback`](super::Callback).
+    Async {
+        /// The executor's name of the work, for logs.
+        handle: String,
+        /// What the model is told meanwhile.
+        say: ToolOutput,
+    },
 }
 
 /// The result of a call.
@@ -28,6 +35,8 @@ pub struct ToolOutput {
     pub for_client: Option<String>,
     /// The tool reported an error; `for_model` describes it.
     pub is_error: bool,
+    /// The work goes on, and `for_model` says so: the result is reported later.
+    pub is_async: bool,
     /// The same result as JSON, for programs.
     pub structured: Option<Value>,
     /// Sources, for annotations of the answer.
@@ -86,6 +95,11 @@ impl ToolOutput {
     /// An error reported by the tool.
     pub fn error(message: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(message) }
+    }
+
+    /// Work that was started and goes on, with what the model is told meanwhile.
+    pub fn started(for_model: impl Into<String>) -> Self {
+        Self { is_async: true, ..Self::text(for_model) }
     }
 
     /// A structured result: serialized for the model, as a value for programs.

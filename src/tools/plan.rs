@@ -8,7 +8,7 @@ use globset::Glob;
 use serde_json::Value;
 
 use super::definition::ToolDefinition;
-use crate::config::{OnError, ReturnSchema, ToolOverride, ToolRetry, ToolsSettings};
+use crate::config::{AsyncMode, OnComplete, OnError, ReturnSchema, ToolOverride, ToolRetry, ToolsSettings};
 use crate::protocol::json::RawJson;
 use crate::protocol::schema::CompiledSchema;
 
@@ -25,6 +25,10 @@ pub(crate) struct CallPlan {
     /// `None`: no retries.
     pub retry: Option<ToolRetry>,
     pub may_repeat: bool,
+    /// Whether the work of a call may go on after its answer.
+    pub may_go_on: bool,
+    /// What its result leads to then, if the agent does not say.
+    pub on_complete: Option<OnComplete>,
     pub max_calls: Option<u64>,
     pub max_result_bytes: usize,
     /// `None`: results are not cached.
@@ -117,6 +121,8 @@ impl CallPlan {
             timeout: overrides.timeout.unwrap_or(settings.timeout),
             retry: Some(retry.clone()).filter(|retry| may_repeat && retry.max > 0),
             may_repeat,
+            may_go_on: overrides.asynchronous.unwrap_or(definition.asynchronous) == AsyncMode::Allow,
+            on_complete: overrides.on_complete,
             max_calls: overrides.max_calls,
             max_result_bytes: overrides.max_result_bytes.unwrap_or(settings.results.max_bytes),
             cache: cache_policy(&definition, &qualified_name, overrides, settings),

@@ -64,7 +64,7 @@ async fn accept(
     input: ResponseInput,
 ) -> Result<Response, ErrorResponse> {
     let call_id = input.call_id.clone();
-    match app.engine.answer_input(&principal.0.owner, id, input).await? {
+    match app.engine.answer_input(principal.requester(), &principal.0.owner, id, input).await? {
         Some(()) => {
             let object = "response.input";
             let accepted = Accepted { object, response_id: id, call_id: &call_id, status: "accepted" };

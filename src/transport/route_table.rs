@@ -40,6 +40,7 @@ pub const API_ROUTES: &[(Method, &str, Access)] = &[
     (Method::POST, "/tools/refresh", Access::Requires(Scope::ToolsAdmin)),
     (Method::GET, "/tools/{name}", Access::Requires(Scope::ToolsRead)),
     (Method::POST, "/tools/{name}/execute", Access::Requires(Scope::ToolsExecute)),
+    (Method::POST, "/tool_callbacks/{token}", Access::Public),
     (Method::DELETE, "/tool_cache", Access::Requires(Scope::ToolsAdmin)),
     (Method::GET, "/mcp/servers", Access::Requires(Scope::McpAdmin)),
     (Method::DELETE, "/admin/data", Access::Requires(Scope::DataAdmin)),

@@ -11,7 +11,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 use super::error::ErrorResponse;
 use super::route_table::API_PREFIXES;
 use super::{
-    AppState, access, admin, agents, cancel, compact, conversation_items, conversations, health,
+    AppState, access, admin, agents, callbacks, cancel, compact, conversation_items, conversations, health,
     input_tokens, inputs, mcp, middleware, models, openapi, pass_through, responses, tools,
 };
 use crate::protocol::error::{ApiError, ErrorKind};
@@ -90,6 +90,7 @@ fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
         ("/tools/refresh", post(tools::refresh)),
         ("/tools/{name}", get(tools::retrieve)),
         ("/tools/{name}/execute", post(tools::execute)),
+        ("/tool_callbacks/{token}", post(callbacks::complete)),
         ("/tool_cache", delete(tools::purge_cache)),
         ("/mcp/servers", get(mcp::servers)),
         ("/agents", get(agents::list)),

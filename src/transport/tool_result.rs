@@ -78,7 +78,7 @@ pub(crate) fn render(
         }
         ResultView::Audience => json!({
             "for_llm": output.for_model, "for_user": output.for_user, "silent": output.silent,
-            "is_error": !success, "async": false, "meta": output.meta
+            "is_error": !success, "async": output.is_async, "meta": output.meta
         }),
         ResultView::Provider => json!({
             "toolCallId": call_id, "toolName": name, "success": success, "result": result, "error": error,

@@ -11,6 +11,7 @@
 #![allow(unreachable_pub, reason = "nothing here is reached from outside")]
 
 mod access;
+mod async_tools;
 mod background;
 mod bounded;
 mod bus;

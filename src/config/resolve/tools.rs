@@ -8,10 +8,10 @@ use secrecy::ExposeSecret;
 
 use super::checker::{Checker, has_credentials, parse_http};
 use crate::config::settings::{
-    OnError, RouteSettings, RouteStrategy, SearchProvider, ToolOverride, ToolsSettings,
+    AsyncMode, OnError, RouteSettings, RouteStrategy, SearchProvider, ToolOverride, ToolsSettings,
 };
 
-pub(super) fn check(tools: &ToolsSettings, check: &mut Checker<'_>) {
+pub(super) fn check(tools: &ToolsSettings, public_url: Option<&str>, check: &mut Checker<'_>) {
     globs(&["tools", "allowed_tools"], tools.allowed_tools.as_deref(), check);
     globs(&["tools", "blocked_tools"], Some(&tools.blocked_tools), check);
     globs(&["tools", "cache", "never"], Some(&tools.cache.never), check);
@@ -21,6 +21,7 @@ pub(super) fn check(tools: &ToolsSettings, check: &mut Checker<'_>) {
     }
     limits(tools, check);
     overrides(&tools.overrides, &tools.on_error, check);
+    callbacks(tools, public_url, check);
     for (id, executor) in &tools.executors {
         check.require_nonzero(
             &["tools", "executors", id, "timeout"],
@@ -40,6 +41,28 @@ pub(super) fn check(tools: &ToolsSettings, check: &mut Checker<'_>) {
             let path = ["tools", "mock", name, "parameters"];
             check.error(&path, "expected a JSON Schema: a section of keys");
         }
+    }
+}
+
+/// Callbacks need an address. Tools of the embedding program report their results in the process.
+fn callbacks(tools: &ToolsSettings, public_url: Option<&str>, check: &mut Checker<'_>) {
+    const NEEDS_URL: &str = "needs `server.public_url` (ANTWORT_PUBLIC_URL), where the result is reported";
+    match public_url.map(parse_http) {
+        None => {}
+        Some(Some(url)) if url.query().is_none() && url.fragment().is_none() && !has_credentials(&url) => return,
+        Some(_) => check.error(
+            &["server", "public_url"],
+            "expected an http or https URL without user, query and fragment, such as https://gateway.example.com",
+        ),
+    }
+    for (name, own) in &tools.overrides {
+        // `label__name` is a tool of an MCP server.
+        if own.asynchronous == Some(AsyncMode::Allow) && name.contains("__") {
+            check.error(&["tools", "overrides", name, "async"], NEEDS_URL);
+        }
+    }
+    for (name, _) in tools.mock.iter().filter(|(_, mock)| mock.asynchronous) {
+        check.error(&["tools", "mock", name, "async"], NEEDS_URL);
     }
 }
 

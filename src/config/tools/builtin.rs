@@ -143,6 +143,9 @@ pub struct MockTool {
     /// Delay of the result; absent: `tools.mock_delay`.
     #[serde(with = "units::OptionalDuration", skip_serializing_if = "Option::is_none")]
     pub delay: Option<Duration>,
+    /// Say `started`, log the URL of the callback, and leave the result to whoever calls it.
+    #[serde(rename = "async")]
+    pub asynchronous: bool,
 }
 
 impl Default for MockTool {
@@ -153,6 +156,7 @@ impl Default for MockTool {
             output: None,
             error: None,
             delay: None,
+            asynchronous: false,
         }
     }
 }

@@ -121,8 +121,53 @@ pub struct ToolOverride {
     /// Whether calls may be repeated, if the executor does not declare it or is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
+    /// Whether its work may go on after its answer; absent: as its executor says, which is `deny` for MCP servers.
+    #[serde(rename = "async", skip_serializing_if = "Option::is_none")]
+    pub asynchronous: Option<AsyncMode>,
+    /// What the result of such work leads to; absent: as the agent says, or `follow_up`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_complete: Option<OnComplete>,
     /// Additional tags.
     pub tags: Vec<String>,
+}
+
+/// Whether the work of a tool may go on after its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AsyncMode {
+    /// A call returns with its result.
+    #[default]
+    Deny,
+    /// A call may return when the work was started; the result is reported later.
+    Allow,
+}
+
+impl AsyncMode {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+    pub(crate) fn is_deny(&self) -> bool {
+        *self == Self::Deny
+    }
+}
+
+/// What the result of work leads to that has gone on after its call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnComplete {
+    /// A new response in the same conversation, with the result as its input.
+    #[default]
+    FollowUp,
+    /// The result becomes that of the call, and whoever continues the response sees it.
+    Store,
+}
+
+impl OnComplete {
+    /// Its name in settings and in the store.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::FollowUp => "follow_up",
+            Self::Store => "store",
+        }
+    }
 }
 
 /// Settings of all tools of one executor.

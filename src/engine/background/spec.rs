@@ -65,6 +65,11 @@ impl JobSpec {
         serde_json::from_slice(&plain).ok().filter(|spec: &Self| spec.format == FORMAT)
     }
 
+    /// The body of the request.
+    pub(super) fn text(&self) -> &str {
+        &self.request
+    }
+
     /// The request. It was within the limits when it was accepted.
     pub(super) fn request(&self) -> Result<CreateResponse, ApiError> {
         CreateResponse::parse_with_limits(self.request.as_bytes(), RequestSizeLimits::UNLIMITED)

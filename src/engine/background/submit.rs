@@ -13,7 +13,7 @@ use crate::engine::keyed::Keyed;
 use crate::engine::prepare::{self, Purpose};
 use crate::engine::run::{RunState, save};
 use crate::engine::{AdmittedRequest, Engine, apply_store_policy, event_log, record};
-use crate::identity::Owner;
+use crate::identity::{Owner, Requester};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::{Id, IdGenerator};
 use crate::protocol::request::CreateResponse;
@@ -100,19 +100,41 @@ impl Engine {
     fn begin_now(self: &Arc<Self>, owner: Owner, id: Id, admitted: AdmittedRequest) {
         let engine = Arc::clone(self);
         let task = async move {
-            match engine.parts.store.claim_job(&owner, &id).await {
-                Ok(Some(job)) => engine.work(job).await,
-                // A worker was faster.
-                Ok(None) => {}
-                Err(error) => {
-                    tracing::warn!({ RESPONSE_ID } = id.as_str(), %error, "claiming a run failed; a worker will begin it");
-                    engine.parts.in_flight.bus().job_queued();
-                }
-            }
+            engine.make_now(&owner, &id).await;
             drop(admitted);
         };
         #[expect(clippy::disallowed_methods, reason = "a shutdown waits for what was admitted")]
         tokio::spawn(task.instrument(tracing::Span::current()));
+    }
+
+    /// Goes on with a run that waits no more, in this process if it has room for another request.
+    pub(in crate::engine) fn go_on(self: &Arc<Self>, requester: Requester, owner: Owner, id: Id) {
+        let engine = Arc::clone(self);
+        let task = async move {
+            match engine.admit(&requester).await {
+                Ok(admitted) => {
+                    engine.make_now(&owner, &id).await;
+                    drop(admitted);
+                }
+                Err(_) => engine.parts.in_flight.bus().job_queued(),
+            }
+        };
+        #[expect(clippy::disallowed_methods, reason = "a shutdown waits for what was admitted")]
+        tokio::spawn(task);
+    }
+
+    async fn make_now(self: &Arc<Self>, owner: &Owner, id: &Id) {
+        {
+            match self.parts.store.claim_job(owner, id).await {
+                Ok(Some(job)) => self.work(job).await,
+                // A worker was faster.
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!({ RESPONSE_ID } = id.as_str(), %error, "claiming a run failed; a worker will begin it");
+                    self.parts.in_flight.bus().job_queued();
+                }
+            }
+        }
     }
 }
 

@@ -186,8 +186,10 @@ impl Engine {
             has_turn: saved.machine.turn_begins().is_some(),
             calls: saved.machine.calls().to_vec(),
             journaled: last_calls(claimed),
+            asked: claimed.calls.iter().filter(|call| call.input.is_some()).cloned().collect(),
             waits_for: saved.machine.waits_for(),
             asks_client: saved.machine.asks_client(),
+            has_log: seen.next.is_some(),
             next: seen.next.unwrap_or_else(|| saved.machine.sequence()),
             seen: seen.events,
         };

@@ -3,25 +3,25 @@
 
 use std::time::Duration;
 
-use serde_json::value::RawValue;
-
 use super::job::LeftTurn;
 use super::live::{Run, RunError};
+use crate::engine::client_answers;
 use crate::engine::context::unix_now;
 use crate::engine::tool_executor::TurnCalls;
-use crate::protocol::item::ToolOutput;
-use crate::protocol::parse::FromJson;
+use crate::engine::tools::call_filter::RejectedCall;
 use crate::response::machine::{ClientCall, ServerCall};
 use crate::response::turn::ToolCallRequest;
-use crate::store::OrphanedCall;
-
-/// The output of a call that the client has not answered in time.
-const TIMED_OUT: &str = "Client tool call timed out";
 
 impl Run {
     /// Asks the client for the outputs of the calls of this turn. Always returns an error: that the run waits, if nothing is
     /// wrong.
-    pub(super) async fn ask_client(&mut self, timeout: Duration) -> RunError {
+    pub(super) async fn ask_client(&mut self, timeout: Duration, denied: Vec<RejectedCall>) -> RunError {
+        // The model reads of them when it is asked again.
+        for call in denied {
+            let items = call.into_history(self.machine.ids());
+            self.state.rejected.extend(items.into_iter().map(Into::into));
+        }
+        self.state.has_exceeded_calls = self.call_filter.limit_exceeded();
         match self.commit_questions(timeout).await {
             Ok(()) => RunError::Waits,
             Err(error) => error,
@@ -32,17 +32,19 @@ impl Run {
         let calls = self.machine.ask_client(self.sink.events())?;
         self.check_size()?;
         self.check_limits(&calls.iter().map(counted).collect::<Vec<_>>())?;
+        self.commit_calls(&calls, timeout).await
+    }
+
+    async fn commit_calls(&mut self, calls: &[ClientCall], timeout: Duration) -> Result<(), RunError> {
         // The log of events must not end before the state that is committed with the turn.
         self.sink.settle_log().await;
         self.state.note_active(self.started);
-        let asked = TurnCalls::Client(&calls, timeout);
+        // Not later than the time that is stored.
+        let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
+        let expires_at = unix_now().saturating_add(seconds);
+        let asked = TurnCalls::Client(calls, timeout);
         self.executor.commit(&self.prepared, &self.machine, &mut self.state, asked, &self.parts.seal).await?;
-        self.announce(&calls, timeout).await
-    }
-
-    /// Nobody can answer before the questions are committed, so they are announced behind that.
-    async fn announce(&mut self, calls: &[ClientCall], timeout: Duration) -> Result<(), RunError> {
-        let expires_at = unix_now().saturating_add(i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX));
+        // Nobody can answer before the questions are committed, so they are announced behind that.
         self.machine.require_inputs(calls, expires_at, self.sink.events());
         self.flush().await
     }
@@ -50,40 +52,28 @@ impl Run {
     /// Adds the outputs of the calls for which the client was asked, or waits on if one is missing and not late.
     pub(super) async fn take_answers(&mut self, left: &LeftTurn) -> Result<(), RunError> {
         let calls = self.machine.open_client_calls();
-        if left.journaled.iter().any(is_open) {
-            if !left.seen.iter().any(|event| event.is_input_required()) {
-                self.announce(&calls, self.prepared.input_timeout.unwrap_or_default()).await?;
+        let is_open = |call: &ClientCall| client_answers::seconds_left(&left.asked, call).is_some();
+        let was_asked = left.seen.iter().any(|event| event.is_input_required());
+        if !was_asked && left.has_log {
+            // The process was lost before it had told anybody: the time begins anew.
+            let unanswered = |call: &&ClientCall| client_answers::find(&left.asked, call).is_none();
+            let again: Vec<_> = calls.iter().filter(unanswered).cloned().collect();
+            if !again.is_empty() {
+                self.commit_calls(&again, self.prepared.input_timeout.unwrap_or_default()).await?;
+                return Err(RunError::Waits);
             }
+        }
+        if calls.iter().any(is_open) {
             return Err(RunError::Waits);
         }
-        let mut all_failed = true;
+        let mut all_failed = self.state.have_server_calls_failed.take().unwrap_or(true);
         for call in &calls {
-            let journaled = left.journaled.iter().find(|asked| is_of(asked, call));
-            let output = match journaled.and_then(|asked| asked.outcome.as_ref()) {
-                Some((text, error)) => {
-                    all_failed &= error.is_some();
-                    output(text)
-                }
-                None => ToolOutput::Text(TIMED_OUT.to_owned()),
-            };
-            self.machine.finish_client_call(call, output, self.sink.events())?;
+            let answer = client_answers::find(&left.asked, call).unwrap_or_else(client_answers::timed_out);
+            all_failed &= answer.has_failed;
+            self.machine.finish_client_call(call, answer.output, self.sink.events())?;
         }
         self.count_failed_turn(all_failed)
     }
-}
-
-/// An answer as the journal keeps it.
-fn output(text: &str) -> ToolOutput {
-    let read = |text: &str| ToolOutput::from_json(&RawValue::from_string(text.to_owned()).ok()?).ok();
-    read(text).unwrap_or_else(|| ToolOutput::Text(text.to_owned()))
-}
-
-fn is_open(asked: &OrphanedCall) -> bool {
-    asked.outcome.is_none() && asked.input.as_ref().is_some_and(|input| !input.is_expired)
-}
-
-fn is_of(asked: &OrphanedCall, call: &ClientCall) -> bool {
-    asked.input.as_ref().is_some_and(|input| input.call_id == call.call_id)
 }
 
 /// A call as the limit of identical calls counts it.

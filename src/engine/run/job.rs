@@ -29,10 +29,14 @@ pub(in crate::engine) struct LeftTurn {
     pub calls: Vec<ServerCall>,
     /// The same calls in the journal.
     pub journaled: Vec<OrphanedCall>,
+    /// All calls in the journal for which the client was asked.
+    pub asked: Vec<OrphanedCall>,
     /// Whether the turn has calls for the client to make, and calls that need approval.
     pub waits_for: (bool, bool),
     /// Whether the client was asked for the outputs of its calls.
     pub asks_client: bool,
+    /// Whether its events are logged.
+    pub has_log: bool,
     /// What was sent behind that turn.
     pub seen: Vec<SeenEvent>,
     /// The number of the event behind that.
@@ -125,7 +129,9 @@ impl Run {
                 (false, timeout) => {
                     self.finish_left_calls(&left).await?;
                     if let Some(timeout) = timeout.filter(|_| left.waits_for.0) {
-                        return Err(self.ask_client(timeout).await);
+                        // Behind what was sent, even if a call has now less to show than it had.
+                        self.machine.continue_at(left.next);
+                        return Err(self.ask_client(timeout, Vec::new()).await);
                     }
                 }
             }
@@ -136,7 +142,11 @@ impl Run {
                 (_, true) => Some(Termination::Completed),
                 (_, false) => None,
             };
-            self.append_history(output, Vec::new());
+            let rejected = std::mem::take(&mut self.state.rejected);
+            self.append_history(output, rejected.into_iter().map(Into::into));
+            if std::mem::take(&mut self.state.has_exceeded_calls) {
+                self.call_filter.exceed_limit();
+            }
             self.call_filter.clear_required();
             self.prepare_next_turn();
         }
@@ -157,6 +167,9 @@ impl Run {
                 Some((output, error)) => journal::result(output, error.clone()),
                 None => self.repeat_call(made, journaled).await?,
             };
+            if result.is_async {
+                self.start_async(made, (journaled.turn, journaled.index)).await?;
+            }
             self.machine.finish_call(made.slot, result, self.sink.events())?;
             self.flush().await?;
         }

@@ -70,6 +70,8 @@ pub(in crate::engine) struct Run {
     pub(super) registration: Option<RunRegistration>,
     /// What the client's connection keeps.
     pub(super) connection: Option<Arc<ConnectionHistory>>,
+    /// Who asks, if tools may be called whose work goes on.
+    pub(super) caller: Option<Box<RunContext>>,
     /// Whether the model is asked.
     pub(super) generates: bool,
     /// Of a run that its client may come back for.
@@ -95,6 +97,8 @@ impl Run {
         let call_filter = CallFilter::new(allowed, demand, tools, prepared.model_request.parallel_tool_calls);
         let executor = ToolCallExecutor::new(&parts, &prepared, &caller, deadline);
         let requester = caller.requester();
+        let may_go_on = prepared.store && offer.may_go_on();
+        let asker = may_go_on.then(|| Box::new(RunContext { log: None, connection: None, ..caller.clone() }));
         let call = CallContext {
             deadline: Some(deadline),
             traceparent: caller.traceparent,
@@ -108,6 +112,7 @@ impl Run {
             is_stored_stream.then(|| parts.store.register_run(&prepared.response.id, &prepared.owner));
         Self {
             registration,
+            caller: asker,
             connection: caller.connection,
             generates: caller.generates,
             logged,

@@ -50,7 +50,8 @@ impl Run {
         // call is made.
         approvals::claim(&self.parts, &self.prepared.owner, &approved).await?;
         if !calls.is_empty() {
-            self.dispatch(&calls).await?;
+            let have_failed = self.dispatch(&calls).await?;
+            self.count_failed_turn(have_failed)?;
         }
         let output = self.machine.close_turn(self.sink.events())?;
         self.check_size()?;

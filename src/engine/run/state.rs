@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::protocol::item::Item;
 use crate::response::machine::ServerCall;
+use crate::response::turn::{HistoryItem, ProviderFields};
 use crate::tools::{Citation, canonical_arguments};
 use crate::util::digest::FieldHasher;
 
@@ -32,12 +34,41 @@ pub(in crate::engine) struct RunState {
     pub compaction: CompactionState,
     /// How often each call was made, by the hash of server, tool and arguments.
     call_counts: BTreeMap<u64, u32>,
+    /// Calls of the last turn that were rejected, with the errors for the model, of a run that waits for its client.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rejected: Vec<RejectedItem>,
+    /// Whether a call was rejected as it was beyond `max_tool_calls`.
+    #[serde(default)]
+    pub has_exceeded_calls: bool,
+    /// Whether all server-side calls of the last turn have failed, of a run that waits for its client.
+    #[serde(default)]
+    pub have_server_calls_failed: Option<bool>,
     /// How long the run has been executed, in microseconds, without the time that it has waited as a row.
     #[serde(default)]
     active: u64,
     /// Sources found by searches, to be cited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Citation>,
+}
+
+/// An item that only the model sees.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::engine) struct RejectedItem {
+    item: Item,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fields: Option<ProviderFields>,
+}
+
+impl From<HistoryItem> for RejectedItem {
+    fn from(context: HistoryItem) -> Self {
+        Self { item: Item::clone(&context.item), fields: context.call_fields }
+    }
+}
+
+impl From<RejectedItem> for HistoryItem {
+    fn from(RejectedItem { item, fields }: RejectedItem) -> Self {
+        Self { call_fields: fields, ..Self::from(item) }
+    }
 }
 
 /// What a run knows of the compactions of its conversation.

@@ -17,8 +17,8 @@ const PROGRESS_CAPACITY: usize = 16;
 type ToolResult = Result<ToolOutput, ToolError>;
 
 impl Run {
-    /// Executes the calls of a turn and emits their results.
-    pub(super) async fn run_calls(&mut self, calls: &[ServerCall]) -> Result<(), RunError> {
+    /// Executes the calls of a turn and emits their results. Returns whether all have failed.
+    pub(super) async fn run_calls(&mut self, calls: &[ServerCall]) -> Result<bool, RunError> {
         self.check_limits(calls)?;
         self.dispatch(calls).await
     }
@@ -35,8 +35,8 @@ impl Run {
         Ok(())
     }
 
-    /// Executes calls and emits their results.
-    pub(super) async fn dispatch(&mut self, calls: &[ServerCall]) -> Result<(), RunError> {
+    /// Executes calls and emits their results. Returns whether all have failed.
+    pub(super) async fn dispatch(&mut self, calls: &[ServerCall]) -> Result<bool, RunError> {
         // The log of events must not end before the state that is committed with the turn.
         self.sink.settle_log().await;
         let turn = self.state.journaled_turns;
@@ -54,7 +54,7 @@ impl Run {
         let mut outcomes = self.executor.execute(&id, turn, calls, listener.as_ref(), runner);
         drop(listener);
         let mut all_failed = true;
-        for made in calls {
+        for (index, made) in (0_u32..).zip(calls) {
             // The client of a stream sees the running calls, unless they end at once.
             let ready = outcomes.next().now_or_never();
             let outcome = match ready {
@@ -74,10 +74,13 @@ impl Run {
                 times.results.push(ended);
             }
             all_failed &= result.error.is_some();
+            if result.is_async {
+                Box::pin(self.start_async(made, (turn, index))).await?;
+            }
             self.machine.finish_call(made.slot, result, self.sink.events())?;
         }
         drop(outcomes);
-        self.count_failed_turn(all_failed)
+        Ok(all_failed)
     }
 
     /// Waits for the next result, and emits progress meanwhile.

@@ -150,6 +150,12 @@ impl CallFilter {
     }
 
     /// Whether a call of this run was rejected as it was beyond `max_tool_calls`.
+    /// A call was rejected as it was beyond `max_tool_calls`, before another process took the run over.
+    pub(in crate::engine) fn exceed_limit(&mut self) {
+        self.limit_exceeded = true;
+    }
+
+    /// Whether a call was rejected as it was beyond `max_tool_calls`.
     pub(in crate::engine) fn limit_exceeded(&self) -> bool {
         self.limit_exceeded
     }

@@ -156,6 +156,11 @@ impl OfferedTools {
         self.bindings.get(place)?.as_ref()
     }
 
+    /// Whether the work of any of the tools may go on after its calls.
+    pub(in crate::engine) fn may_go_on(&self) -> bool {
+        self.bindings.iter().flatten().any(|binding| binding.tool.may_go_on())
+    }
+
     /// Whether the gateway runs any of the tools.
     pub(in crate::engine) fn has_server_tools(&self) -> bool {
         self.bindings.iter().any(Option::is_some)

@@ -47,6 +47,8 @@ struct RawResult<'a> {
     request_state: Option<String>,
     #[serde(default, borrow)]
     task: Option<&'a RawValue>,
+    #[serde(default, rename = "_meta", borrow)]
+    meta: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -111,7 +113,18 @@ pub(super) fn read(raw: &RawValue) -> Result<CallAnswer, McpError> {
             .and_then(|raw| exact_text(raw.get()))
             .map(|text| text.get().to_owned()),
         is_error: result.is_error.unwrap_or(false),
+        is_async: result.meta.is_some_and(goes_on),
     }))
+}
+
+/// Whether the work goes on, as the server says in its `_meta`.
+fn goes_on(meta: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Meta {
+        #[serde(rename = "antwort/async", default)]
+        is_async: bool,
+    }
+    serde_json::from_str::<Meta>(meta.get()).is_ok_and(|meta| meta.is_async)
 }
 
 /// The error for valid use of the protocol that the gateway does not support.

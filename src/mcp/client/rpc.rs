@@ -17,7 +17,7 @@ use super::message_router::{Envelope, error_in, protocol_error};
 use super::notices::sanitize_for_error;
 use super::results::{self, CallAnswer, unsupported};
 use crate::mcp::connection::{CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
-use crate::mcp::context::CallerContext;
+use crate::mcp::context::{CallerContext, callback_value};
 use crate::mcp::error::{McpError, TimeoutKind};
 use crate::tools::{Arguments, Progress};
 
@@ -60,6 +60,8 @@ struct Meta<'a> {
     traceparent: Option<&'a str>,
     #[serde(rename = "antwort/context", skip_serializing_if = "Option::is_none")]
     context: Option<&'a Arguments>,
+    #[serde(rename = "antwort/callback", skip_serializing_if = "Option::is_none")]
+    callback: Option<serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -72,7 +74,10 @@ struct ListParams<'a> {
 
 impl Meta<'_> {
     fn is_empty(&self) -> bool {
-        self.idempotency_key.is_none() && self.traceparent.is_none() && self.context.is_none()
+        self.idempotency_key.is_none()
+            && self.traceparent.is_none()
+            && self.context.is_none()
+            && self.callback.is_none()
     }
 }
 
@@ -133,8 +138,9 @@ impl Connection for JsonRpcConnection {
     }
 
     async fn call_tool(&self, call: RemoteCall<'_>, _progress: &Progress) -> Result<RemoteResult, McpError> {
-        let CallMeta { idempotency_key, traceparent, context } = call.meta;
-        let meta = Meta { idempotency_key, traceparent, context: context.map(CallerContext::members) };
+        let CallMeta { idempotency_key, traceparent, context, callback } = call.meta;
+        let (context, callback) = (context.map(CallerContext::members), callback.map(callback_value));
+        let meta = Meta { idempotency_key, traceparent, context, callback };
         let arguments =
             call.exact_arguments.map_or(CallArguments::Parsed(call.arguments), CallArguments::Exact);
         let params = CallParams { name: call.name, arguments, meta };

@@ -23,7 +23,7 @@ use super::pending::{PendingRequest, RequestKind, RequestTag, ServerAnswer, toke
 use super::results::{CallAnswer, InputRequests, unsupported};
 use crate::config::Elicitation;
 use crate::mcp::connection::{CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
-use crate::mcp::context::{self, CallerContext};
+use crate::mcp::context::{self, CALLBACK_KEY, CallerContext, callback_value};
 use crate::mcp::error::{McpError, TimeoutKind};
 use crate::tools::Progress;
 use crate::tools::verbatim::Verbatim;
@@ -277,5 +277,6 @@ fn meta(call: CallMeta<'_>) -> JsonObject {
     let named = [("antwort/idempotency-key", call.idempotency_key), ("traceparent", call.traceparent)];
     let context = call.context.map(|caller| (context::META_KEY.to_owned(), caller.members().clone().into()));
     let named = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Value::from(value?))));
-    named.chain(context).collect()
+    let callback = call.callback.map(|address| (CALLBACK_KEY.to_owned(), callback_value(address)));
+    named.chain(context).chain(callback).collect()
 }

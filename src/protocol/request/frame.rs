@@ -1,6 +1,7 @@
 //! Messages of clients over WebSocket: a request for a response, with fields of its own.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
@@ -52,7 +53,7 @@ pub(crate) struct CreateMessage {
     /// The same request as the body of a POST, if it may have to be queued.
     pub text: Option<String>,
     /// The functions that it declares for its connection.
-    pub tools: Option<Vec<SessionTool>>,
+    pub tools: Option<Arc<[SessionTool]>>,
 }
 
 impl ClientMessage {

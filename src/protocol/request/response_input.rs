@@ -49,14 +49,33 @@ impl ResponseInput {
             (Some(output), None) => InputResult::Output(output),
             (None, Some(error)) => InputResult::Error(error),
             (None, None) => return Err(ParseError::missing("output").into_api_error("")),
-            (Some(_), Some(_)) => {
-                let problem = "give either 'output' or 'error'.";
-                let problem = ParseError::invalid("", problem).with_code("mutually_exclusive_parameters");
-                return Err(problem.into_api_error("error"));
-            }
+            (Some(_), Some(_)) => return Err(both()),
         };
         Ok(Self { call_id, result })
     }
+}
+
+/// The result of a tool whose work has gone on: its output, or why it has failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CallbackResult(pub Result<String, String>);
+
+impl CallbackResult {
+    /// Parses a body: `output`, text or a value that becomes JSON, or `error`.
+    pub(crate) fn parse(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
+        let fields = KnownFields::split(body, &["output", "error"], limits)?;
+        let (output, error) = (fields.read("output", any_text)?, fields.read("error", error_text)?);
+        match (output, error) {
+            (Some(output), None) => Ok(Self(Ok(output))),
+            (None, Some(error)) => Ok(Self(Err(error))),
+            (None, None) => Err(ParseError::missing("output").into_api_error("")),
+            (Some(_), Some(_)) => Err(both()),
+        }
+    }
+}
+
+fn both() -> ApiError {
+    let problem = ParseError::invalid("", "give either 'output' or 'error'.");
+    problem.with_code("mutually_exclusive_parameters").into_api_error("error")
 }
 
 /// An answer as A2A clients send it, with the response that it is for.
@@ -109,10 +128,13 @@ fn error_text(raw: &RawValue) -> Result<String, ParseError> {
 
 /// Text as it is, any other value as JSON.
 fn any_result(raw: &RawValue) -> Result<ToolOutput, ParseError> {
+    any_text(raw).map(ToolOutput::Text)
+}
+
+fn any_text(raw: &RawValue) -> Result<String, ParseError> {
     let text = if raw.get().starts_with('"') { parse::read(raw)? } else { raw.get().to_owned() };
-    let output = ToolOutput::Text(text);
-    check_output(&output)?;
-    Ok(output)
+    check_output(&ToolOutput::Text(text.clone()))?;
+    Ok(text)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! They are added to the `tools` of a request as text, so that a request that is queued has them, too.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,6 +16,8 @@ use crate::protocol::tool::Tool;
 
 /// Most functions that a session declares.
 const MAX_TOOLS: usize = 1024;
+/// Most bytes of them: a connection holds them, and each of its requests has them.
+const MAX_BYTES: usize = 256 << 10;
 /// The request field that declares them.
 const FIELD: &str = "antwort";
 const MEMBER: &str = "tools";
@@ -30,7 +33,7 @@ pub(crate) struct SessionTool {
 #[derive(Debug, Default)]
 pub(super) struct Session {
     /// What it declares from now on.
-    pub declared: Option<Vec<SessionTool>>,
+    pub declared: Option<Arc<[SessionTool]>>,
     /// Its fields that are others by that.
     pub replaced: Vec<(&'static str, Box<RawValue>)>,
 }
@@ -64,6 +67,7 @@ pub(super) fn apply(fields: &RawFields<'_>, known: &[SessionTool]) -> Result<Ses
 
 /// Reads the functions of a declaration: functions, custom tools and namespaces, which the client runs.
 pub(super) fn read(raw: &RawValue) -> Result<Vec<Tool>, ParseError> {
+    check_bytes(raw)?;
     parse::elements_up_to(raw, MAX_TOOLS)?
         .iter()
         .enumerate()
@@ -71,7 +75,16 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<Tool>, ParseError> {
         .collect()
 }
 
-fn declared(raw: &RawValue) -> Result<Vec<SessionTool>, ParseError> {
+fn check_bytes(raw: &RawValue) -> Result<(), ParseError> {
+    if raw.get().len() <= MAX_BYTES {
+        return Ok(());
+    }
+    let problem = format!("at most {MAX_BYTES} bytes are allowed.");
+    Err(ParseError::invalid("", problem).with_code("array_above_max_length"))
+}
+
+fn declared(raw: &RawValue) -> Result<Arc<[SessionTool]>, ParseError> {
+    check_bytes(raw)?;
     let read = |(i, raw): (usize, &&RawValue)| {
         tool(raw).map_err(|error| error.at(i))?;
         Ok(SessionTool { name: name(raw).unwrap_or_default(), raw: (*raw).to_owned() })

@@ -18,6 +18,8 @@ pub struct CallResult {
     pub remote: Option<RemoteError>,
     /// The call was skipped: neither made nor failed.
     pub skipped: bool,
+    /// The work goes on: the item stays in progress until its result is reported.
+    pub is_async: bool,
     /// Addresses of what a hosted tool found; `None`: not known.
     pub sources: Option<Vec<String>>,
     /// A message to the user, shown as an item of its own.
@@ -60,5 +62,7 @@ pub(super) fn set_result(call: &mut McpCall, result: &CallResult, words: &str) {
     }
     if result.skipped {
         call.status = ItemStatus::Incomplete;
+    } else if result.is_async {
+        call.status = ItemStatus::InProgress;
     }
 }

@@ -139,6 +139,11 @@ impl ResponseMachine {
         self.sequence += count;
     }
 
+    /// Numbers the next events from here on, if that is behind those there were.
+    pub fn continue_at(&mut self, next: u64) {
+        self.sequence = self.sequence.max(next);
+    }
+
     /// Adds the items that these events show behind those that there are, and abandons the turn that they are of: its open
     /// item ends incomplete. `next` is the number of the event behind them all. Returns whether there were any.
     pub fn replay(&mut self, seen: Vec<SeenEvent>, next: u64, out: &mut Events) -> Result<bool, Violation> {

@@ -214,6 +214,15 @@ impl ResponseMachine {
         self.emit(ResponseEvent::ToolProgress { item_id, output_index, message }, out)
     }
 
+    /// The id of the item of a call whose result is missing.
+    pub fn server_call_item(&self, slot: u32) -> Option<&Id> {
+        let hidden = self.turn.hidden.iter().find(|hidden| hidden.slot == slot).map(|hidden| &hidden.id);
+        match &self.open {
+            OpenItem::Server(open) if open.slot == slot => Some(&open.id),
+            _ => hidden,
+        }
+    }
+
     /// Sets the result of a call. Calls are finished in the order in which the model made them.
     pub fn finish_call(&mut self, slot: u32, result: CallResult, out: &mut Events) -> Result<(), Violation> {
         if let Some(at) = self.turn.hidden.iter().position(|hidden| hidden.slot == slot) {
@@ -258,7 +267,7 @@ impl ResponseMachine {
         let Some(close) = open.presenter.close else { return Err(Violation::Misplaced) };
         let stages = &open.presenter.stages;
         let stage = if concluded.error.is_some() { stages.failed } else { stages.completed };
-        self.emit_stage(open, stage, out)?;
+        self.emit_stage(open, stage.filter(|_| !result.is_async), out)?;
         let sealed = open.presenter.seals_result.then(|| {
             let seen = self.history.entry(open.output_index);
             seen.or_insert_with(|| Item::McpCall(concluded.clone()));

@@ -26,12 +26,13 @@ macro_rules! open_until {
 }
 
 const WAIT: &str = concat!(
-    "UPDATE runs SET instance = '', claim = NULL, lease_until = coalesce(o.until, 0), waits_until = o.until,
-        attempt = greatest(attempt - 1, 0)
+    "UPDATE runs SET instance = '', claim = NULL, attempt = greatest(attempt - 1, 0),
+        lease_until = CASE WHEN cancel_requested THEN 0 ELSE coalesce(o.until, 0) END,
+        waits_until = CASE WHEN cancel_requested THEN NULL ELSE o.until END
     FROM (SELECT ",
     open_until!(),
     " AS until) o WHERE response = $1 AND owner = $2 AND attempt IS NOT NULL
-    RETURNING coalesce(o.until - ",
+    RETURNING coalesce(waits_until - ",
     db_now!(),
     ", 0)"
 );
@@ -64,13 +65,13 @@ pub(super) async fn wait(
 const LOCK: &str = "SELECT NOT cancel_requested FROM runs WHERE response = $1 AND owner = $2 FOR UPDATE";
 
 const FIND: &str = concat!(
-    "SELECT c.turn, c.position, c.completed_at IS NOT NULL, c.output, c.error, c.expires_at <= ",
+    "SELECT c.completed_at IS NOT NULL, c.output, c.error, c.expires_at <= ",
     db_now!(),
     " FROM tool_calls c WHERE c.response = $1 AND c.owner = $2 AND c.call_id = $3 ORDER BY c.turn DESC LIMIT 1"
 );
 
 const ANSWER: &str = "UPDATE tool_calls SET completed_at = $3, output = $4, error = $5
-    WHERE response = $1 AND owner = $2 AND turn = $6 AND position = $7";
+    WHERE response = $1 AND owner = $2 AND call_id = $6 AND completed_at IS NULL";
 
 const IS_OPEN: &str = concat!("SELECT ", open_until!(), " IS NOT NULL");
 
@@ -94,29 +95,29 @@ async fn outcome(session: Session<'_>, given: &InputAnswer) -> Result<InputOutco
     let [response, owner]: [Param<'_>; 2] = [(&row.key.0, Type::UUID), (&row.key.1, Type::INT8)];
     let locked = session.query_opt(LOCK, &[response.clone(), owner.clone()]).await?;
     let is_wanted = locked.map(|run| get::<bool>(&run, 0)).transpose()?.unwrap_or_default();
-    let call_id: Param<'_> = (&given.call_id.as_bytes(), Type::BYTEA);
-    let Some(asked) = session.query_opt(FIND, &[response.clone(), owner.clone(), call_id]).await? else {
+    let name = given.call_id.as_bytes();
+    let call_id: Param<'_> = (&name, Type::BYTEA);
+    let Some(asked) = session.query_opt(FIND, &[response.clone(), owner.clone(), call_id.clone()]).await?
+    else {
         return Ok(InputOutcome::NotPending);
     };
-    if get::<bool>(&asked, 2)? {
-        let (output, error) = (text_or_null(&asked, 3)?.unwrap_or_default(), get::<Option<&str>>(&asked, 4)?);
+    if get::<bool>(&asked, 0)? {
+        let (output, error) = (text_or_null(&asked, 1)?.unwrap_or_default(), get::<Option<&str>>(&asked, 2)?);
         return Ok(InputOutcome::of_repetition(output == given.output && error == given.error));
     }
-    if get::<Option<bool>>(&asked, 5)?.unwrap_or(true) {
+    if get::<Option<bool>>(&asked, 3)?.unwrap_or(true) {
         return Ok(InputOutcome::Expired);
     }
     if !is_wanted {
         return Ok(InputOutcome::NotPending);
     }
-    let (turn, position) = (get::<i32>(&asked, 0)?, get::<i32>(&asked, 1)?);
-    let parameters: [Param<'_>; 7] = [
+    let parameters: [Param<'_>; 6] = [
         response.clone(),
         owner.clone(),
         (&written, Type::INT8),
         (&given.output.as_bytes(), Type::BYTEA),
         (&given.error, Type::TEXT),
-        (&turn, Type::INT4),
-        (&position, Type::INT4),
+        call_id,
     ];
     session.execute(ANSWER, &parameters).await?;
     let place = [response, owner];

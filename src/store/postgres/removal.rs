@@ -35,7 +35,8 @@ const PARTS: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]
     of_approvals AS (DELETE FROM approvals a USING gone g WHERE a.owner = g.owner AND a.response = g.response),
     of_conversations AS (DELETE FROM response_conversations c USING gone g
         WHERE c.response = g.response AND c.owner = g.owner),
-    of_turns AS (DELETE FROM turns t USING gone g WHERE t.response = g.response AND t.owner = g.owner)
+    of_turns AS (DELETE FROM turns t USING gone g WHERE t.response = g.response AND t.owner = g.owner),
+    of_async_calls AS (DELETE FROM async_calls a USING gone g WHERE a.response = g.response AND a.owner = g.owner)
     DELETE FROM tool_calls c USING gone g WHERE c.response = g.response AND c.owner = g.owner";
 const ROWS: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]) AS g (response, owner)),
     of_runs AS (DELETE FROM runs r USING gone g WHERE r.response = g.response AND r.owner = g.owner)
@@ -46,7 +47,8 @@ const ROWS: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[])
 /// Such a row stays, empty, until its run ends, so that its run, in whichever process, finds that it was deleted and
 /// stores nothing more. The row has expired from the start: no reader sees it.
 const EMPTY: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]) AS g (response, owner)),
-    of_runs AS (UPDATE runs r SET state = NULL, job = NULL, attempt = NULL, cancel_requested = true
+    of_runs AS (UPDATE runs r SET state = NULL, job = NULL, attempt = NULL, cancel_requested = true, waits_until = NULL,
+        lease_until = CASE WHEN r.waits_until IS NULL THEN r.lease_until ELSE 0 END
         FROM gone g WHERE r.response = g.response AND r.owner = g.owner)
     UPDATE responses s SET expires_at = 0, previous_key = NULL, previous_id = NULL, model = ''::bytea, item_index = ''::bytea,
         items = ''::bytea, body = ''::bytea

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::PostgresStore;
+use super::transaction::{Access, transact};
+use super::{PostgresStore, inputs};
 use crate::store::operation::Write;
 use crate::store::{InputAnswer, InputOutcome, Lease, RunInputs, StoreError};
 
@@ -15,6 +16,7 @@ impl RunInputs for PostgresStore {
     }
 
     async fn answer_input(&self, answer: InputAnswer) -> Result<InputOutcome, StoreError> {
-        self.writer.write(Write::AnswerInput(Box::new(answer))).await?.answered()
+        // Not among the writes of this process, which lock its own runs alone.
+        transact!(self.pool, Access::Write, session => inputs::answer(session, &answer).await)?.answered()
     }
 }

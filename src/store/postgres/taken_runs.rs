@@ -116,9 +116,9 @@ const TURNS: &str = "SELECT t.item_index, t.items, t.response, t.owner FROM turn
 
 const CALLS: &str = concat!(
     "SELECT c.turn, c.position, c.server_label, c.tool, c.arguments, c.output, c.error,
-        c.completed_at IS NOT NULL, c.response, c.owner, c.call_id, coalesce(c.expires_at <= ",
+        c.completed_at IS NOT NULL, c.response, c.owner, c.call_id, coalesce(c.expires_at - ",
     db_now!(),
-    ", false)
+    ", 0)
     FROM tool_calls c
     JOIN unnest($1::uuid[], $2::bigint[]) AS g (response, owner) ON g.response = c.response AND g.owner = c.owner
     ORDER BY c.response, c.owner, c.turn, c.position"
@@ -176,7 +176,7 @@ fn call(row: &Row) -> Result<OrphanedCall, StoreError> {
         arguments: text(row, 4)?.to_owned(),
         outcome: get::<bool>(row, 7)?.then_some(outcome),
         input: match text_or_null(row, 10)? {
-            Some(call_id) => Some(AskedInput { call_id: call_id.to_owned(), is_expired: get(row, 11)? }),
+            Some(call_id) => Some(AskedInput::with_left(call_id.to_owned(), get(row, 11)?)),
             None => None,
         },
     })

@@ -4,7 +4,7 @@
 
 use super::conversation_locks::HeldLocks;
 use super::session::Session;
-use super::{cancel, event_log, idempotency, inputs, jobs, journal, lifecycle};
+use super::{async_calls, cancel, event_log, idempotency, inputs, jobs, journal, lifecycle};
 use crate::store::StoreError;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::{Write, WriteOutcome};
@@ -40,11 +40,15 @@ pub(super) async fn apply(
         Write::UpdateRunning(record) => jobs::update_running(session, policy, record).await,
         Write::Requeue(lease, requeue) => jobs::requeue(session, policy, lease, *requeue).await,
         Write::WaitForInputs(lease) => inputs::wait(session, policy, lease).await,
-        Write::AnswerInput(answer) => inputs::answer(session, answer).await,
+        Write::StartAsync(call) => async_calls::start(session, call).await,
         // Clients make these; they have transactions of their own.
-        Write::AddApprovals(_) | Write::ClaimApprovals(_) | Write::Erase(_) | Write::Conversation(_) => {
-            Err(StoreError::Database("this is not a write of a run".to_owned()))
-        }
+        Write::AddApprovals(_)
+        | Write::ClaimApprovals(_)
+        | Write::Erase(_)
+        | Write::Conversation(_)
+        | Write::AnswerInput(_)
+        | Write::CompleteAsync(_)
+        | Write::SettleAsync(_) => Err(StoreError::Database("this is not a write of a run".to_owned())),
     }
 }
 
@@ -61,6 +65,8 @@ pub(super) async fn repeated(
         Write::FinishLogged(end) => &end.0,
         // What that attempt has deleted is not there any more.
         Write::Delete(..) if outcome == WriteOutcome::Absent => return Ok(before),
+        // The lease that attempt has ended is nobody's any more.
+        Write::WaitForInputs(_) if outcome == WriteOutcome::Superseded => return Ok(before),
         Write::Enqueue(job) => {
             let is_there =
                 outcome == WriteOutcome::Superseded && jobs::is_there(session, &job.run.record).await?;

@@ -62,6 +62,9 @@ fn is_of_run(write: &Write) -> bool {
         | Write::UpdateRunning(_)
         | Write::Requeue(..)
         | Write::WaitForInputs(_)
-        | Write::AnswerInput(_) => false,
+        | Write::AnswerInput(_)
+        | Write::StartAsync(_)
+        | Write::CompleteAsync(_)
+        | Write::SettleAsync(_) => false,
     }
 }

@@ -16,6 +16,12 @@ use crate::store::{InputAnswer, InputOutcome, Lease};
 const OPEN_UNTIL: &str = "SELECT max(expires_at) FROM tool_calls
     WHERE response = ?1 AND call_id IS NOT NULL AND completed_at IS NULL AND expires_at > ?2";
 
+/// One that is to be cancelled does not wait: whoever claims it ends it.
+const WAIT: &str = "UPDATE runs SET instance = ?2, attempt = max(attempt - 1, 0),
+        lease_until = CASE WHEN cancel_requested = 0 THEN coalesce(?3, 0) ELSE 0 END,
+        waits_until = CASE WHEN cancel_requested = 0 THEN ?3 END
+    WHERE response = ?1 RETURNING waits_until";
+
 /// Ends the lease of a run until its calls are answered.
 pub(super) fn wait(
     connection: &Connection,
@@ -25,13 +31,9 @@ pub(super) fn wait(
     match running::find(connection, policy, lease)? {
         Some((key, RunningRow::Held)) => {
             let now = now();
-            let until = open_until(connection, key, now)?;
-            connection
-                .prepare_cached(
-                    "UPDATE runs SET instance = ?2, lease_until = coalesce(?3, 0), waits_until = ?3,
-                        attempt = max(attempt - 1, 0) WHERE response = ?1",
-                )?
-                .execute(params![key, NOBODY, until])?;
+            let until: Option<i64> = connection
+                .prepare_cached(WAIT)?
+                .query_row(params![key, NOBODY, open_until(connection, key, now)?], |row| row.get(0))?;
             let left = until.map_or(0, |until| until.saturating_sub(now)).unsigned_abs();
             Ok(WriteOutcome::Waits(Duration::from_millis(left)))
         }
@@ -50,26 +52,21 @@ fn open_until(connection: &Connection, key: i64, now: i64) -> rusqlite::Result<O
 
 /// A call that is, or was, answered from outside.
 struct AskedCall {
-    turn: i64,
-    position: i64,
     /// Its result, and the code of the failure.
     answer: Option<(String, Option<String>)>,
     expires_at: i64,
 }
 
 impl AskedCall {
-    const FIND: &str =
-        "SELECT turn, position, completed_at IS NOT NULL, output, error, expires_at FROM tool_calls
+    const FIND: &str = "SELECT completed_at IS NOT NULL, output, error, expires_at FROM tool_calls
         WHERE response = ?1 AND call_id = ?2 ORDER BY turn DESC LIMIT 1";
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let (is_answered, output) = (row.get(2)?, row.get::<_, Option<String>>(3)?.unwrap_or_default());
-        let error = row.get(4)?;
+        let (is_answered, output) = (row.get(0)?, row.get::<_, Option<String>>(1)?.unwrap_or_default());
+        let error = row.get(2)?;
         Ok(Self {
-            turn: row.get(0)?,
-            position: row.get(1)?,
             answer: bool::then(is_answered, || (output, error)),
-            expires_at: row.get::<_, Option<i64>>(5)?.unwrap_or_default(),
+            expires_at: row.get::<_, Option<i64>>(3)?.unwrap_or_default(),
         })
     }
 }
@@ -85,7 +82,7 @@ pub(super) fn answer(connection: &Connection, given: &InputAnswer) -> rusqlite::
         .prepare_cached(AskedCall::FIND)?
         .query_row(params![key, given.call_id], AskedCall::read)
         .optional()?;
-    let Some(AskedCall { turn, position, answer, expires_at }) = asked else {
+    let Some(AskedCall { answer, expires_at }) = asked else {
         return Ok(WriteOutcome::Answered(InputOutcome::NotPending));
     };
     if let Some((output, error)) = answer {
@@ -105,9 +102,9 @@ pub(super) fn answer(connection: &Connection, given: &InputAnswer) -> rusqlite::
     connection
         .prepare_cached(
             "UPDATE tool_calls SET completed_at = ?1, output = ?2, error = ?3
-             WHERE response = ?4 AND turn = ?5 AND position = ?6",
+             WHERE response = ?4 AND call_id = ?5 AND completed_at IS NULL",
         )?
-        .execute(params![now, given.output, given.error, key, turn, position])?;
+        .execute(params![now, given.output, given.error, key, given.call_id])?;
     let is_last = open_until(connection, key, now)?.is_none();
     if is_last {
         connection

@@ -227,7 +227,7 @@ fn turns(connection: &Connection, key: i64) -> rusqlite::Result<Vec<StoredItem>>
 fn calls(connection: &Connection, key: i64) -> rusqlite::Result<Vec<OrphanedCall>> {
     let mut statement = connection.prepare_cached(
         "SELECT turn, position, server_label, tool, arguments, output, error, completed_at IS NOT NULL, call_id,
-            expires_at <= ?2
+            max(expires_at - ?2, 0)
          FROM tool_calls WHERE response = ?1 ORDER BY turn, position",
     )?;
     let call = |row: &Row<'_>| {
@@ -240,7 +240,7 @@ fn calls(connection: &Connection, key: i64) -> rusqlite::Result<Vec<OrphanedCall
             arguments: row.get(4)?,
             outcome: row.get::<_, bool>(7)?.then_some((output, error)),
             input: match row.get(8)? {
-                Some(call_id) => Some(AskedInput { call_id, is_expired: row.get(9)? }),
+                Some(call_id) => Some(AskedInput::with_left(call_id, row.get(9)?)),
                 None => None,
             },
         })

@@ -173,7 +173,8 @@ pub(super) fn remove_running(connection: &Connection, key: i64) -> rusqlite::Res
         .execute([key])?;
     connection
         .prepare_cached(
-            "UPDATE runs SET state = NULL, job = NULL, attempt = NULL, cancel_requested = 1 WHERE response = ?1",
+            "UPDATE runs SET state = NULL, job = NULL, attempt = NULL, cancel_requested = 1, waits_until = NULL,
+                lease_until = CASE WHEN waits_until IS NULL THEN lease_until ELSE 0 END WHERE response = ?1",
         )?
         .execute([key])?;
     Ok(())
@@ -194,5 +195,6 @@ fn remove_parts(connection: &Connection, key: i64) -> rusqlite::Result<()> {
         }
     }
     connection.prepare_cached("DELETE FROM tool_calls WHERE response = ?1")?.execute([key])?;
+    connection.prepare_cached("DELETE FROM async_calls WHERE response = ?1")?.execute([key])?;
     logged_rows::remove(connection, key)
 }

@@ -5,7 +5,8 @@
 use rusqlite::Connection;
 
 use super::{
-    approvals, cancel, conversations, erasure, event_log, idempotency, inputs, jobs, journal, lifecycle,
+    approvals, async_calls, cancel, conversations, erasure, event_log, idempotency, inputs, jobs, journal,
+    lifecycle,
 };
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::{Write, WriteOutcome};
@@ -44,5 +45,8 @@ pub(super) fn apply(
         Write::Requeue(lease, requeue) => jobs::requeue(connection, policy, lease, *requeue),
         Write::WaitForInputs(lease) => inputs::wait(connection, policy, lease),
         Write::AnswerInput(answer) => inputs::answer(connection, answer),
+        Write::StartAsync(call) => async_calls::start(connection, call),
+        Write::CompleteAsync(result) => async_calls::complete(connection, result),
+        Write::SettleAsync(done) => async_calls::settle(connection, done),
     }
 }

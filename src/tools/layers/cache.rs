@@ -55,7 +55,7 @@ impl<S: ToolService> Service<ToolRequest> for Cached<S> {
         let answer = self.inner.call(request);
         Box::pin(async move {
             let output = answer.await?;
-            if !output.is_error {
+            if !output.is_error && !output.is_async {
                 cache.insert(key, output.clone(), size(&output), plan.ttl);
             }
             Ok(output)

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use tower::Service;
 
 use super::{ToolFuture, ToolRequest, always_ready};
-use crate::tools::call::ToolCall;
+
+use crate::tools::callback::Callback;
+use crate::tools::error::ToolError;
 use crate::tools::executor::ToolExecutor;
-use crate::tools::output::ToolOutcome;
+use crate::tools::output::{ToolOutcome, ToolOutput};
 
 /// Calls one executor.
 #[derive(Clone)]
@@ -36,16 +38,44 @@ impl Service<ToolRequest> for Execute {
         let Self { executor, id, name } = self.clone();
         Box::pin(async move {
             request.trace.record_attempt(&id);
-            let call: Cow<'_, ToolCall> = match name {
-                Some(name) => {
-                    Cow::Owned(ToolCall { name: name.as_ref().to_owned(), ..(*request.call).clone() })
+            let mut call = Cow::Borrowed(&*request.call);
+            if let Some(name) = name {
+                name.as_ref().clone_into(&mut call.to_mut().name);
+            }
+            if let Some(callback) = callback(&request) {
+                call.to_mut().callback = Some(callback);
+            }
+            let mut output = match executor.execute(&call, &request.context, &request.progress).await? {
+                ToolOutcome::Done(output) => output,
+                ToolOutcome::Async { handle, say } if call.callback.is_some() => {
+                    tracing::info!(
+                        tool = request.plan.qualified_name(),
+                        handle,
+                        "tool call goes on after its answer"
+                    );
+                    ToolOutput { is_async: true, ..say }
                 }
-                None => Cow::Borrowed(&request.call),
+                ToolOutcome::Async { .. } => return Err(not_awaited()),
             };
-            let ToolOutcome::Done(mut output) =
-                executor.execute(&call, &request.context, &request.progress).await?;
+            if output.is_async && call.callback.is_none() {
+                return Err(not_awaited());
+            }
             output.meta.executor = Some(id);
             Ok(output)
         })
     }
+}
+
+/// Where the result of a call is reported that may go on: of a tool for which that is allowed, in a run that is stored.
+fn callback(request: &ToolRequest) -> Option<Callback> {
+    let key = request.call.key.as_ref().filter(|_| request.plan.may_go_on)?;
+    let to = request.context.completions.as_ref()?;
+    Some(Callback::new(key.clone(), Arc::clone(to)))
+}
+
+fn not_awaited() -> ToolError {
+    ToolError::failed(
+        "the tool has started work in the background, and nothing waits for its result: that is not allowed for this tool, or \
+         the response is not stored",
+    )
 }

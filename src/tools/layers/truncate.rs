@@ -57,7 +57,7 @@ impl<S: ToolService> Service<ToolRequest> for Truncate<S> {
 }
 
 /// Truncates a text for clients or users; a note in place of its end says how much is missing.
-fn shorten(text: &mut String, max: usize) {
+pub(crate) fn shorten(text: &mut String, max: usize) {
     if text.len() <= max {
         return;
     }

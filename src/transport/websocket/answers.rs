@@ -41,7 +41,7 @@ async fn store(
 ) -> Result<(), ApiError> {
     let app = (context.host.current)();
     let caller = authorize(&app, &context.headers).await?;
-    let (message, _reserved) = read(&app, &caller, message, Vec::new()).await?;
+    let (message, _reserved) = read(&app, &caller, message, Arc::from([])).await?;
     let input = match message.content? {
         MessageContent::Input(input) => input,
         MessageContent::Create { .. } | MessageContent::Processed => return Err(ApiError::internal()),
@@ -50,7 +50,7 @@ async fn store(
     let response = context.response.lock().clone();
     let owner = &caller.0.owner;
     let answered = match &response {
-        Some(id) => app.engine.answer_input(owner, id.as_str(), input).await?,
+        Some(id) => app.engine.answer_input(caller.requester(), owner, id.as_str(), input).await?,
         None => None,
     };
     answered.ok_or_else(|| {

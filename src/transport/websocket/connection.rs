@@ -44,6 +44,8 @@ const MAX_UNRESERVED_BYTES: usize = 128 << 10;
 const MAX_KEPT_BUFFER: usize = 16 << 10;
 /// How long the client may take to answer a close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Answers that wait while another is stored. A turn seldom has so many calls.
+const MAX_QUEUED_ANSWERS: usize = 256;
 /// A message must arrive at this rate, beyond `server.body_idle_timeout`.
 const MIN_RATE: u64 = 16 << 10;
 
@@ -171,10 +173,28 @@ impl Serving {
         };
         // Cancels the run.
         self.turn = None;
+        self.store_answers();
         if let End::Close(closing) = end {
             // A client that does not answer is left.
             _ = tokio::time::timeout(CLOSE_TIMEOUT, self.close(closing)).await;
         }
+    }
+
+    /// Stores the answers that were received, whatever becomes of the connection.
+    fn store_answers(&mut self) {
+        let (first, context) = (self.answer.take(), Arc::clone(&self.context));
+        let more = std::mem::take(&mut self.answers);
+        if first.is_none() && more.is_empty() {
+            return;
+        }
+        self.context.host.tasks.spawn(async move {
+            if let Some(first) = first {
+                first.await;
+            }
+            for message in more {
+                answer(Arc::clone(&context), message).await;
+            }
+        });
     }
 
     async fn step(&mut self) -> Result<(), End> {
@@ -301,12 +321,17 @@ impl Serving {
 
     fn enqueue(&mut self, text: Bytes) -> Result<(), End> {
         let memory = self.socket.get_mut().on_message(text.len());
-        let waiting = self.queue.len() + self.answers.len() + usize::from(self.turn.is_some());
-        if waiting > self.settings.max_queued_turns {
+        let is_answer = ClientMessage::is_input(&text);
+        let waiting = self.queue.len() + usize::from(self.turn.is_some());
+        let is_full = match is_answer {
+            true => self.answers.len() >= MAX_QUEUED_ANSWERS,
+            false => waiting > self.settings.max_queued_turns,
+        };
+        if is_full {
             return Err(End::Close(too_many()));
         }
         let _queued = QueueEntry::new(&self.metrics);
-        let queue = if ClientMessage::is_input(&text) { &mut self.answers } else { &mut self.queue };
+        let queue = if is_answer { &mut self.answers } else { &mut self.queue };
         queue.push_back(QueuedMessage { text, memory, _queued });
         Ok(())
     }

@@ -76,7 +76,7 @@ pub(super) struct TurnContext {
     /// The response that was begun last, to which answers are given.
     pub response: Mutex<Option<Id>>,
     /// The functions that the client has declared for its connection.
-    pub tools: Mutex<Vec<SessionTool>>,
+    pub tools: Mutex<Arc<[SessionTool]>>,
     /// The client has taken nothing for `server.write_timeout`.
     pub stalled: AtomicBool,
 }
@@ -93,7 +93,7 @@ pub(super) fn turn(context: Arc<TurnContext>, message: QueuedMessage) -> impl St
                 return;
             }
         };
-        let tools = context.tools.lock().clone();
+        let tools = Arc::clone(&context.tools.lock());
         let (message, reserved) = match read(&app, &caller, message, tools).await {
             Ok(read) => read,
             Err(error) => {
@@ -179,7 +179,7 @@ pub(super) async fn read(
     app: &AppState,
     caller: &Authenticated,
     message: QueuedMessage,
-    tools: Vec<SessionTool>,
+    tools: Arc<[SessionTool]>,
 ) -> Result<(ClientMessage, Permit), ApiError> {
     let reserved = match message.memory {
         MessageMemory::Reserved(permit) => permit,

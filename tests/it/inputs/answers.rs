@@ -208,3 +208,60 @@ async fn a_waiting_run_shows_in_the_metrics_until_it_is_answered() {
     answer(&gateway, &stream.id(), &output(&question, "x")).await;
     assert!(eventually(async || shows("antwort_runs_waiting 0").await).await);
 }
+
+/// The error of a call that was rejected was lost at the wait, and the model made it again and again.
+#[tokio::test]
+async fn a_rejected_call_of_the_same_turn_is_told_to_the_model_behind_the_wait() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    upstream.reply(Reply::Calls(vec![("weather", json!({})), ("nosuch", json!({}))]));
+    upstream.text("Sunny.");
+    let mut stream = Stream::open(&gateway, &ask()).await;
+    let (question, id) = (stream.question().await, stream.id());
+    assert_eq!(answer(&gateway, &id, &output(&question, "22")).await.status, 202);
+    let response = assert_valid_stream(&frames(&stream.rest().await)).response;
+    assert_eq!(text_of(&response), "Sunny.");
+    let messages = upstream.last()["messages"].to_string();
+    assert!(messages.contains("nosuch") && messages.contains("Error"), "{messages}");
+}
+
+/// Answers that were given are part of a response that ends without having gone on.
+#[tokio::test]
+async fn an_answer_is_kept_if_the_response_is_cancelled_before_it_goes_on() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    upstream.reply(Reply::Calls(vec![("weather", json!({})), ("time", json!({}))]));
+    let mut body = ask();
+    body["tools"] = json!([function("weather"), function("time")]);
+    let mut stream = Stream::open(&gateway, &body).await;
+    let questions = stream.until("antwort:input_required", 2).await;
+    let id = stream.id();
+    assert_eq!(answer(&gateway, &id, &output(&questions[1], "noon")).await.status, 202);
+    gateway.post(&format!("/v1/responses/{id}/cancel"), &json!({})).await;
+    let response = assert_valid_stream(&frames(&stream.rest().await)).response;
+    let outputs: Vec<_> =
+        response["output"].as_array().unwrap().iter().filter_map(|item| item["output"].as_str()).collect();
+    assert_eq!(outputs.len(), 2, "{response:#}");
+    assert_eq!(outputs[0], "noon");
+    upstream.text("Go on.");
+    let more = json!({"model": "test-model", "input": "More?", "previous_response_id": id});
+    assert_eq!(text_of(&gateway.create(more).await), "Go on.");
+}
+
+/// A cancellation in the moment in which a run was put to wait was seen by nobody until its deadline.
+#[tokio::test]
+async fn a_cancellation_at_any_moment_ends_the_response_soon() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    for pause in [0, 1, 2, 4, 8, 16] {
+        upstream.reply(Reply::Calls(vec![("weather", json!({}))]));
+        let mut stream = Stream::open(&gateway, &ask()).await;
+        stream.until("response.output_item.done", 1).await;
+        tokio::time::sleep(std::time::Duration::from_millis(pause)).await;
+        let began = std::time::Instant::now();
+        let cancelled = gateway.post(&format!("/v1/responses/{}/cancel", stream.id()), &json!({})).await;
+        assert_eq!(cancelled.body["status"], "cancelled", "{:#}", cancelled.body);
+        assert!(began.elapsed() < std::time::Duration::from_secs(10));
+        stream.rest().await;
+    }
+}

@@ -2,14 +2,15 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use antwort::protocol::id::{Id, IdGenerator};
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    ApprovalClaim, CallOutcome, CancelRequest, ContextRole, ConversationItem, ConversationRecord,
-    ConversationTurn, Direction, IdempotencyKey, JournaledCall, Lease, LogEnd, LoggedEvents, LoggedRun,
-    ModelView, NewJob, OutboxNotice, Owner, PageRequest, PendingApproval, ReadLimit, ResponseRecord,
-    StateKey, Store, StoredItem, StoredState, TurnRecord,
+    ApprovalClaim, AsyncCallKey, AsyncOutcome, AsyncResult, CallOutcome, CancelRequest, ContextRole,
+    ConversationItem, ConversationRecord, ConversationTurn, Direction, IdempotencyKey, JournaledCall, Lease,
+    LogEnd, LoggedEvents, LoggedRun, ModelView, NewJob, OutboxNotice, Owner, PageRequest, PendingApproval,
+    ReadLimit, ResponseRecord, StartedCall, StateKey, Store, StoredItem, StoredState, TurnRecord,
 };
 
 use super::{message, message_json, owned_by, record};
@@ -101,6 +102,7 @@ pub(super) async fn fill(store: &dyn Store, seed: u64) -> Content {
         let previous = content.responses.iter().rev().find(|record| record.owner == owner).cloned();
         let record = random.response(&owner, previous.as_ref());
         store.finish(record.clone()).await.unwrap();
+        add_async_calls(store, &mut random, &record).await;
         content.responses.push(record);
     }
     for _ in 0..8 {
@@ -120,6 +122,27 @@ pub(super) async fn fill(store: &dyn Store, seed: u64) -> Content {
         content.approvals.push(approval);
     }
     content
+}
+
+/// Calls of a response whose work goes on, some of them with results.
+async fn add_async_calls(store: &dyn Store, random: &mut Random, record: &ResponseRecord) {
+    for index in 0..random.below(3) as u32 {
+        let (owner, response) = (record.owner.clone(), record.lease.id.clone());
+        let key = AsyncCallKey { owner, response, turn: 0, index };
+        let timeout = Duration::from_secs(3600);
+        let spec = random.chance(2).then(|| Arc::from(random.text().into_bytes()));
+        let item = Id::generate("mcp");
+        let (tool, on_complete) = (random.text(), "store");
+        store
+            .start_async(StartedCall { key: key.clone(), item, tool, on_complete, spec, timeout })
+            .await
+            .unwrap();
+        if random.chance(2) {
+            let error = random.chance(2).then_some("tool_failed");
+            let result = AsyncResult { key, output: random.text(), error, timeout };
+            assert_eq!(store.complete_async(result).await.unwrap(), AsyncOutcome::Stored);
+        }
+    }
 }
 
 /// A run that goes on, with turns and calls.

@@ -12,13 +12,14 @@ use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore};
 use antwort::protocol::id::Id;
 use antwort::protocol::item::Item;
 use antwort::store::{
-    AddedItems, ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ClaimedJob,
-    ConversationContext, ConversationItem, ConversationLock, ConversationRecord, ConversationStore,
-    DueNotice, ErasedCounts, ErasureTarget, EventLog, IdempotencyKeys, InputAnswer, InputOutcome,
-    ItemWithState, JobQueue, JobStats, KeyedResponse, Lease, Lineage, LogEnd, LogPage, LogState,
-    LoggedEvents, LoggedRun, NewJob, OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit,
-    Requeue, ResponseRecord, ResponseStore, RunInputs, RunLog, RunRegistration, StateKey, Store, StoreError,
-    StoredConversation, TurnRecord, WebhookOutbox,
+    AddedItems, ApprovalClaim, Approvals, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement,
+    CallOutcome, CancelRequest, ClaimOutcome, ClaimedJob, CompletedCall, ConversationContext,
+    ConversationItem, ConversationLock, ConversationRecord, ConversationStore, DueNotice, ErasedCounts,
+    ErasureTarget, EventLog, IdempotencyKeys, InputAnswer, InputOutcome, ItemWithState, JobQueue, JobStats,
+    KeyedResponse, Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun,
+    Owner, Page, PageRequest, PendingApproval, ReadLimit, Requeue, ResponseRecord, ResponseStore, RunInputs,
+    RunLog, RunRegistration, StartedCall, StateKey, Store, StoreError, StoredConversation, TurnRecord,
+    WebhookOutbox,
 };
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -239,6 +240,25 @@ impl RunInputs for HaltingStore {
 
     async fn answer_input(&self, answer: InputAnswer) -> Result<InputOutcome, StoreError> {
         self.inner.answer_input(answer).await
+    }
+}
+
+#[async_trait]
+impl AsyncCalls for HaltingStore {
+    async fn start_async(&self, call: StartedCall) -> Result<(), StoreError> {
+        self.inner.start_async(call).await
+    }
+
+    async fn complete_async(&self, result: AsyncResult) -> Result<AsyncOutcome, StoreError> {
+        self.inner.complete_async(result).await
+    }
+
+    async fn completed_calls(&self, limit: usize) -> Result<Vec<CompletedCall>, StoreError> {
+        self.inner.completed_calls(limit).await
+    }
+
+    async fn settle_async(&self, settlement: AsyncSettlement) -> Result<(), StoreError> {
+        self.inner.settle_async(settlement).await
     }
 }
 

@@ -149,7 +149,9 @@ impl StreamValidator {
         assert_eq!(done["id"], item.item["id"]);
         assert_eq!(done["type"], item.item["type"]);
         assert_eq!(done.get("status").is_some(), item.item.get("status").is_some(), "{event}");
-        assert_ne!(done["status"], "in_progress");
+        // The work of a server-side call may go on.
+        let is_call = ["mcp_call", "antwort:tool_call"].contains(&plain(done));
+        assert!(done["status"] != "in_progress" || is_call && done["output"].is_string(), "{event}");
         assert!(
             item.parts.iter().chain(&item.summaries).all(|part| part.done),
             "all parts are done: {event}"

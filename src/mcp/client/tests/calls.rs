@@ -96,7 +96,12 @@ async fn the_key_and_the_trace_of_a_call_go_along() {
     let server = Server::calling(|seen: Seen| async move { seen.ok(&text("")) }).await;
     let connection = connect(&server.url).await;
     let arguments = Arguments::from_iter([("b".to_owned(), json!([1, { "z": 1, "a": 2 }]))]);
-    let meta = CallMeta { idempotency_key: Some("k1"), traceparent: Some("00-1-2-01"), context: None };
+    let meta = CallMeta {
+        idempotency_key: Some("k1"),
+        traceparent: Some("00-1-2-01"),
+        context: None,
+        callback: None,
+    };
 
     connection.call_tool(RemoteCall { meta, ..call("x", &arguments) }, &Progress::none()).await.unwrap();
     call_tool(&*connection, "y").await.unwrap();

@@ -23,7 +23,7 @@ async fn tools_are_listed_and_called_without_a_handshake() {
     let tools = connection.list_tools(256, None).await.unwrap();
     assert_eq!((tools.tools.len(), tools.unreadable.len()), (1, 1));
     let arguments = Arguments::from_iter([("q".to_owned(), json!(1))]);
-    let meta = CallMeta { idempotency_key: Some("k"), traceparent: None, context: None };
+    let meta = CallMeta { idempotency_key: Some("k"), traceparent: None, context: None, callback: None };
     let result = connection.call_tool(RemoteCall { meta, ..call("a", &arguments) }, &Progress::none()).await;
     assert_eq!(says(&result.unwrap()), "called");
 

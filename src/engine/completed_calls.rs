@@ -1,0 +1,139 @@
+//! Does what the results of tools lead to whose work has gone on: changes the item of the call, queues the response that
+//! follows, and tells webhooks.
+//!
+//! All of it can be repeated: the response that follows has an idempotency key, and the rest is one commit that is made once. So
+//! each process looks, and none has to be the one.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Engine;
+use super::context::unix_now;
+use crate::config::OnComplete;
+use crate::protocol::dialect::Dialect;
+use crate::protocol::error::{ApiError, ErrorKind};
+use crate::protocol::item::hosted::McpCallError;
+use crate::protocol::item::{Item, ItemStatus, ServerToolError};
+use crate::protocol::json;
+use crate::protocol::response::ResponseStatus;
+use crate::store::{AsyncSettlement, CompletedCall, ItemChange, ModelView, StoreError};
+use crate::telemetry::fields::RESPONSE_ID;
+use crate::tools::shorten;
+
+/// Calls that are settled at a time.
+const BATCH: usize = 32;
+/// The result of work whose result was not reported in time, and its code.
+const TIMED_OUT: (&str, &str) = ("Tool call timed out: its result was not reported", "tool_timeout");
+
+/// What is read of a stored response.
+#[derive(Deserialize)]
+struct StoredFacts<'a> {
+    status: ResponseStatus,
+    #[serde(borrow)]
+    output: Vec<&'a RawValue>,
+}
+
+impl Engine {
+    /// Settles the calls that have a result, or will get none, of responses that have ended. Returns whether there may be
+    /// more.
+    pub(crate) async fn settle_completed_calls(self: &Arc<Self>) -> Result<bool, StoreError> {
+        let calls = self.parts.store.completed_calls(BATCH).await?;
+        let may_be_more = calls.len() == BATCH;
+        let mut is_stuck = false;
+        for call in calls {
+            let id = call.key.response.clone();
+            match self.settle(call).await {
+                Ok(()) => {}
+                Err(error) => {
+                    is_stuck = true;
+                    tracing::warn!({ RESPONSE_ID } = id.as_str(), %error, "acting on the result of a tool call failed; retrying");
+                }
+            }
+        }
+        Ok(may_be_more && !is_stuck)
+    }
+
+    async fn settle(self: &Arc<Self>, call: CompletedCall) -> Result<(), ApiError> {
+        let CompletedCall { key, item, tool, on_complete, spec, result } = call;
+        let is_late = result.is_none();
+        let (mut text, error) =
+            result.unwrap_or_else(|| (TIMED_OUT.0.to_owned(), Some(TIMED_OUT.1.to_owned())));
+        // As of any other tool, the model reads no more of it.
+        shorten(&mut text, self.parts.options.tools.results.max_bytes);
+        let body = self.parts.store.response(&key.owner, key.response.as_str(), u64::MAX).await?;
+        let Some(body) = body else {
+            // It was deleted meanwhile, and the call with it.
+            return Ok(());
+        };
+        let facts: StoredFacts<'_> = serde_json::from_str(&body).map_err(|_| ApiError::internal())?;
+        let goes_on =
+            matches!(facts.status, ResponseStatus::Completed | ResponseStatus::RequiresAction) && !is_late;
+        let follows = on_complete == OnComplete::FollowUp.as_str() && goes_on;
+        if let Some(spec) = spec.filter(|_| follows) {
+            let name = format!("antwort:async:{}/{}/{}", key.response, key.turn, key.index);
+            let input = announcement(&tool, item.as_str(), &text, error.as_deref());
+            match self.submit_follow_up(&spec, &key.owner, name, &input).await {
+                Ok(()) => {}
+                // Another time it may be possible.
+                Err(error) if is_temporary(&error) => return Err(error),
+                Err(error) => {
+                    tracing::warn!({ RESPONSE_ID } = key.response.as_str(), %error, "the response that follows a tool call was refused");
+                }
+            }
+        }
+        let change = facts.output.iter().find_map(|raw| changed(raw, item.as_str(), &text, error.as_deref()));
+        let item_change = change.map(|(wire, model_view)| ItemChange {
+            id: item.clone(),
+            wire,
+            // A response that follows has the result as its input.
+            model_view: if follows { model_view } else { ModelView::Same },
+        });
+        let outbox = self.parts.options.webhooks.tool_call_notices(&key, &item, &tool, unix_now());
+        self.parts.store.settle_async(AsyncSettlement { key, item: item_change, outbox }).await?;
+        Ok(())
+    }
+}
+
+/// Whether a refusal is one of the moment.
+fn is_temporary(error: &ApiError) -> bool {
+    error.code() == "storage_error"
+        || matches!(
+            error.kind,
+            ErrorKind::Aborted | ErrorKind::Unavailable | ErrorKind::RateLimited | ErrorKind::Internal
+        )
+}
+
+/// What the model is told of a result in a response that follows.
+fn announcement(tool: &str, item: &str, text: &str, error: Option<&str>) -> String {
+    match error {
+        None => format!(
+            "The tool {tool}, which was started before (call {item}), has finished. Its result:\n\n{text}"
+        ),
+        Some(_) => format!("The tool {tool}, which was started before (call {item}), has failed:\n\n{text}"),
+    }
+}
+
+/// The item with its result, and what the model goes on to see of it: what it has seen. `None` if it is not this one, or
+/// shows no results.
+fn changed(raw: &RawValue, id: &str, text: &str, error: Option<&str>) -> Option<(Arc<str>, ModelView)> {
+    let item: Item = serde_json::from_str(raw.get()).ok().filter(|item: &Item| item.id().as_str() == id)?;
+    let (item, dialect) = match item {
+        Item::McpCall(mut call) => {
+            call.status = if error.is_some() { ItemStatus::Failed } else { ItemStatus::Completed };
+            call.output = error.is_none().then(|| text.to_owned());
+            call.error = error.map(|code| McpCallError::from_tool_error(code, text));
+            (Item::McpCall(call), Dialect::OpenAi)
+        }
+        Item::ServerToolCall(mut call) => {
+            call.status = if error.is_some() { ItemStatus::Failed } else { ItemStatus::Completed };
+            call.output = error.is_none().then(|| text.to_owned());
+            call.error =
+                error.map(|code| ServerToolError { code: code.to_owned(), message: text.to_owned() });
+            (Item::ServerToolCall(call), Dialect::OpenResponses)
+        }
+        _ => return None,
+    };
+    Some((json::to_text(&item.in_dialect(dialect, false)), ModelView::Override(raw.get().into())))
+}

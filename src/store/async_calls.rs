@@ -1,0 +1,121 @@
+//! Calls whose work has gone on after their answer: what was started, the results, and what these lead to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::error::StoreError;
+use super::outbox::OutboxNotice;
+use super::responses::ModelView;
+use crate::identity::Owner;
+use crate::protocol::id::Id;
+
+/// A call of a response, as in the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AsyncCallKey {
+    /// The owner of the response.
+    pub owner: Owner,
+    /// The response.
+    pub response: Id,
+    /// The number of the inference that asked for the call.
+    pub turn: u32,
+    /// The place of the call in that inference.
+    pub index: u32,
+}
+
+/// A call that has answered while its work goes on.
+#[derive(Debug, Clone)]
+pub struct StartedCall {
+    /// The call.
+    pub key: AsyncCallKey,
+    /// The id of its item.
+    pub item: Id,
+    /// The tool, as in settings.
+    pub tool: String,
+    /// What the result leads to, opaque to the store.
+    pub on_complete: &'static str,
+    /// What it takes to do that, opaque to the store.
+    pub spec: Option<Arc<[u8]>>,
+    /// How long the result is waited for.
+    pub timeout: Duration,
+}
+
+/// The result of such work.
+#[derive(Debug, Clone)]
+pub struct AsyncResult {
+    /// The call.
+    pub key: AsyncCallKey,
+    /// The result, opaque to the store.
+    pub output: String,
+    /// The code of the failure.
+    pub error: Option<&'static str>,
+    /// How long it would have been waited for.
+    pub timeout: Duration,
+}
+
+/// What becomes of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AsyncOutcome {
+    /// It is stored.
+    Stored,
+    /// There was one before, which counts.
+    Repeated,
+    /// The response does not exist, or exists no more.
+    NotFound,
+}
+
+/// A call that has a result, or will get none, of a response that has ended.
+#[derive(Debug, Clone)]
+pub struct CompletedCall {
+    /// The call.
+    pub key: AsyncCallKey,
+    /// The id of its item.
+    pub item: Id,
+    /// As in [`StartedCall`].
+    pub tool: String,
+    /// As in [`StartedCall`].
+    pub on_complete: String,
+    /// As in [`StartedCall`].
+    pub spec: Option<Arc<[u8]>>,
+    /// The result, and the code of the failure; `None`: it came too late, or not at all.
+    pub result: Option<(String, Option<String>)>,
+}
+
+/// An item of a response that is replaced.
+#[derive(Debug, Clone)]
+pub struct ItemChange {
+    /// The id of the item.
+    pub id: Id,
+    /// The item as clients see it.
+    pub wire: Arc<str>,
+    /// What the model sees of it.
+    pub model_view: ModelView,
+}
+
+/// That what a result leads to was done.
+#[derive(Debug, Clone)]
+pub struct AsyncSettlement {
+    /// The call.
+    pub key: AsyncCallKey,
+    /// Its item, in the response and in its conversation.
+    pub item: Option<ItemChange>,
+    /// Notices of it.
+    pub outbox: Vec<OutboxNotice>,
+}
+
+/// Calls whose work goes on.
+#[async_trait]
+pub trait AsyncCalls: Send + Sync {
+    /// Writes that a call has answered while its work goes on. Its result may be there already.
+    async fn start_async(&self, call: StartedCall) -> Result<(), StoreError>;
+
+    /// Writes the result of a call, which may not have answered yet. The first counts.
+    async fn complete_async(&self, result: AsyncResult) -> Result<AsyncOutcome, StoreError>;
+
+    /// At most `limit` calls that are to be settled, the oldest first.
+    async fn completed_calls(&self, limit: usize) -> Result<Vec<CompletedCall>, StoreError>;
+
+    /// Writes what the result of a call leads to, once.
+    async fn settle_async(&self, settlement: AsyncSettlement) -> Result<(), StoreError>;
+}

@@ -1,0 +1,184 @@
+//! Calls whose work has gone on after their answer.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::clock::db_now;
+use super::conversation_items::key_of;
+use super::keys::id_of;
+use super::session::{Param, Session};
+use super::values::{get, text, text_or_null};
+use super::{outbox, owners, rows};
+use crate::protocol::id::Id;
+use crate::store::operation::WriteOutcome;
+use crate::store::retention::millis;
+use crate::store::row_policy::now;
+use crate::store::{
+    AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, ItemChange, ModelView, Owner,
+    StartedCall, StoreError, item_change,
+};
+
+/// The key of the response of a call and of its owner. Locks the response.
+async fn place(session: Session<'_>, key: &AsyncCallKey) -> Result<Option<(Uuid, i64)>, StoreError> {
+    let Some(owner) = owners::find(session, &key.owner).await? else { return Ok(None) };
+    let (row, now) = (rows::find(session, owner, key.response.as_str()).await?, now());
+    Ok(row.filter(|row| row.expires_at.is_none_or(|at| at > now)).map(|row| row.key))
+}
+
+fn small(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+const START: &str = concat!(
+    "INSERT INTO async_calls (response, owner, turn, position, expires_at, item_id, tool, on_complete, spec)
+    VALUES ($1, $2, $3, $4, $5 + ",
+    db_now!(),
+    ", $6, $7, $8, $9) ON CONFLICT (response, owner, turn, position) DO UPDATE SET item_id = excluded.item_id,
+        tool = excluded.tool, on_complete = excluded.on_complete, spec = excluded.spec"
+);
+
+/// Writes that a call has answered.
+pub(super) async fn start(session: Session<'_>, call: &StartedCall) -> Result<WriteOutcome, StoreError> {
+    let Some((response, owner)) = place(session, &call.key).await? else { return Ok(WriteOutcome::Absent) };
+    let parameters: [Param<'_>; 9] = [
+        (&response, Type::UUID),
+        (&owner, Type::INT8),
+        (&small(call.key.turn), Type::INT4),
+        (&small(call.key.index), Type::INT4),
+        (&millis(call.timeout), Type::INT8),
+        (&call.item.as_str().as_bytes(), Type::BYTEA),
+        (&call.tool.as_bytes(), Type::BYTEA),
+        (&call.on_complete, Type::TEXT),
+        (&call.spec.as_deref(), Type::BYTEA),
+    ];
+    session.execute(START, &parameters).await?;
+    Ok(WriteOutcome::Changed)
+}
+
+const COMPLETE: &str = concat!(
+    "INSERT INTO async_calls AS a (response, owner, turn, position, expires_at, completed_at, output, error)
+    VALUES ($1, $2, $3, $4, $5 + ",
+    db_now!(),
+    ", $6, $7, $8) ON CONFLICT (response, owner, turn, position) DO UPDATE SET completed_at = excluded.completed_at,
+        output = excluded.output, error = excluded.error WHERE a.completed_at IS NULL AND a.settled_at IS NULL"
+);
+
+/// Writes a result, unless there is one.
+pub(super) async fn complete(session: Session<'_>, result: &AsyncResult) -> Result<WriteOutcome, StoreError> {
+    let Some((response, owner)) = place(session, &result.key).await? else {
+        return Ok(WriteOutcome::AsyncResult(AsyncOutcome::NotFound));
+    };
+    let parameters: [Param<'_>; 8] = [
+        (&response, Type::UUID),
+        (&owner, Type::INT8),
+        (&small(result.key.turn), Type::INT4),
+        (&small(result.key.index), Type::INT4),
+        (&millis(result.timeout), Type::INT8),
+        (&now(), Type::INT8),
+        (&result.output.as_bytes(), Type::BYTEA),
+        (&result.error, Type::TEXT),
+    ];
+    let written = session.execute(COMPLETE, &parameters).await?;
+    let outcome = if written > 0 { AsyncOutcome::Stored } else { AsyncOutcome::Repeated };
+    Ok(WriteOutcome::AsyncResult(outcome))
+}
+
+const COMPLETED: &str = concat!(
+    "SELECT o.tenant, o.principal, s.key, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete, a.spec,
+        a.completed_at IS NOT NULL, a.output, a.error
+    FROM async_calls a JOIN responses s ON s.key = a.response AND s.owner = a.owner JOIN owners o ON o.key = s.owner
+    WHERE a.settled_at IS NULL AND a.item_id IS NOT NULL AND s.finished_at IS NOT NULL
+        AND (a.completed_at IS NOT NULL OR a.expires_at <= ",
+    db_now!(),
+    ") ORDER BY a.expires_at LIMIT $1"
+);
+
+/// Calls that are to be settled.
+pub(super) async fn completed(session: Session<'_>, limit: usize) -> Result<Vec<CompletedCall>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let found = session.query(COMPLETED, &[(&limit, Type::INT8)]).await?;
+    found.iter().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<CompletedCall, StoreError> {
+    let owner = Owner { tenant: text(row, 0)?.into(), principal: text(row, 1)?.into() };
+    let key = AsyncCallKey {
+        owner,
+        response: id_of(get(row, 2)?, get(row, 3)?)?,
+        turn: get::<i32>(row, 4)?.unsigned_abs(),
+        index: get::<i32>(row, 5)?.unsigned_abs(),
+    };
+    let result = (text_or_null(row, 11)?.unwrap_or_default().to_owned(), get(row, 12)?);
+    Ok(CompletedCall {
+        key,
+        item: Id::from(text(row, 6)?),
+        tool: text(row, 7)?.to_owned(),
+        on_complete: get(row, 8)?,
+        spec: get::<Option<&[u8]>>(row, 9)?.map(Into::into),
+        result: get::<bool>(row, 10)?.then_some(result),
+    })
+}
+
+const SETTLE: &str = "UPDATE async_calls SET settled_at = $5, spec = NULL
+    WHERE response = $1 AND owner = $2 AND turn = $3 AND position = $4 AND settled_at IS NULL";
+
+/// Writes what a result leads to, unless that was done.
+pub(super) async fn settle(session: Session<'_>, done: &AsyncSettlement) -> Result<WriteOutcome, StoreError> {
+    let Some((response, owner)) = place(session, &done.key).await? else { return Ok(WriteOutcome::Absent) };
+    let parameters: [Param<'_>; 5] = [
+        (&response, Type::UUID),
+        (&owner, Type::INT8),
+        (&small(done.key.turn), Type::INT4),
+        (&small(done.key.index), Type::INT4),
+        (&now(), Type::INT8),
+    ];
+    if session.execute(SETTLE, &parameters).await? == 0 {
+        return Ok(WriteOutcome::Absent);
+    }
+    outbox::insert(session, owner, &done.outbox).await?;
+    if let Some(change) = &done.item {
+        change_item(session, (response, owner), change).await?;
+    }
+    Ok(WriteOutcome::Changed)
+}
+
+const READ: &str = "SELECT item_index, items, body FROM responses WHERE key = $1 AND owner = $2 FOR UPDATE";
+const WRITE: &str =
+    "UPDATE responses SET item_index = $3, items = $4, body = $5 WHERE key = $1 AND owner = $2";
+const WRITE_IN_CONVERSATION: &str = "UPDATE conversation_items i SET wire = $4, model_view = $5
+    FROM responses s, conversations c WHERE s.key = $1 AND s.owner = $2 AND c.id = s.previous_id AND c.owner = s.owner
+        AND i.conversation = c.key AND i.item_key = $3";
+
+async fn change_item(
+    session: Session<'_>,
+    (response, owner): (Uuid, i64),
+    change: &ItemChange,
+) -> Result<(), StoreError> {
+    let place: [Param<'_>; 2] = [(&response, Type::UUID), (&owner, Type::INT8)];
+    let Some(row) = session.query_opt(READ, &place).await? else { return Ok(()) };
+    let [response, owner] = place;
+    if let Some(changed) = item_change::apply(get(&row, 0)?, get(&row, 1)?, text(&row, 2)?, change) {
+        let parameters: [Param<'_>; 5] = [
+            response.clone(),
+            owner.clone(),
+            (&changed.columns.index, Type::BYTEA),
+            (&changed.columns.texts, Type::BYTEA),
+            (&changed.body.as_bytes(), Type::BYTEA),
+        ];
+        session.execute(WRITE, &parameters).await?;
+    }
+    let view = match &change.model_view {
+        ModelView::Same => None,
+        ModelView::Override(text) => Some(text.as_bytes()),
+        ModelView::Hidden => Some(&b""[..]),
+    };
+    let parameters: [Param<'_>; 5] = [
+        response,
+        owner,
+        (&key_of(change.id.as_str()), Type::UUID),
+        (&change.wire.as_bytes(), Type::BYTEA),
+        (&view, Type::BYTEA),
+    ];
+    session.execute(WRITE_IN_CONVERSATION, &parameters).await.map(drop)
+}

@@ -1,0 +1,176 @@
+//! Calls whose work has gone on after their answer.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::error::database;
+use super::read::{find_live, text};
+use super::{outbox, owners};
+use crate::protocol::id::Id;
+use crate::store::operation::WriteOutcome;
+use crate::store::retention::millis;
+use crate::store::row_policy::now;
+use crate::store::{
+    AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, ItemChange, ModelView, Owner,
+    StartedCall, StoreError, item_change,
+};
+
+/// The keys of the owner and the response of a call.
+fn place(connection: &Connection, key: &AsyncCallKey) -> rusqlite::Result<Option<(i64, i64)>> {
+    let Some(owner) = owners::find(connection, &key.owner)? else { return Ok(None) };
+    Ok(find_live(connection, owner, key.response.as_str())?.map(|response| (owner, response)))
+}
+
+fn expiry(timeout: Duration) -> i64 {
+    now().saturating_add(millis(timeout))
+}
+
+/// Writes that a call has answered.
+pub(super) fn start(connection: &Connection, call: &StartedCall) -> rusqlite::Result<WriteOutcome> {
+    let Some((_, response)) = place(connection, &call.key)? else { return Ok(WriteOutcome::Absent) };
+    connection
+        .prepare_cached(
+            "INSERT INTO async_calls (response, turn, position, expires_at, item_id, tool, on_complete, spec)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET
+                item_id = excluded.item_id, tool = excluded.tool, on_complete = excluded.on_complete,
+                spec = excluded.spec",
+        )?
+        .execute(params![
+            response,
+            call.key.turn,
+            call.key.index,
+            expiry(call.timeout),
+            call.item.as_str(),
+            call.tool,
+            call.on_complete,
+            call.spec.as_deref(),
+        ])?;
+    Ok(WriteOutcome::Changed)
+}
+
+/// Writes a result, unless there is one.
+pub(super) fn complete(connection: &Connection, result: &AsyncResult) -> rusqlite::Result<WriteOutcome> {
+    let Some((_, response)) = place(connection, &result.key)? else {
+        return Ok(WriteOutcome::AsyncResult(AsyncOutcome::NotFound));
+    };
+    let written = connection
+        .prepare_cached(
+            "INSERT INTO async_calls (response, turn, position, expires_at, completed_at, output, error)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET
+                completed_at = excluded.completed_at, output = excluded.output, error = excluded.error
+             WHERE completed_at IS NULL AND settled_at IS NULL",
+        )?
+        .execute(params![
+            response,
+            result.key.turn,
+            result.key.index,
+            expiry(result.timeout),
+            now(),
+            result.output,
+            result.error,
+        ])?;
+    let outcome = if written > 0 { AsyncOutcome::Stored } else { AsyncOutcome::Repeated };
+    Ok(WriteOutcome::AsyncResult(outcome))
+}
+
+const COMPLETED: &str = "SELECT o.tenant, o.principal, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete,
+        a.spec, a.completed_at IS NOT NULL, a.output, a.error
+    FROM async_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
+    WHERE a.settled_at IS NULL AND a.item_id IS NOT NULL AND (a.completed_at IS NOT NULL OR a.expires_at <= ?1)
+        AND s.finished_at IS NOT NULL ORDER BY a.expires_at LIMIT ?2";
+
+/// Calls that are to be settled.
+pub(super) fn completed(connection: &Connection, limit: usize) -> Result<Vec<CompletedCall>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare_cached(COMPLETED).map_err(database)?;
+    let found = statement.query_map(params![now(), limit], read).map_err(database)?;
+    found.collect::<Result<_, _>>().map_err(database)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<CompletedCall> {
+    let owner = Owner { tenant: text(row, 0)?.into(), principal: text(row, 1)?.into() };
+    let key =
+        AsyncCallKey { owner, response: Id::from(text(row, 2)?), turn: row.get(3)?, index: row.get(4)? };
+    let result = (row.get::<_, Option<String>>(10)?.unwrap_or_default(), row.get(11)?);
+    Ok(CompletedCall {
+        key,
+        item: Id::from(text(row, 5)?),
+        tool: row.get(6)?,
+        on_complete: row.get(7)?,
+        spec: row.get::<_, Option<Vec<u8>>>(8)?.map(Into::into),
+        result: row.get::<_, bool>(9)?.then_some(result),
+    })
+}
+
+/// Writes what a result leads to, unless that was done.
+pub(super) fn settle(connection: &Connection, done: &AsyncSettlement) -> rusqlite::Result<WriteOutcome> {
+    let key = &done.key;
+    let Some((owner, response)) = place(connection, key)? else { return Ok(WriteOutcome::Absent) };
+    let settled = connection
+        .prepare_cached(
+            "UPDATE async_calls SET settled_at = ?4, spec = NULL
+             WHERE response = ?1 AND turn = ?2 AND position = ?3 AND settled_at IS NULL",
+        )?
+        .execute(params![response, key.turn, key.index, now()])?;
+    if settled == 0 {
+        return Ok(WriteOutcome::Absent);
+    }
+    outbox::insert(connection, owner, &done.outbox)?;
+    if let Some(change) = &done.item {
+        change_item(connection, owner, response, change)?;
+    }
+    Ok(WriteOutcome::Changed)
+}
+
+fn change_item(
+    connection: &Connection,
+    owner: i64,
+    response: i64,
+    change: &ItemChange,
+) -> rusqlite::Result<()> {
+    let found = connection
+        .prepare_cached("SELECT item_index, items, body, previous_id FROM responses WHERE key = ?1")?
+        .query_row([response], |row| {
+            let (index, texts): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?);
+            Ok((index, texts, row.get::<_, String>(2)?, row.get::<_, Option<String>>(3)?))
+        })
+        .optional()?;
+    let Some((index, texts, body, previous)) = found else { return Ok(()) };
+    if let Some(changed) = item_change::apply(&index, &texts, &body, change) {
+        connection
+            .prepare_cached("UPDATE responses SET item_index = ?2, items = ?3, body = ?4 WHERE key = ?1")?
+            .execute(params![response, changed.columns.index, changed.columns.texts, changed.body])?;
+    }
+    let view = match &change.model_view {
+        ModelView::Same => None,
+        ModelView::Override(text) => Some(&**text),
+        ModelView::Hidden => Some(""),
+    };
+    connection
+        .prepare_cached(
+            "UPDATE conversation_items SET wire = ?4, model_view = ?5 WHERE item_id = ?3
+                AND conversation = (SELECT key FROM conversations WHERE id = ?1 AND owner = ?2)",
+        )?
+        .execute(params![previous, owner, change.id.as_str(), &*change.wire, view])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema;
+    use super::*;
+
+    /// They are looked for every few seconds.
+    #[test]
+    fn calls_to_settle_are_found_without_looking_at_the_others() {
+        let connection = Connection::open_in_memory().unwrap();
+        schema::apply(&connection, 0).unwrap();
+        let plan = schema::plan(&connection, COMPLETED);
+        assert!(plan.iter().any(|step| step.contains("async_calls_open")), "{plan:#?}");
+        assert!(
+            !plan.iter().any(|step| step.contains("SCAN s") || step.contains("TEMP B-TREE")),
+            "{plan:#?}"
+        );
+    }
+}
