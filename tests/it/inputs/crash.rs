@@ -1,10 +1,16 @@
 //! `kill -9` between question and answer, and answers through another replica.
 
+use std::sync::Arc;
+
+use antwort::store::Store;
+use secrecy::SecretBox;
 use serde_json::{Value, json};
 
 use super::{Stream, answer, ask, calls_weather, function, output};
 use crate::replicas::fleet::Fleet;
-use crate::support::gateway::{JsonBody, frames, text_of};
+use crate::support::eventually;
+use crate::support::gateway::{Gateway, JsonBody, frames, text_of};
+use crate::support::halting_store::{Halt, HaltingStore};
 use crate::support::process::Process;
 use crate::support::stream_validator::{assert_valid_resumed_stream, assert_valid_stream};
 use crate::support::upstream::{Reply, Step, Upstream, chunk};
@@ -103,4 +109,39 @@ async fn an_answer_continues_a_run_whose_replica_is_gone() {
     let text = resumed.rest().await;
     assert!(text.contains("function_call_output") && text.contains("Sunny."), "{text}");
     assert_eq!(second.get(&format!("/v1/responses/{id}")).await.body["status"], "completed");
+}
+
+/// The process is lost when the question is committed and nobody was told of it: the time begins anew with the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_was_told_to_nobody_is_asked_by_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("antwort.db");
+    let upstream = Upstream::spawn().await;
+    let gateway = || {
+        Gateway::with_upstream(&upstream)
+            .set(|settings| settings.seal.keys = vec![SecretBox::new(Box::new([7; 32])).into()])
+    };
+    calls_weather(&upstream);
+    let store = HaltingStore::open(&file, Halt::AfterTurn);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let first = gateway().store(Arc::clone(&store) as Arc<dyn Store>);
+    let first = runtime.spawn(first.spawn()).await.unwrap();
+    let mut stream = Stream::open(&first, &ask()).await;
+    stream.until("response.output_item.done", 1).await;
+    store.reached().await;
+    let id = stream.id();
+    drop((stream, first));
+    runtime.shutdown_background();
+    assert!(eventually(async || Arc::strong_count(&store) == 1).await, "the first process holds nothing");
+    drop(store);
+
+    let next = gateway().database(file).spawn().await;
+    let mut stream = Stream::resume(&next, &id, 0).await;
+    let question = stream.question().await;
+    let waits = question["expires_at"].as_i64().unwrap() - jiff::Timestamp::now().as_second();
+    assert!((25..=30).contains(&waits), "{waits}");
+    assert_eq!(answer(&next, &id, &output(&question, "22")).await.status, 202);
+    let text = stream.rest().await;
+    assert_eq!(text.matches("event: antwort:input_required\n").count(), 1, "{text}");
+    assert!(text.contains("Sunny."), "{text}");
 }
