@@ -29,6 +29,7 @@ mod client_answers;
 mod client_tools;
 mod compaction;
 mod completed_calls;
+mod completion_text;
 mod completions;
 #[cfg(test)]
 mod complexity_tests;

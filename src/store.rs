@@ -61,7 +61,9 @@ pub use self::conversations::{
 };
 pub use self::erasure::{ErasedCounts, ErasureTarget};
 pub use self::error::StoreError;
-pub use self::inputs::{AskedInput, InputAnswer, InputOutcome, PendingInput, RunInputs};
+pub use self::inputs::{
+    AskedInput, InputAnswer, InputOutcome, PendingInput, RunInputs, async_call_id, is_async_call_id,
+};
 pub use self::jobs::{ClaimedJob, JobQueue, JobStats, NewJob, Requeue};
 pub use self::lease::Lease;
 pub use self::logged_runs::{

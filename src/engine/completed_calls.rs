@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Engine;
+use super::completion_text::{TIMED_OUT, announcement};
 use super::context::unix_now;
 use crate::config::OnComplete;
 use crate::protocol::dialect::Dialect;
@@ -24,9 +25,6 @@ use crate::tools::shorten;
 
 /// Calls that are settled at a time.
 const BATCH: usize = 32;
-/// The result of work whose result was not reported in time, and its code.
-const TIMED_OUT: (&str, &str) = ("Tool call timed out: its result was not reported", "tool_timeout");
-
 /// What is read of a stored response.
 #[derive(Deserialize)]
 struct StoredFacts<'a> {
@@ -61,7 +59,8 @@ impl Engine {
         let (mut text, error) =
             result.unwrap_or_else(|| (TIMED_OUT.0.to_owned(), Some(TIMED_OUT.1.to_owned())));
         // As of any other tool, the model reads no more of it.
-        shorten(&mut text, self.parts.options.tools.results.max_bytes);
+        let max_bytes = self.parts.options.tools.results.max_bytes;
+        shorten(&mut text, max_bytes);
         let body = self.parts.store.response(&key.owner, key.response.as_str(), u64::MAX).await?;
         let Some(body) = body else {
             // It was deleted meanwhile, and the call with it.
@@ -70,10 +69,11 @@ impl Engine {
         let facts: StoredFacts<'_> = serde_json::from_str(&body).map_err(|_| ApiError::internal())?;
         let goes_on =
             matches!(facts.status, ResponseStatus::Completed | ResponseStatus::RequiresAction) && !is_late;
+        let was_told = on_complete == OnComplete::Resume.as_str();
         let follows = on_complete == OnComplete::FollowUp.as_str() && goes_on;
         if let Some(spec) = spec.filter(|_| follows) {
             let name = format!("antwort:async:{}/{}/{}", key.response, key.turn, key.index);
-            let input = announcement(&tool, item.as_str(), &text, error.as_deref());
+            let input = announcement(&tool, item.as_str(), &text, error.as_deref(), max_bytes);
             match self.submit_follow_up(&spec, &key.owner, name, &input).await {
                 Ok(()) => {}
                 // Another time it may be possible.
@@ -87,8 +87,8 @@ impl Engine {
         let item_change = change.map(|(wire, model_view)| ItemChange {
             id: item.clone(),
             wire,
-            // A response that follows has the result as its input.
-            model_view: if follows { model_view } else { ModelView::Same },
+            // A response that follows, or one that has waited, was told of the result in another place.
+            model_view: if follows || was_told { model_view } else { ModelView::Same },
         });
         let outbox = self.parts.options.webhooks.tool_call_notices(&key, &item, &tool, unix_now());
         self.parts.store.settle_async(AsyncSettlement { key, item: item_change, outbox }).await?;
@@ -103,16 +103,6 @@ fn is_temporary(error: &ApiError) -> bool {
             error.kind,
             ErrorKind::Aborted | ErrorKind::Unavailable | ErrorKind::RateLimited | ErrorKind::Internal
         )
-}
-
-/// What the model is told of a result in a response that follows.
-fn announcement(tool: &str, item: &str, text: &str, error: Option<&str>) -> String {
-    match error {
-        None => format!(
-            "The tool {tool}, which was started before (call {item}), has finished. Its result:\n\n{text}"
-        ),
-        Some(_) => format!("The tool {tool}, which was started before (call {item}), has failed:\n\n{text}"),
-    }
 }
 
 /// The item with its result, and what the model goes on to see of it: what it has seen. `None` if it is not this one, or

@@ -74,6 +74,10 @@ impl Completions for RunCompletions {
         let stored =
             stored.map_err(|error| ToolError::fatal(ToolErrorCode::StorageError, error.to_string()))?;
         self.in_flight.call_completed();
+        if stored == AsyncOutcome::Stored {
+            // Its run may have waited for it.
+            self.in_flight.bus().job_queued();
+        }
         Ok(stored == AsyncOutcome::Stored)
     }
 }

@@ -10,7 +10,7 @@ use crate::protocol::id::Id;
 use crate::protocol::json;
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::{CreateResponse, InputResult, ResponseInput};
-use crate::store::{InputAnswer, InputOutcome, StoreError};
+use crate::store::{InputAnswer, InputOutcome, StoreError, is_async_call_id};
 
 /// The code of a call that failed at the client.
 const CLIENT_TOOL_ERROR: &str = "client_tool_error";
@@ -31,6 +31,9 @@ impl Engine {
         input: ResponseInput,
     ) -> Result<Option<()>, ApiError> {
         let ResponseInput { call_id, result } = input;
+        if is_async_call_id(&call_id) {
+            return Err(not_pending(&call_id));
+        }
         let (output, error) = match &result {
             InputResult::Output(output) => (json::to_text(output), None),
             // The model reads it as it reads an output.

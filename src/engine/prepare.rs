@@ -127,6 +127,8 @@ pub(super) struct PreparedRun {
     pub approved: Vec<ApprovedCall>,
     /// Whether the gateway runs tools; if not, the run is a single inference.
     pub executes_tools: bool,
+    /// Whether the run can wait as a row.
+    pub can_wait: bool,
     /// How long the client is asked for the outputs of its functions; `None`: the response ends at their calls.
     pub input_timeout: Option<Duration>,
     /// How the response ends when it waits for the client's functions.
@@ -218,6 +220,7 @@ pub(super) async fn prepare(
         agent: agent.map(|agent| agent.name.into()),
         executes_tools,
         // Only a run that is queued can wait.
+        can_wait: resumed.is_some(),
         input_timeout: input_timeout.filter(|_| resumed.is_some()),
         awaiting_client_status: awaiting_client_status(parts, &request, caller, executes_tools, &offer),
         presentation,

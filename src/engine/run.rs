@@ -36,7 +36,7 @@ pub(super) use self::live::Run;
 use self::live::{RunEnd, RunError};
 pub(super) use self::logged::Logged;
 pub(super) use self::saved::{SavedRun, save};
-pub(super) use self::state::RunState;
+pub(super) use self::state::{RunState, StartedWork};
 use super::structured::OutputVerdict;
 use super::tools::call_filter::RejectedCall;
 use super::{compaction, history, states};

@@ -12,7 +12,7 @@ use super::context::{EngineParts, RunContext};
 use super::journal::{self, RunJournal};
 use super::prepare::PreparedRun;
 use super::record;
-use super::run::{self, RunState};
+use super::run::{self, RunState, StartedWork};
 use super::tools::hosted;
 use super::tools::offered::ToolBinding;
 use crate::config::UserMessages;
@@ -22,7 +22,7 @@ use crate::protocol::item::hosted::McpAuthChallenge;
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::machine::{CallResult, ClientCall, RemoteError, ResponseMachine, ServerCall};
 use crate::response::seal::SealKeys;
-use crate::store::{JournaledCall, PendingInput, TurnRecord};
+use crate::store::{JournaledCall, PendingInput, TurnRecord, async_call_id};
 use crate::tools::{
     AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, Progress, RemoteFailure, ToolCall,
     ToolContext, ToolError, ToolErrorCode, ToolOutput,
@@ -30,6 +30,8 @@ use crate::tools::{
 
 /// In the journal, the server of a call that the client makes.
 const CLIENT_LABEL: &str = "client";
+/// The same of the result of a call whose work has gone on.
+const RESULT_LABEL: &str = "result";
 
 /// Executes the calls of a run.
 pub(super) struct ToolCallExecutor {
@@ -46,13 +48,15 @@ pub(super) enum TurnCalls<'a> {
     Server(&'a [ServerCall]),
     /// Those for whose outputs the client is asked, and how long these are waited for.
     Client(&'a [ClientCall], Duration),
+    /// Those whose work goes on, and how long their results are waited for.
+    Started(&'a [StartedWork], Duration),
 }
 
 impl<'a> TurnCalls<'a> {
     fn of_server(self) -> &'a [ServerCall] {
         match self {
             Self::Server(calls) => calls,
-            Self::Client(..) => &[],
+            Self::Client(..) | Self::Started(..) => &[],
         }
     }
 
@@ -60,6 +64,7 @@ impl<'a> TurnCalls<'a> {
         match self {
             Self::Server(calls) => calls.iter().map(journalled).collect(),
             Self::Client(calls, timeout) => calls.iter().map(|call| asked(call, timeout)).collect(),
+            Self::Started(calls, timeout) => calls.iter().map(|call| awaited(call, timeout)).collect(),
         }
     }
 }
@@ -277,6 +282,17 @@ fn journalled(made: &ServerCall) -> JournaledCall {
         tool: made.call.name.clone(),
         arguments: made.call.arguments.clone(),
         input: None,
+    }
+}
+
+/// The result of a call, which has its own row in the journal.
+fn awaited(call: &StartedWork, timeout: Duration) -> JournaledCall {
+    let call_id = async_call_id(call.turn, call.index);
+    JournaledCall {
+        server_label: RESULT_LABEL.to_owned(),
+        tool: call.tool.clone(),
+        arguments: String::new(),
+        input: Some(PendingInput { call_id, timeout }),
     }
 }
 

@@ -38,6 +38,16 @@ impl AskedInput {
     }
 }
 
+/// The `call_id` of the result of a call whose work goes on, by which its run waits for it.
+pub fn async_call_id(turn: u32, index: u32) -> String {
+    format!("async:{turn}:{index}")
+}
+
+/// Whether a `call_id` is one of these, for which no client is asked.
+pub fn is_async_call_id(call_id: &str) -> bool {
+    call_id.starts_with("async:")
+}
+
 /// An answer.
 #[derive(Debug, Clone)]
 pub struct InputAnswer {

@@ -156,6 +156,9 @@ pub enum OnComplete {
     /// A new response in the same conversation, with the result as its input.
     #[default]
     FollowUp,
+    /// The response waits at its end for the result, and goes on with it, if it is one that can wait: a background response, or
+    /// one whose client tools run inline. Others are followed.
+    Resume,
     /// The result becomes that of the call, and whoever continues the response sees it.
     Store,
 }
@@ -165,6 +168,7 @@ impl OnComplete {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::FollowUp => "follow_up",
+            Self::Resume => "resume",
             Self::Store => "store",
         }
     }

@@ -116,14 +116,18 @@ impl Run {
         if let Some(ending) = self.finish_left_turn(left).await? {
             return Ok(ending);
         }
-        self.agent_loop().await
+        let ending = self.agent_loop().await?;
+        self.before_end(ending).await
     }
 
     async fn finish_left_turn(&mut self, left: LeftTurn) -> Result<Option<Termination>, RunError> {
         let reports = left.seen.iter().filter(|event| event.is_progress()).count();
         self.machine.skip_events(reports as u64);
         let mut ending = None;
-        if left.has_turn {
+        self.repeat_results();
+        if self.state.awaits_results {
+            self.take_results(&left.asked)?;
+        } else if left.has_turn {
             match (left.asks_client, self.prepared.input_timeout) {
                 (true, _) => self.take_answers(&left).await?,
                 (false, timeout) => {

@@ -34,6 +34,15 @@ pub(in crate::engine) struct RunState {
     pub compaction: CompactionState,
     /// How often each call was made, by the hash of server, tool and arguments.
     call_counts: BTreeMap<u64, u32>,
+    /// Calls whose results the run waits for at its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub started: Vec<StartedWork>,
+    /// Whether it waits for them.
+    #[serde(default)]
+    pub awaits_results: bool,
+    /// What the model was told of results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<String>,
     /// Calls of the last turn that were rejected, with the errors for the model, of a run that waits for its client.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<RejectedItem>,
@@ -49,6 +58,17 @@ pub(in crate::engine) struct RunState {
     /// Sources found by searches, to be cited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Citation>,
+}
+
+/// A call whose work goes on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::engine) struct StartedWork {
+    /// Its place in the journal.
+    pub turn: u32,
+    pub index: u32,
+    pub tool: String,
+    /// The id of its item.
+    pub item: String,
 }
 
 /// An item that only the model sees.

@@ -9,7 +9,7 @@ use super::conversation_items::key_of;
 use super::keys::id_of;
 use super::session::{Param, Session};
 use super::values::{get, text, text_or_null};
-use super::{outbox, owners, rows};
+use super::{inputs, outbox, owners, rows};
 use crate::protocol::id::Id;
 use crate::store::operation::WriteOutcome;
 use crate::store::retention::millis;
@@ -56,6 +56,8 @@ pub(super) async fn start(session: Session<'_>, call: &StartedCall) -> Result<Wr
     Ok(WriteOutcome::Changed)
 }
 
+const LOCK_RUN: &str = "SELECT 1 FROM runs WHERE response = $1 AND owner = $2 FOR UPDATE";
+
 const COMPLETE: &str = concat!(
     "INSERT INTO async_calls AS a (response, owner, turn, position, expires_at, completed_at, output, error)
     VALUES ($1, $2, $3, $4, $5 + ",
@@ -79,7 +81,12 @@ pub(super) async fn complete(session: Session<'_>, result: &AsyncResult) -> Resu
         (&result.output.as_bytes(), Type::BYTEA),
         (&result.error, Type::TEXT),
     ];
+    // The run, if it goes on or waits, is locked as by its own writes.
+    session.query(LOCK_RUN, &[(&response, Type::UUID), (&owner, Type::INT8)]).await?;
     let written = session.execute(COMPLETE, &parameters).await?;
+    if written > 0 {
+        inputs::go_on(session, (response, owner)).await?;
+    }
     let outcome = if written > 0 { AsyncOutcome::Stored } else { AsyncOutcome::Repeated };
     Ok(WriteOutcome::AsyncResult(outcome))
 }

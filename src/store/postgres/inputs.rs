@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio_postgres::types::Type;
+use uuid::Uuid;
 
 use super::clock::db_now;
 use super::running::{self, RunningRow};
@@ -18,7 +19,11 @@ macro_rules! open_until {
     () => {
         concat!(
             "(SELECT max(c.expires_at) FROM tool_calls c WHERE c.response = $1 AND c.owner = $2
-                AND c.call_id IS NOT NULL AND c.completed_at IS NULL AND c.expires_at > ",
+                AND c.call_id IS NOT NULL AND c.completed_at IS NULL
+                AND NOT EXISTS (SELECT 1 FROM async_calls a WHERE a.response = $1 AND a.owner = $2
+                    AND a.completed_at IS NOT NULL
+                    AND c.call_id = convert_to('async:' || a.turn || ':' || a.position, 'UTF8'))
+                AND c.expires_at > ",
             db_now!(),
             ")"
         )
@@ -120,11 +125,16 @@ async fn outcome(session: Session<'_>, given: &InputAnswer) -> Result<InputOutco
         call_id,
     ];
     session.execute(ANSWER, &parameters).await?;
-    let place = [response, owner];
+    Ok(InputOutcome::Accepted { is_last: go_on(session, row.key).await? })
+}
+
+/// Lets a run go on that has waited for nothing else. Returns whether it waits for nothing any more.
+pub(super) async fn go_on(session: Session<'_>, key: (Uuid, i64)) -> Result<bool, StoreError> {
+    let place: [Param<'_>; 2] = [(&key.0, Type::UUID), (&key.1, Type::INT8)];
     let is_open = session.query_opt(IS_OPEN, &place).await?.map(|row| get::<bool>(&row, 0)).transpose()?;
     let is_last = is_open != Some(true);
     if is_last {
         session.execute(GO_ON, &place).await?;
     }
-    Ok(InputOutcome::Accepted { is_last })
+    Ok(is_last)
 }

@@ -115,12 +115,14 @@ const TURNS: &str = "SELECT t.item_index, t.items, t.response, t.owner FROM turn
     ORDER BY t.response, t.owner, t.turn";
 
 const CALLS: &str = concat!(
-    "SELECT c.turn, c.position, c.server_label, c.tool, c.arguments, c.output, c.error,
-        c.completed_at IS NOT NULL, c.response, c.owner, c.call_id, coalesce(c.expires_at - ",
+    "SELECT c.turn, c.position, c.server_label, c.tool, c.arguments, coalesce(c.output, a.output),
+        coalesce(c.error, a.error), coalesce(c.completed_at, a.completed_at) IS NOT NULL, c.response, c.owner, c.call_id, coalesce(c.expires_at - ",
     db_now!(),
     ", 0)
     FROM tool_calls c
     JOIN unnest($1::uuid[], $2::bigint[]) AS g (response, owner) ON g.response = c.response AND g.owner = c.owner
+    LEFT JOIN async_calls a ON a.response = c.response AND a.owner = c.owner
+        AND c.call_id = convert_to('async:' || a.turn || ':' || a.position, 'UTF8')
     ORDER BY c.response, c.owner, c.turn, c.position"
 );
 

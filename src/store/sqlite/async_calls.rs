@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::database;
 use super::read::{find_live, text};
-use super::{outbox, owners};
+use super::{inputs, outbox, owners};
 use crate::protocol::id::Id;
 use crate::store::operation::WriteOutcome;
 use crate::store::retention::millis;
@@ -70,6 +70,9 @@ pub(super) fn complete(connection: &Connection, result: &AsyncResult) -> rusqlit
             result.output,
             result.error,
         ])?;
+    if written > 0 {
+        inputs::go_on(connection, response)?;
+    }
     let outcome = if written > 0 { AsyncOutcome::Stored } else { AsyncOutcome::Repeated };
     Ok(WriteOutcome::AsyncResult(outcome))
 }

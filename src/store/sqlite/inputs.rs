@@ -13,8 +13,10 @@ use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{InputAnswer, InputOutcome, Lease};
 
 /// The last time until which a call of a run can be answered.
-const OPEN_UNTIL: &str = "SELECT max(expires_at) FROM tool_calls
-    WHERE response = ?1 AND call_id IS NOT NULL AND completed_at IS NULL AND expires_at > ?2";
+const OPEN_UNTIL: &str = "SELECT max(c.expires_at) FROM tool_calls c
+    WHERE c.response = ?1 AND c.call_id IS NOT NULL AND c.completed_at IS NULL AND c.expires_at > ?2
+        AND NOT EXISTS (SELECT 1 FROM async_calls a WHERE a.response = ?1 AND a.completed_at IS NOT NULL
+            AND c.call_id = 'async:' || a.turn || ':' || a.position)";
 
 /// One that is to be cancelled does not wait: whoever claims it ends it.
 const WAIT: &str = "UPDATE runs SET instance = ?2, attempt = max(attempt - 1, 0),
@@ -105,7 +107,13 @@ pub(super) fn answer(connection: &Connection, given: &InputAnswer) -> rusqlite::
              WHERE response = ?4 AND call_id = ?5 AND completed_at IS NULL",
         )?
         .execute(params![now, given.output, given.error, key, given.call_id])?;
-    let is_last = open_until(connection, key, now)?.is_none();
+    let is_last = go_on(connection, key)?;
+    Ok(WriteOutcome::Answered(InputOutcome::Accepted { is_last }))
+}
+
+/// Lets a run go on that has waited for nothing else. Returns whether it waits for nothing any more.
+pub(super) fn go_on(connection: &Connection, key: i64) -> rusqlite::Result<bool> {
+    let is_last = open_until(connection, key, now())?.is_none();
     if is_last {
         connection
             .prepare_cached(
@@ -113,5 +121,5 @@ pub(super) fn answer(connection: &Connection, given: &InputAnswer) -> rusqlite::
             )?
             .execute([key])?;
     }
-    Ok(WriteOutcome::Answered(InputOutcome::Accepted { is_last }))
+    Ok(is_last)
 }

@@ -226,9 +226,12 @@ fn turns(connection: &Connection, key: i64) -> rusqlite::Result<Vec<StoredItem>>
 
 fn calls(connection: &Connection, key: i64) -> rusqlite::Result<Vec<OrphanedCall>> {
     let mut statement = connection.prepare_cached(
-        "SELECT turn, position, server_label, tool, arguments, output, error, completed_at IS NOT NULL, call_id,
-            max(expires_at - ?2, 0)
-         FROM tool_calls WHERE response = ?1 ORDER BY turn, position",
+        "SELECT c.turn, c.position, c.server_label, c.tool, c.arguments, coalesce(c.output, a.output),
+            coalesce(c.error, a.error), coalesce(c.completed_at, a.completed_at) IS NOT NULL, c.call_id,
+            max(c.expires_at - ?2, 0)
+         FROM tool_calls c LEFT JOIN async_calls a ON c.call_id = 'async:' || a.turn || ':' || a.position
+            AND a.response = c.response
+         WHERE c.response = ?1 ORDER BY c.turn, c.position",
     )?;
     let call = |row: &Row<'_>| {
         let (output, error) = (row.get::<_, Option<String>>(5)?.unwrap_or_default(), row.get(6)?);

@@ -360,7 +360,9 @@ async fn walk(schema: i64) {
     }
     gateway.terminate();
     assert!(eventually(async || gateway.exit_code() == Some(0)).await, "schema {schema}");
-    for table in ["responses", "item_ids", "item_states", "turns", "runs", "tool_calls", "approvals"] {
+    for table in
+        ["responses", "item_ids", "item_states", "turns", "runs", "tool_calls", "async_calls", "approvals"]
+    {
         let rows = number(&folder.database(), &format!("SELECT count(*) FROM {table}"));
         assert_eq!(rows, 0, "schema {schema}: {table}");
     }

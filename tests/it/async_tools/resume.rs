@@ -1,0 +1,149 @@
+//! Responses that wait at their end for the results of tools whose work goes on.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{ask, callback, gateway, made, report};
+use crate::replicas::fleet::Fleet;
+use crate::support::eventually;
+use crate::support::gateway::{Gateway, text_of};
+use crate::support::mcp_server::McpServer;
+use crate::support::openapi;
+use crate::support::upstream::{Reply, Upstream};
+
+/// The response, once it has ended.
+async fn ended(gateway: &Gateway, id: &str) -> Value {
+    let mut response = Value::Null;
+    let has_ended = eventually(async || {
+        response = gateway.get(&format!("/v1/responses/{id}")).await.body;
+        response["status"] != "in_progress" && response["status"] != "queued"
+    });
+    assert!(has_ended.await, "{response:#}");
+    response
+}
+
+/// Begins a background response whose tool goes on, and waits until it waits.
+async fn waiting(gateway: &Gateway, mut body: Value) -> String {
+    body["background"] = json!(true);
+    let id = gateway.create(body).await["id"].as_str().unwrap().to_owned();
+    let waits = async || {
+        let text = reqwest::get(format!("{}/metrics", gateway.base)).await.unwrap().text().await.unwrap();
+        text.lines().any(|line| line == "antwort_runs_waiting 1")
+    };
+    assert!(eventually(waits).await);
+    let response = gateway.get(&format!("/v1/responses/{id}")).await.body;
+    assert_eq!(response["status"], "in_progress", "{response:#}");
+    id
+}
+
+#[tokio::test]
+async fn a_background_response_waits_for_the_result_and_goes_on_with_it() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = gateway(&upstream, &server, "resume").spawn().await;
+    let id = waiting(&gateway, ask(&upstream)).await;
+    upstream.text("The sum is three.");
+    let path = callback(&server);
+    for _ in 0..2 {
+        assert_eq!(report(&gateway, &path, &json!({"output": "three"})).await.status, 200);
+    }
+    let response = ended(&gateway, &id).await;
+    openapi::assert_response(&response);
+    assert_eq!(response["status"], "completed");
+    let texts: Vec<_> =
+        response["output"].as_array().unwrap().iter().map(|item| item["type"].clone()).collect();
+    assert_eq!(texts, ["mcp_list_tools", "mcp_call", "message", "message"], "{response:#}");
+    assert!(text_of(&response).ends_with("The sum is three."), "{response:#}");
+    let messages = upstream.last()["messages"].clone();
+    let messages = messages.as_array().unwrap();
+    let before = messages[messages.len() - 2].to_string();
+    assert!(before.contains("It was started."), "{messages:#?}");
+    let last = messages.last().unwrap()["content"].to_string();
+    assert!(last.contains("The tool add") && last.contains("three"), "{last}");
+    assert!(eventually(async || made(&gateway, &id).await["output"] == "three").await);
+    // Nothing follows by itself, and whoever continues sees what the model has seen.
+    upstream.text("Yes.");
+    gateway.create(json!({"model": "test-model", "input": "Sure?", "previous_response_id": id})).await;
+    assert_eq!(upstream.requests().len(), 4);
+    assert!(upstream.last()["messages"].to_string().contains("The sum is three."));
+}
+
+#[tokio::test]
+async fn a_result_that_came_before_the_end_is_not_waited_for() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = gateway(&upstream, &server, "resume").spawn().await;
+    upstream.reply(Reply::Calls(vec![("add", json!({"a": 1, "b": 2}))]));
+    upstream
+        .reply(Reply::After(Duration::from_millis(700), Box::new(Reply::Text("It was started.".to_owned()))));
+    upstream.text("What a pity.");
+    let body = json!({"model": "test-model", "input": "Add.", "background": true,
+        "tools": [{"type": "mcp", "server_label": "shop", "require_approval": "never"}]});
+    let id = gateway.create(body).await["id"].as_str().unwrap().to_owned();
+    assert!(eventually(async || upstream.requests().len() == 2).await);
+    assert_eq!(report(&gateway, &callback(&server), &json!({"error": "no numbers"})).await.status, 200);
+    let response = ended(&gateway, &id).await;
+    assert!(text_of(&response).ends_with("What a pity."), "{response:#}");
+    let last = upstream.last()["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
+    assert!(last.contains("has failed") && last.contains("no numbers"), "{last}");
+}
+
+#[tokio::test]
+async fn a_result_that_does_not_come_is_a_timeout() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = gateway(&upstream, &server, "resume")
+        .set(|settings| settings.tools.callback_timeout = Duration::from_secs(1))
+        .spawn()
+        .await;
+    upstream.reply(Reply::Calls(vec![("add", json!({"a": 1, "b": 2}))]));
+    upstream.text("It was started.");
+    upstream.text("It did not come.");
+    let body = json!({"model": "test-model", "input": "Add.", "background": true,
+        "tools": [{"type": "mcp", "server_label": "shop", "require_approval": "never"}]});
+    let id = gateway.create(body).await["id"].as_str().unwrap().to_owned();
+    let response = ended(&gateway, &id).await;
+    assert!(text_of(&response).ends_with("It did not come."), "{response:#}");
+    let last = upstream.last()["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
+    assert!(last.contains("timed out"), "{last}");
+}
+
+#[tokio::test]
+async fn a_response_that_waits_for_a_result_can_be_cancelled_and_takes_no_answers() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = gateway(&upstream, &server, "resume").spawn().await;
+    let id = waiting(&gateway, ask(&upstream)).await;
+    let answer = json!({"call_id": "async:0:0", "output": "four"});
+    let answered = gateway.post(&format!("/v1/responses/{id}/inputs"), &answer).await;
+    assert_eq!((answered.status, &answered.body["error"]["code"]), (409, &json!("input_not_pending")));
+    gateway.post(&format!("/v1/responses/{id}/cancel"), &json!({})).await;
+    assert_eq!(ended(&gateway, &id).await["status"], "cancelled");
+    assert_eq!(upstream.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_response_that_cannot_wait_is_followed() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = gateway(&upstream, &server, "resume").spawn().await;
+    let response = gateway.create(ask(&upstream)).await;
+    let id = response["id"].as_str().unwrap();
+    upstream.text("The sum is three.");
+    assert_eq!(report(&gateway, &callback(&server), &json!({"output": "three"})).await.status, 200);
+    assert_eq!(text_of(&super::follow_up(&gateway, id).await), "The sum is three.");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_was_told_of_a_result_lets_the_response_of_another_go_on() {
+    let fleet = Fleet::new().await;
+    let server = McpServer::spawn().await;
+    server.returns("add", super::started());
+    let replica =
+        async || fleet.builder().set(|settings| super::allow(settings, &server, "resume")).spawn().await;
+    let first = replica().await;
+    let id = waiting(&first, ask(&fleet.upstream)).await;
+    let second = replica().await;
+    drop(first);
+    fleet.upstream.text("The sum is three.");
+    assert_eq!(report(&second, &callback(&server), &json!({"output": "three"})).await.status, 200);
+    let response = ended(&second, &id).await;
+    assert!(text_of(&response).ends_with("The sum is three."), "{response:#}");
+    assert_eq!(fleet.upstream.requests().len(), 3);
+}
