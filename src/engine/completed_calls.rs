@@ -69,7 +69,6 @@ impl Engine {
         let facts: StoredFacts<'_> = serde_json::from_str(&body).map_err(|_| ApiError::internal())?;
         let goes_on =
             matches!(facts.status, ResponseStatus::Completed | ResponseStatus::RequiresAction) && !is_late;
-        let was_told = on_complete == OnComplete::Resume.as_str();
         let follows = on_complete == OnComplete::FollowUp.as_str() && goes_on;
         if let Some(spec) = spec.filter(|_| follows) {
             let name = format!("antwort:async:{}/{}/{}", key.response, key.turn, key.index);
@@ -87,8 +86,8 @@ impl Engine {
         let item_change = change.map(|(wire, model_view)| ItemChange {
             id: item.clone(),
             wire,
-            // A response that follows, or one that has waited, was told of the result in another place.
-            model_view: if follows || was_told { model_view } else { ModelView::Same },
+            // The input of a response that follows has the result.
+            model_view: if follows { model_view } else { ModelView::Same },
         });
         let outbox = self.parts.options.webhooks.tool_call_notices(&key, &item, &tool, unix_now());
         self.parts.store.settle_async(AsyncSettlement { key, item: item_change, outbox }).await?;

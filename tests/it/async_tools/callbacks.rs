@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{ask, callback, follow_up, gateway, made, report};
 use crate::support::eventually;
 use crate::support::mcp_server::McpServer;
-use crate::support::upstream::Upstream;
+use crate::support::upstream::{Reply, Upstream};
 
 fn code(answer: &crate::support::gateway::HttpAnswer) -> (u16, Value) {
     (answer.status, answer.body["error"]["code"].clone())
@@ -84,6 +84,25 @@ async fn a_result_that_overtakes_its_call_waits_for_the_end_of_the_response() {
     let id = response["id"].as_str().unwrap();
     follow_up(&gateway, id).await;
     assert_eq!(made(&gateway, id).await["output"], "three");
+}
+
+#[tokio::test]
+async fn a_result_behind_a_cancellation_is_shown_and_nothing_follows() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = gateway(&upstream, &server, "follow_up").spawn().await;
+    upstream.reply(Reply::Calls(vec![("add", json!({"a": 1, "b": 2}))]));
+    upstream.reply(Reply::Silence);
+    let body = json!({"model": "test-model", "input": "Add.", "background": true,
+        "tools": [{"type": "mcp", "server_label": "shop", "require_approval": "never"}]});
+    let id = gateway.create(body).await["id"].as_str().unwrap().to_owned();
+    assert!(eventually(async || upstream.requests().len() == 2).await);
+    let cancelled = gateway.post(&format!("/v1/responses/{id}/cancel"), &json!({})).await;
+    assert_eq!(cancelled.status, 200, "{}", cancelled.body);
+    assert_eq!(report(&gateway, &callback(&server), &json!({"output": "three"})).await.status, 200);
+    assert!(eventually(async || made(&gateway, &id).await["output"] == "three").await);
+    let response = gateway.get(&format!("/v1/responses/{id}")).await.body;
+    assert_eq!(response["status"], "cancelled", "{response:#}");
+    assert_eq!(upstream.requests().len(), 2, "nothing follows");
 }
 
 #[tokio::test]
