@@ -26,7 +26,7 @@ use crate::response::seal::SealKeys;
 use crate::response::turn::{CallKind, ModelEvent};
 use crate::store::{
     CallOutcome, Direction, LogEnd, LogExtent, LogKept, LogState, LoggedEvents, OrphanCause, OrphanedCall,
-    OrphanedRun, ResponseRecord, Store, StoreError,
+    OrphanedRun, ResponseRecord, Store, StoreError, is_async_call_id,
 };
 use crate::telemetry::fields::RESPONSE_ID;
 
@@ -182,6 +182,7 @@ impl Recovery {
         let tenant = &orphan.owner.tenant;
         let saved = orphan.state.as_deref().and_then(|sealed| SavedRun::open(&self.keys, tenant, sealed));
         let output = output(orphan)?;
+        let awaits_results = saved.as_ref().is_some_and(|saved| saved.state.awaits_results);
         let (spec, turns, state) = match saved {
             // Of a state and items that do not fit together, the items count.
             Some(saved) if saved.machine.unfinished() <= output.len() => {
@@ -203,9 +204,10 @@ impl Recovery {
         let mut machine = ResponseMachine::resume(response, state, options);
         machine.skip_events(seen.iter().filter(|event| event.is_progress()).count() as u64);
         // A violation cannot change the ending any more; as much as possible is shown.
-        let _shown = match asks_client {
-            true => finish_client_calls(&mut machine, orphan, &seen, events),
-            false => finish_calls(&mut machine, orphan, calls, events),
+        let _shown = match (asks_client, awaits_results) {
+            (true, _) => finish_client_calls(&mut machine, orphan, &seen, events),
+            (_, true) => machine.close_turn(events).map(drop),
+            _ => finish_calls(&mut machine, orphan, calls, events),
         };
         if let Some(logged) = logged.filter(|_| !seen.is_empty()) {
             let _shown = machine.replay(seen, logged.next, events);
@@ -253,8 +255,8 @@ fn finish_calls(
     mut calls: Vec<ServerCall>,
     events: &mut Events,
 ) -> Result<(), Violation> {
-    let last = orphan.calls.iter().map(|call| call.turn).max();
-    let journaled: Vec<_> = orphan.calls.iter().filter(|call| Some(call.turn) == last).collect();
+    let last = made(orphan).map(|call| call.turn).max();
+    let journaled: Vec<_> = made(orphan).filter(|call| Some(call.turn) == last).collect();
     if calls.is_empty() {
         // Nothing is known of the run but its journal.
         calls = begin_calls(machine, &journaled, events)?;
@@ -313,7 +315,14 @@ fn result(call: &OrphanedCall) -> CallResult {
 
 /// How many inferences were started at least.
 fn inferences(orphan: &OrphanedRun) -> u32 {
-    orphan.calls.iter().map(|call| call.turn + 1).max().unwrap_or(1)
+    made(orphan).map(|call| call.turn + 1).max().unwrap_or(1)
+}
+
+/// The calls in its journal, without the results that it has waited for.
+fn made(orphan: &OrphanedRun) -> impl Iterator<Item = &OrphanedCall> {
+    let is_result =
+        |call: &&OrphanedCall| call.input.as_ref().is_some_and(|input| is_async_call_id(&input.call_id));
+    orphan.calls.iter().filter(move |call| !is_result(call))
 }
 
 /// The dialect of a run of which only items are known.

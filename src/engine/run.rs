@@ -118,7 +118,8 @@ impl Run {
         let waits = turn.client_calls + turn.approval_calls > 0;
         self.parts.metrics.client_calls(turn.client_calls);
         if turn.server_calls.is_empty() && !waits && denied.is_empty() {
-            return self.validate_output(&turn);
+            let ending = self.validate_output(&turn)?;
+            return Box::pin(self.before_end(&turn, ending)).await;
         }
         let made = !turn.server_calls.is_empty();
         if made {

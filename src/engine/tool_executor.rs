@@ -8,7 +8,7 @@ use futures_util::stream::{self, BoxStream};
 use tokio::sync::mpsc;
 
 use super::completions::RunCompletions;
-use super::context::{EngineParts, RunContext};
+use super::context::{EngineParts, RunContext, unix_now};
 use super::journal::{self, RunJournal};
 use super::prepare::PreparedRun;
 use super::record;
@@ -48,15 +48,15 @@ pub(super) enum TurnCalls<'a> {
     Server(&'a [ServerCall]),
     /// Those for whose outputs the client is asked, and how long these are waited for.
     Client(&'a [ClientCall], Duration),
-    /// Those whose work goes on, and how long their results are waited for.
-    Started(&'a [StartedWork], Duration),
+    /// Those whose work goes on, whose results are waited for.
+    Started(&'a [StartedWork]),
 }
 
 impl<'a> TurnCalls<'a> {
     fn of_server(self) -> &'a [ServerCall] {
         match self {
             Self::Server(calls) => calls,
-            Self::Client(..) | Self::Started(..) => &[],
+            Self::Client(..) | Self::Started(_) => &[],
         }
     }
 
@@ -64,7 +64,7 @@ impl<'a> TurnCalls<'a> {
         match self {
             Self::Server(calls) => calls.iter().map(journalled).collect(),
             Self::Client(calls, timeout) => calls.iter().map(|call| asked(call, timeout)).collect(),
-            Self::Started(calls, timeout) => calls.iter().map(|call| awaited(call, timeout)).collect(),
+            Self::Started(calls) => calls.iter().map(awaited).collect(),
         }
     }
 }
@@ -286,7 +286,9 @@ fn journalled(made: &ServerCall) -> JournaledCall {
 }
 
 /// The result of a call, which has its own row in the journal.
-fn awaited(call: &StartedWork, timeout: Duration) -> JournaledCall {
+fn awaited(call: &StartedWork) -> JournaledCall {
+    let left = call.expires_at.saturating_sub(unix_now());
+    let timeout = Duration::from_secs(left.max(0).unsigned_abs());
     let call_id = async_call_id(call.turn, call.index);
     JournaledCall {
         server_label: RESULT_LABEL.to_owned(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::context::EngineParts;
 use crate::engine::history::HistoryEntry;
-use crate::engine::run::SavedRun;
+use crate::engine::run::{RunState, SavedRun};
 use crate::engine::seen_log::{SeenLog, seen};
 use crate::protocol::item::Item;
 use crate::store::{Direction, ModelView, OrphanedRun, StoreError, StoredItem};
@@ -32,14 +32,31 @@ pub(super) async fn read(parts: &EngineParts, run: &OrphanedRun) -> Result<Optio
     let before = saved.machine.turn_begins().unwrap_or(committed.len());
     let output: Result<Vec<Item>, _> =
         committed.iter().map(|item| serde_json::from_str(&item.wire)).collect();
-    let history: Result<Vec<Option<HistoryEntry>>, _> = committed.iter().take(before).map(entry).collect();
-    let (Ok(output), Ok(history)) = (output, history) else { return Ok(None) };
+    let (Ok(output), Ok(history)) = (output, history(&committed, before, &saved.state)) else {
+        return Ok(None);
+    };
     if output.len() < saved.machine.unfinished() {
         return Ok(None);
     }
     let seen = seen(&*parts.store, run, saved.machine.sequence()).await?;
-    let history = history.into_iter().flatten().collect();
     Ok(Some(Left { saved, committed, output, history, seen }))
+}
+
+/// The first items with the results that the model was told of between them.
+fn history(
+    committed: &[StoredItem],
+    before: usize,
+    state: &RunState,
+) -> Result<Vec<HistoryEntry>, serde_json::Error> {
+    let mut history = Vec::with_capacity(before);
+    for place in 0..=before {
+        let told = state.results.iter().filter(|result| result.place == place);
+        history.extend(told.map(|result| (Arc::new(result.message()), None)));
+        if let Some(item) = committed.get(place).filter(|_| place < before) {
+            history.extend(entry(item)?);
+        }
+    }
+    Ok(history)
 }
 
 /// An item as the model sees it; `None`: it does not.

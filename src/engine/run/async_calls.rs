@@ -2,14 +2,15 @@
 //! end.
 
 use super::live::{Run, RunError};
-use super::state::StartedWork;
+use super::state::{StartedWork, ToldResult};
 use crate::config::OnComplete;
 use crate::engine::background::follow_up;
 use crate::engine::completion_text::{TIMED_OUT, announcement};
+use crate::engine::context::unix_now;
 use crate::engine::tool_executor::TurnCalls;
 use crate::protocol::error::ApiError;
-use crate::protocol::item::{Item, Message};
-use crate::response::machine::{ServerCall, Termination};
+use crate::protocol::id::Id;
+use crate::response::machine::{ServerCall, Termination, Turn};
 use crate::response::turn::HistoryItem;
 use crate::store::{AsyncCallKey, OrphanedCall, StartedCall, async_call_id};
 
@@ -22,30 +23,42 @@ impl Run {
     ) -> Result<(), RunError> {
         let Some(item) = self.machine.server_call_item(made.slot).cloned() else { return Ok(()) };
         let on_complete = self.on_complete(made);
+        if on_complete == OnComplete::Resume {
+            let timeout =
+                i64::try_from(self.parts.options.tools.callback_timeout.as_secs()).unwrap_or(i64::MAX);
+            self.state.started.push(StartedWork {
+                turn,
+                index,
+                tool: made.call.name.clone(),
+                item: item.to_string(),
+                expires_at: unix_now().saturating_add(timeout),
+            });
+        }
+        let call = self.started_call((turn, index), item, made.call.name.clone(), on_complete);
+        self.parts.store.start_async(call).await.map_err(ApiError::from)?;
+        Ok(())
+    }
+
+    fn started_call(
+        &self,
+        (turn, index): (u32, u32),
+        item: Id,
+        tool: String,
+        on_complete: OnComplete,
+    ) -> StartedCall {
         let spec = match (on_complete, &self.caller) {
             (OnComplete::FollowUp, Some(caller)) => follow_up::spec(&self.parts.seal, &self.prepared, caller),
             _ => None,
         };
-        if on_complete == OnComplete::Resume {
-            let (tool, item) = (made.call.name.clone(), item.to_string());
-            self.state.started.push(StartedWork { turn, index, tool, item });
-        }
-        let key = AsyncCallKey {
-            owner: self.prepared.owner.clone(),
-            response: self.prepared.response.id.clone(),
-            turn,
-            index,
-        };
-        let call = StartedCall {
-            key,
+        let (owner, response) = (self.prepared.owner.clone(), self.prepared.response.id.clone());
+        StartedCall {
+            key: AsyncCallKey { owner, response, turn, index },
             item,
-            tool: made.call.name.clone(),
+            tool,
             on_complete: on_complete.as_str(),
             spec,
             timeout: self.parts.options.tools.callback_timeout,
-        };
-        self.parts.store.start_async(call).await.map_err(ApiError::from)?;
-        Ok(())
+        }
     }
 
     /// What the result of a call leads to: a run that cannot wait is followed.
@@ -60,28 +73,49 @@ impl Run {
         }
     }
 
-    /// Waits for the results of calls before the run ends, if there are any to come.
-    pub(super) async fn before_end(&mut self, ending: Termination) -> Result<Termination, RunError> {
-        if self.state.started.is_empty() || !matches!(ending, Termination::Completed) {
+    /// Waits for the results of calls before the run ends, if there are any to come and the model may be asked again.
+    pub(super) async fn before_end(
+        &mut self,
+        turn: &Turn,
+        ending: Option<Termination>,
+    ) -> Result<Option<Termination>, RunError> {
+        let is_done = matches!(ending, Some(Termination::Completed));
+        if self.state.started.is_empty() || !is_done || !self.may_ask_again(turn) {
             return Ok(ending);
         }
-        // The answer so far is part of the conversation that goes on.
-        let output = self.machine.close_turn(self.sink.events())?;
-        self.append_history(output, Vec::new());
+        self.machine.close_turn(self.sink.events())?;
+        self.check_size()?;
         self.flush().await?;
         self.sink.settle_log().await;
         self.state.note_active(self.started);
+        self.state.has_exceeded_calls = self.call_filter.limit_exceeded();
         self.state.awaits_results = true;
         let started = self.state.started.clone();
-        let calls = TurnCalls::Started(&started, self.parts.options.tools.callback_timeout);
+        let calls = TurnCalls::Started(&started);
         self.executor.commit(&self.prepared, &self.machine, &mut self.state, calls, &self.parts.seal).await?;
         Err(RunError::Waits)
     }
 
-    /// Tells the model of results that were told before this process took the run over.
-    pub(super) fn repeat_results(&mut self) {
-        let texts = self.state.results.clone();
-        self.tell(texts);
+    /// Whether the limits leave room for another inference behind this turn.
+    fn may_ask_again(&mut self, turn: &Turn) -> bool {
+        self.state.turns() < self.prepared.limits.run.max_turns
+            && self.consume_token_budget(turn).is_ok()
+            && self.prepared.limits.reached_by(&self.machine.usage()).is_none()
+            && self.check_deadline().is_ok()
+    }
+
+    /// The results of calls that the run has not waited for are followed.
+    pub(super) async fn follow_started(&mut self) -> Result<(), RunError> {
+        for work in std::mem::take(&mut self.state.started) {
+            let call = self.started_call(
+                (work.turn, work.index),
+                Id::from(work.item),
+                work.tool,
+                OnComplete::FollowUp,
+            );
+            self.parts.store.start_async(call).await.map_err(ApiError::from)?;
+        }
+        Ok(())
     }
 
     /// Tells the model of the results that the run has waited for, or waits on if one is missing and not late.
@@ -102,18 +136,15 @@ impl Run {
             let max = self.parts.options.tools.results.max_bytes;
             texts.push(announcement(&work.tool, &work.item, text, error, max));
         }
+        let output = self.machine.close_turn(self.sink.events())?;
+        self.append_history(output, Vec::new());
         self.state.started.clear();
         self.state.awaits_results = false;
-        self.state.results.extend(texts.iter().cloned());
-        self.tell(texts);
-        Ok(())
-    }
-
-    fn tell(&mut self, texts: Vec<String>) {
+        let place = self.machine.response().output.len();
+        let told: Vec<_> = texts.into_iter().map(|text| ToldResult { place, text }).collect();
         let conversation = &mut self.prepared.model_request_mut().conversation;
-        for text in texts {
-            let message = Item::Message(Message::user(text));
-            conversation.push(HistoryItem::from(message));
-        }
+        conversation.extend(told.iter().map(|result| HistoryItem::from(result.message())));
+        self.state.results.extend(told);
+        Ok(())
     }
 }

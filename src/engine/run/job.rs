@@ -113,20 +113,21 @@ impl Run {
             self.machine.begin(self.sink.events());
             self.flush().await?;
         }
-        if let Some(ending) = self.finish_left_turn(left).await? {
-            return Ok(ending);
-        }
-        let ending = self.agent_loop().await?;
-        self.before_end(ending).await
+        let ending = match self.finish_left_turn(left).await? {
+            Some(ending) => ending,
+            None => self.agent_loop().await?,
+        };
+        self.follow_started().await?;
+        Ok(ending)
     }
 
     async fn finish_left_turn(&mut self, left: LeftTurn) -> Result<Option<Termination>, RunError> {
         let reports = left.seen.iter().filter(|event| event.is_progress()).count();
         self.machine.skip_events(reports as u64);
         let mut ending = None;
-        self.repeat_results();
         if self.state.awaits_results {
             self.take_results(&left.asked)?;
+            self.begin_turn_after_wait();
         } else if left.has_turn {
             match (left.asks_client, self.prepared.input_timeout) {
                 (true, _) => self.take_answers(&left).await?,
@@ -148,11 +149,7 @@ impl Run {
             };
             let rejected = std::mem::take(&mut self.state.rejected);
             self.append_history(output, rejected.into_iter().map(Into::into));
-            if std::mem::take(&mut self.state.has_exceeded_calls) {
-                self.call_filter.exceed_limit();
-            }
-            self.call_filter.clear_required();
-            self.prepare_next_turn();
+            self.begin_turn_after_wait();
         }
         if self.machine.replay(left.seen, left.next, self.sink.events())? {
             tracing::info!(request_id = %self.call.request_id, "an inference was interrupted; the model is asked again");
@@ -161,6 +158,15 @@ impl Run {
         self.flush().await?;
         self.spend_tokens()?;
         Ok(ending)
+    }
+
+    /// What the last turn leads to in the next one.
+    fn begin_turn_after_wait(&mut self) {
+        if std::mem::take(&mut self.state.has_exceeded_calls) {
+            self.call_filter.exceed_limit();
+        }
+        self.call_filter.clear_required();
+        self.prepare_next_turn();
     }
 
     /// Finishes the calls of the last turn: with their results as far as these are known. One that may have been made is

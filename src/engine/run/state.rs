@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::item::Item;
+use crate::protocol::item::{Item, Message};
 use crate::response::machine::ServerCall;
 use crate::response::turn::{HistoryItem, ProviderFields};
 use crate::tools::{Citation, canonical_arguments};
@@ -42,7 +42,7 @@ pub(in crate::engine) struct RunState {
     pub awaits_results: bool,
     /// What the model was told of results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub results: Vec<String>,
+    pub results: Vec<ToldResult>,
     /// Calls of the last turn that were rejected, with the errors for the model, of a run that waits for its client.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<RejectedItem>,
@@ -69,6 +69,23 @@ pub(in crate::engine) struct StartedWork {
     pub tool: String,
     /// The id of its item.
     pub item: String,
+    /// Unix seconds, until which its result can be reported.
+    pub expires_at: i64,
+}
+
+/// A message with a result that a run has waited for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::engine) struct ToldResult {
+    /// The number of output items before it.
+    pub place: usize,
+    pub text: String,
+}
+
+impl ToldResult {
+    /// What the model sees of it.
+    pub(in crate::engine) fn message(&self) -> Item {
+        Item::Message(Message::user(&self.text))
+    }
 }
 
 /// An item that only the model sees.

@@ -119,8 +119,73 @@ async fn a_response_that_waits_for_a_result_can_be_cancelled_and_takes_no_answer
     let answered = gateway.post(&format!("/v1/responses/{id}/inputs"), &answer).await;
     assert_eq!((answered.status, &answered.body["error"]["code"]), (409, &json!("input_not_pending")));
     gateway.post(&format!("/v1/responses/{id}/cancel"), &json!({})).await;
-    assert_eq!(ended(&gateway, &id).await["status"], "cancelled");
+    let response = ended(&gateway, &id).await;
+    let kinds: Vec<_> =
+        response["output"].as_array().unwrap().iter().map(|item| item["type"].clone()).collect();
+    assert_eq!(
+        (&response["status"], kinds),
+        (&json!("cancelled"), vec![json!("mcp_list_tools"), json!("mcp_call"), json!("message")])
+    );
     assert_eq!(upstream.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_call_that_was_required_is_not_required_again_behind_the_wait() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = gateway(&upstream, &server, "resume").spawn().await;
+    let mut body = ask(&upstream);
+    body["tool_choice"] = json!("required");
+    let id = waiting(&gateway, body).await;
+    upstream.text("The sum is three.");
+    assert_eq!(report(&gateway, &callback(&server), &json!({"output": "three"})).await.status, 200);
+    assert_eq!(ended(&gateway, &id).await["status"], "completed");
+    assert_ne!(upstream.last()["tool_choice"], "required");
+    assert_eq!(server.calls().len(), 1);
+}
+
+/// Two waits: the model reads each result where it was told of it.
+#[tokio::test]
+async fn results_stay_in_their_places_across_further_waits() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = gateway(&upstream, &server, "resume").spawn().await;
+    let id = waiting(&gateway, ask(&upstream)).await;
+    upstream.reply(Reply::Calls(vec![("add", json!({"a": 3, "b": 4}))]));
+    upstream.text("The second was started.");
+    assert_eq!(report(&gateway, &callback(&server), &json!({"output": "three"})).await.status, 200);
+    assert!(eventually(async || upstream.requests().len() == 4).await);
+    upstream.text("Three and seven.");
+    assert_eq!(report(&gateway, &callback(&server), &json!({"output": "seven"})).await.status, 200);
+    let response = ended(&gateway, &id).await;
+    assert!(text_of(&response).ends_with("Three and seven."), "{response:#}");
+    let messages = upstream.last()["messages"].to_string();
+    let places: Vec<_> = ["It was started.", "result:\\n\\nthree", "The second was", "result:\\n\\nseven"]
+        .iter()
+        .map(|text| messages.find(text).unwrap_or_else(|| panic!("{text} in {messages}")))
+        .collect();
+    assert!(places.is_sorted(), "{places:?}: {messages}");
+    assert_eq!(messages.matches("three").count(), 1, "{messages}");
+}
+
+#[tokio::test]
+async fn a_response_that_pauses_or_may_not_go_on_is_followed() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = gateway(&upstream, &server, "resume").spawn().await;
+    let mut body = ask(&upstream);
+    body["background"] = json!(true);
+    body["antwort"] = json!({"limits": {"max_turns": 2}});
+    let id = gateway.create(body).await["id"].as_str().unwrap().to_owned();
+    assert_eq!(ended(&gateway, &id).await["status"], "completed");
+    upstream.text("The sum is three.");
+    assert_eq!(report(&gateway, &callback(&server), &json!({"output": "three"})).await.status, 200);
+    assert_eq!(text_of(&super::follow_up(&gateway, &id).await), "The sum is three.");
+
+    upstream.reply(Reply::Calls(vec![("add", json!({"a": 1, "b": 2}))]));
+    upstream.reply(Reply::Calls(vec![("look_up", json!({}))]));
+    let look_up = json!({"type": "function", "name": "look_up", "parameters": {"type": "object"}});
+    let body = json!({"model": "test-model", "input": "Add.", "background": true, "antwort": {"client_action_status": "completed"},
+        "tools": [{"type": "mcp", "server_label": "shop", "require_approval": "never"}, look_up]});
+    let id = gateway.create(body).await["id"].as_str().unwrap().to_owned();
+    assert_eq!(ended(&gateway, &id).await["status"], "completed");
 }
 
 #[tokio::test]
