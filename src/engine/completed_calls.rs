@@ -4,6 +4,7 @@
 //! All of it can be repeated: the response that follows has an idempotency key, and the rest is one commit that is made once. So
 //! each process looks, and none has to be the one.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -13,13 +14,15 @@ use super::Engine;
 use super::completion_text::{TIMED_OUT, announcement};
 use super::context::unix_now;
 use crate::config::OnComplete;
+use crate::identity::Owner;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::item::hosted::McpCallError;
+use crate::protocol::id::Id;
+use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{Item, ItemStatus, ServerToolError};
 use crate::protocol::json;
 use crate::protocol::response::ResponseStatus;
-use crate::store::{AsyncSettlement, CompletedCall, ItemChange, ModelView, StoreError};
+use crate::store::{AsyncSettlement, CompletedCall, ItemChange, ModelView, ReadLimit, StoreError};
 use crate::telemetry::fields::RESPONSE_ID;
 use crate::tools::shorten;
 
@@ -83,16 +86,56 @@ impl Engine {
             }
         }
         let change = facts.output.iter().find_map(|raw| changed(raw, item.as_str(), &text, error.as_deref()));
-        let item_change = change.map(|(wire, model_view)| ItemChange {
-            id: item.clone(),
-            wire,
-            // The input of a response that follows has the result.
-            model_view: if follows { model_view } else { ModelView::Same },
-        });
+        let item_change = match change {
+            Some((wire, model_view)) => Some(ItemChange {
+                id: item.clone(),
+                wire,
+                // The input of a response that follows has the result.
+                model_view: if follows { model_view } else { ModelView::Same },
+            }),
+            None if follows => None,
+            None => self.changed_view(&key.owner, &facts, &item, &text, error.as_deref()).await?,
+        };
         let outbox = self.parts.options.webhooks.tool_call_notices(&key, &item, &tool, unix_now());
         self.parts.store.settle_async(AsyncSettlement { key, item: item_change, outbox }).await?;
         Ok(())
     }
+
+    /// An item that shows no results to clients: only what the model sees of it is changed.
+    async fn changed_view(
+        &self,
+        owner: &Owner,
+        facts: &StoredFacts<'_>,
+        id: &Id,
+        text: &str,
+        error: Option<&str>,
+    ) -> Result<Option<ItemChange>, ApiError> {
+        let is_it = |raw: &&&RawValue| {
+            serde_json::from_str::<Identified<'_>>(raw.get()).is_ok_and(|item| item.id == id.as_str())
+        };
+        let Some(wire) = facts.output.iter().find(is_it) else { return Ok(None) };
+        let seen = self.parts.store.items(owner, std::slice::from_ref(id), ReadLimit::UNLIMITED).await?;
+        let Some(Some(Item::McpCall(call))) = seen.into_iter().next() else { return Ok(None) };
+        let view = Item::McpCall(with_result(call, text, error));
+        Ok(Some(ItemChange {
+            id: id.clone(),
+            wire: wire.get().into(),
+            model_view: ModelView::Override(json::to_text(&view)),
+        }))
+    }
+}
+
+#[derive(Deserialize)]
+struct Identified<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+}
+
+fn with_result(mut call: McpCall, text: &str, error: Option<&str>) -> McpCall {
+    call.status = if error.is_some() { ItemStatus::Failed } else { ItemStatus::Completed };
+    call.output = error.is_none().then(|| text.to_owned());
+    call.error = error.map(|code| McpCallError::from_tool_error(code, text));
+    call
 }
 
 /// Whether a refusal is one of the moment.
@@ -109,12 +152,7 @@ fn is_temporary(error: &ApiError) -> bool {
 fn changed(raw: &RawValue, id: &str, text: &str, error: Option<&str>) -> Option<(Arc<str>, ModelView)> {
     let item: Item = serde_json::from_str(raw.get()).ok().filter(|item: &Item| item.id().as_str() == id)?;
     let (item, dialect) = match item {
-        Item::McpCall(mut call) => {
-            call.status = if error.is_some() { ItemStatus::Failed } else { ItemStatus::Completed };
-            call.output = error.is_none().then(|| text.to_owned());
-            call.error = error.map(|code| McpCallError::from_tool_error(code, text));
-            (Item::McpCall(call), Dialect::OpenAi)
-        }
+        Item::McpCall(call) => (Item::McpCall(with_result(call, text, error)), Dialect::OpenAi),
         Item::ServerToolCall(mut call) => {
             call.status = if error.is_some() { ItemStatus::Failed } else { ItemStatus::Completed };
             call.output = error.is_none().then(|| text.to_owned());

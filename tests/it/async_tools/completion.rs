@@ -68,6 +68,25 @@ async fn a_result_that_is_only_stored_is_seen_by_whoever_continues() {
 }
 
 #[tokio::test]
+async fn a_result_of_a_call_that_shows_none_is_seen_by_whoever_continues() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = gateway(&upstream, &server, "store").spawn().await;
+    let mut body = ask(&upstream);
+    body["antwort"] = json!({"stream_visibility": "hidden"});
+    let id = gateway.create(body).await["id"].as_str().unwrap().to_owned();
+    let shown = gateway.get(&format!("/v1/responses/{id}")).await.body;
+    assert_eq!(report(&gateway, &callback(&server), &json!({"output": "three"})).await.status, 200);
+    let continues = async || {
+        upstream.text("Three.");
+        gateway.create(json!({"model": "test-model", "input": "And?", "previous_response_id": id})).await;
+        let messages = upstream.last()["messages"].to_string();
+        messages.contains(r#""content":"three""#) && !messages.contains("Started.")
+    };
+    assert!(eventually(continues).await, "{:#}", upstream.last()["messages"]);
+    assert_eq!(gateway.get(&format!("/v1/responses/{id}")).await.body, shown, "its client sees what it saw");
+}
+
+#[tokio::test]
 async fn a_failure_is_a_result_too() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
     let gateway = gateway(&upstream, &server, "follow_up").spawn().await;
