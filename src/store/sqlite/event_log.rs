@@ -134,8 +134,11 @@ pub(super) fn page(
     from: u64,
     max_bytes: u64,
 ) -> Result<Option<LogPage>, StoreError> {
+    // The state of the log and its events are of one moment: events that take the place of others must not be read without
+    // the mark that says so.
+    let snapshot = connection.unchecked_transaction().map_err(database)?;
+    let connection = &*snapshot;
     let Some(response) = key(connection, owner, id)? else { return Ok(None) };
-    // Before the events are read: of a run that has ended, the log is whole then.
     let log = log(connection, policy, response).map_err(database)?;
     if log.is_kept != Some(true) {
         return Ok(None);
@@ -189,6 +192,8 @@ pub(super) fn state(
     owner: &Owner,
     id: &Id,
 ) -> Result<Option<LogState>, StoreError> {
+    let snapshot = connection.unchecked_transaction().map_err(database)?;
+    let connection = &*snapshot;
     let Some(response) = key(connection, owner, id)? else { return Ok(None) };
     let LogRow { is_running, is_kept, replaced_from, .. } =
         log(connection, policy, response).map_err(database)?;
@@ -218,8 +223,15 @@ fn key(connection: &Connection, owner: &Owner, id: &Id) -> Result<Option<i64>, S
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema;
+    use std::sync::Arc;
+
+    use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+
+    use super::super::{Location, SqliteOptions, SqliteStore, schema};
     use super::*;
+    use crate::protocol::response::ResponseStatus;
+    use crate::store::logged_runs::IdempotencyKeys;
+    use crate::store::{EventLog, Lease, LogEnd, LoggedEvents, LoggedRun, ResponseRecord};
 
     /// A follower reads the log a few times a second: from the middle of a long log, too, it must not look at all of it.
     #[test]
@@ -235,5 +247,66 @@ mod tests {
         }
         let rows = schema::plan(&connection, ROWS);
         assert!(rows.iter().any(|step| step.contains("(response=? AND first>?)")), "{rows:#?}");
+    }
+
+    fn events(first: u64, last: u64) -> LoggedEvents {
+        LoggedEvents { first, last, bytes: b"event".to_vec() }
+    }
+
+    /// A follower that read the events of an end that had taken the place of others, but not that it had, sent them behind
+    /// these.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn events_that_replace_others_are_never_read_without_the_mark_that_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("test.db");
+        let store = SqliteStore::open(SqliteOptions::new(Location::File(path.clone()), "one")).unwrap();
+        let store = Arc::new(store);
+        let record = ResponseRecord {
+            lease: Lease::first("resp_1".into()),
+            owner: Owner { tenant: "t".into(), principal: "p".into() },
+            status: ResponseStatus::InProgress,
+            model: "m".to_owned(),
+            created_at: 1_700_000_000,
+            previous: None,
+            conversation: None,
+            body: "{}".into(),
+            items: Vec::new(),
+            outbox: Vec::new(),
+        };
+        let (lease, owner) = (record.lease.clone(), record.owner.clone());
+        let run = LoggedRun { key: None, record: record.clone(), state: None, events: Some(events(0, 1)) };
+        store.begin_logged(run).await.unwrap();
+        store.log_events(&lease, events(2, 4)).await.unwrap();
+
+        let (runtime, writing) = (tokio::runtime::Handle::current(), Arc::clone(&store));
+        let mut end = Some(move || {
+            let record = ResponseRecord { status: ResponseStatus::Completed, ..record };
+            let end = LogEnd { keep_below: Some(2), events: Some(events(2, 6)), keep_for: None };
+            runtime.block_on(writing.finish_logged(record, end)).unwrap();
+        });
+        let policy = Arc::clone(&store.policy);
+        let read = std::thread::spawn(move || {
+            let mut connection = super::super::connection::reader(&path).unwrap();
+            // The run ends when the state was read, and its events were not.
+            let on_events = move |context: AuthContext<'_>| {
+                let is_events = matches!(
+                    context.action,
+                    AuthAction::Read { table_name: "event_log", column_name: "bytes" }
+                );
+                if let Some(end) = is_events.then(|| end.take()).flatten() {
+                    std::thread::spawn(end).join().unwrap();
+                }
+                Authorization::Allow
+            };
+            connection.authorizer(Some(on_events)).unwrap();
+            let read =
+                |from| page(&connection, &policy, (&owner, &lease.id), from, 1 << 20).unwrap().unwrap();
+            let [before, after] =
+                [read(5), read(5)].map(|page| (page.replaced_from, page.bytes.len(), page.next));
+            assert_eq!(before, (None, 0, 5), "as it was when the read began");
+            assert_eq!(after.0, Some(2));
+            assert!(after.1 > 0);
+        });
+        tokio::task::spawn_blocking(move || read.join().unwrap()).await.unwrap();
     }
 }
