@@ -50,12 +50,7 @@ impl Engine {
         let timeout = self.parts.options.tools.callback_timeout;
         let result = AsyncResult { key: callback.key, output, error, timeout };
         match self.parts.store.complete_async(result).await? {
-            AsyncOutcome::Stored | AsyncOutcome::Repeated => {
-                let in_flight = &self.parts.in_flight;
-                in_flight.call_completed();
-                // Its run may have waited for it, and the first report may have been told of to nobody.
-                in_flight.bus().job_queued();
-            }
+            AsyncOutcome::Stored | AsyncOutcome::Repeated => self.parts.in_flight.result_reported(),
             AsyncOutcome::NotFound => return Err(callback_not_found()),
         }
         Ok(())

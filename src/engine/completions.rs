@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::callback_token::CallbackToken;
-use super::context::{EngineParts, unix_now};
+use super::context::{EngineParts, unix_after};
 use super::in_flight::InFlight;
 use crate::identity::Owner;
 use crate::response::seal::SealKeys;
@@ -53,8 +53,7 @@ impl RunCompletions {
 impl Completions for RunCompletions {
     fn address(&self, call: &CallKey) -> Option<CallbackAddress> {
         let url = self.public_url.as_deref()?;
-        let timeout = i64::try_from(self.timeout.as_secs()).unwrap_or(i64::MAX);
-        let expires_at = unix_now().saturating_add(timeout);
+        let expires_at = unix_after(self.timeout);
         let token = CallbackToken::new(&self.key(call), expires_at).seal(&self.seal)?;
         let url = format!("{}/v1/tool_callbacks/{token}", url.trim_end_matches('/'));
         Some(CallbackAddress { url, expires_at })
@@ -73,11 +72,7 @@ impl Completions for RunCompletions {
         let stored = self.store.complete_async(result).await;
         let stored =
             stored.map_err(|error| ToolError::fatal(ToolErrorCode::StorageError, error.to_string()))?;
-        self.in_flight.call_completed();
-        if stored == AsyncOutcome::Stored {
-            // Its run may have waited for it.
-            self.in_flight.bus().job_queued();
-        }
+        self.in_flight.result_reported();
         Ok(stored == AsyncOutcome::Stored)
     }
 }

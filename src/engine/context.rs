@@ -146,3 +146,8 @@ impl OnUnservedTool {
 pub(super) fn unix_now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
+
+/// Unix seconds when this time from now is over, rounded down.
+pub(super) fn unix_after(time: Duration) -> i64 {
+    unix_now().saturating_add(i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
+}

@@ -87,9 +87,16 @@ impl InFlight {
         &self.claims
     }
 
-    /// The result of a tool has come whose work has gone on, or such a call's response has ended.
+    /// There may be calls to settle: a result was reported, or the response of such calls has ended.
     pub(super) fn call_completed(&self) {
         self.completed.notify_one();
+    }
+
+    /// The result of an asynchronous call was reported, perhaps again: the process that took it first may not have told
+    /// anybody. Its run may wait for it.
+    pub(super) fn result_reported(&self) {
+        self.call_completed();
+        self.bus.job_queued();
     }
 
     /// Returns when there may be calls to settle, or after this time. For one waiter.

@@ -127,7 +127,7 @@ pub(super) struct PreparedRun {
     pub approved: Vec<ApprovedCall>,
     /// Whether the gateway runs tools; if not, the run is a single inference.
     pub executes_tools: bool,
-    /// Whether the run can wait as a row.
+    /// Whether the run can wait as a row, as only one that was queued can.
     pub can_wait: bool,
     /// How long the client is asked for the outputs of its functions; `None`: the response ends at their calls.
     pub input_timeout: Option<Duration>,
@@ -185,8 +185,8 @@ pub(super) async fn prepare(
     purpose: Purpose<'_>,
 ) -> Result<PreparedRun, ApiError> {
     request.check_dialect(caller.dialect)?;
-    let agent = profile::apply(&parts.agents, &mut request)?;
-    let (agent, instructions) = agent.map_or((None, None), |(agent, text)| (Some(agent), text));
+    let (agent, instructions) = profile::apply(&parts.agents, &mut request)?.unzip();
+    let instructions = instructions.flatten();
     let model = request.model()?.to_owned();
     let route = parts.router.resolve(&model)?;
     let ignored = check_extra(parts, &mut request, route.provider.as_ref())?;
@@ -205,7 +205,6 @@ pub(super) async fn prepare(
     let asked = ToolRequest::new(&with_carried, agent, (&past, &input), compacts, &limits, purpose.answers());
     let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved } =
         tools::resolve(parts, caller, asked).await?;
-    let input_timeout = client_tools::input_timeout(parts, &request, executes_tools)?;
 
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
@@ -219,9 +218,9 @@ pub(super) async fn prepare(
         request_bytes: memory.used() + request.bytes.saturating_sub(request.input_bytes) as u64,
         agent: agent.map(|agent| agent.name.into()),
         executes_tools,
-        // Only a run that is queued can wait.
         can_wait: resumed.is_some(),
-        input_timeout: input_timeout.filter(|_| resumed.is_some()),
+        input_timeout: client_tools::input_timeout(parts, &request, executes_tools)?
+            .filter(|_| resumed.is_some()),
         awaiting_client_status: awaiting_client_status(parts, &request, caller, executes_tools, &offer),
         presentation,
         unserved: caller.unserved_tools,

@@ -99,3 +99,10 @@ async fn answer(gateway: &Gateway, id: &str, body: &Value) -> HttpAnswer {
 fn output(question: &Value, output: &str) -> Value {
     json!({"call_id": question["call_id"], "output": output})
 }
+
+/// The outputs of the client's functions in a response.
+fn outputs(response: &Value) -> Vec<&str> {
+    let items = response["output"].as_array().unwrap().iter();
+    let outputs = items.filter(|item| item["type"] == "function_call_output");
+    outputs.map(|item| item["output"].as_str().unwrap()).collect()
+}

@@ -6,7 +6,7 @@ use super::state::{StartedWork, ToldResult};
 use crate::config::OnComplete;
 use crate::engine::background::follow_up;
 use crate::engine::completion_text::{TIMED_OUT, announcement};
-use crate::engine::context::unix_now;
+use crate::engine::context::unix_after;
 use crate::engine::tool_executor::TurnCalls;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
@@ -24,14 +24,12 @@ impl Run {
         let Some(item) = self.machine.server_call_item(made.slot).cloned() else { return Ok(()) };
         let on_complete = self.on_complete(made);
         if on_complete == OnComplete::Resume {
-            let timeout =
-                i64::try_from(self.parts.options.tools.callback_timeout.as_secs()).unwrap_or(i64::MAX);
             self.state.started.push(StartedWork {
                 turn,
                 index,
                 tool: made.call.name.clone(),
                 item: item.to_string(),
-                expires_at: unix_now().saturating_add(timeout),
+                expires_at: unix_after(self.parts.options.tools.callback_timeout),
             });
         }
         let call = self.started_call((turn, index), item, made.call.name.clone(), on_complete);

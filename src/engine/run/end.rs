@@ -1,6 +1,5 @@
 //! The end of a run: the row is committed, then the terminal event is sent.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::live::{Run, RunEnd, RunError};
@@ -54,8 +53,6 @@ impl Run {
             (&self.parts, &mut self.prepared, &mut self.sink, self.logged.as_ref());
         let metrics = &parts.metrics;
         let took = self.started.elapsed();
-        let has_async_calls = self.caller.is_some();
-        let in_flight = Arc::clone(&parts.in_flight);
         let run_outcome = RunOutcome { turns, structured: prepared.structured.verdict() };
         let ending = match outcome {
             RunEnd::Ended(ending) => ending,
@@ -114,9 +111,9 @@ impl Run {
             log_failure(prepared, &self.call, code, param.as_deref());
         }
         summary.response(prepared, response);
-        if has_async_calls {
-            // Results may have come before the end.
-            in_flight.call_completed();
+        if self.caller.is_some() {
+            // Results of asynchronous calls may have come before the end.
+            parts.in_flight.call_completed();
         }
         committed.emit_terminal_event(sink.announces_errors(), sink.events());
         // A client that has disconnected finds the response in the store.

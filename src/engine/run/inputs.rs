@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::job::LeftTurn;
 use super::live::{Run, RunError};
 use crate::engine::client_answers;
-use crate::engine::context::unix_now;
+use crate::engine::context::unix_after;
 use crate::engine::tool_executor::TurnCalls;
 use crate::engine::tools::call_filter::RejectedCall;
 use crate::response::machine::{ClientCall, ServerCall};
@@ -40,8 +40,7 @@ impl Run {
         self.sink.settle_log().await;
         self.state.note_active(self.started);
         // Not later than the time that is stored.
-        let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
-        let expires_at = unix_now().saturating_add(seconds);
+        let expires_at = unix_after(timeout);
         let asked = TurnCalls::Client(calls, timeout);
         self.executor.commit(&self.prepared, &self.machine, &mut self.state, asked, &self.parts.seal).await?;
         // Nobody can answer before the questions are committed, so they are announced behind that.

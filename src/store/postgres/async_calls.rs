@@ -20,6 +20,7 @@ use crate::store::{
 };
 
 /// The key of the response of a call and of its owner. Locks the response.
+/// The response of a call, unless it has expired. Its run is locked, if it goes on or waits.
 async fn place(session: Session<'_>, key: &AsyncCallKey) -> Result<Option<(Uuid, i64)>, StoreError> {
     let Some(owner) = owners::find(session, &key.owner).await? else { return Ok(None) };
     let (row, now) = (rows::find(session, owner, key.response.as_str()).await?, now());
@@ -56,8 +57,6 @@ pub(super) async fn start(session: Session<'_>, call: &StartedCall) -> Result<Wr
     Ok(WriteOutcome::Changed)
 }
 
-const LOCK_RUN: &str = "SELECT 1 FROM runs WHERE response = $1 AND owner = $2 FOR UPDATE";
-
 const COMPLETE: &str = concat!(
     "INSERT INTO async_calls AS a (response, owner, turn, position, expires_at, completed_at, output, error)
     VALUES ($1, $2, $3, $4, $5 + ",
@@ -81,8 +80,6 @@ pub(super) async fn complete(session: Session<'_>, result: &AsyncResult) -> Resu
         (&result.output.as_bytes(), Type::BYTEA),
         (&result.error, Type::TEXT),
     ];
-    // The run, if it goes on or waits, is locked as by its own writes.
-    session.query(LOCK_RUN, &[(&response, Type::UUID), (&owner, Type::INT8)]).await?;
     let written = session.execute(COMPLETE, &parameters).await?;
     if written > 0 {
         inputs::go_on(session, (response, owner)).await?;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tower::Service;
 
 use super::{ToolFuture, ToolRequest, always_ready};
-
 use crate::tools::callback::Callback;
 use crate::tools::error::ToolError;
 use crate::tools::executor::ToolExecutor;

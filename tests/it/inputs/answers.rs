@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Stream, answer, ask, calls_weather, function, output};
+use super::{Stream, answer, ask, calls_weather, function, output, outputs};
 use crate::support::gateway::{Gateway, frames, text_of};
 use crate::support::stream_validator::assert_valid_stream;
 use crate::support::upstream::{Reply, Upstream};
@@ -71,14 +71,7 @@ async fn parallel_calls_are_asked_together_and_answered_in_any_order() {
     }
     let events = frames(&stream.rest().await);
     let response = assert_valid_stream(&events).response;
-    let outputs: Vec<_> = response["output"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|item| item["type"] == "function_call_output")
-        .map(|item| item["output"].as_str().unwrap())
-        .collect();
-    assert_eq!(outputs, ["sunny", "noon"], "in the order of the calls");
+    assert_eq!(outputs(&response), ["sunny", "noon"], "in the order of the calls");
     let roles: Vec<_> = upstream.last()["messages"]
         .as_array()
         .unwrap()

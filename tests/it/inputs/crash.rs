@@ -6,7 +6,7 @@ use antwort::store::Store;
 use secrecy::SecretBox;
 use serde_json::{Value, json};
 
-use super::{Stream, answer, ask, calls_weather, function, output};
+use super::{Stream, answer, ask, calls_weather, function, output, outputs};
 use crate::replicas::fleet::Fleet;
 use crate::support::eventually;
 use crate::support::gateway::{Gateway, JsonBody, frames, text_of};
@@ -62,14 +62,7 @@ async fn a_question_survives_kill_9_and_the_client_comes_back_to_it() {
     assert!(whole.starts_with(&seen), "what was sent stays as it was:\n{seen}\n\n{whole}");
     let response = assert_valid_resumed_stream(&frames(&whole)).response;
     assert_eq!(response["status"], "completed", "{response:#}");
-    let outputs: Vec<_> = response["output"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|item| item["type"] == "function_call_output")
-        .map(|item| item["output"].as_str().unwrap())
-        .collect();
-    assert_eq!(outputs, ["sunny", "noon"]);
+    assert_eq!(outputs(&response), ["sunny", "noon"]);
     assert!(text_of(&response).ends_with("Sunny at noon."));
     let tools = upstream.last()["messages"].to_string();
     assert!(tools.contains("sunny") && tools.contains("noon"), "{tools}");
