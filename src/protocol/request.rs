@@ -40,7 +40,7 @@ pub use compaction::COMPACTION_FIELDS;
 pub(crate) use context_management::ContextManagement;
 pub(crate) use conversation::{AddItems, CreateConversation, UpdateConversation};
 pub use fields::{FIELDS, NO_OPS};
-pub(crate) use frame::{ClientMessage, MessageContent};
+pub(crate) use frame::{ClientMessage, CreateMessage, MessageContent};
 pub(crate) use include::Include;
 pub use limits::RequestSizeLimits;
 pub(crate) use metadata::Metadata;

@@ -19,8 +19,7 @@ use crate::store::{
     StartedCall, StoreError, item_change,
 };
 
-/// The key of the response of a call and of its owner. Locks the response.
-/// The response of a call, unless it has expired. Its run is locked, if it goes on or waits.
+/// The key of the response of a call and of its owner, unless it has expired. Its run is locked, if it goes on or waits.
 async fn place(session: Session<'_>, key: &AsyncCallKey) -> Result<Option<(Uuid, i64)>, StoreError> {
     let Some(owner) = owners::find(session, &key.owner).await? else { return Ok(None) };
     let (row, now) = (rows::find(session, owner, key.response.as_str()).await?, now());

@@ -18,7 +18,7 @@ use crate::config::settings::Scope;
 use crate::engine::{BatchEvents, ConnectionHistory, EventBatch, EventReader, Keyed, RunContext, RunHandle};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
-use crate::protocol::request::{ClientMessage, CreateResponse, MessageContent, SessionTool};
+use crate::protocol::request::{ClientMessage, CreateMessage, CreateResponse, MessageContent, SessionTool};
 use crate::protocol::response::ResponseStatus;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::request_log::{DeliveryStats, RequestLog, RequestOutcome};
@@ -103,18 +103,13 @@ pub(super) fn turn(context: Arc<TurnContext>, message: QueuedMessage) -> impl St
         };
         let ClientMessage { stream_id, previous, content } = message;
         let stream_id = stream_id.as_deref();
-        let (request, generate, text) = match content {
+        let create = match content {
             Ok(MessageContent::Processed) => {
                 log.end(204);
                 yield TurnOutput::Ended(Vec::new());
                 return;
             }
-            Ok(MessageContent::Create(create)) => {
-                if let Some(tools) = create.tools {
-                    *context.tools.lock() = tools;
-                }
-                (create.request, create.generate, create.text)
-            }
+            Ok(MessageContent::Create(create)) => *create,
             // These do not wait for their turn.
             Ok(MessageContent::Input(_)) => {
                 yield TurnOutput::Ended(vec![log.refuse(&ApiError::internal(), stream_id)]);
@@ -126,7 +121,7 @@ pub(super) fn turn(context: Arc<TurnContext>, message: QueuedMessage) -> impl St
                 return;
             }
         };
-        let started = start(&app, &context, &caller, &log, request, (generate, text)).await;
+        let started = start(&app, &context, &caller, &log, create).await;
         drop(reserved);
         let mut events = match started {
             Ok(events) => events,
@@ -197,9 +192,12 @@ async fn start(
     context: &TurnContext,
     caller: &Authenticated,
     log: &TurnLog,
-    request: CreateResponse,
-    (generates, text): (bool, Option<String>),
+    create: CreateMessage,
 ) -> Result<TurnEvents, ApiError> {
+    let CreateMessage { request, generate: generates, text, tools } = create;
+    if let Some(tools) = tools {
+        *context.tools.lock() = tools;
+    }
     let request_context = RequestContext {
         request_id: Arc::clone(log.log.request_id()),
         log: Arc::clone(&log.log),
