@@ -124,15 +124,13 @@ impl Engine {
     }
 
     async fn make_now(self: &Arc<Self>, owner: &Owner, id: &Id) {
-        {
-            match self.parts.store.claim_job(owner, id).await {
-                Ok(Some(job)) => self.work(job).await,
-                // A worker was faster.
-                Ok(None) => {}
-                Err(error) => {
-                    tracing::warn!({ RESPONSE_ID } = id.as_str(), %error, "claiming a run failed; a worker will begin it");
-                    self.parts.in_flight.bus().job_queued();
-                }
+        match self.parts.store.claim_job(owner, id).await {
+            Ok(Some(job)) => self.work(job).await,
+            // A worker was faster.
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!({ RESPONSE_ID } = id.as_str(), %error, "claiming a run failed; a worker will begin it");
+                self.parts.in_flight.bus().job_queued();
             }
         }
     }
