@@ -21,11 +21,12 @@ pub(super) fn asks_client(parts: &EngineParts, request: &CreateResponse, policy:
     }
 }
 
-/// How long a run with these functions waits for its client; `None`: it does not ask it.
+/// How long a run with these functions waits for its client; `None`: it does not ask it. Only one that was queued can wait.
 pub(super) fn input_timeout(
     parts: &EngineParts,
     request: &CreateResponse,
     executes_tools: bool,
+    was_queued: bool,
 ) -> Result<Option<Duration>, ApiError> {
     let is_requested = requested(request) == Some(ClientToolMode::Inline);
     if is_requested && !executes_tools {
@@ -44,7 +45,7 @@ pub(super) fn input_timeout(
              responses are never stored does not allow, and 'stream': true or 'background': true.",
         ));
     }
-    if !executes_tools || mode(parts, request) == ClientToolMode::Pause {
+    if !was_queued || !executes_tools || mode(parts, request) == ClientToolMode::Pause {
         return Ok(None);
     }
     let of_agent = agent(parts, request).and_then(|agent| agent.client_tool_timeout);

@@ -127,8 +127,6 @@ pub(super) struct PreparedRun {
     pub approved: Vec<ApprovedCall>,
     /// Whether the gateway runs tools; if not, the run is a single inference.
     pub executes_tools: bool,
-    /// Whether the run can wait as a row, as only one that was queued can.
-    pub can_wait: bool,
     /// How long the client is asked for the outputs of its functions; `None`: the response ends at their calls.
     pub input_timeout: Option<Duration>,
     /// How the response ends when it waits for the client's functions.
@@ -185,8 +183,7 @@ pub(super) async fn prepare(
     purpose: Purpose<'_>,
 ) -> Result<PreparedRun, ApiError> {
     request.check_dialect(caller.dialect)?;
-    let (agent, instructions) = profile::apply(&parts.agents, &mut request)?.unzip();
-    let instructions = instructions.flatten();
+    let (agent, instructions) = profile::apply(&parts.agents, &mut request)?;
     let model = request.model()?.to_owned();
     let route = parts.router.resolve(&model)?;
     let ignored = check_extra(parts, &mut request, route.provider.as_ref())?;
@@ -218,9 +215,7 @@ pub(super) async fn prepare(
         request_bytes: memory.used() + request.bytes.saturating_sub(request.input_bytes) as u64,
         agent: agent.map(|agent| agent.name.into()),
         executes_tools,
-        can_wait: resumed.is_some(),
-        input_timeout: client_tools::input_timeout(parts, &request, executes_tools)?
-            .filter(|_| resumed.is_some()),
+        input_timeout: client_tools::input_timeout(parts, &request, executes_tools, resumed.is_some())?,
         awaiting_client_status: awaiting_client_status(parts, &request, caller, executes_tools, &offer),
         presentation,
         unserved: caller.unserved_tools,

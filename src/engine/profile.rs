@@ -21,11 +21,11 @@ pub(super) struct AgentProfile<'a> {
 pub(super) fn apply<'a>(
     agents: &'a BTreeMap<String, AgentSettings>,
     request: &mut CreateResponse,
-) -> Result<Option<(AgentProfile<'a>, Option<String>)>, ApiError> {
+) -> Result<(Option<AgentProfile<'a>>, Option<String>), ApiError> {
     let (name, param) = match (&request.prompt, &request.agent) {
         (Some(prompt), _) => (prompt.id.as_str(), "prompt.id"),
         (None, Some(agent)) => (agent.as_str(), "agent"),
-        (None, None) => return Ok(None),
+        (None, None) => return Ok((None, None)),
     };
     let Some((name, settings)) = agents.get_key_value(name) else {
         return Err(ApiError::new(
@@ -41,7 +41,7 @@ pub(super) fn apply<'a>(
         (None, Some(template)) => Some(render(template, given, &settings.variables)?),
         _ => None,
     };
-    Ok(Some((AgentProfile { name, settings }, instructions)))
+    Ok((Some(AgentProfile { name, settings }), instructions))
 }
 
 /// Sets open fields from the profile; the response echoes what is in force.

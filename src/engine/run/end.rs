@@ -83,10 +83,7 @@ impl Run {
                 return self.sink.reject(error).await;
             }
         };
-        let param = match &ending {
-            Termination::Failed(error) => error.param.clone(),
-            _ => None,
-        };
+        let param = failed_param(&ending);
         let machine = self.machine;
         let large = machine.bytes() > MAX_INLINE_SNAPSHOT_BYTES;
         let close = || machine.close_response(ending, run_outcome, unix_now(), sink.events());
@@ -118,6 +115,14 @@ impl Run {
         committed.emit_terminal_event(sink.announces_errors(), sink.events());
         // A client that has disconnected finds the response in the store.
         let _gone = sink.flush().await;
+    }
+}
+
+/// The parameter that a failure is about.
+fn failed_param(ending: &Termination) -> Option<String> {
+    match ending {
+        Termination::Failed(error) => error.param.clone(),
+        _ => None,
     }
 }
 

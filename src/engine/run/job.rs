@@ -59,6 +59,7 @@ impl Run {
     pub(in crate::engine) fn resume(&mut self, machine: ResponseMachine, state: RunState, left: &LeftTurn) {
         self.machine = machine;
         self.state = state;
+        self.can_wait = true;
         self.state.is_recorded = true;
         self.state.tool_calls += u32::try_from(left.calls.len()).unwrap_or(u32::MAX);
         let is_repeated = |call: &&OrphanedCall| call.outcome.is_none() && call.input.is_none();

@@ -72,6 +72,8 @@ pub(in crate::engine) struct Run {
     pub(super) connection: Option<Arc<ConnectionHistory>>,
     /// Who asks, if tools may be called whose work goes on.
     pub(super) caller: Option<Box<RunContext>>,
+    /// Whether it can wait as a row, as only a run that was queued can.
+    pub(super) can_wait: bool,
     /// Whether the model is asked.
     pub(super) generates: bool,
     /// Of a run that its client may come back for.
@@ -114,6 +116,7 @@ impl Run {
             registration,
             caller: asker,
             connection: caller.connection,
+            can_wait: false,
             generates: caller.generates,
             logged,
             machine,
