@@ -127,6 +127,11 @@ impl Bus {
         }
     }
 
+    /// Tells all processes that a run was given an answer: the store has it.
+    pub fn run_answered(&self, id: &Id) {
+        self.publish(Signal::Answered(id.clone()));
+    }
+
     /// Tells all processes that a run has ended in the process that executed it: the store knows how.
     pub fn run_ended(&self, id: &Id) {
         self.publish(Signal::Ended(id.clone()));

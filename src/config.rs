@@ -70,8 +70,8 @@ pub use settings::{
     WebSocketSettings, WebhookEvent, WebhookSettings,
 };
 pub use settings::{
-    ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,
-    McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
+    ClientCredentials, ElicitationPolicy, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings,
+    McpRule, McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
     TokenExchange,
 };
 pub use show::{DEFAULT_CONFIG, show};

@@ -69,6 +69,7 @@ mod token_count;
 mod tool_executor;
 mod tools;
 mod truncate;
+mod user_questions;
 mod webhook_delivery;
 mod webhooks;
 

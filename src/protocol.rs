@@ -5,6 +5,7 @@
 pub(crate) mod cancellation;
 pub mod content;
 pub(crate) mod dialect;
+pub mod elicitation;
 pub(crate) mod error;
 pub(crate) mod event;
 pub mod id;

@@ -37,6 +37,7 @@ mod retention;
 mod round_parts;
 mod row_kinds;
 mod row_policy;
+mod run_inputs;
 mod run_log;
 mod runs;
 mod size;
@@ -62,7 +63,7 @@ pub use self::conversations::{
 pub use self::erasure::{ErasedCounts, ErasureTarget};
 pub use self::error::StoreError;
 pub use self::inputs::{
-    AskedInput, InputAnswer, InputOutcome, PendingInput, RunInputs, async_call_id, is_async_call_id,
+    AskedInput, InputAnswer, InputOutcome, PendingInput, async_call_id, is_async_call_id,
 };
 pub use self::jobs::{ClaimedJob, JobQueue, JobStats, NewJob, Requeue};
 pub use self::lease::Lease;
@@ -77,6 +78,7 @@ pub use self::responses::{
     StoredItem, StoredState,
 };
 pub use self::retention::TenantRetention;
+pub use self::run_inputs::{AskedQuestions, GivenAnswer, MAX_QUESTIONS, QuestionKey, RunInputs};
 pub use self::run_log::{
     CallOutcome, CancelRequest, JournaledCall, OrphanCause, OrphanedCall, OrphanedRun, RunLog, TurnRecord,
 };

@@ -25,8 +25,10 @@ mod layers;
 mod mock;
 mod naming;
 mod output;
+mod pause;
 pub(crate) mod plan;
 mod policy;
+mod question;
 mod read_output;
 mod registry;
 mod registry_error;
@@ -52,6 +54,7 @@ pub use mock::{MockError, MockExecutor};
 pub use naming::wire_name;
 pub use output::{Citation, OutputMeta, ToolOutcome, ToolOutput};
 pub use policy::{InvalidPattern, PolicySubject};
+pub use question::{AskedQuestion, Asker, GivenInput, RequiredInput};
 pub use registry::ToolRegistry;
 pub use registry_error::ToolRegistryError;
 

@@ -25,7 +25,7 @@ import json
 import logging
 import time
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -54,11 +54,23 @@ class ClientTools:
 
     Functions run in threads, up to `max_workers` at a time. What they return is the output: text as it is, anything else as
     JSON. An exception becomes the error that the model reads, as does the name of a function that is not registered.
+
+    `on_question` shows questions of the gateway's own tools to the user: it is given `mode` (`form` with `message` and
+    `requested_schema`, or `url` with `message` and `url`), and returns `action` (`accept`, `decline` or `cancel`) and the
+    `content` of a form. `question_modes` are the modes that it can show.
     """
 
-    def __init__(self, *functions: Callable[..., Any], max_workers: int = 8):
+    def __init__(
+        self,
+        *functions: Callable[..., Any],
+        max_workers: int = 8,
+        on_question: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None,
+        question_modes: Sequence[str] = ("form",),
+    ):
         self._functions: dict[str, _Function] = {}
         self._max_workers = max_workers
+        self._on_question = on_question
+        self._question_modes = list(question_modes)
         for function in functions:
             self.register(function)
 
@@ -107,16 +119,24 @@ class ClientTools:
         request["tools"] = [*self.definitions, *request.get("tools", [])]
         extra = dict(request.pop("extra_body", None) or {})
         extra["antwort"] = {**extra.get("antwort", {}), "client_tools": "inline"}
+        if self._on_question:
+            extra["antwort"]["elicitation"] = self._question_modes
         with ThreadPoolExecutor(self._max_workers, thread_name_prefix="client-tool") as workers:
             asked: set[str] = set()
             for response_id, event in _events(client, {**request, "extra_body": extra}):
                 if event.type == "antwort:input_required" and event.call_id not in asked:
                     asked.add(event.call_id)
-                    workers.submit(self._answer, client, response_id, event)
+                    question = getattr(event, "elicitation", None)
+                    if not question:
+                        workers.submit(self._answer, client, response_id, event, self._result)
+                    elif self._on_question:
+                        workers.submit(self._answer, client, response_id, event, self._ask)
                 yield event
 
-    def _answer(self, client: openai.OpenAI, response_id: str, event: Any) -> None:
-        body = {"call_id": event.call_id, **self._result(event.name, event.arguments)}
+    def _answer(
+        self, client: openai.OpenAI, response_id: str, event: Any, result: Callable[[Any], dict[str, Any]]
+    ) -> None:
+        body = {"call_id": event.call_id, **result(event)}
         try:
             client.post(f"/responses/{response_id}/inputs", body=body, cast_to=object)
         except openai.APIStatusError as error:
@@ -125,15 +145,22 @@ class ClientTools:
         except openai.APIError as error:
             _log.warning("the answer to %s could not be sent: %s", event.name, error)
 
-    def _result(self, name: str, arguments: str) -> dict[str, str]:
-        function = self._functions.get(name)
-        if function is None:
-            return {"error": f"Tool not found: {name}"}
+    def _ask(self, event: Any) -> dict[str, Any]:
         try:
-            output = function.call(**json.loads(arguments or "{}"))
+            return {"output": dict(self._on_question(dict(event.elicitation)))}
+        except Exception as error:  # the tool is told that the user has cancelled
+            _log.warning("asking the user for %s failed", event.name, exc_info=True)
+            return {"error": str(error) or type(error).__name__}
+
+    def _result(self, event: Any) -> dict[str, Any]:
+        function = self._functions.get(event.name)
+        if function is None:
+            return {"error": f"Tool not found: {event.name}"}
+        try:
+            output = function.call(**json.loads(event.arguments or "{}"))
             return {"output": output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)}
         except Exception as error:  # whatever a function raises is the model's to read
-            _log.info("the function %s failed", name, exc_info=True)
+            _log.info("the function %s failed", event.name, exc_info=True)
             return {"error": str(error) or type(error).__name__}
 
 

@@ -30,6 +30,17 @@ export interface ClientTool {
   execute: (args: any) => unknown;
 }
 
+/** A question of a tool to the user: a form by its JSON Schema, or an address to open once the user has agreed. */
+export type Elicitation =
+  | { mode: 'form'; message: string; requested_schema: Record<string, unknown> }
+  | { mode: 'url'; message: string; url: string; elicitation_id?: string };
+
+/** What the user has done; `content` is the form as it was filled in. */
+export interface ElicitationAnswer {
+  action: 'accept' | 'decline' | 'cancel';
+  content?: Record<string, unknown>;
+}
+
 /** `antwort:input_required`: a call that the client is to answer. */
 export interface InputRequiredEvent {
   type: 'antwort:input_required';
@@ -40,6 +51,8 @@ export interface InputRequiredEvent {
   name: string;
   namespace?: string;
   arguments: string;
+  /** A question that a tool of the gateway asks the user. */
+  elicitation?: Elicitation;
   /** In Unix seconds. */
   expires_at: number;
 }
@@ -50,7 +63,13 @@ type Request = Omit<OpenAI.Responses.ResponseCreateParamsStreaming, 'stream'> & 
 export interface ClientToolsOptions {
   /** Told of answers that were refused, as they came too late, and of those that could not be sent. */
   onRefused?: (call: InputRequiredEvent, error: unknown) => void;
+  /** Shows questions of the gateway's own tools to the user. An error tells the tool that the user has cancelled. */
+  onQuestion?: (question: Elicitation) => ElicitationAnswer | Promise<ElicitationAnswer>;
+  /** The questions that `onQuestion` can show; forms unless said otherwise. */
+  questionModes?: Elicitation['mode'][];
 }
+
+type Answer = { output: string | ElicitationAnswer } | { error: string };
 
 const END = ['response.completed', 'response.incomplete', 'response.failed'];
 /** Breaks of the connection in a row, without any event in between. */
@@ -60,9 +79,13 @@ const MAX_BREAKS = 6;
 export class ClientTools {
   readonly #tools = new Map<string, ClientTool>();
   readonly #onRefused: NonNullable<ClientToolsOptions['onRefused']>;
+  readonly #onQuestion: ClientToolsOptions['onQuestion'];
+  readonly #questionModes: Elicitation['mode'][];
 
   constructor(options: ClientToolsOptions = {}) {
     this.#onRefused = options.onRefused ?? ((call, error) => console.warn(`the answer to ${call.name} was refused:`, error));
+    this.#onQuestion = options.onQuestion;
+    this.#questionModes = options.questionModes ?? ['form'];
   }
 
   /** Registers a function. */
@@ -98,21 +121,26 @@ export class ClientTools {
     const body = {
       ...request,
       tools: [...this.definitions, ...(request.tools ?? [])],
-      antwort: { ...request.antwort, client_tools: 'inline' },
+      antwort: {
+        ...request.antwort,
+        client_tools: 'inline',
+        ...(this.#onQuestion ? { elicitation: this.#questionModes } : {}),
+      },
     };
     const asked = new Set<string>();
     for await (const [responseId, event] of events(client, body)) {
       if (event.type === 'antwort:input_required' && !asked.has(event.call_id)) {
         asked.add(event.call_id);
         // Calls are made beside the stream, and beside each other.
-        void this.#answer(client, responseId, event);
+        if (!event.elicitation) void this.#answer(client, responseId, event, this.#result(event));
+        else if (this.#onQuestion) void this.#answer(client, responseId, event, this.#ask(event.elicitation));
       }
       yield event;
     }
   }
 
-  async #answer(client: OpenAI, responseId: string, call: InputRequiredEvent): Promise<void> {
-    const result = await this.#result(call);
+  async #answer(client: OpenAI, responseId: string, call: InputRequiredEvent, answer: Promise<Answer>): Promise<void> {
+    const result = await answer;
     try {
       await client.post(`/responses/${responseId}/inputs`, { body: { call_id: call.call_id, ...result } });
     } catch (error) {
@@ -121,7 +149,15 @@ export class ClientTools {
     }
   }
 
-  async #result(call: InputRequiredEvent): Promise<{ output: string } | { error: string }> {
+  async #ask(question: Elicitation): Promise<Answer> {
+    try {
+      return { output: (await this.#onQuestion?.(question)) ?? { action: 'cancel' } };
+    } catch (error) {
+      return { error: error instanceof Error ? error.message : String(error) };
+    }
+  }
+
+  async #result(call: InputRequiredEvent): Promise<Answer> {
     const tool = this.#tools.get(call.name);
     if (!tool) return { error: `Tool not found: ${call.name}` };
     try {

@@ -25,6 +25,7 @@ impl LocalBus {
             Signal::JobQueued => self.jobs.notify_one(),
             Signal::CancelRequested => self.cancellations.notify_one(),
             Signal::Advanced { id, next } => self.runs.advanced(id, *next),
+            Signal::Answered(id) => self.runs.answered(id),
             Signal::Ended(id) => self.runs.ended(id),
         }
     }

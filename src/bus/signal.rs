@@ -17,6 +17,8 @@ pub(super) enum Signal {
     CancelRequested,
     /// The events of a run before `next` are logged.
     Advanced { id: Id, next: u64 },
+    /// A run was given an answer.
+    Answered(Id),
     /// A run has ended.
     Ended(Id),
 }
@@ -33,6 +35,7 @@ pub(super) struct Batch {
 #[derive(Debug, Default)]
 struct RunSignal {
     next: u64,
+    answered: bool,
     ended: bool,
 }
 
@@ -51,13 +54,14 @@ impl Batch {
                 let run = self.run(id);
                 run.next = run.next.max(next);
             }
+            Signal::Answered(id) => self.run(id).answered = true,
             Signal::Ended(id) => self.run(id).ended = true,
         }
     }
 
     fn run(&mut self, id: Id) -> &mut RunSignal {
         if !self.runs.contains_key(&id) {
-            self.bytes += 2 * line_bytes(&id);
+            self.bytes += 3 * line_bytes(&id);
         }
         self.runs.entry(id).or_default()
     }
@@ -76,9 +80,12 @@ impl Batch {
             text.push_str("c\n");
         }
         // Writing to a string does not fail.
-        for (id, RunSignal { next, ended }) in self.runs {
+        for (id, RunSignal { next, answered, ended }) in self.runs {
             if next > 0 {
                 _ = writeln!(text, "l {id} {next}");
+            }
+            if answered {
+                _ = writeln!(text, "a {id}");
             }
             if ended {
                 _ = writeln!(text, "e {id}");
@@ -106,6 +113,7 @@ fn decode_line(line: &str) -> Option<Signal> {
     let signal = match kind {
         "j" => Signal::JobQueued,
         "c" => Signal::CancelRequested,
+        "a" => Signal::Answered(id()?),
         "e" => Signal::Ended(id()?),
         "l" => Signal::Advanced { id: id()?, next: words.next()?.parse().ok()? },
         _ => return None,
@@ -133,6 +141,7 @@ mod tests {
             Signal::Ended(b.clone()),
             Signal::JobQueued,
             Signal::Advanced { id: a.clone(), next: u64::MAX },
+            Signal::Answered(a.clone()),
             Signal::CancelRequested,
             Signal::CancelRequested,
         ]);
@@ -140,7 +149,8 @@ mod tests {
         let expected = [
             Signal::JobQueued,
             Signal::CancelRequested,
-            Signal::Advanced { id: a, next: u64::MAX },
+            Signal::Advanced { id: a.clone(), next: u64::MAX },
+            Signal::Answered(a),
             Signal::Ended(b),
         ];
         assert_eq!(decode(text.as_bytes()).collect::<Vec<_>>(), expected);

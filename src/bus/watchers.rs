@@ -23,6 +23,8 @@ struct Watched {
 #[derive(Debug, Clone, Copy, Default)]
 struct RunSignals {
     next: u64,
+    /// How many answers.
+    answers: u64,
     ended: bool,
 }
 
@@ -32,6 +34,13 @@ impl RunWatchers {
             let is_more = signals.next < next;
             signals.next = signals.next.max(next);
             is_more
+        });
+    }
+
+    pub(super) fn answered(&self, id: &Id) {
+        self.change(id, |signals| {
+            signals.answers += 1;
+            true
         });
     }
 
@@ -68,6 +77,13 @@ impl RunWatch {
     pub async fn advanced_beyond(&mut self, next: u64) {
         // An error cannot be: the sender is dropped with the last watch.
         _ = self.signals.wait_for(|signals| signals.next > next || signals.ended).await;
+    }
+
+    /// Returns when it was told of more answers than `seen`, and sets that to how many there are.
+    pub async fn answered(&mut self, seen: &mut u64) {
+        if let Ok(signals) = self.signals.wait_for(|signals| signals.answers > *seen).await {
+            *seen = signals.answers;
+        }
     }
 
     /// Returns when it was told that the run has ended.

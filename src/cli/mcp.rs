@@ -18,6 +18,7 @@ use crate::app::tools::GatewayTools;
 use crate::config::mcp::is_safe_for_secrets;
 use crate::config::{LoadOptions, McpAuth, McpServerSettings, Settings};
 use crate::mcp::{CallDecision, Freshness, McpCaller, OnBehalfOf, ServedTool, ServerHandle, ServerToolSet};
+use crate::protocol::elicitation::ElicitationModes;
 use crate::tools::{Progress, ToolCall, ToolContext};
 use crate::transport::tool_result;
 
@@ -136,6 +137,7 @@ impl<'a> Caller<'a> {
             key: &"cli".into(),
             authorization: self.authorization.as_ref(),
             on_behalf_of,
+            shows: ElicitationModes::default(),
         };
         let found = tools.mcp.find_label(label, None, caller).map_err(|error| error.to_string())?;
         let bound = tools.mcp.bind(vec![found], caller).await.map_err(|error| error.body.message)?;

@@ -12,6 +12,7 @@ use crate::app;
 use crate::app::tools::GatewayTools;
 use crate::config::{LoadOptions, Settings};
 use crate::mcp::{CallerCatalog, McpCaller, OnBehalfOf};
+use crate::protocol::elicitation::ElicitationModes;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::{PolicySubject, Progress, ToolCall, ToolContext, ToolDefinition};
 use crate::transport::tool_result;
@@ -85,7 +86,13 @@ pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCo
 /// All tools, including those of MCP servers.
 async fn all_tools(tools: &GatewayTools) -> Result<CallerCatalog, String> {
     let on_behalf_of = OnBehalfOf { principal: "cli", ..OnBehalfOf::default() };
-    let caller = McpCaller { tenant: &TENANT.into(), key: &"cli".into(), authorization: None, on_behalf_of };
+    let caller = McpCaller {
+        tenant: &TENANT.into(),
+        key: &"cli".into(),
+        authorization: None,
+        on_behalf_of,
+        shows: ElicitationModes::default(),
+    };
     let own = tools.mcp.bind_catalog(&tools.toolbox, caller, |_| true).await;
     own.map_err(|error| error.body.message)
 }

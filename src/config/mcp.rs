@@ -39,7 +39,7 @@ pub struct McpSettings {
     /// Approvals of calls.
     pub approvals: McpApprovalSettings,
     /// The reply to servers that ask for input of the user during a call.
-    pub elicitation: Elicitation,
+    pub elicitation: ElicitationPolicy,
     /// Whether configured servers with `sampling: true` may call the model; those of requests never may.
     pub sampling: SamplingSettings,
 }
@@ -54,7 +54,7 @@ impl Default for McpSettings {
             list_timeout: Duration::from_secs(10),
             max_message_bytes: 8 * MIB,
             approvals: McpApprovalSettings::default(),
-            elicitation: Elicitation::default(),
+            elicitation: ElicitationPolicy::default(),
             sampling: SamplingSettings::default(),
         }
     }
@@ -279,7 +279,7 @@ impl Default for McpApprovalSettings {
 /// The reply to servers that ask for input of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Elicitation {
+pub enum ElicitationPolicy {
     /// The user declines.
     #[default]
     Decline,

@@ -19,8 +19,8 @@ pub use super::egress::EgressSettings;
 use super::file_hashes::FileHashes;
 pub use super::jobs::{JobSettings, Role};
 pub use super::mcp::{
-    ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,
-    McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
+    ClientCredentials, ElicitationPolicy, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings,
+    McpRule, McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
     TokenExchange,
 };
 pub use super::network::{Cidr, NetworkSettings, ProxySource, TlsSettings};
@@ -329,6 +329,9 @@ pub struct EngineSettings {
     /// How long a response waits for the output of a client's function, where these run inline.
     #[serde(with = "units::HumanDuration")]
     pub client_tool_timeout: Duration,
+    /// How long a call waits for the user's answer to a question of its tool, where the client shows questions.
+    #[serde(with = "units::HumanDuration")]
+    pub elicitation_timeout: Duration,
 }
 
 /// How a response ends that lacks a required call.
@@ -382,6 +385,7 @@ impl Default for EngineSettings {
             on_missing_call: OnMissingCall::Fail,
             on_disconnect: OnDisconnect::Cancel,
             client_tool_timeout: Duration::from_secs(30),
+            elicitation_timeout: Duration::from_mins(5),
         }
     }
 }

@@ -7,14 +7,20 @@ use std::time::Duration;
 
 use super::context::EngineParts;
 use crate::config::{AgentSettings, StorePolicy};
+use crate::protocol::elicitation::ElicitationModes;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::{ClientToolMode, CreateResponse};
 
 /// The request field.
 const PARAM: &str = "antwort.client_tools";
+/// That of questions that tools ask the user.
+const ELICITATION_PARAM: &str = "antwort.elicitation";
 
 /// Whether the run of this request asks its client. An error comes when it is submitted.
 pub(super) fn asks_client(parts: &EngineParts, request: &CreateResponse, policy: StorePolicy) -> bool {
+    if !request.shown_questions().is_empty() {
+        return true;
+    }
     match requested(request) {
         Some(mode) => mode == ClientToolMode::Inline,
         None => policy == StorePolicy::Allow && mode(parts, request) == ClientToolMode::Inline,
@@ -50,6 +56,29 @@ pub(super) fn input_timeout(
     }
     let of_agent = agent(parts, request).and_then(|agent| agent.client_tool_timeout);
     Ok(Some(of_agent.unwrap_or(parts.options.engine.client_tool_timeout)))
+}
+
+/// The questions of tools that the client of a run is asked: the run waits for the answers, so it must be one that was queued.
+pub(super) fn asked_questions(
+    request: &CreateResponse,
+    executes_tools: bool,
+    was_queued: bool,
+) -> Result<ElicitationModes, ApiError> {
+    let shown = request.shown_questions();
+    let refused = |message| Err(ApiError::invalid("unsupported_value", ELICITATION_PARAM, message));
+    if !shown.is_empty() && !executes_tools {
+        return refused(
+            "Tools can ask the user only where they are executed, which 'antwort.execute_tools', the agent or the \
+             configuration has switched off: the response is a single inference.",
+        );
+    }
+    if !shown.is_empty() && !can_ask(request) {
+        return refused(
+            "Tools can ask the user only in a response that can wait for the answer: send 'store': true, which a key whose \
+             responses are never stored does not allow, and 'stream': true or 'background': true.",
+        );
+    }
+    Ok(if was_queued { shown } else { ElicitationModes::default() })
 }
 
 fn mode(parts: &EngineParts, request: &CreateResponse) -> ClientToolMode {

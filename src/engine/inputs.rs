@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Engine, client_tools};
 use crate::config::StorePolicy;
 use crate::identity::{Owner, Requester};
+use crate::protocol::elicitation::is_question_id;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
 use crate::protocol::json;
@@ -37,6 +38,7 @@ impl Engine {
         let (output, error) = match &result {
             InputResult::Output(output) => (json::to_text(output), None),
             // The model reads it as it reads an output.
+            InputResult::Answer(answer) => (json::to_text(answer), None),
             InputResult::Error(message) => (json::to_text(message), Some(CLIENT_TOOL_ERROR)),
         };
         let answer = InputAnswer {
@@ -46,12 +48,17 @@ impl Engine {
             output: output.to_string(),
             error,
         };
+        let is_question = is_question_id(&call_id);
         let (engine, counted) = (Arc::clone(self), self.parts.in_flight.count_job());
         // Whoever has answered may disconnect: the run goes on.
         #[expect(clippy::disallowed_methods, reason = "ends with the run, which a shutdown waits for")]
         let stored = tokio::spawn(async move {
             let (owner, id) = (answer.owner.clone(), answer.response.clone());
             let outcome = engine.parts.store.answer_input(answer).await?;
+            if matches!(outcome, InputOutcome::Accepted { .. } | InputOutcome::Repeated) && is_question {
+                // The process that makes the call may wait for the answer.
+                engine.parts.in_flight.bus().run_answered(&id);
+            }
             // Of a repetition the first may have been told of to nobody.
             if matches!(outcome, InputOutcome::Accepted { is_last: true } | InputOutcome::Repeated) {
                 engine.go_on(requester, owner, id);

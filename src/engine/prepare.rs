@@ -31,6 +31,7 @@ use super::{client_tools, compaction, echo, history, run_conversation};
 use crate::admission::Permit;
 use crate::identity::Owner;
 use crate::mcp::CallerCatalog;
+use crate::protocol::elicitation::ElicitationModes;
 use crate::protocol::error::ApiError;
 use crate::protocol::event::EventEncoder;
 use crate::protocol::id::{Id, IdGenerator};
@@ -129,6 +130,8 @@ pub(super) struct PreparedRun {
     pub executes_tools: bool,
     /// How long the client is asked for the outputs of its functions; `None`: the response ends at their calls.
     pub input_timeout: Option<Duration>,
+    /// The questions of tools that the client is asked.
+    pub elicitation: ElicitationModes,
     /// How the response ends when it waits for the client's functions.
     pub awaiting_client_status: Termination,
     /// How calls are shown to clients.
@@ -216,6 +219,7 @@ pub(super) async fn prepare(
         agent: agent.map(|agent| agent.name.into()),
         executes_tools,
         input_timeout: client_tools::input_timeout(parts, &request, executes_tools, resumed.is_some())?,
+        elicitation: client_tools::asked_questions(&request, executes_tools, resumed.is_some())?,
         awaiting_client_status: awaiting_client_status(parts, &request, caller, executes_tools, &offer),
         presentation,
         unserved: caller.unserved_tools,

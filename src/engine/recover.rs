@@ -10,7 +10,7 @@ use super::context::unix_now;
 use super::prepare::UNSTORED_TTL;
 use super::run::SavedRun;
 use super::webhooks::Webhooks;
-use super::{client_answers, event_log, journal, record, seen_log};
+use super::{client_answers, event_log, journal, record, seen_log, user_questions};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ErrorBody;
 use crate::protocol::event::EventEncoder;
@@ -318,11 +318,11 @@ fn inferences(orphan: &OrphanedRun) -> u32 {
     made(orphan).map(|call| call.turn + 1).max().unwrap_or(1)
 }
 
-/// The calls in its journal, without the results that it has waited for.
+/// The calls in its journal, without the results that it has waited for and the questions of calls.
 fn made(orphan: &OrphanedRun) -> impl Iterator<Item = &OrphanedCall> {
     let is_result =
         |call: &&OrphanedCall| call.input.as_ref().is_some_and(|input| is_async_call_id(&input.call_id));
-    orphan.calls.iter().filter(move |call| !is_result(call))
+    orphan.calls.iter().filter(move |call| !is_result(call) && !user_questions::is_question(call))
 }
 
 /// The dialect of a run of which only items are known.

@@ -24,8 +24,8 @@ use crate::response::machine::{CallResult, ClientCall, RemoteError, ResponseMach
 use crate::response::seal::SealKeys;
 use crate::store::{JournaledCall, PendingInput, TurnRecord, async_call_id};
 use crate::tools::{
-    AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, Progress, RemoteFailure, ToolCall,
-    ToolContext, ToolError, ToolErrorCode, ToolOutput,
+    Asker, AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, GivenInput, Progress,
+    RemoteFailure, ToolCall, ToolContext, ToolError, ToolErrorCode, ToolOutput,
 };
 
 /// In the journal, the server of a call that the client makes.
@@ -127,16 +127,24 @@ impl ToolCallExecutor {
         }
     }
 
-    /// Makes a call again that was committed before, in this place.
+    /// Makes a call again that was committed before, in this place; perhaps with answers of the user.
     pub(super) fn repeat(
         &self,
         response: &Id,
         (turn, index): (u32, u32),
         made: &ServerCall,
-        binding: ToolBinding,
+        (binding, asker, input): (Option<ToolBinding>, Option<Asker>, Option<GivenInput>),
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send + use<> {
         let key = Some(CallKey { response: response.clone(), turn, index });
-        make(made, key, Some(binding), Arc::clone(&self.context), Progress::default())
+        let call = ToolCall { key, asker, input, ..call(made) };
+        make(call, binding, Arc::clone(&self.context), Progress::default())
+    }
+
+    /// The deadline of the run is later: calls have waited for the user.
+    pub(super) fn extend_deadline(&mut self, by: Duration) {
+        if let Some(deadline) = &mut Arc::make_mut(&mut self.context).deadline {
+            *deadline += by;
+        }
     }
 
     /// How many calls the run may still make.
@@ -188,7 +196,7 @@ impl ToolCallExecutor {
         turn: u32,
         calls: &[ServerCall],
         listener: Option<&mpsc::Sender<(u32, String)>>,
-        runner: impl Fn(&ServerCall) -> Option<ToolBinding>,
+        (runner, asker): (impl Fn(&ServerCall) -> Option<ToolBinding>, impl Fn((u32, u32)) -> Option<Asker>),
     ) -> BoxStream<'static, Result<ToolOutput, ToolError>> {
         let made: Vec<_> = (0_u32..)
             .zip(calls)
@@ -197,7 +205,8 @@ impl ToolCallExecutor {
                 let progress = listener
                     .map(|listener| Progress::with_sender(made.slot, listener.clone()))
                     .unwrap_or_default();
-                make(made, key, runner(made), Arc::clone(&self.context), progress)
+                let call = ToolCall { key, asker: asker((index, made.slot)), ..call(made) };
+                make(call, runner(made), Arc::clone(&self.context), progress)
             })
             .collect();
         stream::iter(made).buffered(self.parallel).boxed()
@@ -242,27 +251,25 @@ impl ToolCallExecutor {
     }
 }
 
+fn call(made: &ServerCall) -> ToolCall {
+    ToolCall::direct(&made.call.name, made.call.arguments.clone())
+}
+
 /// Makes a call through the layers of its tool.
-fn make(
-    made: &ServerCall,
-    key: Option<CallKey>,
+async fn make(
+    mut call: ToolCall,
     binding: Option<ToolBinding>,
     context: Arc<ToolContext>,
     progress: Progress,
-) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send + use<> {
-    let (name, raw) = (made.call.name.clone(), made.call.arguments.clone());
-    async move {
-        let Some(ToolBinding { tool, hosted }) = binding else {
-            let message = format!("tool {name} not found");
-            return Err(ToolError::refused(ToolErrorCode::ToolNotFound, message));
-        };
-        let raw = match hosted {
-            Some(hosted) => hosted.arguments(&raw),
-            None => raw,
-        };
-        let call = ToolCall { name, raw, arguments: serde_json::Map::new(), key, callback: None };
-        tool.call(call, context, progress).await
+) -> Result<ToolOutput, ToolError> {
+    let Some(ToolBinding { tool, hosted }) = binding else {
+        let message = format!("tool {} not found", call.name);
+        return Err(ToolError::refused(ToolErrorCode::ToolNotFound, message));
+    };
+    if let Some(hosted) = hosted {
+        call.raw = hosted.arguments(&call.raw);
     }
+    tool.call(call, context, progress).await
 }
 
 fn remote(error: RemoteFailure) -> RemoteError {

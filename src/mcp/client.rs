@@ -5,6 +5,7 @@
 //! `message_router` parses messages; `pending` holds the responses, which never become values of the SDK.
 //! `sdk_connection` implements [`Connection`] on top of that; `rpc` implements it without the SDK.
 
+mod elicitation;
 mod failure;
 mod handler;
 mod http;
@@ -17,6 +18,7 @@ mod message_router;
 mod notices;
 mod pending;
 mod process;
+mod protocol_error;
 mod rate;
 mod results;
 mod rpc;
@@ -42,7 +44,7 @@ use super::connection::{Connection, Connector, Endpoint, HttpKind, ServerAddress
 use super::credentials::Credentials;
 use super::error::{FailureReason, McpError, TimeoutKind};
 use super::sampler::Sampler;
-use crate::config::Elicitation;
+use crate::config::ElicitationPolicy;
 pub(crate) use launcher::exec_program;
 
 use handler::Handler;
@@ -67,7 +69,7 @@ pub struct ClientOptions {
     /// Timeout of connecting, including initialization.
     pub connect_timeout: Duration,
     /// How elicitation requests of servers are answered.
-    pub elicitation: Elicitation,
+    pub elicitation: ElicitationPolicy,
     /// Serves sampling requests of servers whose endpoint permits them; `None`: no server may sample.
     pub sampler: Option<Arc<dyn Sampler>>,
 }
@@ -122,7 +124,8 @@ impl Shared {
     fn handler(&self, router: &Arc<MessageRouter>, endpoint: &Endpoint) -> Handler {
         let ClientOptions { elicitation, sampler, .. } = &self.options;
         let sampler = sampler.clone().filter(|_| endpoint.may_sample);
-        Handler { router: Arc::clone(router), elicitation: *elicitation, sampler }
+        let (elicitation, shows) = (*elicitation, endpoint.shows);
+        Handler { router: Arc::clone(router), elicitation, shows, sampler }
     }
 
     fn router(&self, endpoint: &Endpoint) -> Arc<MessageRouter> {

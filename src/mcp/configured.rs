@@ -11,6 +11,7 @@ use super::source::{ServerAccess, SessionLimits, SessionSource};
 use super::tool_config::ServerToolConfig;
 use crate::config::{McpAuth, McpServerSettings, McpSettings, McpTransport, Settings};
 use crate::net::egress::{Egress, EgressOptions};
+use crate::protocol::elicitation::ElicitationModes;
 use crate::tools::stack::StackBuilder;
 
 /// A configured server.
@@ -94,6 +95,8 @@ pub(super) fn session_limits(mcp: &McpSettings, server: Option<&McpServerSetting
 /// nor DNS changes lead elsewhere.
 fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Result<Endpoint, String> {
     let (name, is_configured, may_sample) = (Arc::from(label), true, server.sampling);
+    // As the caller of each session says.
+    let shows = ElicitationModes::default();
     if let Some(program) = &server.command {
         let command = StdioCommand {
             program: program.clone(),
@@ -106,6 +109,7 @@ fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Res
             address: ServerAddress::Stdio(Arc::new(command)),
             is_configured,
             may_sample,
+            shows,
         });
     }
     let url = server.url.as_deref().ok_or("set either url or command")?;
@@ -130,7 +134,8 @@ fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Res
         McpTransport::JsonRpc => HttpKind::JsonRpc,
         McpTransport::Auto | McpTransport::Stdio => HttpKind::Auto,
     };
-    Ok(Endpoint { name, address: ServerAddress::Http { url, kind, egress }, is_configured, may_sample })
+    let address = ServerAddress::Http { url, kind, egress };
+    Ok(Endpoint { name, address, is_configured, may_sample, shows })
 }
 
 /// Host and port of the configured token endpoint.

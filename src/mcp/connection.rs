@@ -15,10 +15,11 @@ use super::context::CallerContext;
 use super::credentials::Credentials;
 use super::error::McpError;
 use crate::net::egress::Egress;
+use crate::protocol::elicitation::ElicitationModes;
 use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::json::RawJson;
 use crate::protocol::parse::truncate_for_display;
-use crate::tools::{Arguments, CallbackAddress, Progress, canonical_json};
+use crate::tools::{Arguments, Asker, CallbackAddress, GivenInput, Progress, RequiredInput, canonical_json};
 
 /// The endpoint of a server.
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub struct Endpoint {
     pub is_configured: bool,
     /// Whether the server may request sampling.
     pub may_sample: bool,
+    /// The questions to the user that the clients of its callers show.
+    pub shows: ElicitationModes,
 }
 
 /// The address of a server.
@@ -223,6 +226,10 @@ pub struct RemoteCall<'a> {
     pub meta: CallMeta<'a>,
     /// Idle timeout: maximum time without response or progress.
     pub idle: Duration,
+    /// Asks the user for the server; `None`: nobody can be asked.
+    pub asker: Option<&'a Asker>,
+    /// The answers to the questions with which the call has ended before.
+    pub input: Option<&'a GivenInput>,
 }
 
 /// `_meta` of a call.
@@ -251,6 +258,8 @@ pub struct RemoteResult {
     pub is_error: bool,
     /// `antwort/async` of its `_meta`: the work goes on, and its result is reported to the callback.
     pub is_async: bool,
+    /// The call is to be repeated with the user's answers to these questions; there is no content then.
+    pub requires_input: Option<Box<RequiredInput>>,
 }
 
 /// A content part and its audience.

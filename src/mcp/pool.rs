@@ -31,6 +31,7 @@ use super::status::ServerStatus;
 use crate::admission::{Admission, Permit};
 use crate::config::settings::McpSessionSettings;
 use crate::identity::Requester;
+use crate::protocol::elicitation::ElicitationModes;
 use crate::protocol::error::ApiError;
 use crate::telemetry::metrics::Metrics;
 
@@ -45,6 +46,8 @@ pub(super) struct SessionKey {
     source: u64,
     credentials: Fingerprint,
     tenant: Arc<str>,
+    /// What the server is told of the clients: the questions to the user that they show.
+    shows: ElicitationModes,
 }
 
 impl SessionKey {
@@ -53,9 +56,10 @@ impl SessionKey {
         source: &SessionSource,
         credentials: &dyn Credentials,
         tenant: &Arc<str>,
+        shows: ElicitationModes,
     ) -> Self {
         let (source, credentials) = (source.id, credentials.fingerprint());
-        Self { server, source, credentials, tenant: Arc::clone(tenant) }
+        Self { server, source, credentials, tenant: Arc::clone(tenant), shows }
     }
 
     /// The status of the session.

@@ -23,6 +23,7 @@ use crate::admission::Admission;
 use crate::config::{ConfigChange, McpSettings, Settings};
 use crate::identity::Requester;
 use crate::net::egress::{Egress, EgressError, EgressOptions, intersect_domains};
+use crate::protocol::elicitation::ElicitationModes;
 use crate::protocol::error::ApiError;
 use crate::protocol::tool::McpTool;
 use crate::telemetry::metrics::Metrics;
@@ -56,6 +57,8 @@ pub struct McpCaller<'a> {
     pub authorization: Option<&'a SecretString>,
     /// Caller context, for servers configured to receive it.
     pub on_behalf_of: OnBehalfOf<'a>,
+    /// The questions of servers to the user that the caller's client shows.
+    pub shows: ElicitationModes,
 }
 
 /// The previous generation, whose sources are reused if their settings are unchanged.
@@ -278,8 +281,10 @@ impl McpServers {
                 .map_err(BindError::Credentials)?,
             None => Arc::new(StaticHeaders::new(HeaderMap::new())),
         };
-        let (source, endpoint) = (Arc::clone(&access.source), access.endpoint.clone());
-        let key = SessionKey::new(format!("label:{label}"), &source, &*credentials, caller.tenant);
+        let source = Arc::clone(&access.source);
+        let endpoint = Endpoint { shows: caller.shows, ..access.endpoint.clone() };
+        let key =
+            SessionKey::new(format!("label:{label}"), &source, &*credentials, caller.tenant, caller.shows);
         Ok(ResolvedServer {
             opening: SessionSpec { key, source, endpoint, credentials },
             server: ServerScope {
@@ -312,13 +317,14 @@ impl McpServers {
                 BindError::Header { field, why: bad.to_string() }
             })?;
         let source = Arc::clone(&self.request_source);
-        let key = SessionKey::new(format!("url:{url}"), &source, &*credentials, caller.tenant);
+        let key = SessionKey::new(format!("url:{url}"), &source, &*credentials, caller.tenant, caller.shows);
         let endpoint = Endpoint {
             name: url.host_str().unwrap_or_default().into(),
             address: ServerAddress::Http { url, kind: HttpKind::Auto, egress: Arc::clone(&self.egress) },
             is_configured: false,
             // A client must not spend the operator's tokens through a server of its own.
             may_sample: false,
+            shows: caller.shows,
         };
         Ok(ResolvedServer {
             opening: SessionSpec { key, source, endpoint, credentials },

@@ -299,8 +299,14 @@ impl ToolExecutor for RemoteExecutor {
                 callback: callback.as_ref(),
             },
             idle: self.idle,
+            asker: call.asker.as_ref(),
+            // Answers are for the server that has asked.
+            input: call.input.as_ref().filter(|input| *input.executor == *self.id),
         };
-        let result = session.call(remote, progress).await?;
+        let mut result = session.call(remote, progress).await?;
+        if let Some(required) = result.requires_input.take() {
+            return Ok(ToolOutcome::RequiresInput(*required));
+        }
         Ok(ToolOutcome::Done(content::to_output(result, self.user_output)))
     }
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::content::{Annotation, LogProb, LogProbs};
 use super::dialect::Dialect;
+use super::elicitation::Elicitation;
 use super::error::ErrorBody;
 use super::id::Id;
 use super::item::{Item, ReasoningText, SummaryText};
@@ -187,6 +188,9 @@ pub enum ResponseEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         namespace: Option<String>,
         arguments: String,
+        /// What the tool asks the user, if the call is the gateway's: the answer is that of the user.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        elicitation: Option<Box<Elicitation>>,
         /// In Unix seconds.
         expires_at: i64,
     },

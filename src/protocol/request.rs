@@ -30,6 +30,7 @@ mod text;
 use serde_json::value::RawValue;
 
 use super::dialect::Dialect;
+use super::elicitation::ElicitationModes;
 use super::error::ApiError;
 use super::item::InputItem;
 use super::parse::ParseError;
@@ -180,6 +181,11 @@ impl Default for CreateResponse {
 }
 
 impl CreateResponse {
+    /// The questions of tools to the user that the client shows.
+    pub fn shown_questions(&self) -> ElicitationModes {
+        self.antwort.as_ref().map(|options| ElicitationModes::of(&options.elicitation)).unwrap_or_default()
+    }
+
     /// Refuses values that the responses of a dialect, which echo the request, cannot express.
     pub fn check_dialect(&self, dialect: Dialect) -> Result<(), ApiError> {
         match self.reasoning.effort {

@@ -5,10 +5,6 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-
-use super::error::StoreError;
-use super::lease::Lease;
 use crate::identity::Owner;
 use crate::protocol::id::Id;
 
@@ -86,15 +82,4 @@ impl InputOutcome {
     pub(super) fn of_repetition(is_same: bool) -> Self {
         if is_same { Self::Repeated } else { Self::NotPending }
     }
-}
-
-/// Runs that wait for answers.
-#[async_trait]
-pub trait RunInputs: Send + Sync {
-    /// Ends the lease of a run until all calls of it that can be answered have been answered, or none can be any more.
-    /// Returns for how long at most, which is nothing if there are none.
-    async fn wait_for_inputs(&self, lease: Lease) -> Result<Duration, StoreError>;
-
-    /// Stores an answer. The same again changes nothing.
-    async fn answer_input(&self, answer: InputAnswer) -> Result<InputOutcome, StoreError>;
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::conversation_write::ConversationWrite;
 use crate::protocol::id::Id;
 use crate::store::{
-    ApprovalClaim, AsyncOutcome, AsyncResult, AsyncSettlement, CallOutcome, CancelRequest, ClaimOutcome,
-    ErasedCounts, ErasureTarget, InputAnswer, InputOutcome, Lease, LogEnd, LoggedEvents, LoggedRun,
-    ModelView, NewJob, Owner, PendingApproval, Requeue, ResponseRecord, StartedCall, StoreError, StoredItem,
-    TurnRecord,
+    ApprovalClaim, AskedQuestions, AsyncOutcome, AsyncResult, AsyncSettlement, CallOutcome, CancelRequest,
+    ClaimOutcome, ErasedCounts, ErasureTarget, InputAnswer, InputOutcome, Lease, LogEnd, LoggedEvents,
+    LoggedRun, ModelView, NewJob, Owner, PendingApproval, Requeue, ResponseRecord, StartedCall, StoreError,
+    StoredItem, TurnRecord,
 };
 
 /// The approximate size of an approval's row.
@@ -36,6 +36,7 @@ pub(super) enum Write {
     UpdateRunning(Box<ResponseRecord>),
     Requeue(Lease, Requeue),
     WaitForInputs(Lease),
+    AskQuestions(Box<AskedQuestions>),
     AnswerInput(Box<InputAnswer>),
     StartAsync(Box<StartedCall>),
     CompleteAsync(Box<AsyncResult>),
@@ -56,6 +57,7 @@ impl Write {
             | Self::FinishLogged(_)
             | Self::Enqueue(_)
             | Self::UpdateRunning(_)
+            | Self::AskQuestions(_)
             | Self::AnswerInput(_)
             | Self::StartAsync(_)
             | Self::CompleteAsync(_)
@@ -99,6 +101,7 @@ impl Write {
             Self::FinishLogged(end) => of_finish(&end.0) + of_events(end.1.events.as_ref()),
             Self::Enqueue(job) => of_begin(&job.run) + job.spec.len(),
             Self::UpdateRunning(record) => record.body.len(),
+            Self::AskQuestions(asked) => asked.questions.iter().map(|(_, call)| call.arguments.len()).sum(),
             Self::AnswerInput(answer) => answer.output.len(),
             Self::StartAsync(call) => call.spec.as_ref().map_or(0, |spec| spec.len()),
             Self::CompleteAsync(result) => result.output.len(),

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::call_key::CallKey;
 use super::callback::Callback;
+use super::question::{Asker, GivenInput};
 
 /// Parsed arguments.
 pub type Arguments = Map<String, Value>;
@@ -21,12 +22,17 @@ pub struct ToolCall {
     pub key: Option<CallKey>,
     /// Where the result is reported if the work goes on; `None`: the call returns with its result.
     pub callback: Option<Callback>,
+    /// Asks the user during the call; `None`: the client cannot show questions.
+    pub asker: Option<Asker>,
+    /// The answers to the questions that an earlier attempt of the call has ended with.
+    pub input: Option<GivenInput>,
 }
 
 impl ToolCall {
     /// A call outside any response.
     pub fn direct(name: &str, raw: String) -> Self {
-        Self { name: name.to_owned(), raw, arguments: Arguments::new(), key: None, callback: None }
+        let (arguments, name) = (Arguments::new(), name.to_owned());
+        Self { name, raw, arguments, key: None, callback: None, asker: None, input: None }
     }
 
     /// A string argument; `None` if it is absent or not a string.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use tower::Service;
 
-use super::call::{Arguments, ToolCall};
+use super::call::ToolCall;
 use super::context::ToolContext;
 use super::definition::ToolDefinition;
 use super::error::ToolError;
@@ -193,11 +193,8 @@ impl RegisteredTool {
     /// Runs the call of a failed tool as its fallback.
     pub(super) fn call_as_fallback(&self, failed: ToolRequest) -> ToolFuture {
         let call = ToolCall {
-            name: self.plan.name().to_owned(),
-            raw: failed.call.raw.clone(),
-            arguments: Arguments::new(),
             key: failed.call.key.clone(),
-            callback: None,
+            ..ToolCall::direct(self.plan.name(), failed.call.raw.clone())
         };
         self.run(ToolRequest {
             call: Arc::new(call),

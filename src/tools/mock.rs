@@ -143,6 +143,7 @@ mod tests {
         let call = ToolCall::direct(name, "{}".into());
         match mock.execute(&call, &ToolContext::default(), &Progress::none()).await? {
             ToolOutcome::Done(output) | ToolOutcome::Async { say: output, .. } => Ok(output),
+            ToolOutcome::RequiresInput(_) => panic!("a mock asks nothing"),
         }
     }
 

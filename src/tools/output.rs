@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::question::RequiredInput;
+
 /// The outcome of an executed call. Non-exhaustive, so that others can be added.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -18,6 +20,9 @@ pub enum ToolOutcome {
         /// What the model is told meanwhile.
         say: ToolOutput,
     },
+    /// The call has ended with questions to the user. Only of a call with an [`Asker`](super::Asker), which is made again
+    /// with the answers.
+    RequiresInput(RequiredInput),
 }
 
 /// The result of a call.
@@ -37,6 +42,8 @@ pub struct ToolOutput {
     pub is_error: bool,
     /// The work goes on, and `for_model` says so: the result is reported later.
     pub is_async: bool,
+    /// The call is to be made again with the user's answers to these questions.
+    pub requires_input: Option<Box<RequiredInput>>,
     /// The same result as JSON, for programs.
     pub structured: Option<Value>,
     /// Sources, for annotations of the answer.

@@ -15,6 +15,7 @@ use crate::mcp::{
     BindError, CallDecision, CallerCatalog, Freshness, McpCaller, McpError, OnBehalfOf, ServedTool,
     ServerHandle, ServerStatus, ServerToolSet,
 };
+use crate::protocol::elicitation::ElicitationModes;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 use crate::tools::{PolicySubject, RegisteredTool, ToolDefinition};
@@ -58,7 +59,13 @@ fn caller_context<'a>(
 ) -> McpCaller<'a> {
     let owner = &caller.0.owner;
     let of = OnBehalfOf { user: None, principal: &owner.principal, channel: place.0, chat: place.1 };
-    McpCaller { tenant: &owner.tenant, key: &caller.0.name, authorization, on_behalf_of: of }
+    McpCaller {
+        tenant: &owner.tenant,
+        key: &caller.0.name,
+        authorization,
+        on_behalf_of: of,
+        shows: ElicitationModes::default(),
+    }
 }
 
 /// A configured server with its tools for one caller.

@@ -31,29 +31,29 @@ fn calls_weather(upstream: &Upstream) {
 }
 
 /// A stream that is read as far as it has come.
-struct Stream {
+pub struct Stream {
     answer: reqwest::Response,
-    text: String,
+    pub text: String,
 }
 
 impl Stream {
-    async fn open(gateway: &Gateway, body: &Value) -> Self {
+    pub async fn open(gateway: &Gateway, body: &Value) -> Self {
         Self::of(reqwest::Client::new().post(format!("{}/v1/responses", gateway.base)).json_body(body)).await
     }
 
-    async fn resume(gateway: &Gateway, id: &str, after: u64) -> Self {
+    pub async fn resume(gateway: &Gateway, id: &str, after: u64) -> Self {
         let url = format!("{}/v1/responses/{id}?stream=true&starting_after={after}", gateway.base);
         Self::of(reqwest::Client::new().get(url)).await
     }
 
-    async fn of(request: reqwest::RequestBuilder) -> Self {
+    pub async fn of(request: reqwest::RequestBuilder) -> Self {
         let answer = request.send().await.unwrap();
         assert_eq!(answer.status(), 200);
         Self { answer, text: String::new() }
     }
 
     /// Reads until there are so many events of this type, and returns them.
-    async fn until(&mut self, kind: &str, count: usize) -> Vec<Value> {
+    pub async fn until(&mut self, kind: &str, count: usize) -> Vec<Value> {
         let read = async {
             loop {
                 let whole = self.text.rfind("\n\n").map_or("", |end| &self.text[..end + 2]);
@@ -73,12 +73,12 @@ impl Stream {
     }
 
     /// The next question.
-    async fn question(&mut self) -> Value {
+    pub async fn question(&mut self) -> Value {
         self.until("antwort:input_required", 1).await.remove(0)
     }
 
     /// Reads to the end.
-    async fn rest(mut self) -> String {
+    pub async fn rest(mut self) -> String {
         while let Some(bytes) = self.answer.chunk().await.unwrap() {
             self.text.push_str(std::str::from_utf8(&bytes).unwrap());
         }
@@ -86,12 +86,12 @@ impl Stream {
     }
 
     /// The id of the response.
-    fn id(&self) -> String {
+    pub fn id(&self) -> String {
         frames_so_far(&self.text)[0]["response"]["id"].as_str().unwrap().to_owned()
     }
 }
 
-async fn answer(gateway: &Gateway, id: &str, body: &Value) -> HttpAnswer {
+pub async fn answer(gateway: &Gateway, id: &str, body: &Value) -> HttpAnswer {
     gateway.post(&format!("/v1/responses/{id}/inputs"), body).await
 }
 

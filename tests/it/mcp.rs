@@ -17,6 +17,7 @@ mod load;
 mod lost;
 mod names;
 mod places;
+mod questions;
 mod real;
 mod results;
 mod routes;

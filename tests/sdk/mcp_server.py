@@ -2,7 +2,7 @@
 
     python3 mcp_server.py PORT
 
-`/mcp` is open; at `/secret` a token is asked for; at `/broken` nothing works.
+`/mcp` is open; at `/secret` a token is asked for; at `/broken` nothing works; at `/asking` there is a tool that asks the user.
 """
 
 import json
@@ -20,6 +20,26 @@ TOOLS = [
     {"name": "add", "description": "Adds two numbers.", "inputSchema": NUMBERS, "annotations": {"readOnlyHint": True}},
     {"name": "burn", "description": "Always fails.", "inputSchema": {"type": "object", "properties": {}}},
 ]
+
+ORDER = {"name": "order", "description": "Orders a shirt.", "inputSchema": {"type": "object", "properties": {}}}
+SIZE = {
+    "message": "Which size?",
+    "requestedSchema": {"type": "object", "properties": {"size": {"type": "string"}}, "required": ["size"]},
+}
+
+
+def asking(method: str, params: dict):
+    if method == "tools/list":
+        return {"tools": [ORDER]}
+    if method != "tools/call":
+        return result(method, params)
+    if "inputResponses" not in params:
+        question = {"method": "elicitation/create", "params": SIZE}
+        return {"resultType": "input_required", "inputRequests": {"size": question}, "requestState": "order 1"}
+    answer = params["inputResponses"]["size"]
+    if params["requestState"] != "order 1" or answer["action"] != "accept":
+        return told(f"not ordered: {answer['action']}")
+    return told(f"ordered in {answer['content']['size']}")
 
 
 def result(method: str, params: dict):
@@ -59,7 +79,9 @@ class Server(BaseHTTPRequestHandler):
             return self.answer(401)
         if "id" not in message:
             return self.answer(202)
-        self.answer(200, {"jsonrpc": "2.0", "id": message["id"], "result": result(message["method"], message.get("params") or {})})
+        answer = asking if self.path == "/asking" else result
+        found = answer(message["method"], message.get("params") or {})
+        self.answer(200, {"jsonrpc": "2.0", "id": message["id"], "result": found})
 
     def answer(self, status, body=None):
         body = json.dumps(body).encode() if body else b""

@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 
 use super::live::{Run, RunEnd, RunError};
 use super::state::RunState;
+use crate::engine::user_questions::{self, Asked};
 use crate::engine::{journal, record};
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::item::Item;
@@ -173,10 +174,11 @@ impl Run {
     /// Finishes the calls of the last turn: with their results as far as these are known. One that may have been made is
     /// made again only if that does no harm.
     async fn finish_left_calls(&mut self, left: &LeftTurn) -> Result<(), RunError> {
+        self.close_left_questions(&left.asked);
         for (made, journaled) in left.calls.iter().zip(&left.journaled) {
             let result = match &journaled.outcome {
                 Some((output, error)) => journal::result(output, error.clone()),
-                None => self.repeat_call(made, journaled).await?,
+                None => Box::pin(self.make_left_call(made, journaled, left)).await?,
             };
             if result.is_async {
                 self.start_async(made, (journaled.turn, journaled.index)).await?;
@@ -187,27 +189,45 @@ impl Run {
         Ok(())
     }
 
-    async fn repeat_call(
+    /// Questions of calls that went with their process are answered by nobody.
+    fn close_left_questions(&self, asked: &[OrphanedCall]) {
+        for question in user_questions::left_open(asked) {
+            self.declare_unknown((question.turn, question.index));
+        }
+    }
+
+    async fn make_left_call(
         &mut self,
         made: &ServerCall,
         journaled: &OrphanedCall,
+        left: &LeftTurn,
     ) -> Result<CallResult, RunError> {
-        let binding = self.prepared.offer.binding(made.call.namespace.as_deref(), &made.call.name).cloned();
-        let Some(binding) = binding.filter(|binding| binding.tool.may_repeat()) else {
-            self.parts.store.record_tool_result(CallOutcome {
-                lease: self.prepared.lease.clone(),
-                turn: journaled.turn,
-                index: journaled.index,
-                output: UNKNOWN.to_owned(),
-                error: Some(OUTCOME_UNKNOWN),
-            });
-            let error = Some(OUTCOME_UNKNOWN.into());
-            return Ok(CallResult { output: UNKNOWN.to_owned(), error, ..CallResult::default() });
+        let (turn, index) = (journaled.turn, journaled.index);
+        let binding = self.prepared.offer.binding(made.call.namespace.as_deref(), &made.call.name);
+        let may_repeat = binding.is_some_and(|binding| binding.tool.may_repeat());
+        let outcome = match user_questions::asked(&left.asked, turn, index) {
+            Asked::Round(round) => self.call_with_answers(made, journaled, round, left).await?,
+            Asked::Nothing | Asked::MadeAgain if may_repeat => {
+                let next = user_questions::next_number(&left.asked, turn, index);
+                self.call_again(made, (turn, index), next, None).await?
+            }
+            Asked::Nothing | Asked::MadeAgain => {
+                self.declare_unknown((turn, index));
+                let error = Some(OUTCOME_UNKNOWN.into());
+                return Ok(CallResult { output: UNKNOWN.to_owned(), error, ..CallResult::default() });
+            }
         };
-        let place = (journaled.turn, journaled.index);
-        let call = self.executor.repeat(&self.prepared.response.id, place, made, binding);
-        let outcome = self.until_cancelled(Box::pin(call)).await?;
         Ok(self.executor.result(made, outcome, &mut self.state)?)
+    }
+
+    fn declare_unknown(&self, (turn, index): (u32, u32)) {
+        self.parts.store.record_tool_result(CallOutcome {
+            lease: self.prepared.lease.clone(),
+            turn,
+            index,
+            output: UNKNOWN.to_owned(),
+            error: Some(OUTCOME_UNKNOWN),
+        });
     }
 
     /// `max_output_tokens` is for the whole response: the tokens of the turns before are spent.

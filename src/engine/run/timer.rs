@@ -1,7 +1,7 @@
 //! The one timer of a run.
 
 use std::pin::Pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::time::Sleep;
 
@@ -12,7 +12,11 @@ pub(super) struct RunTimer {
     pub(super) deadline: Instant,
     /// The limit that sets the deadline.
     pub(super) deadline_name: &'static str,
+    is_paused: bool,
 }
+
+/// As long as a timer that stands still sleeps at most.
+const FAR: Duration = Duration::from_hours(24 * 365);
 
 /// What a timer does when it fires.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,7 +36,13 @@ impl RunTimer {
             Some(at) => (TimerEvent::Commit, at.min(deadline)),
             None => (TimerEvent::Deadline, deadline),
         };
-        Self { next, sleep: Box::pin(tokio::time::sleep_until(at.into())), deadline, deadline_name }
+        Self {
+            next,
+            sleep: Box::pin(tokio::time::sleep_until(at.into())),
+            deadline,
+            deadline_name,
+            is_paused: false,
+        }
     }
 
     pub(super) fn set(&mut self, next: TimerEvent, at: Instant) {
@@ -45,8 +55,23 @@ impl RunTimer {
         self.set(TimerEvent::Deadline, self.deadline);
     }
 
+    /// The deadline is not reached until [`Self::resume`].
+    pub(super) fn pause(&mut self) {
+        if !self.is_paused {
+            self.is_paused = true;
+            self.sleep.as_mut().reset((Instant::now() + FAR).into());
+        }
+    }
+
+    /// The deadline is later by the time for which the timer has stood still.
+    pub(super) fn resume(&mut self, waited: Duration) {
+        self.is_paused = false;
+        self.deadline += waited;
+        self.set_deadline();
+    }
+
     /// The limit that sets the deadline, if it has passed.
     pub(super) fn passed_limit(&self) -> Option<&'static str> {
-        (Instant::now() >= self.deadline).then_some(self.deadline_name)
+        (!self.is_paused && Instant::now() >= self.deadline).then_some(self.deadline_name)
     }
 }

@@ -1,20 +1,27 @@
 //! The server-side calls of one turn: checked against the limits of tokens, cost and identical calls, committed,
 //! executed, and emitted as they end.
 
-use futures_util::{FutureExt, StreamExt};
+use std::future::pending;
+
+use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::sync::mpsc;
 
+use super::held_questions::HeldQuestions;
 use super::live::{Run, RunError};
+use super::questions::{AskingCall, ToolResult};
 use super::state::RunTime;
+use crate::bus::Bus;
 use crate::engine::tool_executor::TurnCalls;
+use crate::engine::user_questions;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::response::machine::ServerCall;
-use crate::tools::{ToolError, ToolOutput};
+use crate::tools::FailureStage;
 
 /// Progress reports that wait to be emitted; further ones are dropped.
 const PROGRESS_CAPACITY: usize = 16;
 
-type ToolResult = Result<ToolOutput, ToolError>;
+/// Progress of running calls, if it is wanted: the slot and the message.
+type Reports = Option<mpsc::Receiver<(u32, String)>>;
 
 impl Run {
     /// Executes the calls of a turn and emits their results. Returns whether all have failed.
@@ -51,9 +58,13 @@ impl Run {
         let id = self.prepared.response.id.clone();
         let (listener, mut reports) =
             self.prepared.reports_progress.then(|| mpsc::channel(PROGRESS_CAPACITY)).unzip();
-        let mut outcomes = self.executor.execute(&id, turn, calls, listener.as_ref(), runner);
+        let bus = self.parts.in_flight.bus().clone();
+        let shows_questions = !self.prepared.elicitation.is_empty();
+        let mut held = shows_questions.then(|| HeldQuestions::new(&bus, &id, turn));
+        let asker = |call| self.asker(held.as_ref(), call);
+        let mut outcomes = self.executor.execute(&id, turn, calls, listener.as_ref(), (runner, asker));
         drop(listener);
-        let mut all_failed = true;
+        let (mut all_failed, mut asking) = (true, Vec::new());
         for (index, made) in (0_u32..).zip(calls) {
             // The client of a stream sees the running calls, unless they end at once.
             let ready = outcomes.next().now_or_never();
@@ -61,10 +72,22 @@ impl Run {
                 Some(outcome) => outcome,
                 None => {
                     self.flush().await?;
-                    self.outcome_of(&mut outcomes, &mut reports).await?
+                    self.outcome_of(&mut outcomes, &mut reports, &mut held).await?
                 }
             };
             let Some(outcome) = outcome else { break };
+            let outcome = match user_questions::required(outcome) {
+                Ok(outcome) => outcome,
+                Err(required) => {
+                    let first = held.as_ref().map_or(0, |held| held.next_number(index));
+                    asking.push(AskingCall { index, slot: made.slot, rounds: 0, first, required: *required });
+                    continue;
+                }
+            };
+            // Results behind a call that asks are shown when that has its own.
+            if !asking.is_empty() && !is_fatal(&outcome) {
+                continue;
+            }
             // Tools have the run's deadline, too: if it has passed, that is what ends the run, not the tool's
             // timeout.
             self.check_deadline()?;
@@ -80,26 +103,50 @@ impl Run {
             self.machine.finish_call(made.slot, result, self.sink.events())?;
         }
         drop(outcomes);
+        if let Some(held) = &mut held {
+            self.end_questions(held);
+        }
+        if !asking.is_empty() {
+            return Err(Box::pin(self.ask_required(turn, asking)).await);
+        }
         Ok(all_failed)
     }
 
-    /// Waits for the next result, and emits progress meanwhile.
-    async fn outcome_of(
+    /// Waits for the next result, and emits progress and questions meanwhile.
+    pub(super) async fn outcome_of(
         &mut self,
-        outcomes: &mut (impl futures_util::Stream<Item = ToolResult> + Unpin),
-        reports: &mut Option<mpsc::Receiver<(u32, String)>>,
+        outcomes: &mut (impl Stream<Item = ToolResult> + Unpin),
+        reports: &mut Reports,
+        held: &mut Option<HeldQuestions>,
     ) -> Result<Option<ToolResult>, RunError> {
+        let bus = self.parts.in_flight.bus().clone();
         loop {
+            // The call that has asked may be the one that is shown now.
+            if let Some(held) = held.as_mut().filter(|held| held.has_untold()) {
+                Box::pin(self.serve_questions(held)).await?;
+            }
             let next = async {
                 tokio::select! {
                     biased;
-                    outcome = outcomes.next() => Ok(outcome),
-                    Some(report) = reported(reports) => Err(report),
+                    outcome = outcomes.next() => Signal::Outcome(outcome),
+                    Some(report) = reported(reports) => Signal::Progress(report),
+                    () = changed(held, &bus) => Signal::Questions,
                 }
             };
             match self.until_cancelled(next).await? {
-                Ok(outcome) => return Ok(outcome),
-                Err((slot, message)) => {
+                Signal::Outcome(outcome) => {
+                    if let Some(held) = held {
+                        // It may have been the call that has asked.
+                        Box::pin(self.serve_questions(held)).await?;
+                    }
+                    return Ok(outcome);
+                }
+                Signal::Questions => {
+                    if let Some(held) = held {
+                        Box::pin(self.serve_questions(held)).await?;
+                    }
+                }
+                Signal::Progress((slot, message)) => {
                     // A tool that never stops reporting must not keep the run alive.
                     self.check_deadline()?;
                     self.machine.report_progress(slot, message, self.sink.events())?;
@@ -125,6 +172,28 @@ impl Run {
 }
 
 /// The next progress report, if reports are wanted.
-async fn reported(reports: &mut Option<mpsc::Receiver<(u32, String)>>) -> Option<(u32, String)> {
+async fn reported(reports: &mut Reports) -> Option<(u32, String)> {
     reports.as_mut()?.recv().await
+}
+
+/// What there is while calls are under way.
+enum Signal {
+    /// The next call has ended; `None`: all have.
+    Outcome(Option<ToolResult>),
+    /// A call reports progress.
+    Progress((u32, String)),
+    /// A call asks the user, or may have its answer.
+    Questions,
+}
+
+/// Returns when there is something to do for the questions of calls, if the client shows them.
+async fn changed(held: &mut Option<HeldQuestions>, bus: &Bus) {
+    match held {
+        Some(held) => held.changed(bus).await,
+        None => pending().await,
+    }
+}
+
+fn is_fatal(outcome: &ToolResult) -> bool {
+    outcome.as_ref().is_err_and(|error| error.stage == FailureStage::Fatal)
 }

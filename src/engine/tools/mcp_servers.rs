@@ -183,6 +183,7 @@ pub(in crate::engine) fn mcp_caller<'a>(
         key: &caller.key,
         authorization: caller.authorization.as_ref(),
         on_behalf_of: of,
+        shows: request.shown_questions(),
     }
 }
 

@@ -8,16 +8,19 @@ use rmcp::RoleClient;
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestMethod, CreateMessageRequestParams,
-    CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
+    CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationCapability,
     ElicitationCreateRequestMethod, ErrorData, FormElicitationCapability, Implementation,
     ListRootsRequestMethod, ListRootsResult, ProtocolVersion, Role, SamplingCapability, SamplingMessage,
-    SamplingMessageContentBlock,
+    SamplingMessageContentBlock, UrlElicitationCapability,
 };
 use rmcp::service::RequestContext;
 
+use super::elicitation;
 use super::message_router::MessageRouter;
-use crate::config::Elicitation;
+use super::pending::CallQuestion;
+use crate::config::ElicitationPolicy;
 use crate::mcp::sampler::{SampleContent, SampleMessage, SampleRequest, Sampler};
+use crate::protocol::elicitation::{ElicitationAction, ElicitationAnswer, ElicitationModes};
 
 /// Interval at which the idle timeout of calls is reset while the model works for the server.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_millis(200);
@@ -28,27 +31,17 @@ pub(super) struct Handler {
     /// Router of the connection.
     pub router: Arc<MessageRouter>,
     /// How elicitation requests are answered.
-    pub elicitation: Elicitation,
+    pub elicitation: ElicitationPolicy,
+    /// The questions to the user that clients show.
+    pub shows: ElicitationModes,
     /// Serves sampling requests; `None`: not permitted.
     pub sampler: Option<Arc<dyn Sampler>>,
-}
-
-/// The answer to elicitation requests; `None`: the capability is not offered.
-pub(super) fn elicitation_action(elicitation: Elicitation) -> Option<ElicitationAction> {
-    match elicitation {
-        Elicitation::Decline => Some(ElicitationAction::Decline),
-        Elicitation::Cancel => Some(ElicitationAction::Cancel),
-        Elicitation::Off => None,
-    }
 }
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
-        if elicitation_action(self.elicitation).is_some() {
-            let form = FormElicitationCapability::new();
-            capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
-        }
+        capabilities.elicitation = self.elicitation_capability();
         if self.sampler.is_some() {
             capabilities.sampling = Some(SamplingCapability::default());
         }
@@ -59,11 +52,21 @@ impl ClientHandler for Handler {
     async fn create_elicitation(
         &self,
         _params: ElicitRequestParams,
-        _context: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        elicitation_action(self.elicitation)
-            .map(ElicitResult::new)
-            .ok_or_else(ErrorData::method_not_found::<ElicitationCreateRequestMethod>)
+        // The router has read the question as the server wrote it.
+        let Some(CallQuestion { question, call }) = self.router.pending.take_question(&context.id) else {
+            return elicitation::policy_action(self.elicitation)
+                .map(|action| elicitation::result(&ElicitationAnswer::without_content(action)))
+                .ok_or_else(ErrorData::method_not_found::<ElicitationCreateRequestMethod>);
+        };
+        let answer = tokio::select! {
+            answer = call.ask(question) => answer,
+            () = context.ct.cancelled() => None,
+            () = self.router.closed.cancelled() => None,
+        };
+        let cancelled = || ElicitationAnswer::without_content(ElicitationAction::Cancel);
+        Ok(elicitation::result(&answer.unwrap_or_else(cancelled)))
     }
 
     async fn create_message(
@@ -93,6 +96,18 @@ impl ClientHandler for Handler {
 }
 
 impl Handler {
+    /// Where the policy answers, servers may ask with forms, as they may have no other way.
+    fn elicitation_capability(&self) -> Option<ElicitationCapability> {
+        let (form, url) = (self.shows.form, self.shows.url);
+        let form = form || elicitation::policy_action(self.elicitation).is_some();
+        (form || url).then(|| {
+            let mut capability = ElicitationCapability::new();
+            capability.form = form.then(FormElicitationCapability::new);
+            capability.url = url.then(UrlElicitationCapability::new);
+            capability
+        })
+    }
+
     /// Resets the idle timeout of all calls: while the server waits for the model, it is not idle. Never returns.
     async fn keep_alive(&self) {
         let mut time = tokio::time::interval(KEEP_ALIVE_INTERVAL);

@@ -17,9 +17,11 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use self::skipped_id::{id_at_head, id_at_tail};
+use super::elicitation;
 use super::log::ServerLog;
 use super::notices::{self, sanitize_for_error};
 use super::pending::{PendingRequests, ResponseOwner, exact_arguments};
+use super::protocol_error::protocol_error;
 use super::unsolicited::{AnsweringGuard, FloodVerdict, UnsolicitedLimiter};
 use crate::mcp::connection::Endpoint;
 use crate::mcp::error::{FailureReason, McpError};
@@ -94,14 +96,6 @@ pub(super) struct Envelope<'a> {
     pub error: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-struct RawError {
-    #[serde(default)]
-    code: Option<Value>,
-    #[serde(default)]
-    message: Option<String>,
-}
-
 /// The relevant part of `notifications/cancelled`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -127,7 +121,7 @@ impl MessageRouter {
             pending: PendingRequests::default(),
             closed: CancellationToken::new(),
             may_sample,
-            unsolicited: UnsolicitedLimiter::new(limit),
+            unsolicited: UnsolicitedLimiter::new(limit, !endpoint.shows.is_empty()),
             close_reason: OnceLock::new(),
             closed_by_flood: AtomicBool::new(false),
             tools_version: AtomicU64::new(0),
@@ -176,8 +170,14 @@ impl MessageRouter {
     /// To be held while a message is sent: a request of the server counts as open until its response has been sent.
     pub(super) fn sending(&self, message: &ClientJsonRpcMessage) -> Option<AnsweringGuard<'_>> {
         match message {
-            ClientJsonRpcMessage::Response(answer) => Some(self.unsolicited.answering(Some(&answer.id))),
-            ClientJsonRpcMessage::Error(error) => Some(self.unsolicited.answering(error.id.as_ref())),
+            ClientJsonRpcMessage::Response(answer) => {
+                self.pending.take_question(&answer.id);
+                Some(self.unsolicited.answering(Some(&answer.id)))
+            }
+            ClientJsonRpcMessage::Error(error) => {
+                error.id.as_ref().map(|id| self.pending.take_question(id));
+                Some(self.unsolicited.answering(error.id.as_ref()))
+            }
             ClientJsonRpcMessage::Request(_) | ClientJsonRpcMessage::Notification(_) => None,
         }
     }
@@ -243,7 +243,9 @@ impl MessageRouter {
                 }
                 Ok(dispatch)
             }
-            (Some(method), Some(id)) => Ok(self.dispatch_request(id, method, bytes.len())),
+            (Some(method), Some(id)) => {
+                Ok(self.dispatch_request(id, method, (envelope.params, request), bytes.len()))
+            }
             (Some(method), None) => Ok(self.dispatch_notification(method, envelope.params, bytes.len())),
         }
     }
@@ -305,7 +307,7 @@ impl MessageRouter {
         };
         match (envelope.result, envelope.error) {
             (Some(result), _) => self.pending.resolve(id, result),
-            (None, Some(error)) => self.pending.fail(id, protocol_error(error)),
+            (None, Some(error)) => self.pending.refuse(id, error),
             (None, None) => self
                 .pending
                 .fail(id, McpError::Malformed("the response has neither result nor error".to_owned())),
@@ -333,15 +335,25 @@ impl MessageRouter {
         self.unknown_version.get().map(String::as_str)
     }
 
-    /// A request of the server: for the SDK, within the limits.
-    fn dispatch_request(&self, id: &RawValue, method: &str, bytes: usize) -> Dispatch {
+    /// A request of the server: for the SDK, within the limits. `on` is the request on whose stream it came.
+    fn dispatch_request(
+        &self,
+        id: &RawValue,
+        method: &str,
+        (params, on): (Option<&RawValue>, Option<i64>),
+        bytes: usize,
+    ) -> Dispatch {
         let readable = Some(id.get()).filter(|id| id.len() <= MAX_ID_BYTES);
         let Some(number) = readable.and_then(|id| serde_json::from_str::<RequestId>(id).ok()) else {
             self.count_notification(bytes);
             return Dispatch::Handled;
         };
-        if self.closed.is_cancelled() || !self.close_on_flood(self.unsolicited.request(number, bytes)) {
+        if self.closed.is_cancelled() || !self.close_on_flood(self.unsolicited.request(number.clone(), bytes))
+        {
             return Dispatch::Handled;
+        }
+        if let Some(question) = params.filter(|_| method == elicitation::METHOD).and_then(elicitation::read) {
+            self.pending.add_question(number, on, question);
         }
         let is_sampling = self.may_sample && method == "sampling/createMessage";
         if bytes <= MAX_REQUEST_BYTES || is_sampling {
@@ -414,25 +426,6 @@ fn write_with(message: &ClientJsonRpcMessage, arguments: &RawValue) -> serde_jso
     let mut params: Map<String, Value> = serde_json::from_value(params)?;
     params.remove("arguments");
     serde_json::to_vec(&Message { rest, params: Params { rest: params, arguments } })
-}
-
-/// Converts a JSON-RPC error.
-pub(super) fn protocol_error(raw: &RawValue) -> McpError {
-    let error: RawError = serde_json::from_str(raw.get()).unwrap_or(RawError { code: None, message: None });
-    let code = error.code.and_then(|code| code.as_i64()).unwrap_or(-32603);
-    let message = error.message.map_or_else(
-        || "the server returned an error without a message".to_owned(),
-        |message| sanitize_for_error(&message),
-    );
-    McpError::Protocol { code, message }
-}
-
-/// The JSON-RPC error in a body, if it is one.
-pub(super) fn error_in(body: &[u8]) -> Option<McpError> {
-    let error = serde_json::from_slice::<Envelope<'_>>(body).ok()?.error?;
-    let coded: RawError = serde_json::from_str(error.get()).ok()?;
-    coded.code?.as_i64()?;
-    Some(protocol_error(error))
 }
 
 /// Whether an error means that the server does not know the session. By the protocol that is a 404, but servers

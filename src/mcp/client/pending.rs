@@ -6,16 +6,20 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use rmcp::model::{ClientJsonRpcMessage, GetExtensions, GetMeta, NumberOrString, ProgressToken};
+use rmcp::model::{ClientJsonRpcMessage, GetExtensions, GetMeta, NumberOrString, ProgressToken, RequestId};
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
+use super::elicitation;
 use super::listing::{self, Page};
+use super::protocol_error::protocol_error;
 use super::results::{self, CallAnswer};
 use crate::mcp::error::McpError;
-use crate::tools::Progress;
+use crate::protocol::elicitation::{Elicitation, ElicitationAnswer};
+use crate::tools::{Asker, Progress};
 
 /// All requests that wait for a response.
 #[derive(Debug, Default)]
@@ -27,6 +31,15 @@ struct Registered {
     by_token: HashMap<i64, Arc<PendingRequest>>,
     /// Requests of the SDK itself, such as `initialize`.
     sdk: HashSet<i64>,
+    /// Questions of the server to the user, by the id of its request.
+    questions: HashMap<RequestId, CallQuestion>,
+}
+
+/// A question of the server, and the call that it belongs to.
+#[derive(Debug)]
+pub(super) struct CallQuestion {
+    pub question: Elicitation,
+    pub call: Arc<PendingRequest>,
 }
 
 /// Who waits for a response.
@@ -47,6 +60,10 @@ pub(super) struct PendingRequest {
     progress: Progress,
     /// The arguments as text, if the SDK's representation would round a number.
     exact_arguments: Option<Box<RawValue>>,
+    /// Asks the user for the server.
+    asker: Option<Asker>,
+    /// Questions that the user has not answered: meanwhile the server is not idle.
+    open_questions: AtomicUsize,
     /// Notified of progress, which resets the idle timeout.
     pub activity: Notify,
     state: Mutex<State>,
@@ -91,17 +108,41 @@ pub(super) fn exact_arguments(message: &ClientJsonRpcMessage) -> Option<&RawValu
 impl PendingRequest {
     /// A pending request of this kind.
     pub(super) fn new(asks: RequestKind, progress: Progress) -> Arc<Self> {
-        Self::with_arguments(asks, progress, None)
+        Self::build(asks, progress, None, None)
     }
 
-    /// A pending request sent with exact arguments in place of the SDK's.
-    pub(super) fn with_arguments(
+    /// A pending call, sent with exact arguments in place of the SDK's. The asker asks the user for the server.
+    pub(super) fn call(progress: Progress, exact: Option<&RawValue>, asker: Option<&Asker>) -> Arc<Self> {
+        Self::build(RequestKind::Call, progress, exact, asker)
+    }
+
+    fn build(
         asks: RequestKind,
         progress: Progress,
         exact: Option<&RawValue>,
+        asker: Option<&Asker>,
     ) -> Arc<Self> {
-        let exact_arguments = exact.map(ToOwned::to_owned);
-        Arc::new(Self { asks, progress, exact_arguments, activity: Notify::new(), state: Mutex::default() })
+        Arc::new(Self {
+            asks,
+            progress,
+            exact_arguments: exact.map(ToOwned::to_owned),
+            asker: asker.cloned(),
+            open_questions: AtomicUsize::new(0),
+            activity: Notify::new(),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Asks the user for the server. Until the answer the idle timeout of the request does not run.
+    pub(super) async fn ask(&self, question: Elicitation) -> Option<ElicitationAnswer> {
+        let asker = self.asker.as_ref()?;
+        let _open = OpenQuestion::begin(self);
+        Some(asker.ask(question).await)
+    }
+
+    /// Whether the server waits for the user.
+    pub(super) fn waits_for_user(&self) -> bool {
+        self.open_questions.load(Ordering::Acquire) > 0
     }
 
     /// Takes the response.
@@ -123,6 +164,40 @@ impl PendingRequest {
             RequestKind::Call => results::read(raw).map(ServerAnswer::Call),
             RequestKind::Page => listing::read(raw).map(ServerAnswer::Page),
         }
+    }
+
+    /// Reads an error. One of a call may ask the user to open addresses first.
+    fn read_error(&self, raw: &RawValue) -> Result<ServerAnswer, McpError> {
+        let shows_urls = self.asker.as_ref().is_some_and(|asker| asker.modes().url);
+        let error = protocol_error(raw);
+        match (elicitation::required_urls(raw).filter(|_| shows_urls), &error) {
+            (Some(urls), McpError::Protocol { message, .. }) => {
+                Ok(ServerAnswer::Call(CallAnswer::UrlsRequired(urls, message.clone())))
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn can_ask(&self, question: &Elicitation) -> bool {
+        self.asker.as_ref().is_some_and(|asker| asker.modes().can_show(question))
+    }
+}
+
+/// Counts a question as open until it is dropped.
+struct OpenQuestion<'a>(&'a PendingRequest);
+
+impl<'a> OpenQuestion<'a> {
+    fn begin(of: &'a PendingRequest) -> Self {
+        of.open_questions.fetch_add(1, Ordering::AcqRel);
+        Self(of)
+    }
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        self.0.open_questions.fetch_sub(1, Ordering::AcqRel);
+        // The idle timeout begins anew.
+        self.0.activity.notify_one();
     }
 }
 
@@ -185,6 +260,30 @@ impl PendingRequests {
     /// Delivers a response; `false` if the request is not pending.
     pub(super) fn resolve(&self, id: i64, raw: &RawValue) -> bool {
         self.find(id).map(|pending| pending.resolve(pending.read(raw))).is_some()
+    }
+
+    /// Delivers an error of the server; `false` if the request is not pending.
+    pub(super) fn refuse(&self, id: i64, raw: &RawValue) -> bool {
+        self.find(id).map(|pending| pending.resolve(pending.read_error(raw))).is_some()
+    }
+
+    /// Keeps a question of the server until its request is handled. It belongs to the call on whose stream it came; if that
+    /// says nothing, to the only call that is pending. Others are not asked to anybody.
+    pub(super) fn add_question(&self, id: RequestId, on: Option<i64>, question: Elicitation) {
+        let mut registered = self.0.lock();
+        let of_stream = on.and_then(|id| registered.by_id.get(&id)).cloned();
+        let only = || {
+            let mut calls = registered.by_id.values().filter(|pending| pending.asks == RequestKind::Call);
+            calls.next().filter(|_| calls.next().is_none()).cloned()
+        };
+        if let Some(call) = of_stream.or_else(only).filter(|call| call.can_ask(&question)) {
+            registered.questions.insert(id, CallQuestion { question, call });
+        }
+    }
+
+    /// Takes a question of the server; `None` if nobody can be asked.
+    pub(super) fn take_question(&self, id: &RequestId) -> Option<CallQuestion> {
+        self.0.lock().questions.remove(id)
     }
 
     /// Fails a request; `false` if it is not pending.

@@ -7,9 +7,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::elicitation::{self, InputQuestion, InputRequests};
 use super::notices::sanitize_for_error;
+use super::protocol_error::unsupported;
 use crate::mcp::connection::{ContentAudience, RemoteContent, RemotePart, RemoteResult};
 use crate::mcp::error::McpError;
+use crate::protocol::elicitation::Elicitation;
 use crate::tools::verbatim::exact_text;
 
 /// The result of `tools/call`.
@@ -19,15 +22,8 @@ pub(super) enum CallAnswer {
     Done(RemoteResult),
     /// The server requests input first.
     InputRequired(InputRequests),
-}
-
-/// Input that a server requests before it continues.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct InputRequests {
-    /// Methods of the requests, by the key of their response.
-    pub methods: BTreeMap<String, String>,
-    /// Opaque state, to be returned unchanged.
-    pub state: Option<String>,
+    /// The user has to open addresses first; with the text of the error.
+    UrlsRequired(Vec<Elicitation>, String),
 }
 
 #[derive(Deserialize)]
@@ -41,8 +37,8 @@ struct RawResult<'a> {
     is_error: Option<bool>,
     #[serde(default)]
     result_type: Option<Cow<'a, str>>,
-    #[serde(default)]
-    input_requests: Option<BTreeMap<String, RawQuestion>>,
+    #[serde(default, borrow)]
+    input_requests: Option<BTreeMap<String, RawQuestion<'a>>>,
     #[serde(default)]
     request_state: Option<String>,
     #[serde(default, borrow)]
@@ -52,8 +48,10 @@ struct RawResult<'a> {
 }
 
 #[derive(Deserialize)]
-struct RawQuestion {
+struct RawQuestion<'a> {
     method: String,
+    #[serde(default, borrow)]
+    params: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -94,8 +92,12 @@ pub(super) fn read(raw: &RawValue) -> Result<CallAnswer, McpError> {
     match result.result_type.as_deref() {
         Some("input_required") => {
             let questions = result.input_requests.unwrap_or_default();
-            let methods = questions.into_iter().map(|(name, question)| (name, question.method)).collect();
-            return Ok(CallAnswer::InputRequired(InputRequests { methods, state: result.request_state }));
+            let read = |RawQuestion { method, params }: RawQuestion<'_>| {
+                let params = params.filter(|_| method == elicitation::METHOD);
+                InputQuestion { elicitation: params.and_then(elicitation::read), method }
+            };
+            let questions = questions.into_iter().map(|(key, question)| (key, read(question))).collect();
+            return Ok(CallAnswer::InputRequired(InputRequests { questions, state: result.request_state }));
         }
         Some("task") => {
             return Err(unsupported("turned the call into a task, which the gateway does not support"));
@@ -114,6 +116,7 @@ pub(super) fn read(raw: &RawValue) -> Result<CallAnswer, McpError> {
             .map(|text| text.get().to_owned()),
         is_error: result.is_error.unwrap_or(false),
         is_async: result.meta.is_some_and(goes_on),
+        requires_input: None,
     }))
 }
 
@@ -125,11 +128,6 @@ fn goes_on(meta: &RawValue) -> bool {
         is_async: bool,
     }
     serde_json::from_str::<Meta>(meta.get()).is_ok_and(|meta| meta.is_async)
-}
-
-/// The error for valid use of the protocol that the gateway does not support.
-pub(super) fn unsupported(what: &str) -> McpError {
-    McpError::Protocol { code: -32601, message: sanitize_for_error(&format!("the server {what}")) }
 }
 
 fn part(raw: &RawValue) -> RemotePart {

@@ -13,9 +13,10 @@ use serde_json::value::RawValue;
 
 use super::http::{self, HttpEndpoint, Outgoing};
 use super::listing::{self, Page};
-use super::message_router::{Envelope, error_in, protocol_error};
+use super::message_router::Envelope;
 use super::notices::sanitize_for_error;
-use super::results::{self, CallAnswer, unsupported};
+use super::protocol_error::{error_in, protocol_error, unsupported};
+use super::results::{self, CallAnswer};
 use crate::mcp::connection::{CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
 use crate::mcp::context::{CallerContext, callback_value};
 use crate::mcp::error::{McpError, TimeoutKind};
@@ -146,7 +147,7 @@ impl Connection for JsonRpcConnection {
         let params = CallParams { name: call.name, arguments, meta };
         match with_timeout(call.idle, self.request("tools/call", params, results::read)).await? {
             CallAnswer::Done(result) => Ok(result),
-            CallAnswer::InputRequired(_) => {
+            CallAnswer::InputRequired(_) | CallAnswer::UrlsRequired(..) => {
                 Err(unsupported("requests input during the call, which this transport does not support"))
             }
         }

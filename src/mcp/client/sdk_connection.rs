@@ -12,24 +12,27 @@ use rmcp::model::{
     PaginatedRequestParams, RequestId, RequestMetaObject, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RunningService, ServiceError};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{Mutex, oneshot};
 
+use super::elicitation;
 use super::failure;
-use super::handler::{self, Handler};
+use super::handler::Handler;
 use super::listing;
 use super::message_router::MessageRouter;
 use super::pending::{PendingRequest, RequestKind, RequestTag, ServerAnswer, token_number};
-use super::results::{CallAnswer, InputRequests, unsupported};
-use crate::config::Elicitation;
+use super::protocol_error::unsupported;
+use super::results::CallAnswer;
+use crate::config::ElicitationPolicy;
 use crate::mcp::connection::{CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
 use crate::mcp::context::{self, CALLBACK_KEY, CallerContext, callback_value};
 use crate::mcp::error::{McpError, TimeoutKind};
-use crate::tools::Progress;
+use crate::protocol::elicitation::{ElicitationAction, ElicitationAnswer};
 use crate::tools::verbatim::Verbatim;
+use crate::tools::{Asker, GivenInput, Progress, RequiredInput};
 
 /// Maximum number of times that a server may request input during one call.
-const MAX_INPUT_ROUNDS: usize = 4;
+const MAX_INPUT_ROUNDS: u32 = 4;
 /// Time for deleting the session or for the exit of the program.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 /// For requests whose caller applies its own timeout.
@@ -45,7 +48,7 @@ pub(super) struct SdkConnection {
     service: Mutex<Option<SdkService>>,
     router: Arc<MessageRouter>,
     info: ServerInfo,
-    elicitation: Elicitation,
+    elicitation: ElicitationPolicy,
 }
 
 /// Responses to a server's input requests, and its opaque state.
@@ -100,23 +103,6 @@ impl SdkConnection {
         }
     }
 
-    /// Answers a server's input requests, of which only elicitation is supported.
-    fn reply(&self, questions: InputRequests) -> Result<Replies, McpError> {
-        let Some(action) = handler::elicitation_action(self.elicitation) else {
-            return Err(unsupported("requests input during the call, but elicitation is off"));
-        };
-        let mut replies = std::collections::BTreeMap::new();
-        for (name, method) in questions.methods {
-            if method != "elicitation/create" {
-                return Err(unsupported(&format!(
-                    "requests {method} during the call, which is not supported"
-                )));
-            }
-            replies.insert(name, json!({ "action": action }));
-        }
-        Ok((replies, questions.state))
-    }
-
     /// The error of a request after the connection was closed.
     fn connection_error(&self, pending: &PendingRequest) -> McpError {
         let why = self.router.why_closed();
@@ -136,21 +122,34 @@ impl Connection for SdkConnection {
     }
 
     async fn call_tool(&self, call: RemoteCall<'_>, progress: &Progress) -> Result<RemoteResult, McpError> {
-        let mut replies = None;
-        for _ in 0..MAX_INPUT_ROUNDS {
-            let pending =
-                PendingRequest::with_arguments(RequestKind::Call, progress.clone(), call.exact_arguments);
+        let (rounds, mut replies) = match call.input {
+            Some(input) => (input.rounds, replies(input)?),
+            None => (0, None),
+        };
+        for _ in rounds..MAX_INPUT_ROUNDS {
+            let pending = PendingRequest::call(progress.clone(), call.exact_arguments, call.asker);
             let request = CallToolRequest::new(parameters(&call, replies));
             let request = ClientRequest::CallToolRequest(request);
-            match self.request(request, meta(call.meta), &pending, call.idle).await? {
+            let required = match self.request(request, meta(call.meta), &pending, call.idle).await? {
                 ServerAnswer::Call(CallAnswer::Done(result)) => return Ok(result),
-                ServerAnswer::Call(CallAnswer::InputRequired(questions)) => {
-                    replies = Some(self.reply(questions)?);
+                ServerAnswer::Call(CallAnswer::InputRequired(requests)) => {
+                    let modes = call.asker.map(Asker::modes).unwrap_or_default();
+                    elicitation::split(requests, modes, self.elicitation)?
+                }
+                ServerAnswer::Call(CallAnswer::UrlsRequired(urls, why)) => {
+                    let questions =
+                        (0..).zip(urls).map(|(key, url): (u32, _)| (key.to_string(), url)).collect();
+                    RequiredInput { questions, refusal: Some(why), ..RequiredInput::default() }
                 }
                 ServerAnswer::Page(_) => {
                     return Err(McpError::Malformed("the response is not a tool result".to_owned()));
                 }
+            };
+            if !required.questions.is_empty() {
+                let requires_input = Some(Box::new(required));
+                return Ok(RemoteResult { requires_input, ..RemoteResult::default() });
             }
+            replies = Some((elicitation::replies(&required.answered), required.state));
         }
         Err(unsupported("requests input too often during the call"))
     }
@@ -218,8 +217,14 @@ impl InFlightRequest<'_> {
                 () = self.pending.activity.notified() => {
                     idle_timer.as_mut().reset(tokio::time::Instant::now() + idle);
                 }
-                // Dropping `self` sends the cancellation.
-                () = &mut idle_timer => return Err(McpError::Timeout { after: idle, limit: TimeoutKind::Idle }),
+                () = &mut idle_timer => {
+                    if self.pending.waits_for_user() {
+                        idle_timer.as_mut().reset(tokio::time::Instant::now() + idle);
+                        continue;
+                    }
+                    // Dropping `self` sends the cancellation.
+                    return Err(McpError::Timeout { after: idle, limit: TimeoutKind::Idle });
+                }
             }
         }
     }
@@ -256,6 +261,18 @@ impl Drop for InFlightRequest<'_> {
         if !self.finished {
             self.cancel();
         }
+    }
+}
+
+/// The answers with which a call is repeated; none if it had only to wait for the user. An error if the user did not agree.
+fn replies(input: &GivenInput) -> Result<Option<Replies>, McpError> {
+    let Some(refusal) = &input.refusal else {
+        return Ok(Some((elicitation::replies(&input.answers), input.state.clone())));
+    };
+    let is_accepted = |answer: &ElicitationAnswer| answer.action == ElicitationAction::Accept;
+    match input.answers.values().all(is_accepted) {
+        true => Ok(None),
+        false => Err(elicitation::refused(refusal)),
     }
 }
 

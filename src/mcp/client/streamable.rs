@@ -19,6 +19,7 @@ use rmcp::transport::streamable_http_client::{
 
 use super::http::{self, BodyKind, HttpEndpoint, Outgoing};
 use super::message_router::{self, MessageRouter};
+use super::protocol_error;
 use super::stream::EventStream;
 use crate::mcp::error::McpError;
 
@@ -132,7 +133,7 @@ impl Streamable {
             return Err(TransportError::SessionExpired);
         }
         // Other JSON comes from a proxy in between.
-        let Some(request_id) = request_id.filter(|_| message_router::error_in(&body).is_some()) else {
+        let Some(request_id) = request_id.filter(|_| protocol_error::error_in(&body).is_some()) else {
             return Err(TransportError::Client(error));
         };
         let message = self.answer(&body, request_id).map_err(TransportError::Client)?;

@@ -29,10 +29,10 @@ use crate::tools::{Arguments, Progress};
 const MIB: usize = 1 << 20;
 
 fn client() -> Client {
-    client_with(Elicitation::Decline, None)
+    client_with(ElicitationPolicy::Decline, None)
 }
 
-fn client_with(elicitation: Elicitation, sampler: Option<Arc<dyn Sampler>>) -> Client {
+fn client_with(elicitation: ElicitationPolicy, sampler: Option<Arc<dyn Sampler>>) -> Client {
     Client::new(ClientOptions { elicitation, sampler, ..options() })
 }
 
@@ -41,7 +41,7 @@ fn options() -> ClientOptions {
     ClientOptions {
         max_message_bytes: MIB,
         connect_timeout,
-        elicitation: Elicitation::Decline,
+        elicitation: ElicitationPolicy::Decline,
         sampler: None,
     }
 }
@@ -71,6 +71,7 @@ fn at(url: &str, kind: HttpKind) -> Endpoint {
         address: ServerAddress::Http { url: Url::parse(url).unwrap(), kind, egress: egress() },
         is_configured: true,
         may_sample: true,
+        shows: Default::default(),
     }
 }
 
@@ -85,6 +86,8 @@ fn call<'a>(name: &'a str, arguments: &'a Arguments) -> RemoteCall<'a> {
         exact_arguments: None,
         meta: CallMeta::default(),
         idle: Duration::from_secs(20),
+        asker: None,
+        input: None,
     }
 }
 

@@ -13,6 +13,8 @@ use super::rate::TokenBucket;
 
 /// Maximum number of open requests of a server.
 pub(super) const MAX_OPEN_REQUESTS: usize = 16;
+/// The same where users are asked, who take their time.
+pub(super) const MAX_OPEN_QUESTIONS: usize = 1024;
 /// Burst and requests per second.
 const REQUEST_RATE: (u32, u32) = (256, 20);
 /// Burst and notifications per second; excess ones are dropped.
@@ -45,6 +47,7 @@ pub(super) struct UnsolicitedLimiter(Mutex<Counts>);
 struct Counts {
     /// Requests that the SDK handles.
     open: HashSet<RequestId>,
+    max_open: usize,
     /// Responses being sent.
     answering: usize,
     requests: TokenBucket,
@@ -58,12 +61,13 @@ struct Counts {
 pub(super) struct AnsweringGuard<'a>(&'a UnsolicitedLimiter);
 
 impl UnsolicitedLimiter {
-    /// Limits for a server with this limit of messages.
-    pub(super) fn new(max_message_bytes: usize) -> Self {
+    /// Limits for a server with this limit of messages, which may ask users.
+    pub(super) fn new(max_message_bytes: usize, asks_users: bool) -> Self {
         let max_bytes = u32::try_from(max_message_bytes).unwrap_or(u32::MAX);
         let burst = max_bytes.saturating_add(BYTES_PER_SECOND).max(BYTES_AT_ONCE);
         Self(Mutex::new(Counts {
             open: HashSet::new(),
+            max_open: if asks_users { MAX_OPEN_QUESTIONS } else { MAX_OPEN_REQUESTS },
             answering: 0,
             requests: TokenBucket::new(REQUEST_RATE.0, REQUEST_RATE.1),
             notices: TokenBucket::new(NOTIFICATION_RATE.0, NOTIFICATION_RATE.1),
@@ -79,8 +83,8 @@ impl UnsolicitedLimiter {
     /// A request of the server. The caller must have it answered.
     pub(super) fn request(&self, id: RequestId, bytes: usize) -> FloodVerdict {
         let mut counts = self.counts();
-        if counts.open.len() + counts.answering >= MAX_OPEN_REQUESTS {
-            return FloodVerdict::GiveUp("more than 16 open requests");
+        if counts.open.len() + counts.answering >= counts.max_open {
+            return FloodVerdict::GiveUp("too many open requests");
         }
         if !counts.requests.try_take(1) || !counts.flood_bytes.try_take(bytes) {
             return FloodVerdict::GiveUp("too many requests per second");
@@ -149,7 +153,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn sixteen_requests_may_be_open_until_their_answers_have_left() {
-        let limiter = UnsolicitedLimiter::new(MIB);
+        let limiter = UnsolicitedLimiter::new(MIB, false);
         for id in 0..16 {
             assert_eq!(limiter.request(number(id), 100), FloodVerdict::Accept);
         }
@@ -168,7 +172,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_that_are_answered_at_once_still_have_a_rate() {
-        let limiter = UnsolicitedLimiter::new(MIB);
+        let limiter = UnsolicitedLimiter::new(MIB, false);
         let ask = |id| {
             let verdict = limiter.request(number(id), 100);
             drop(limiter.answering(Some(&number(id))));
@@ -181,7 +185,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_chatty_is_dropped_and_only_a_flood_ends_the_connection() {
-        let limiter = UnsolicitedLimiter::new(MIB);
+        let limiter = UnsolicitedLimiter::new(MIB, false);
         let mut taken = 0;
         // Five times the rate that is accepted, for a minute.
         for _ in 0..60 {
@@ -201,11 +205,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bytes_count_however_few_messages_they_are() {
-        let limiter = UnsolicitedLimiter::new(MIB);
+        let limiter = UnsolicitedLimiter::new(MIB, false);
         assert_eq!(limiter.notification(MIB), FloodVerdict::Accept);
         let flood = (0..1000).position(|_| matches!(limiter.stray_bytes(MIB), FloodVerdict::GiveUp(_)));
         assert_eq!(flood, Some(63));
-        let large = UnsolicitedLimiter::new(64 * MIB);
+        let large = UnsolicitedLimiter::new(64 * MIB, false);
         assert_eq!(large.notification(64 * MIB), FloodVerdict::Accept, "what may be sent can be taken");
     }
 }

@@ -78,9 +78,16 @@ async fn open_all(pool: &Opened, servers: &[&str], who: &str) -> Result<Vec<Sess
         address: ServerAddress::Stdio(Arc::new(command)),
         is_configured: true,
         may_sample: false,
+        shows: Default::default(),
     };
     let opening = |server: &&str| SessionSpec {
-        key: SessionKey::new((*server).to_owned(), &pool.1, &*credentials, &requester.tenant),
+        key: SessionKey::new(
+            (*server).to_owned(),
+            &pool.1,
+            &*credentials,
+            &requester.tenant,
+            ElicitationModes::default(),
+        ),
         source: Arc::clone(&pool.1),
         endpoint: endpoint.clone(),
         credentials: Arc::clone(&credentials),

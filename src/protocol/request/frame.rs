@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::body::{self, RawFields};
 use super::response_input::ResponseInput;
 use super::session_tools::{self, SessionTool};
-use super::{CreateResponse, RequestSizeLimits, scalar};
+use super::{CreateResponse, RequestSizeLimits, RunOptions, scalar};
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::{self, ParseError, truncate_for_display};
 
@@ -122,9 +122,9 @@ fn content(
         return Err(ParseError::unsupported("", problem).into_api_error("background"));
     }
     request.stream = true;
-    let may_ask = request.antwort.as_ref().is_some_and(|options| options.client_tools.is_some())
-        || request.agent.is_some()
-        || request.prompt.is_some();
+    let asks = |options: &RunOptions| options.client_tools.is_some() || !options.elicitation.is_empty();
+    let may_ask =
+        request.antwort.as_ref().is_some_and(asks) || request.agent.is_some() || request.prompt.is_some();
     let text = may_ask.then(|| as_body(&fields));
     Ok(MessageContent::Create(Box::new(CreateMessage { request, generate, text, tools: session.declared })))
 }

@@ -8,6 +8,7 @@ use super::body::RawFields;
 use super::input::{MAX_CALL_ID_CHARS, check_output};
 use super::known_fields::KnownFields;
 use super::scalar;
+use crate::protocol::elicitation::{ElicitationAction, ElicitationAnswer, is_question_id};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::ToolOutput;
 use crate::protocol::parse::{self, FromJson, ParseError};
@@ -28,6 +29,8 @@ pub(crate) enum InputResult {
     Output(ToolOutput),
     /// Why it has none, for the model.
     Error(String),
+    /// The user's answer to a question of a tool.
+    Answer(ElicitationAnswer),
 }
 
 impl ResponseInput {
@@ -44,9 +47,12 @@ impl ResponseInput {
     fn read(fields: &KnownFields<'_>) -> Result<Self, ApiError> {
         fields.required("call_id")?;
         let call_id = fields.read("call_id", call_id)?.unwrap_or_default();
-        let (output, error) = (fields.read("output", output)?, fields.read("error", error_text)?);
-        let result = match (output, error) {
-            (Some(output), None) => InputResult::Output(output),
+        let output = match is_question_id(&call_id) {
+            true => fields.read("output", ElicitationAnswer::from_json)?.map(InputResult::Answer),
+            false => fields.read("output", output)?.map(InputResult::Output),
+        };
+        let result = match (output, fields.read("error", error_text)?) {
+            (Some(output), None) => output,
             (None, Some(error)) => InputResult::Error(error),
             (None, None) => return Err(ParseError::missing("output").into_api_error("")),
             (Some(_), Some(_)) => return Err(both()),
@@ -98,7 +104,14 @@ impl A2aInput {
         }
         let task_id = fields.read("taskId", scalar::non_empty_string)?.unwrap_or_default();
         let call_id = fields.read("inputId", call_id)?.unwrap_or_default();
-        let result = if fields.read("success", scalar::boolean)? == Some(true) {
+        let has_succeeded = fields.read("success", scalar::boolean)? == Some(true);
+        let result = if has_succeeded && is_question_id(&call_id) {
+            fields.required("result")?;
+            let answer = fields.read("result", ElicitationAnswer::from_json)?;
+            InputResult::Answer(
+                answer.unwrap_or_else(|| ElicitationAnswer::without_content(ElicitationAction::Cancel)),
+            )
+        } else if has_succeeded {
             InputResult::Output(fields.read("result", any_result)?.unwrap_or(ToolOutput::Text(String::new())))
         } else {
             fields.required("error")?;

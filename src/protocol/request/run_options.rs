@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::protocol::elicitation::ElicitationMode;
 use crate::protocol::parse::{self, FromJson, ParseError};
 
 /// The request field `antwort`. Absent fields are as the agent profile or the configuration says.
@@ -38,6 +39,9 @@ pub struct RunOptions {
     /// Whether the response ends at calls of the client's functions, or waits for their outputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_tools: Option<ClientToolMode>,
+    /// Ways in which the client shows questions that tools ask the user; none: they are answered by the configuration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub elicitation: Vec<ElicitationMode>,
 }
 
 /// What a response does at calls of the client's functions.

@@ -3,6 +3,7 @@
 
 use super::items::FlushMode;
 use super::{Events, ResponseMachine, Violation};
+use crate::protocol::elicitation::Elicitation;
 use crate::protocol::event::ResponseEvent;
 use crate::protocol::id::Id;
 use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput, Item, ItemStatus, ToolOutput};
@@ -69,10 +70,36 @@ impl ResponseMachine {
                 name: call.name.clone(),
                 namespace: call.namespace.clone(),
                 arguments: call.arguments.clone(),
+                elicitation: None,
                 expires_at,
             };
             self.emit_infallible(event, out);
         }
+    }
+
+    /// Announces a question that a server-side call asks the user until this time, in Unix seconds. False if the item of the
+    /// call is not shown yet: calls are shown one after the other.
+    pub fn ask_user(
+        &mut self,
+        slot: u32,
+        call_id: &str,
+        question: &Elicitation,
+        expires_at: i64,
+        out: &mut Events,
+    ) -> bool {
+        let Some((item_id, output_index, call)) = self.shown_server_call(slot) else { return false };
+        let event = ResponseEvent::InputRequired {
+            item_id: item_id.clone(),
+            output_index,
+            call_id: call_id.to_owned(),
+            name: call.name.clone(),
+            namespace: call.namespace.clone(),
+            arguments: call.arguments.clone(),
+            elicitation: Some(Box::new(question.clone())),
+            expires_at,
+        };
+        self.emit_infallible(event, out);
+        true
     }
 
     /// Adds the output of a call; if it has none, a text that says why.

@@ -28,6 +28,8 @@ pub struct SeenEvent {
     #[serde(default)]
     item_id: Option<Id>,
     #[serde(default)]
+    call_id: Option<String>,
+    #[serde(default)]
     output_index: Option<u32>,
     #[serde(default)]
     content_index: Option<u32>,
@@ -56,6 +58,11 @@ impl SeenEvent {
     /// Whether it asks the client for the output of a call.
     pub fn is_input_required(&self) -> bool {
         self.kind.ends_with("input_required")
+    }
+
+    /// Whether it asks the question of this `call_id`.
+    pub fn asks(&self, call_id: &str) -> bool {
+        self.is_input_required() && self.call_id.as_deref() == Some(call_id)
     }
 
     /// The event, in either dialect; `None` if it changes no item, or only announces what others have changed.

@@ -216,10 +216,15 @@ impl ResponseMachine {
 
     /// The id of the item of a call whose result is missing.
     pub fn server_call_item(&self, slot: u32) -> Option<&Id> {
-        let hidden = self.turn.hidden.iter().find(|hidden| hidden.slot == slot).map(|hidden| &hidden.id);
+        self.shown_server_call(slot).map(|(id, ..)| id)
+    }
+
+    /// The item of a call whose result is missing, and its place; `None` if the item is not there yet.
+    pub(super) fn shown_server_call(&self, slot: u32) -> Option<(&Id, u32, &ToolCallRequest)> {
+        let hidden = self.turn.hidden.iter().find(|hidden| hidden.slot == slot);
         match &self.open {
-            OpenItem::Server(open) if open.slot == slot => Some(&open.id),
-            _ => hidden,
+            OpenItem::Server(open) if open.slot == slot => Some((&open.id, open.output_index, &open.call)),
+            _ => hidden.map(|hidden| (&hidden.id, hidden.output_index, &hidden.call)),
         }
     }
 

@@ -6,13 +6,17 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::clock::db_now;
+use super::journal::small;
 use super::running::{self, RunningRow};
 use super::session::{Param, Session};
-use super::values::{get, text_or_null};
+use super::values::{get, text, text_or_null};
 use super::{owners, removal, rows};
+use crate::identity::Owner;
+use crate::protocol::id::Id;
 use crate::store::operation::WriteOutcome;
+use crate::store::retention::millis;
 use crate::store::row_policy::{RowPolicy, now};
-use crate::store::{InputAnswer, InputOutcome, Lease, StoreError};
+use crate::store::{AskedQuestions, GivenAnswer, InputAnswer, InputOutcome, Lease, StoreError};
 
 /// The last time until which a call of a run can be answered.
 macro_rules! open_until {
@@ -64,6 +68,77 @@ pub(super) async fn wait(
         Some((_, RunningRow::Superseded)) => Ok(WriteOutcome::Superseded),
         None => Ok(WriteOutcome::Absent),
     }
+}
+
+const ASK: &str = concat!(
+    "INSERT INTO tool_calls
+        (response, owner, turn, position, server_label, tool, arguments, dispatched_at, call_id, expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10 + ",
+    db_now!(),
+    ") ON CONFLICT (response, owner, turn, position) DO UPDATE SET expires_at = excluded.expires_at
+        WHERE tool_calls.completed_at IS NULL"
+);
+
+/// Writes questions of calls of a turn, or asks them anew.
+pub(super) async fn ask(
+    session: Session<'_>,
+    policy: &RowPolicy,
+    asked: &AskedQuestions,
+) -> Result<WriteOutcome, StoreError> {
+    let key = match running::find(session, policy, &asked.lease).await? {
+        Some((key, RunningRow::Held)) => key,
+        Some((_, RunningRow::Deleted)) => return Ok(WriteOutcome::Absent),
+        Some((_, RunningRow::Superseded)) | None => return Ok(WriteOutcome::Superseded),
+    };
+    let (turn, written) = (small(asked.turn), now());
+    for (row, question) in &asked.questions {
+        let (call_id, timeout) = match &question.input {
+            Some(input) => (Some(input.call_id.as_bytes()), Some(millis(input.timeout))),
+            None => (None, None),
+        };
+        let parameters: [Param<'_>; 10] = [
+            (&key.0, Type::UUID),
+            (&key.1, Type::INT8),
+            (&turn, Type::INT4),
+            (&small(*row), Type::INT4),
+            (&question.server_label.as_bytes(), Type::BYTEA),
+            (&question.tool.as_bytes(), Type::BYTEA),
+            (&question.arguments.as_bytes(), Type::BYTEA),
+            (&written, Type::INT8),
+            (&call_id, Type::BYTEA),
+            (&timeout, Type::INT8),
+        ];
+        session.execute(ASK, &parameters).await?;
+    }
+    Ok(WriteOutcome::Changed)
+}
+
+const GIVEN: &str = "SELECT call_id, output, error FROM tool_calls
+    WHERE response = $1 AND owner = $2 AND call_id IS NOT NULL AND completed_at IS NOT NULL";
+
+/// The answers that were given to a run.
+pub(super) async fn given(
+    session: Session<'_>,
+    owner: &Owner,
+    response: &Id,
+) -> Result<Vec<GivenAnswer>, StoreError> {
+    let row = match owners::find(session, owner).await? {
+        Some(owner) => rows::find(session, owner, response.as_str()).await?,
+        None => None,
+    };
+    let Some(row) = row else { return Ok(Vec::new()) };
+    let place: [Param<'_>; 2] = [(&row.key.0, Type::UUID), (&row.key.1, Type::INT8)];
+    let given = session.query(GIVEN, &place).await?;
+    given
+        .iter()
+        .map(|row| {
+            Ok(GivenAnswer {
+                call_id: text(row, 0)?.to_owned(),
+                output: text_or_null(row, 1)?.unwrap_or_default().to_owned(),
+                error: get::<Option<&str>>(row, 2)?.map(str::to_owned),
+            })
+        })
+        .collect()
 }
 
 /// Locks the run, so that answers and its own writes come one after the other.

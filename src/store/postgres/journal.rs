@@ -94,6 +94,7 @@ pub(super) async fn record_tool_result(
     Ok(WriteOutcome::Changed)
 }
 
-fn small(number: u32) -> i32 {
+/// A number as a column of four bytes holds it.
+pub(super) fn small(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }

@@ -114,6 +114,7 @@ pub(super) fn run_of(write: &Write) -> &str {
         Write::UpdateRunning(record) => record.lease.id.as_str(),
         Write::Withdraw(lease) | Write::Log(lease, _) | Write::Requeue(lease, _) => lease.id.as_str(),
         Write::WaitForInputs(lease) => lease.id.as_str(),
+        Write::AskQuestions(asked) => asked.lease.id.as_str(),
         Write::AnswerInput(answer) => answer.response.as_str(),
         Write::StartAsync(call) => call.key.response.as_str(),
         Write::CompleteAsync(result) => result.key.response.as_str(),

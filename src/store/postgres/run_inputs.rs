@@ -6,13 +6,24 @@ use async_trait::async_trait;
 
 use super::transaction::{Access, transact};
 use super::{PostgresStore, inputs};
+use crate::protocol::id::Id;
 use crate::store::operation::Write;
-use crate::store::{InputAnswer, InputOutcome, Lease, RunInputs, StoreError};
+use crate::store::{
+    AskedQuestions, GivenAnswer, InputAnswer, InputOutcome, Lease, Owner, RunInputs, StoreError,
+};
 
 #[async_trait]
 impl RunInputs for PostgresStore {
     async fn wait_for_inputs(&self, lease: Lease) -> Result<Duration, StoreError> {
         self.writer.write(Write::WaitForInputs(lease)).await?.waits()
+    }
+
+    async fn ask_questions(&self, asked: AskedQuestions) -> Result<(), StoreError> {
+        self.writer.write(Write::AskQuestions(Box::new(asked))).await?.unless_superseded()
+    }
+
+    async fn given_answers(&self, owner: &Owner, response: &Id) -> Result<Vec<GivenAnswer>, StoreError> {
+        transact!(self.pool, Access::Statement, session => inputs::given(session, owner, response).await)
     }
 
     async fn answer_input(&self, answer: InputAnswer) -> Result<InputOutcome, StoreError> {

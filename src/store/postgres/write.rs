@@ -40,6 +40,7 @@ pub(super) async fn apply(
         Write::UpdateRunning(record) => jobs::update_running(session, policy, record).await,
         Write::Requeue(lease, requeue) => jobs::requeue(session, policy, lease, *requeue).await,
         Write::WaitForInputs(lease) => inputs::wait(session, policy, lease).await,
+        Write::AskQuestions(asked) => inputs::ask(session, policy, asked).await,
         Write::StartAsync(call) => async_calls::start(session, call).await,
         // Clients make these; they have transactions of their own.
         Write::AddApprovals(_)

@@ -62,6 +62,7 @@ fn is_of_run(write: &Write) -> bool {
         | Write::UpdateRunning(_)
         | Write::Requeue(..)
         | Write::WaitForInputs(_)
+        | Write::AskQuestions(_)
         | Write::AnswerInput(_)
         | Write::StartAsync(_)
         | Write::CompleteAsync(_)

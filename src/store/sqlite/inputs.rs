@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::error::database;
 use super::jobs::NOBODY;
 use super::read::find_live;
 use super::running::{self, RunningRow};
 use super::{owners, rows};
+use crate::protocol::id::Id;
 use crate::store::operation::WriteOutcome;
+use crate::store::retention::millis;
 use crate::store::row_policy::{RowPolicy, now};
-use crate::store::{InputAnswer, InputOutcome, Lease};
+use crate::store::{AskedQuestions, GivenAnswer, InputAnswer, InputOutcome, Lease, Owner, StoreError};
 
 /// The last time until which a call of a run can be answered.
 const OPEN_UNTIL: &str = "SELECT max(c.expires_at) FROM tool_calls c
@@ -50,6 +53,63 @@ pub(super) fn wait(
 
 fn open_until(connection: &Connection, key: i64, now: i64) -> rusqlite::Result<Option<i64>> {
     connection.prepare_cached(OPEN_UNTIL)?.query_row(params![key, now], |row| row.get(0))
+}
+
+/// Writes questions of calls of a turn, or asks them anew.
+pub(super) fn ask(
+    connection: &Connection,
+    policy: &RowPolicy,
+    asked: &AskedQuestions,
+) -> rusqlite::Result<WriteOutcome> {
+    let key = match running::find(connection, policy, &asked.lease)? {
+        Some((key, RunningRow::Held)) => key,
+        Some((_, RunningRow::Deleted)) => return Ok(WriteOutcome::Absent),
+        Some((_, RunningRow::Superseded)) | None => return Ok(WriteOutcome::Superseded),
+    };
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO tool_calls
+            (response, turn, position, server_label, tool, arguments, dispatched_at, call_id, expires_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (response, turn, position) DO UPDATE SET
+            expires_at = excluded.expires_at WHERE completed_at IS NULL",
+    )?;
+    let now = now();
+    for (row, question) in &asked.questions {
+        let input = question.input.as_ref();
+        statement.execute(params![
+            key,
+            asked.turn,
+            row,
+            question.server_label,
+            question.tool,
+            question.arguments,
+            now,
+            input.map(|input| &input.call_id),
+            input.map(|input| now.saturating_add(millis(input.timeout))),
+        ])?;
+    }
+    Ok(WriteOutcome::Changed)
+}
+
+/// The answers that were given to a run.
+pub(super) fn given(
+    connection: &Connection,
+    owner: &Owner,
+    response: &Id,
+) -> Result<Vec<GivenAnswer>, StoreError> {
+    let Some(owner) = owners::find(connection, owner).map_err(database)? else { return Ok(Vec::new()) };
+    let Some(key) = find_live(connection, owner, response.as_str()).map_err(database)? else {
+        return Ok(Vec::new());
+    };
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT call_id, coalesce(output, ''), error FROM tool_calls
+             WHERE response = ?1 AND call_id IS NOT NULL AND completed_at IS NOT NULL",
+        )
+        .map_err(database)?;
+    let answer =
+        |row: &Row<'_>| Ok(GivenAnswer { call_id: row.get(0)?, output: row.get(1)?, error: row.get(2)? });
+    let given = statement.query_map([key], answer).map_err(database)?;
+    given.collect::<Result<_, _>>().map_err(database)
 }
 
 /// A call that is, or was, answered from outside.

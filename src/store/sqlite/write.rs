@@ -44,6 +44,7 @@ pub(super) fn apply(
         Write::UpdateRunning(record) => jobs::update_running(connection, policy, record),
         Write::Requeue(lease, requeue) => jobs::requeue(connection, policy, lease, *requeue),
         Write::WaitForInputs(lease) => inputs::wait(connection, policy, lease),
+        Write::AskQuestions(asked) => inputs::ask(connection, policy, asked),
         Write::AnswerInput(answer) => inputs::answer(connection, answer),
         Write::StartAsync(call) => async_calls::start(connection, call),
         Write::CompleteAsync(result) => async_calls::complete(connection, result),

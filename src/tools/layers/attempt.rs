@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower::Service;
 
-use super::timeout::timed_out;
+use super::timeout::{timed_out, within};
 use super::{ToolFuture, ToolRequest, ToolService, always_ready};
 
 /// Aborts an attempt that exceeds the executor's timeout; failover or a retry may follow within the call's own
@@ -25,12 +25,13 @@ impl<S: ToolService> Service<ToolRequest> for AttemptTimeout<S> {
     always_ready!();
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
+        let asker = self.limit.and(request.call.asker.clone());
         let answer = self.inner.call(request);
         let Some(limit) = self.limit else { return answer };
         Box::pin(async move {
-            tokio::time::timeout(limit, answer)
+            within(limit, asker, answer)
                 .await
-                .unwrap_or_else(|_| Err(timed_out(limit, "tools.executors.<id>.timeout")))
+                .unwrap_or_else(|| Err(timed_out(limit, "tools.executors.<id>.timeout")))
         })
     }
 }

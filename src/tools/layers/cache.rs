@@ -52,10 +52,15 @@ impl<S: ToolService> Service<ToolRequest> for Cached<S> {
         }
         self.metrics.tool_cache("miss");
         let cache = Arc::clone(&self.cache);
+        let (asker, is_answered) = (request.call.asker.clone(), request.call.input.is_some());
         let answer = self.inner.call(request);
         Box::pin(async move {
             let output = answer.await?;
-            if !output.is_error && !output.is_async {
+            // What depends on what the user has answered is for this call alone.
+            let asks = output.requires_input.is_some()
+                || is_answered
+                || asker.is_some_and(|asker| asker.clock().has_paused());
+            if !output.is_error && !output.is_async && !asks {
                 cache.insert(key, output.clone(), size(&output), plan.ttl);
             }
             Ok(output)

@@ -10,6 +10,7 @@ use crate::tools::callback::Callback;
 use crate::tools::error::ToolError;
 use crate::tools::executor::ToolExecutor;
 use crate::tools::output::{ToolOutcome, ToolOutput};
+use crate::tools::question::RequiredInput;
 
 /// Calls one executor.
 #[derive(Clone)]
@@ -55,6 +56,14 @@ impl Service<ToolRequest> for Execute {
                     ToolOutput { is_async: true, ..say }
                 }
                 ToolOutcome::Async { .. } => return Err(not_awaited()),
+                ToolOutcome::RequiresInput(required) if call.asker.is_some() => {
+                    let executor = Arc::clone(&id);
+                    let requires_input = Some(Box::new(RequiredInput { executor, ..required }));
+                    ToolOutput { requires_input, ..ToolOutput::default() }
+                }
+                ToolOutcome::RequiresInput(_) => {
+                    return Err(ToolError::failed("the tool asks the user, whom the client cannot ask"));
+                }
             };
             if output.is_async && call.callback.is_none() {
                 return Err(not_awaited());

@@ -41,6 +41,10 @@ impl<S: ToolService> Service<ToolRequest> for Journaled<S> {
             // `PanicGuard` is further inside and does not see panics of the layers between.
             let run = AssertUnwindSafe(async move { inner.call(request).await }).catch_unwind();
             let result = run.await.unwrap_or_else(|_| Err(panicked()));
+            // A call that asks is made again with the answers.
+            if result.as_ref().is_ok_and(|output| output.requires_input.is_some()) {
+                return result;
+            }
             journal.completed(&key, &result);
             result
         })

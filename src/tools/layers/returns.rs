@@ -55,7 +55,7 @@ impl<S: ToolService> Service<ToolRequest> for Returns<S> {
 
 fn problem(schema: &CompiledSchema, output: &ToolOutput) -> Option<Cow<'static, str>> {
     match &output.structured {
-        _ if output.is_error || output.is_async => None,
+        _ if output.is_error || output.is_async || output.requires_input.is_some() => None,
         None => Some("the structured result is missing".into()),
         Some(value) => schema.validate(value, MAX_PROBLEMS).err().map(Cow::from),
     }

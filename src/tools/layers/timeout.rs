@@ -8,6 +8,10 @@ use tower::Service;
 use super::{ToolFuture, ToolRequest, ToolService, always_ready, ready};
 use crate::net::FailureCause;
 use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
+use crate::tools::output::ToolOutput;
+use crate::tools::question::Asker;
+
+type ToolResult = Result<ToolOutput, ToolError>;
 
 /// Bounds a call including retries, failover and queueing: by the tool's timeout or by the time left of the run,
 /// whichever is shorter.
@@ -39,14 +43,26 @@ impl<S: ToolService> Service<ToolRequest> for Timeout<S> {
         // A deadline beyond what the clock can represent means no limit.
         let Some(deadline) = now.checked_add(limit) else { return self.inner.call(request) };
         request.deadline = Some(deadline);
+        let asker = request.call.asker.clone();
         let answer = self.inner.call(request);
         Box::pin(async move {
-            match tokio::time::timeout_at(deadline, answer).await {
-                Ok(result) => result,
-                Err(_) if remaining == Some(limit) => Err(timed_out(limit, "the remaining time of the run")),
-                Err(_) => Err(timed_out(limit, "the timeout of the tool or max_time of the MCP server")),
+            match within(limit, asker, answer).await {
+                Some(result) => result,
+                None if remaining == Some(limit) => Err(timed_out(limit, "the remaining time of the run")),
+                None => Err(timed_out(limit, "the timeout of the tool or max_time of the MCP server")),
             }
         })
+    }
+}
+
+/// The answer, unless it takes longer than the limit. Time for which the call waits for the user does not count.
+pub(super) async fn within(limit: Duration, asker: Option<Asker>, answer: ToolFuture) -> Option<ToolResult> {
+    let Some(asker) = asker else { return tokio::time::timeout(limit, answer).await.ok() };
+    let (start, before) = (Instant::now(), asker.clock().total());
+    tokio::select! {
+        biased;
+        result = answer => Some(result),
+        () = asker.clock().elapsed(start, before, limit) => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What servers may ask of the gateway in the middle of a call.
 
-use antwort::config::{Elicitation, McpServerSettings};
+use antwort::config::{ElicitationPolicy, McpServerSettings};
 use serde_json::{Value, json};
 
 use super::{ask, before, brought, call, item};
@@ -14,7 +14,7 @@ fn answer(server: &McpServer) -> Value {
 
 #[tokio::test]
 async fn a_server_that_asks_the_user_for_something_is_told_by_policy() {
-    for (policy, action) in [(Elicitation::Decline, "decline"), (Elicitation::Cancel, "cancel")] {
+    for (policy, action) in [(ElicitationPolicy::Decline, "decline"), (ElicitationPolicy::Cancel, "cancel")] {
         let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
         server.asks("echo", "elicitation/create");
         let gateway = before(&upstream).set(|settings| settings.mcp.elicitation = policy).spawn().await;

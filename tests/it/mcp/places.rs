@@ -189,7 +189,7 @@ async fn a_public_name_with_a_private_address_is_not_connected_to() {
     let client = Client::new(ClientOptions {
         max_message_bytes: 1 << 20,
         connect_timeout: Duration::from_secs(5),
-        elicitation: antwort::config::Elicitation::Decline,
+        elicitation: antwort::config::ElicitationPolicy::Decline,
         sampler: None,
     });
     for addresses in [&["127.0.0.1"][..], &["169.254.169.254"], &["::1", "10.0.0.1"], &["::ffff:127.0.0.1"]] {
@@ -201,6 +201,7 @@ async fn a_public_name_with_a_private_address_is_not_connected_to() {
             address: ServerAddress::Http { url, kind: HttpKind::Auto, egress },
             is_configured: true,
             may_sample: false,
+            shows: Default::default(),
         };
         let credentials = Arc::new(StaticHeaders::new(reqwest::header::HeaderMap::new()));
         let error = client.connect(&endpoint, credentials).await.err().expect("it is refused").to_string();
@@ -214,6 +215,7 @@ async fn a_public_name_with_a_private_address_is_not_connected_to() {
         address: ServerAddress::Http { url, kind: HttpKind::Auto, egress: nowhere },
         is_configured: false,
         may_sample: false,
+        shows: Default::default(),
     };
     let credentials = Arc::new(StaticHeaders::new(reqwest::header::HeaderMap::new()));
     let error = client.connect(&endpoint, credentials).await.err().expect("it is not there");

@@ -1,6 +1,8 @@
 //! A store that halts its run at one point, as a crash of the process would: what came before is in the file, nothing
 //! comes after; and one whose reads of chains fail.
 
+mod waits;
+
 use std::collections::VecDeque;
 use std::future::pending;
 use std::path::Path;
@@ -12,14 +14,12 @@ use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore};
 use antwort::protocol::id::Id;
 use antwort::protocol::item::Item;
 use antwort::store::{
-    AddedItems, ApprovalClaim, Approvals, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement,
-    CallOutcome, CancelRequest, ClaimOutcome, ClaimedJob, CompletedCall, ConversationContext,
-    ConversationItem, ConversationLock, ConversationRecord, ConversationStore, DueNotice, ErasedCounts,
-    ErasureTarget, EventLog, IdempotencyKeys, InputAnswer, InputOutcome, ItemWithState, JobQueue, JobStats,
+    AddedItems, ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ClaimedJob,
+    ConversationContext, ConversationItem, ConversationLock, ConversationRecord, ConversationStore,
+    DueNotice, ErasedCounts, ErasureTarget, EventLog, IdempotencyKeys, ItemWithState, JobQueue, JobStats,
     KeyedResponse, Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun,
-    Owner, Page, PageRequest, PendingApproval, ReadLimit, Requeue, ResponseRecord, ResponseStore, RunInputs,
-    RunLog, RunRegistration, StartedCall, StateKey, Store, StoreError, StoredConversation, TurnRecord,
-    WebhookOutbox,
+    Owner, Page, PageRequest, PendingApproval, ReadLimit, Requeue, ResponseRecord, ResponseStore, RunLog,
+    RunRegistration, StateKey, Store, StoreError, StoredConversation, TurnRecord, WebhookOutbox,
 };
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -229,36 +229,6 @@ impl JobQueue for HaltingStore {
 
     async fn job_stats(&self) -> Result<JobStats, StoreError> {
         self.inner.job_stats().await
-    }
-}
-
-#[async_trait]
-impl RunInputs for HaltingStore {
-    async fn wait_for_inputs(&self, lease: Lease) -> Result<Duration, StoreError> {
-        self.inner.wait_for_inputs(lease).await
-    }
-
-    async fn answer_input(&self, answer: InputAnswer) -> Result<InputOutcome, StoreError> {
-        self.inner.answer_input(answer).await
-    }
-}
-
-#[async_trait]
-impl AsyncCalls for HaltingStore {
-    async fn start_async(&self, call: StartedCall) -> Result<(), StoreError> {
-        self.inner.start_async(call).await
-    }
-
-    async fn complete_async(&self, result: AsyncResult) -> Result<AsyncOutcome, StoreError> {
-        self.inner.complete_async(result).await
-    }
-
-    async fn completed_calls(&self, limit: usize) -> Result<Vec<CompletedCall>, StoreError> {
-        self.inner.completed_calls(limit).await
-    }
-
-    async fn settle_async(&self, settlement: AsyncSettlement) -> Result<(), StoreError> {
-        self.inner.settle_async(settlement).await
     }
 }
 

@@ -299,6 +299,27 @@ impl McpServer {
         self
     }
 
+    /// Asks this with `elicitation/create`.
+    pub fn asks_this(&self, tool: &str, question: Value) -> &Self {
+        self.script.knobs().question = Some(question);
+        self.asks(tool, "elicitation/create")
+    }
+
+    /// What the next call of a tool returns, before [`Self::returns`] and the rest.
+    pub fn returns_first(&self, tool: &str, result: Value) -> &Self {
+        self.script.knobs().first.entry(tool.to_owned()).or_default().push_back(Ok(result));
+        self
+    }
+
+    /// The next call of a tool fails with a JSON-RPC error that has data.
+    pub fn errors_first(&self, tool: &str, (code, message): (i64, &str), data: Value) -> &Self {
+        let mut knobs = self.script.knobs();
+        knobs.error_data.insert(code, data);
+        knobs.first.entry(tool.to_owned()).or_default().push_back(Err((code, message.to_owned())));
+        drop(knobs);
+        self
+    }
+
     /// Works on calls of a tool and never says what came of them: the stream ends, or the body is empty.
     pub fn withholds(&self, tool: &str) -> &Self {
         self.script.knobs().withheld.insert(tool.to_owned());

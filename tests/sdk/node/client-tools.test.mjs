@@ -118,3 +118,26 @@ test('a request that is refused is an error at once', async () => {
   const error = await rejected(tools.run(client, { model: 'caller', input: 'add {}', store: false }));
   assert.deepEqual([error.status, error.param], [400, 'antwort.client_tools']);
 });
+
+const asking = {
+  type: 'mcp',
+  server_label: 'shop',
+  server_url: `${process.env.SDK_MCP_URL}/asking`,
+  require_approval: 'never',
+};
+
+test('the user is asked what a tool of a server wants to know', async () => {
+  const seen = [];
+  const answering = new ClientTools({
+    onQuestion: (question) => {
+      seen.push([question.mode, question.message]);
+      return { action: 'accept', content: { size: 'XL' } };
+    },
+  });
+  const response = await answering.run(client, { model: 'caller', input: 'order {}', tools: [asking] });
+  assert.equal(response.output_text, 'The tools said: ordered in XL');
+  assert.deepEqual(seen, [['form', 'Which size?']]);
+  const failing = new ClientTools({ onQuestion: () => Promise.reject(new Error('no window')) });
+  const other = await failing.run(client, { model: 'caller', input: 'order {}', tools: [asking] });
+  assert.equal(other.output_text, 'The tools said: not ordered: cancel');
+});

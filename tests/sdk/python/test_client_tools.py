@@ -78,3 +78,26 @@ def test_a_request_that_is_refused_is_an_error_at_once(client, tools):
     with pytest.raises(openai.BadRequestError) as caught:
         tools.run(client, model="caller", input="add {}", store=False)
     assert caught.value.param == "antwort.client_tools"
+
+
+def asking() -> dict:
+    address = os.environ["SDK_MCP_URL"] + "/asking"
+    return {"type": "mcp", "server_label": "shop", "server_url": address, "require_approval": "never"}
+
+
+def test_the_user_is_asked_what_a_tool_of_a_server_wants_to_know(client):
+    seen = []
+
+    def answers(question: dict) -> dict:
+        seen.append(question)
+        return {"action": "accept", "content": {"size": "XL"}}
+
+    response = ClientTools(on_question=answers).run(client, model="caller", input="order {}", tools=[asking()])
+    assert response.output_text == "The tools said: ordered in XL"
+    assert [(question["mode"], question["message"]) for question in seen] == [("form", "Which size?")]
+
+    def fails(question: dict) -> dict:
+        raise RuntimeError("no window")
+
+    response = ClientTools(on_question=fails).run(client, model="caller", input="order {}", tools=[asking()])
+    assert response.output_text == "The tools said: not ordered: cancel"

@@ -212,14 +212,14 @@ async fn told(client: &Client, server: &Server) -> (Value, Value) {
 #[tokio::test]
 async fn servers_that_ask_the_user_are_told_what_the_policy_is() {
     let form = json!({ "message": "?", "requestedSchema": { "type": "object", "properties": {} } });
-    for (policy, action) in [(Elicitation::Decline, "decline"), (Elicitation::Cancel, "cancel")] {
+    for (policy, action) in [(ElicitationPolicy::Decline, "decline"), (ElicitationPolicy::Cancel, "cancel")] {
         let server = asking("elicitation/create", form.clone()).await;
         let (announced, answer) = told(&client_with(policy, None), &server).await;
         assert!(announced["elicitation"].is_object());
         assert_eq!(answer["result"], json!({ "action": action }));
     }
     let server = asking("elicitation/create", form).await;
-    let (announced, answer) = told(&client_with(Elicitation::Off, None), &server).await;
+    let (announced, answer) = told(&client_with(ElicitationPolicy::Off, None), &server).await;
     assert_eq!(announced, json!({}));
     assert_eq!(answer["error"]["code"], -32601);
 }
@@ -263,7 +263,7 @@ async fn sampling_is_off_unless_there_is_something_to_sample_with() {
     assert!(announced.get("sampling").is_none());
     assert_eq!(answer["error"]["code"], -32601);
 
-    let parrot = client_with(Elicitation::Decline, Some(Arc::new(Parrot)));
+    let parrot = client_with(ElicitationPolicy::Decline, Some(Arc::new(Parrot)));
     let server = asking("sampling/createMessage", ask("hi")).await;
     let (announced, answer) = told(&parrot, &server).await;
     assert!(announced["sampling"].is_object());
@@ -363,7 +363,7 @@ impl Sampler for Slow {
 #[tokio::test]
 async fn a_server_that_waits_for_the_model_is_not_silent() {
     let server = asking("sampling/createMessage", json!({ "maxTokens": 1, "messages": [] })).await;
-    let client = client_with(Elicitation::Off, Some(Arc::new(Slow)));
+    let client = client_with(ElicitationPolicy::Off, Some(Arc::new(Slow)));
     let connection =
         client.connect(&at(&server.url, HttpKind::Streamable), Token::named("t0")).await.unwrap();
     let arguments = Arguments::new();

@@ -145,7 +145,7 @@ fn a_strangers_words_cannot_move_the_cursor_or_fill_the_log() {
 fn structured_content_keeps_the_digits_of_its_numbers() {
     let read = |json: &str| match results::read(&RawValue::from_string(json.to_owned()).unwrap()).unwrap() {
         CallAnswer::Done(result) => result,
-        CallAnswer::InputRequired(_) => panic!("it is a result"),
+        other => panic!("it is a result: {other:?}"),
     };
     let exact = read(r#"{"content": [], "structuredContent": {"id": 123456789012345678901234567890}}"#);
     assert_eq!(exact.exact_structured.as_deref(), Some(r#"{"id":123456789012345678901234567890}"#));

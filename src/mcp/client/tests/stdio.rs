@@ -50,6 +50,7 @@ pub(super) fn program(script: &str, env: &[(&str, &str)]) -> Endpoint {
         address: ServerAddress::Stdio(Arc::new(command)),
         is_configured: true,
         may_sample: false,
+        shows: Default::default(),
     }
 }
 

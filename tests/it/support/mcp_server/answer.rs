@@ -41,7 +41,9 @@ impl Caller {
         let id = format!("question-{}", Uuid::now_v7().simple());
         let (sender, answer) = oneshot::channel();
         self.script.questions.lock().insert(id.clone(), sender);
+        let own = self.script.knobs().question.clone();
         let params = match method {
+            "elicitation/create" if own.is_some() => own.unwrap_or_default(),
             "elicitation/create" => json!({"message": "Which one?", "requestedSchema":
                 {"type": "object", "properties": {"which": {"type": "string"}}, "required": ["which"]}}),
             "sampling/createMessage" => json!({"messages":
@@ -77,7 +79,8 @@ pub async fn answer(caller: Caller, request: Value) -> Option<Value> {
         result = work(&caller, &request) => (!is_withheld(&caller.script, &request)).then(|| match result {
             Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
             Err((code, message)) => {
-                json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+                let data = caller.script.knobs().error_data.get(&code).cloned();
+                json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, "data": data}})
             }
         }),
         _ = cancelled => None,

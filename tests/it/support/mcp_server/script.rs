@@ -93,13 +93,22 @@ pub struct Failure {
     pub body: String,
 }
 
+/// What a call returns, or the code and the words of its JSON-RPC error.
+pub type ToolReply = Result<Value, (i64, String)>;
+
 /// What tests tell the server.
 pub struct Knobs {
     pub tools: Vec<Value>,
     /// Further tools, for those users only of whom it is told.
     pub tools_of: HashMap<String, Vec<Value>>,
-    pub results: HashMap<String, Result<Value, (i64, String)>>,
+    pub results: HashMap<String, ToolReply>,
     pub asks: HashMap<String, String>,
+    /// What is asked, if not the usual.
+    pub question: Option<Value>,
+    /// What the next calls of a tool return before all others.
+    pub first: HashMap<String, VecDeque<ToolReply>>,
+    /// `data` of errors, by their code.
+    pub error_data: HashMap<i64, Value>,
     /// Tools whose results nobody gets.
     pub withheld: HashSet<String>,
     pub failures: VecDeque<Failure>,
@@ -163,6 +172,9 @@ impl Script {
             tools_of: HashMap::new(),
             results: HashMap::new(),
             asks: HashMap::new(),
+            question: None,
+            first: HashMap::new(),
+            error_data: HashMap::new(),
             withheld: HashSet::new(),
             failures: VecDeque::new(),
             hangs: HashSet::new(),

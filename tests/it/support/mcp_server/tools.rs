@@ -121,6 +121,10 @@ pub async fn call(caller: &Caller, params: &Value) -> Result<Value, Error> {
     if let Some(method) = asks {
         caller.ask(&method).await;
     }
+    let first = caller.script.knobs().first.get_mut(name).and_then(std::collections::VecDeque::pop_front);
+    if let Some(result) = first {
+        return result;
+    }
     if let Some(result) = scripted {
         return result;
     }

@@ -1,0 +1,225 @@
+//! Questions that tools ask the user while their calls are under way. The server's question lives in its session, so this
+//! process keeps the wait: the question is a row that any process can answer, and whoever answers says so on the bus.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::pending;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::live::{Run, RunError};
+use crate::bus::{Bus, RunWatch};
+use crate::engine::context::unix_after;
+use crate::engine::user_questions::{self, QuestionRow};
+use crate::protocol::elicitation::{ElicitationAction, ElicitationAnswer};
+use crate::protocol::error::ApiError;
+use crate::protocol::id::Id;
+use crate::store::{AskedQuestions, CallOutcome, MAX_QUESTIONS, QuestionKey};
+use crate::tools::{AskedQuestion, Asker};
+
+/// Questions that wait to be taken from the calls; further calls wait.
+const CAPACITY: usize = 16;
+/// An answer that was stored in time may be read a moment later: the clock of the database is another one.
+const SLACK: Duration = Duration::from_millis(250);
+
+/// The questions of the calls of a turn.
+pub(super) struct HeldQuestions {
+    incoming: mpsc::Receiver<AskedQuestion>,
+    /// Kept, so that calls to come can ask, too.
+    outgoing: mpsc::Sender<AskedQuestion>,
+    /// Those whose call is not shown yet.
+    untold: VecDeque<AskedQuestion>,
+    open: Vec<OpenQuestion>,
+    /// How many questions each call has asked.
+    asked: HashMap<u32, u32>,
+    watch: RunWatch,
+    answers_seen: u64,
+    turn: u32,
+}
+
+struct OpenQuestion {
+    key: QuestionKey,
+    asked: AskedQuestion,
+    until: Instant,
+}
+
+impl HeldQuestions {
+    /// For the calls of this turn of a run.
+    pub(super) fn new(bus: &Bus, run: &Id, turn: u32) -> Self {
+        let (outgoing, incoming) = mpsc::channel(CAPACITY);
+        Self {
+            incoming,
+            outgoing,
+            untold: VecDeque::new(),
+            open: Vec::new(),
+            asked: HashMap::new(),
+            watch: bus.watch_run(run),
+            answers_seen: 0,
+            turn,
+        }
+    }
+
+    /// Where calls ask.
+    pub(super) fn sender(&self) -> mpsc::Sender<AskedQuestion> {
+        self.outgoing.clone()
+    }
+
+    /// The numbers below this were asked by a call before.
+    pub(super) fn number_from(&mut self, call: u32, number: u32) {
+        self.asked.insert(call, number);
+    }
+
+    /// The number of the next question of a call.
+    pub(super) fn next_number(&self, call: u32) -> u32 {
+        self.asked.get(&call).copied().unwrap_or_default()
+    }
+
+    /// Whether there are questions of which the client was not told.
+    pub(super) fn has_untold(&self) -> bool {
+        !self.untold.is_empty()
+    }
+
+    /// Whether calls wait for the user.
+    fn is_waiting(&self) -> bool {
+        !self.untold.is_empty() || !self.open.is_empty()
+    }
+
+    /// Returns when a question is asked, or one may have been answered, or is late.
+    pub(super) async fn changed(&mut self, bus: &Bus) {
+        let next = self.open.iter().map(|question| question.until).min();
+        let is_late = async {
+            match next {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => pending().await,
+            }
+        };
+        let asked = tokio::select! {
+            biased;
+            asked = self.incoming.recv() => asked,
+            () = self.watch.answered(&mut self.answers_seen), if next.is_some() => None,
+            () = is_late => None,
+            () = tokio::time::sleep(bus.poll_interval()), if next.is_some() => None,
+        };
+        self.untold.extend(asked);
+    }
+}
+
+impl Run {
+    /// The asker of a call; `None` if the client shows no questions.
+    pub(super) fn asker(&self, questions: Option<&HeldQuestions>, call: (u32, u32)) -> Option<Asker> {
+        Some(Asker::new(self.prepared.elicitation, call, questions?.sender()))
+    }
+
+    /// Tells the client of questions whose calls it sees, and calls of answers. While calls wait for the user, the time of
+    /// the run stands still.
+    pub(super) async fn serve_questions(&mut self, held: &mut HeldQuestions) -> Result<(), RunError> {
+        if held.is_waiting() {
+            self.pause_time();
+            self.withdraw_questions(held);
+            if !held.open.is_empty() {
+                self.read_answers(held).await;
+            }
+            self.tell_questions(held).await?;
+        }
+        if !held.is_waiting() {
+            self.go_on_with_time();
+        }
+        Ok(())
+    }
+
+    /// Withdraws all questions when the calls have ended.
+    pub(super) fn end_questions(&mut self, held: &mut HeldQuestions) {
+        held.untold.clear();
+        for question in held.open.drain(..) {
+            self.withdraw(question.key);
+        }
+        self.go_on_with_time();
+    }
+
+    /// Withdraws questions whose calls do not wait any more.
+    fn withdraw_questions(&mut self, held: &mut HeldQuestions) {
+        held.untold.retain(|asked| !asked.reply.is_closed());
+        let gone: Vec<_> = held.open.extract_if(.., |question| question.asked.reply.is_closed()).collect();
+        for question in gone {
+            self.withdraw(question.key);
+        }
+    }
+
+    fn withdraw(&self, key: QuestionKey) {
+        let withdrawn = ElicitationAnswer::without_content(ElicitationAction::Cancel);
+        self.parts.store.record_tool_result(CallOutcome {
+            lease: self.prepared.lease.clone(),
+            turn: key.turn,
+            index: key.row(),
+            output: user_questions::to_text(&withdrawn),
+            error: Some(user_questions::WITHDRAWN),
+        });
+    }
+
+    async fn read_answers(&self, held: &mut HeldQuestions) {
+        let now = Instant::now();
+        let given = self.parts.store.given_answers(&self.prepared.owner, &self.prepared.response.id).await;
+        let given = given.unwrap_or_else(|error| {
+            tracing::warn!(%error, "reading the user's answers failed; trying again");
+            Vec::new()
+        });
+        let is_done = |question: &mut OpenQuestion| {
+            let call_id = question.key.call_id();
+            question.until <= now || given.iter().any(|answer| answer.call_id == call_id)
+        };
+        for question in held.open.extract_if(.., is_done).collect::<Vec<_>>() {
+            let call_id = question.key.call_id();
+            let found = given.iter().find(|answer| answer.call_id == call_id);
+            let answer =
+                user_questions::answer(found.map(|answer| (&*answer.output, answer.error.as_deref())));
+            // The call may not wait any more.
+            _ = question.asked.reply.send(answer);
+        }
+    }
+
+    async fn tell_questions(&mut self, held: &mut HeldQuestions) -> Result<(), RunError> {
+        let timeout = self.parts.options.engine.elicitation_timeout;
+        for asked in std::mem::take(&mut held.untold) {
+            if self.machine.server_call_item(asked.slot).is_none() {
+                held.untold.push_back(asked);
+                continue;
+            }
+            let number = held.asked.entry(asked.call).or_default();
+            let key = QuestionKey { turn: held.turn, call: asked.call, number: *number };
+            *number += 1;
+            if key.number >= MAX_QUESTIONS {
+                // Dropped, which cancels it.
+                continue;
+            }
+            let row = QuestionRow::Held.record(key, timeout);
+            let lease = self.prepared.lease.clone();
+            let record = AskedQuestions { lease, turn: held.turn, questions: vec![row] };
+            self.parts.store.ask_questions(record).await.map_err(ApiError::from)?;
+            let (call_id, expires_at) = (key.call_id(), unix_after(timeout));
+            let events = self.sink.events();
+            self.machine.ask_user(asked.slot, &call_id, &asked.question, expires_at, events);
+            self.flush().await?;
+            held.open.push(OpenQuestion { key, asked, until: Instant::now() + timeout + SLACK });
+        }
+        Ok(())
+    }
+
+    /// The time of the run stands still from now on.
+    fn pause_time(&mut self) {
+        self.paused_at.get_or_insert_with(std::time::Instant::now);
+        self.timer.pause();
+    }
+
+    /// Goes on with the time of the run, if it stood still.
+    fn go_on_with_time(&mut self) {
+        let Some(paused_at) = self.paused_at.take() else { return };
+        let waited = paused_at.elapsed();
+        self.started += waited;
+        self.timer.resume(waited);
+        if let Some(deadline) = &mut self.call.deadline {
+            *deadline += waited;
+        }
+        self.executor.extend_deadline(waited);
+    }
+}

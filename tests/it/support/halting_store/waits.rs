@@ -1,0 +1,50 @@
+//! Runs that wait, which halt nowhere.
+
+use std::time::Duration;
+
+use antwort::protocol::id::Id;
+use antwort::store::{
+    AskedQuestions, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, GivenAnswer,
+    InputAnswer, InputOutcome, Lease, Owner, RunInputs, StartedCall, StoreError,
+};
+use async_trait::async_trait;
+
+use super::HaltingStore;
+
+#[async_trait]
+impl RunInputs for HaltingStore {
+    async fn wait_for_inputs(&self, lease: Lease) -> Result<Duration, StoreError> {
+        self.inner.wait_for_inputs(lease).await
+    }
+
+    async fn ask_questions(&self, asked: AskedQuestions) -> Result<(), StoreError> {
+        self.inner.ask_questions(asked).await
+    }
+
+    async fn given_answers(&self, owner: &Owner, response: &Id) -> Result<Vec<GivenAnswer>, StoreError> {
+        self.inner.given_answers(owner, response).await
+    }
+
+    async fn answer_input(&self, answer: InputAnswer) -> Result<InputOutcome, StoreError> {
+        self.inner.answer_input(answer).await
+    }
+}
+
+#[async_trait]
+impl AsyncCalls for HaltingStore {
+    async fn start_async(&self, call: StartedCall) -> Result<(), StoreError> {
+        self.inner.start_async(call).await
+    }
+
+    async fn complete_async(&self, result: AsyncResult) -> Result<AsyncOutcome, StoreError> {
+        self.inner.complete_async(result).await
+    }
+
+    async fn completed_calls(&self, limit: usize) -> Result<Vec<CompletedCall>, StoreError> {
+        self.inner.completed_calls(limit).await
+    }
+
+    async fn settle_async(&self, settlement: AsyncSettlement) -> Result<(), StoreError> {
+        self.inner.settle_async(settlement).await
+    }
+}
