@@ -212,7 +212,8 @@ impl App {
             };
             tasks.spawn(worker.run(draining.clone()));
             let (current, in_flight) = (Arc::clone(&current), Arc::clone(&in_flight));
-            tasks.spawn(worker::settle_calls(current, in_flight, draining.clone()));
+            tasks.spawn(worker::settle_calls(current.clone(), Arc::clone(&in_flight), draining.clone()));
+            tasks.spawn(worker::poll_tasks(current, in_flight, draining.clone()));
         }
         let http_server =
             HttpServer::new(Arc::clone(&current), &server, metrics, stopping.clone(), draining.clone());

@@ -65,6 +65,7 @@ mod seen_log;
 mod states;
 mod stops;
 mod structured;
+mod task_polls;
 mod token_count;
 mod tool_executor;
 mod tools;

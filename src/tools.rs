@@ -52,7 +52,7 @@ pub use journal::Journal;
 pub(crate) use layers::shorten;
 pub use mock::{MockError, MockExecutor};
 pub use naming::wire_name;
-pub use output::{Citation, OutputMeta, ToolOutcome, ToolOutput};
+pub use output::{Citation, OutputMeta, StartedTask, ToolOutcome, ToolOutput};
 pub use policy::{InvalidPattern, PolicySubject};
 pub use question::{AskedQuestion, Asker, GivenInput, RequiredInput};
 pub use registry::ToolRegistry;

@@ -109,3 +109,24 @@ pub(super) async fn settle_calls(
         }
     }
 }
+
+/// Looks for the results of calls that go on as tasks of MCP servers, until `draining`.
+pub(super) async fn poll_tasks(
+    current: CurrentGeneration,
+    in_flight: Arc<InFlight>,
+    draining: CancellationToken,
+) {
+    loop {
+        tokio::select! {
+            () = draining.cancelled() => return,
+            () = in_flight.task_or_poll(SETTLE_INTERVAL) => {}
+        }
+        let engine = Arc::clone(&current.load().state.engine);
+        match engine.poll_tasks().await {
+            // There is more now.
+            Ok(true) => in_flight.look_for_tasks_now(),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "store: looking for tasks of MCP servers failed"),
+        }
+    }
+}

@@ -59,6 +59,10 @@ impl Completions for RunCompletions {
         Some(CallbackAddress { url, expires_at })
     }
 
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     async fn complete(
         &self,
         call: &CallKey,

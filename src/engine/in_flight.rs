@@ -34,6 +34,8 @@ pub struct InFlight {
     claims: Arc<Claims>,
     /// When those that wait can be claimed again.
     deadlines: Deadlines,
+    /// When results of calls that go on as tasks are looked for.
+    task_deadlines: Deadlines,
     /// Results of tools have come whose work has gone on.
     completed: Notify,
     /// Those that others may wait for or follow.
@@ -53,6 +55,7 @@ impl InFlight {
             stops: StopSignals::default(),
             claims: Arc::default(),
             deadlines: Deadlines::default(),
+            task_deadlines: Deadlines::default(),
             completed: Notify::new(),
             live: LiveRuns::new(bus.clone()),
             log_tails: Arc::default(),
@@ -107,6 +110,21 @@ impl InFlight {
     /// When runs that wait can be claimed again.
     pub(super) fn deadlines(&self) -> &Deadlines {
         &self.deadlines
+    }
+
+    /// When results of calls that go on as tasks are looked for.
+    pub(super) fn task_deadlines(&self) -> &Deadlines {
+        &self.task_deadlines
+    }
+
+    /// There are results of tasks to look for now.
+    pub(crate) fn look_for_tasks_now(&self) {
+        self.task_deadlines.add(Duration::ZERO);
+    }
+
+    /// Returns when there may be a result of a task to look for, or after this time. For one waiter.
+    pub(crate) async fn task_or_poll(&self, every: Duration) {
+        _ = tokio::time::timeout(every, self.task_deadlines.passed()).await;
     }
 
     /// Returns when there may be a job to claim: one was queued, has waited for long enough, or it is time to look.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::UserMessages;
 use crate::response::machine::CallResult;
 use crate::store::{CallOutcome, Lease, Store, StoreError, TurnRecord};
-use crate::tools::{CallKey, Journal, ToolError, ToolErrorCode, ToolOutput};
+use crate::tools::{CallKey, Journal, StartedTask, ToolError, ToolErrorCode, ToolOutput};
 
 pub(super) struct RunJournal {
     store: Arc<dyn Store>,
@@ -36,6 +36,9 @@ struct KeptResult {
     /// The work goes on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_async: bool,
+    /// Where its result is looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    task: Option<Box<StartedTask>>,
 }
 
 /// What is told to the user of a result, as an item of its own.
@@ -51,7 +54,8 @@ fn kept(output: &ToolOutput, policy: UserMessages) -> String {
     if !is_async && client.is_none() && user.is_none() && !skipped && !output.for_model.starts_with(MARK) {
         return output.for_model.clone();
     }
-    let kept = KeptResult { model: output.for_model.clone(), client, user, skipped, is_async };
+    let (model, task) = (output.for_model.clone(), output.task.clone());
+    let kept = KeptResult { model, client, user, skipped, is_async, task };
     // Texts and a flag are always written.
     serde_json::to_string(&kept).map_or_else(|_| output.for_model.clone(), |text| format!("{MARK}{text}"))
 }
@@ -60,7 +64,7 @@ fn kept(output: &ToolOutput, policy: UserMessages) -> String {
 pub(super) fn result(text: &str, error: Option<String>) -> CallResult {
     let error = error.map(Into::into);
     let kept = text.strip_prefix(MARK).and_then(|kept| serde_json::from_str(kept).ok());
-    let Some(KeptResult { model, client, user, skipped, is_async }) = kept else {
+    let Some(KeptResult { model, client, user, skipped, is_async, task: _ }) = kept else {
         return CallResult { output: text.to_owned(), error, ..CallResult::default() };
     };
     CallResult {
@@ -72,6 +76,11 @@ pub(super) fn result(text: &str, error: Option<String>) -> CallResult {
         user_message: user,
         ..CallResult::default()
     }
+}
+
+/// Where the result of a call is looked for whose work goes on.
+pub(super) fn task(text: &str) -> Option<Box<StartedTask>> {
+    serde_json::from_str::<KeptResult>(text.strip_prefix(MARK)?).ok()?.task
 }
 
 impl RunJournal {

@@ -26,6 +26,8 @@ mod sdk_connection;
 mod stdio;
 mod stream;
 mod streamable;
+mod task_report;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod unsolicited;

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use super::context::CallerContext;
 use super::credentials::Credentials;
 use super::error::McpError;
+use super::task::{RemoteTask, TaskState, TaskSupport, TaskUse};
 use crate::net::egress::Egress;
 use crate::protocol::elicitation::ElicitationModes;
 use crate::protocol::item::hosted::McpListedTool;
@@ -101,6 +102,12 @@ pub trait Connection: Send + Sync {
     /// Calls a tool. Dropping the future sends a cancellation to the server.
     async fn call_tool(&self, call: RemoteCall<'_>, progress: &Progress) -> Result<RemoteResult, McpError>;
 
+    /// How far a task is. An error of the protocol ([`McpError::Protocol`]) is its end.
+    async fn task_state(&self, task: &RemoteTask, idle: Duration) -> Result<TaskState, McpError>;
+
+    /// Tells the server that a task is not needed any more.
+    async fn cancel_task(&self, task: &RemoteTask);
+
     /// Incremented when the server announces a changed tool list (`notifications/tools/list_changed`).
     fn tools_version(&self) -> u64;
 
@@ -180,6 +187,8 @@ pub struct RemoteTool {
     pub output_schema: Option<RawJson>,
     /// Hints about side effects.
     pub hints: RemoteHints,
+    /// Whether calls of it can be tasks, in version 2025-11-25.
+    pub task_support: TaskSupport,
 }
 
 impl RemoteTool {
@@ -188,6 +197,7 @@ impl RemoteTool {
         self == other
             || self.title == other.title
                 && self.hints == other.hints
+                && self.task_support == other.task_support
                 && same_json(self.output_schema.as_ref(), other.output_schema.as_ref())
                 && self.listed.name == other.listed.name
                 && self.listed.description == other.listed.description
@@ -230,6 +240,8 @@ pub struct RemoteCall<'a> {
     pub asker: Option<&'a Asker>,
     /// The answers to the questions with which the call has ended before.
     pub input: Option<&'a GivenInput>,
+    /// Whether the call becomes a task.
+    pub task: TaskUse,
 }
 
 /// `_meta` of a call.
@@ -260,6 +272,8 @@ pub struct RemoteResult {
     pub is_async: bool,
     /// The call is to be repeated with the user's answers to these questions; there is no content then.
     pub requires_input: Option<Box<RequiredInput>>,
+    /// The call goes on as a task; only of one that may ([`TaskUse::Detach`]).
+    pub task: Option<Box<RemoteTask>>,
 }
 
 /// A content part and its audience.

@@ -15,8 +15,7 @@ const MAX_MIME_TYPE_CHARS: usize = 100;
 /// Converts a result. Content with the audience `user` never reaches the model; it is shown to the user if
 /// `user_output` is set and dropped otherwise. Content with the audience `assistant` never reaches the user.
 pub(crate) fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
-    let RemoteResult { content, structured, exact_structured, is_error, is_async, requires_input: _ } =
-        result;
+    let RemoteResult { content, structured, exact_structured, is_error, is_async, .. } = result;
     let (mut for_model, mut for_user, mut shown) = (String::new(), String::new(), String::new());
     let is_shown_all = content.iter().all(|part| part.audience != ContentAudience::Model);
     for part in content {

@@ -155,7 +155,7 @@ fn bytes_of(tools: &RemoteTools) -> usize {
 fn bytes_of_tool(tool: &RemoteTool) -> usize {
     let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let json = |json: &Option<RawJson>| json.as_ref().map_or(0, |json| json.get().len());
-    let RemoteTool { listed, title, output_schema, hints: _ } = tool;
+    let RemoteTool { listed, title, output_schema, hints: _, task_support: _ } = tool;
     let McpListedTool { name, description, input_schema, annotations } = &**listed;
     TOOL_OVERHEAD_BYTES
         + name.len()
@@ -170,7 +170,7 @@ fn bytes_of_tool(tool: &RemoteTool) -> usize {
 fn fingerprint(tools: &RemoteTools) -> [u8; 32] {
     let hasher = FieldHasher::new().field(tools.tools.len().to_le_bytes());
     let hasher = tools.tools.iter().fold(hasher, |hasher, tool| {
-        let RemoteTool { listed, title, output_schema, hints } = tool;
+        let RemoteTool { listed, title, output_schema, hints, task_support } = tool;
         hasher
             .field(&listed.name)
             .option(listed.description.as_deref())
@@ -178,7 +178,7 @@ fn fingerprint(tools: &RemoteTools) -> [u8; 32] {
             .option(listed.annotations.as_ref().map(RawJson::get))
             .option(title.as_deref())
             .option(output_schema.as_ref().map(RawJson::get))
-            .field(format!("{hints:?}"))
+            .field(format!("{hints:?}{task_support:?}"))
     });
     tools.unreadable.iter().fold(hasher, |hasher, (name, why)| hasher.field(name).field(why)).finish()
 }
@@ -187,6 +187,7 @@ fn fingerprint(tools: &RemoteTools) -> [u8; 32] {
 mod tests {
     use super::*;
     use crate::mcp::RemoteHints;
+    use crate::mcp::task::TaskSupport;
 
     fn list(name: &str, bytes: usize) -> RemoteTools {
         let listed = McpListedTool {
@@ -200,6 +201,7 @@ mod tests {
             title: None,
             output_schema: None,
             hints: RemoteHints::default(),
+            task_support: TaskSupport::default(),
         };
         RemoteTools { tools: vec![tool], ..RemoteTools::default() }
     }

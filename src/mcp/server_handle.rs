@@ -2,14 +2,17 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 
+use super::content;
 use super::context::CallerContext;
 use super::error::McpError;
 use super::list_cache::CachedToolList;
 use super::pool::{SessionLease, SessionSpec};
 use super::session::{Freshness, Session};
+use super::task::{RemoteTask, TaskState};
 use super::tool_builder::ServerToolBuilder;
 use super::tool_config::ServerToolConfig;
 use super::tool_sets::{ServedTool, ServerToolSet};
@@ -17,6 +20,7 @@ use crate::admission::Permit;
 use crate::config::{McpRule, McpServerSettings, McpTrust};
 use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::tool::{ApprovalPolicy, McpAllowedTools, McpTool, McpToolFilter};
+use crate::tools::ToolOutput;
 
 /// The decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +31,14 @@ pub enum CallDecision {
     Ask,
     /// The call is rejected.
     Deny,
+}
+
+/// How far a task is, for tools.
+pub enum TaskOutput {
+    /// It goes on; look again after this time.
+    Working(Duration),
+    /// It has a result.
+    Done(Box<ToolOutput>),
 }
 
 /// A server that a request may use, before a session is leased.
@@ -126,6 +138,22 @@ impl ServerHandle {
     fn builder(&self) -> ServerToolBuilder<'_> {
         let Self { server: ServerScope { label, tool_config, .. }, session, list, .. } = self;
         ServerToolBuilder { session, context: list.context.as_ref(), label, tool_config }
+    }
+
+    /// How far a task of the server is: its result as of a call, if it has one. An error of the protocol is its end.
+    pub async fn task_output(&self, task: &RemoteTask) -> Result<TaskOutput, McpError> {
+        let config = &self.server.tool_config;
+        Ok(match self.session.task_state(task, config.timeout).await? {
+            TaskState::Working(next) => TaskOutput::Working(next),
+            TaskState::Done(result) => {
+                TaskOutput::Done(Box::new(content::to_output(*result, config.user_output)))
+            }
+        })
+    }
+
+    /// Tells the server that a task is not needed any more.
+    pub async fn cancel_task(&self, task: &RemoteTask) -> Result<(), McpError> {
+        self.session.cancel_task(task).await
     }
 
     /// Whether the server has changed its tools or announced a change.

@@ -25,6 +25,7 @@ use super::list_budget::{ListBudget, ListHolder};
 use super::list_cache::{CachedToolList, ToolListCache, ToolListing};
 use super::recovery::{Recovery, Refusal};
 use super::source::SessionLimits;
+use super::task::{RemoteTask, TaskState};
 use super::tool_config::ServerToolConfig;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::Progress;
@@ -161,6 +162,23 @@ impl Session {
         self.observe(&open, result.as_ref().err());
         self.touch();
         result
+    }
+
+    /// How far a task is.
+    pub(super) async fn task_state(&self, task: &RemoteTask, idle: Duration) -> Result<TaskState, McpError> {
+        self.touch();
+        let open = self.connect().await?;
+        let state = open.connection.task_state(task, idle).await;
+        self.observe(&open, state.as_ref().err());
+        self.touch();
+        state
+    }
+
+    /// Tells the server that a task is not needed any more.
+    pub(super) async fn cancel_task(&self, task: &RemoteTask) -> Result<(), McpError> {
+        self.touch();
+        self.connect().await?.connection.cancel_task(task).await;
+        Ok(())
     }
 
     /// The tool list of a context.

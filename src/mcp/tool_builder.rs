@@ -1,6 +1,6 @@
 //! Builds callable tools from a server's list: validated, with rewritten schemas and the layers around each.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
@@ -13,11 +13,13 @@ use super::error::McpError;
 use super::list_budget::{ListBudget, SchemaMeter};
 use super::list_cache::ToolListing;
 use super::session::Session;
+use super::task::{TaskSupport, TaskUse};
 use super::tool_config::ServerToolConfig;
 use super::tool_sets::{MemoryGuard, PreparedSet, PreparedTool, ServedTool, ServerToolSet};
 use super::{content, schema};
 use crate::config::{AsyncMode, RouteStrategy};
 use crate::protocol::item::hosted::McpListedTool;
+use crate::protocol::json;
 use crate::telemetry::traces::{self, TraceParent};
 use crate::tools::catalog::RegisteredTool;
 use crate::tools::catalog_builder::add_tags;
@@ -26,11 +28,14 @@ use crate::tools::plan::{CallPlan, ToolSchemas};
 use crate::tools::router::{Route, RouteExecutor};
 use crate::tools::verbatim::exact_text;
 use crate::tools::{
-    Annotations, Callback, Progress, ToolCall, ToolContext, ToolDefinition, ToolError, ToolErrorCode,
-    ToolExecutor, ToolKind, ToolOutcome, canonical_json,
+    Annotations, Callback, Progress, StartedTask, ToolCall, ToolContext, ToolDefinition, ToolError,
+    ToolErrorCode, ToolExecutor, ToolKind, ToolOutcome, ToolOutput, canonical_json,
 };
 use crate::util::digest::FieldHasher;
 
+/// What the model is told of a call that goes on, if its server says nothing.
+const TASK_STARTED: &str = "The call was started and goes on. Its result is reported later.";
+/// Estimated bytes of a tool that is bound to a session.
 const BOUND_TOOL_BYTES: usize = 2048;
 /// Maximum number of tools with breaker state per session, if lists differ by context.
 const MAX_EXECUTOR_STATES: usize = 4096;
@@ -52,6 +57,7 @@ impl ServerToolBuilder<'_> {
             title: None,
             output_schema: None,
             hints: super::RemoteHints::default(),
+            task_support: TaskSupport::Forbidden,
         });
         let set = self.prepare(&remote.collect::<Vec<_>>(), Vec::new(), &|| ToolSchemas::lazy(None));
         self.bind(&set, 0, None)
@@ -102,6 +108,7 @@ impl ServerToolBuilder<'_> {
                         shown: Arc::default(),
                         listed: Arc::clone(&tool.listed),
                         read_only: tool.hints.read_only == Some(true),
+                        task_support: tool.task_support,
                     });
                     continue;
                 }
@@ -159,6 +166,7 @@ impl ServerToolBuilder<'_> {
             context: self.context.cloned(),
             idle: self.tool_config.timeout,
             user_output: self.tool_config.user_output,
+            task_support: prepared.tools.iter().filter_map(task_support).collect(),
         });
         let tools = prepared.tools.iter().map(|tool| {
             let (plan, route) = self.plan(tool, &executor, &states);
@@ -256,6 +264,13 @@ struct RemoteExecutor {
     context: Option<Arc<CallerContext>>,
     idle: std::time::Duration,
     user_output: bool,
+    /// Of the tools that have any.
+    task_support: HashMap<String, TaskSupport>,
+}
+
+fn task_support(tool: &PreparedTool) -> Option<(String, TaskSupport)> {
+    let support = tool.task_support;
+    (support != TaskSupport::Forbidden).then(|| (tool.listed.name.clone(), support))
 }
 
 #[async_trait]
@@ -288,6 +303,10 @@ impl ToolExecutor for RemoteExecutor {
         let traceparent = trace(&session.endpoint.address, context);
         let exact_arguments = exact_text(&call.raw);
         let callback = call.callback.as_ref().and_then(Callback::address);
+        // The tasks of a program are in one process, and go with it.
+        let is_remote = matches!(session.endpoint.address, ServerAddress::Http { .. });
+        let ttl = call.callback.as_ref().filter(|_| is_remote).map(Callback::timeout);
+        let support = self.task_support.get(&call.name).copied().unwrap_or_default();
         let remote = RemoteCall {
             name: &call.name,
             arguments: &call.arguments,
@@ -302,10 +321,18 @@ impl ToolExecutor for RemoteExecutor {
             asker: call.asker.as_ref(),
             // Answers are for the server that has asked.
             input: call.input.as_ref().filter(|input| *input.executor == *self.id),
+            task: TaskUse::of(support, ttl),
         };
         let mut result = session.call(remote, progress).await?;
         if let Some(required) = result.requires_input.take() {
             return Ok(ToolOutcome::RequiresInput(*required));
+        }
+        if let Some(task) = result.task.take() {
+            let say = task.say.clone().unwrap_or_else(|| TASK_STARTED.to_owned());
+            let (id, executor) = (task.id.clone(), Arc::clone(&self.id));
+            let (state, poll) = (json::to_text(&*task).to_string(), task.poll());
+            let task = Some(Box::new(StartedTask { id, executor, state, poll }));
+            return Ok(ToolOutcome::Done(ToolOutput { task, ..ToolOutput::started(say) }));
         }
         Ok(ToolOutcome::Done(content::to_output(result, self.user_output)))
     }

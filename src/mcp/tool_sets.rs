@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::error::McpError;
+use super::task::TaskSupport;
 use super::tool_config::ServerToolConfig;
 use crate::protocol::item::hosted::McpListedTool;
 use crate::tools::ToolDefinition;
@@ -90,6 +91,7 @@ pub(super) struct PreparedTool {
     pub shown: Arc<ModelToolCache>,
     pub listed: Arc<McpListedTool>,
     pub read_only: bool,
+    pub task_support: TaskSupport,
 }
 
 impl PreparedSetCache {

@@ -39,6 +39,28 @@ pub struct StartedCall {
     pub spec: Option<Arc<[u8]>>,
     /// How long the result is waited for.
     pub timeout: Duration,
+    /// Where the gateway looks for the result; `None`: it is reported.
+    pub task: Option<PolledTask>,
+}
+
+/// Where the gateway looks for the result of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolledTask {
+    /// What it takes to look, opaque to the store.
+    pub sealed: Arc<[u8]>,
+    /// After which time to look first.
+    pub after: Duration,
+}
+
+/// A call whose result is to be looked for now.
+#[derive(Debug, Clone)]
+pub struct DueTask {
+    /// The call.
+    pub key: AsyncCallKey,
+    /// As in [`PolledTask`].
+    pub sealed: Arc<[u8]>,
+    /// Whether the result is waited for: there is none, the time has not passed, and the response is not cancelled.
+    pub is_wanted: bool,
 }
 
 /// The result of such work.
@@ -115,6 +137,13 @@ pub trait AsyncCalls: Send + Sync {
 
     /// At most `limit` calls that are to be settled, the oldest first.
     async fn completed_calls(&self, limit: usize) -> Result<Vec<CompletedCall>, StoreError>;
+
+    /// At most `limit` calls whose results are to be looked for now. They are given to no other process for the time of
+    /// `lease`.
+    async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError>;
+
+    /// Looks for the result of a call again after this time; with `None` never again.
+    async fn poll_task(&self, key: AsyncCallKey, after: Option<Duration>) -> Result<(), StoreError>;
 
     /// Writes what the result of a call leads to, once.
     async fn settle_async(&self, settlement: AsyncSettlement) -> Result<(), StoreError>;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::conversation_write::ConversationWrite;
 use crate::protocol::id::Id;
 use crate::store::{
-    ApprovalClaim, AskedQuestions, AsyncOutcome, AsyncResult, AsyncSettlement, CallOutcome, CancelRequest,
-    ClaimOutcome, ErasedCounts, ErasureTarget, InputAnswer, InputOutcome, Lease, LogEnd, LoggedEvents,
-    LoggedRun, ModelView, NewJob, Owner, PendingApproval, Requeue, ResponseRecord, StartedCall, StoreError,
-    StoredItem, TurnRecord,
+    ApprovalClaim, AskedQuestions, AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CallOutcome,
+    CancelRequest, ClaimOutcome, ErasedCounts, ErasureTarget, InputAnswer, InputOutcome, Lease, LogEnd,
+    LoggedEvents, LoggedRun, ModelView, NewJob, Owner, PendingApproval, Requeue, ResponseRecord, StartedCall,
+    StoreError, StoredItem, TurnRecord,
 };
 
 /// The approximate size of an approval's row.
@@ -41,6 +41,7 @@ pub(super) enum Write {
     StartAsync(Box<StartedCall>),
     CompleteAsync(Box<AsyncResult>),
     SettleAsync(Box<AsyncSettlement>),
+    PollTask(Box<AsyncCallKey>, Option<Duration>),
 }
 
 impl Write {
@@ -68,7 +69,8 @@ impl Write {
             | Self::Erase(_)
             | Self::Withdraw(_)
             | Self::Requeue(..)
-            | Self::WaitForInputs(_) => false,
+            | Self::WaitForInputs(_)
+            | Self::PollTask(..) => false,
             Self::Conversation(write) => write.adds(),
         }
     }
@@ -103,7 +105,10 @@ impl Write {
             Self::UpdateRunning(record) => record.body.len(),
             Self::AskQuestions(asked) => asked.questions.iter().map(|(_, call)| call.arguments.len()).sum(),
             Self::AnswerInput(answer) => answer.output.len(),
-            Self::StartAsync(call) => call.spec.as_ref().map_or(0, |spec| spec.len()),
+            Self::StartAsync(call) => {
+                let task = call.task.as_ref().map_or(0, |task| task.sealed.len());
+                call.spec.as_ref().map_or(0, |spec| spec.len()) + task
+            }
             Self::CompleteAsync(result) => result.output.len(),
             Self::SettleAsync(done) => done.item.as_ref().map_or(0, |item| 2 * item.wire.len()),
             Self::Delete(..)
@@ -112,7 +117,8 @@ impl Write {
             | Self::Erase(_)
             | Self::Withdraw(_)
             | Self::Requeue(..)
-            | Self::WaitForInputs(_) => 0,
+            | Self::WaitForInputs(_)
+            | Self::PollTask(..) => 0,
             Self::Conversation(write) => write.size(item_size),
         }
     }

@@ -180,6 +180,8 @@ pub(super) const KINDS: &[Kind] = &[
             bytes("output"),
             bytes("error"),
             number("settled_at"),
+            bytes("task"),
+            number("poll_at"),
         ],
     ),
     table(

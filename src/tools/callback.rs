@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -31,6 +32,9 @@ pub trait Completions: Send + Sync {
     /// Where other programs report the result of a call; `None` if the gateway has no public URL.
     fn address(&self, key: &CallKey) -> Option<CallbackAddress>;
 
+    /// For how long results are waited for.
+    fn timeout(&self) -> Duration;
+
     /// Stores the result of a call. False if there was one before, which counts.
     async fn complete(&self, key: &CallKey, result: Result<ToolOutput, ToolError>)
     -> Result<bool, ToolError>;
@@ -39,6 +43,11 @@ pub trait Completions: Send + Sync {
 impl Callback {
     pub(super) fn new(key: CallKey, to: Arc<dyn Completions>) -> Self {
         Self { key, to }
+    }
+
+    /// For how long the result is waited for.
+    pub fn timeout(&self) -> Duration {
+        self.to.timeout()
     }
 
     /// Where another program reports the result; `None` if the gateway has no public URL.

@@ -1,6 +1,7 @@
 //! The result of a tool call, split by audience: model, user, client, program.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -42,6 +43,8 @@ pub struct ToolOutput {
     pub is_error: bool,
     /// The work goes on, and `for_model` says so: the result is reported later.
     pub is_async: bool,
+    /// Where the result of the work is looked for by the gateway, if nobody reports it.
+    pub task: Option<Box<StartedTask>>,
     /// The call is to be made again with the user's answers to these questions.
     pub requires_input: Option<Box<RequiredInput>>,
     /// The same result as JSON, for programs.
@@ -50,6 +53,20 @@ pub struct ToolOutput {
     pub citations: Vec<Citation>,
     /// Attempts, duration and executor of the call.
     pub meta: OutputMeta,
+}
+
+/// Work of a tool whose result the gateway looks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartedTask {
+    /// The server's name of the work, for logs.
+    pub id: String,
+    /// The executor, which is filled in when it has returned.
+    #[serde(default)]
+    pub executor: Arc<str>,
+    /// What the executor needs to look for the result, opaque to others.
+    pub state: String,
+    /// After which time to look first.
+    pub poll: Duration,
 }
 
 /// A web page used as a source.

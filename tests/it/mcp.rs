@@ -23,6 +23,7 @@ mod results;
 mod routes;
 mod server;
 mod stdio;
+mod tasks;
 mod troubles;
 mod walls;
 

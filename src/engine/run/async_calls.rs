@@ -7,12 +7,14 @@ use crate::config::OnComplete;
 use crate::engine::background::follow_up;
 use crate::engine::completion_text::{TIMED_OUT, announcement};
 use crate::engine::context::unix_after;
+use crate::engine::task_polls;
 use crate::engine::tool_executor::TurnCalls;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::response::machine::{ServerCall, Termination, Turn};
 use crate::response::turn::HistoryItem;
-use crate::store::{AsyncCallKey, OrphanedCall, StartedCall, async_call_id};
+use crate::store::{AsyncCallKey, OrphanedCall, PolledTask, StartedCall, async_call_id};
+use crate::tools::StartedTask;
 
 impl Run {
     /// Writes that the work of a call goes on.
@@ -20,6 +22,7 @@ impl Run {
         &mut self,
         made: &ServerCall,
         (turn, index): (u32, u32),
+        started: Option<&StartedTask>,
     ) -> Result<(), RunError> {
         let Some(item) = self.machine.server_call_item(made.slot).cloned() else { return Ok(()) };
         let on_complete = self.on_complete(made);
@@ -33,8 +36,29 @@ impl Run {
             });
         }
         let call = self.started_call((turn, index), item, made.call.name.clone(), on_complete);
-        self.parts.store.start_async(call).await.map_err(ApiError::from)?;
+        let task = self.task_of(made, started);
+        let after = task.as_ref().map(|task| task.after);
+        self.parts.store.start_async(StartedCall { task, ..call }).await.map_err(ApiError::from)?;
+        if let Some(after) = after {
+            self.parts.in_flight.task_deadlines().add(after);
+        }
         Ok(())
+    }
+
+    /// Where the result of a call is looked for that goes on as a task.
+    fn task_of(&self, made: &ServerCall, started: Option<&StartedTask>) -> Option<PolledTask> {
+        let (started, caller) = (started?, self.caller.as_ref()?);
+        let request = (self.prepared.tool_request.as_deref(), self.prepared.elicitation);
+        let namespace = made.call.namespace.as_deref();
+        let ticket = task_polls::ticket(&self.parts.seal, caller, request, namespace, started);
+        if ticket.is_none() {
+            tracing::warn!(
+                tool = made.call.name,
+                task = started.id,
+                "nobody can look for the result of a task"
+            );
+        }
+        ticket
     }
 
     fn started_call(
@@ -56,6 +80,7 @@ impl Run {
             on_complete: on_complete.as_str(),
             spec,
             timeout: self.parts.options.tools.callback_timeout,
+            task: None,
         }
     }
 

@@ -13,6 +13,7 @@ use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::item::Item;
 use crate::response::machine::{CallResult, ResponseMachine, SeenEvent, ServerCall, Termination};
 use crate::store::{CallOutcome, OrphanedCall};
+use crate::tools::StartedTask;
 
 /// What the model and clients are shown of a call whose result is not known.
 const UNKNOWN: &str =
@@ -176,12 +177,12 @@ impl Run {
     async fn finish_left_calls(&mut self, left: &LeftTurn) -> Result<(), RunError> {
         self.close_left_questions(&left.asked);
         for (made, journaled) in left.calls.iter().zip(&left.journaled) {
-            let result = match &journaled.outcome {
-                Some((output, error)) => journal::result(output, error.clone()),
+            let (result, task) = match &journaled.outcome {
+                Some((output, error)) => (journal::result(output, error.clone()), journal::task(output)),
                 None => Box::pin(self.make_left_call(made, journaled, left)).await?,
             };
             if result.is_async {
-                self.start_async(made, (journaled.turn, journaled.index)).await?;
+                self.start_async(made, (journaled.turn, journaled.index), task.as_deref()).await?;
             }
             self.machine.finish_call(made.slot, result, self.sink.events())?;
             self.flush().await?;
@@ -201,7 +202,7 @@ impl Run {
         made: &ServerCall,
         journaled: &OrphanedCall,
         left: &LeftTurn,
-    ) -> Result<CallResult, RunError> {
+    ) -> Result<(CallResult, Option<Box<StartedTask>>), RunError> {
         let (turn, index) = (journaled.turn, journaled.index);
         let binding = self.prepared.offer.binding(made.call.namespace.as_deref(), &made.call.name);
         let may_repeat = binding.is_some_and(|binding| binding.tool.may_repeat());
@@ -214,10 +215,12 @@ impl Run {
             Asked::Nothing | Asked::MadeAgain => {
                 self.declare_unknown((turn, index));
                 let error = Some(OUTCOME_UNKNOWN.into());
-                return Ok(CallResult { output: UNKNOWN.to_owned(), error, ..CallResult::default() });
+                let unknown = CallResult { output: UNKNOWN.to_owned(), error, ..CallResult::default() };
+                return Ok((unknown, None));
             }
         };
-        Ok(self.executor.result(made, outcome, &mut self.state)?)
+        let task = outcome.as_ref().ok().and_then(|output| output.task.clone());
+        Ok((self.executor.result(made, outcome, &mut self.state)?, task))
     }
 
     fn declare_unknown(&self, (turn, index): (u32, u32)) {

@@ -91,6 +91,7 @@ impl Run {
             // Tools have the run's deadline, too: if it has passed, that is what ends the run, not the tool's
             // timeout.
             self.check_deadline()?;
+            let task = outcome.as_ref().ok().and_then(|output| output.task.clone());
             let result = self.executor.result(made, outcome, &mut self.state)?;
             let ended = RunTime::now(self.started);
             if let Some(times) = self.state.inference() {
@@ -98,7 +99,7 @@ impl Run {
             }
             all_failed &= result.error.is_some();
             if result.is_async {
-                Box::pin(self.start_async(made, (turn, index))).await?;
+                Box::pin(self.start_async(made, (turn, index), task.as_deref())).await?;
             }
             self.machine.finish_call(made.slot, result, self.sink.events())?;
         }

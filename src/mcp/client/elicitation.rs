@@ -28,7 +28,7 @@ const MAX_QUESTIONS: usize = 16;
 const MAX_URL_BYTES: usize = 4096;
 
 /// Input that a server requests before it continues.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct InputRequests {
     /// The requests, by the key of their response.
     pub questions: BTreeMap<String, InputQuestion>,
@@ -77,6 +77,24 @@ pub(super) fn read(params: &RawValue) -> Option<Elicitation> {
         }
         Some(_) => None,
     }
+}
+
+/// Reads requests for input, by the key of their response.
+pub(super) fn read_requests(raw: &RawValue) -> Result<InputRequests, String> {
+    #[derive(Deserialize)]
+    struct RawQuestion<'a> {
+        method: String,
+        #[serde(default, borrow)]
+        params: Option<&'a RawValue>,
+    }
+    let questions: BTreeMap<String, RawQuestion<'_>> =
+        serde_json::from_str(raw.get()).map_err(|error| error.to_string())?;
+    let question = |RawQuestion { method, params }: RawQuestion<'_>| {
+        let params = params.filter(|_| method == METHOD);
+        InputQuestion { elicitation: params.and_then(read), method }
+    };
+    let questions = questions.into_iter().map(|(key, asked)| (key, question(asked))).collect();
+    Ok(InputRequests { questions, state: None })
 }
 
 /// What the user is asked of the questions of a result, and what the policy answers to the others.

@@ -9,9 +9,9 @@ use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestMethod, CreateMessageRequestParams,
     CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationCapability,
-    ElicitationCreateRequestMethod, ErrorData, FormElicitationCapability, Implementation,
+    ElicitationCreateRequestMethod, ErrorData, FormElicitationCapability, Implementation, JsonObject,
     ListRootsRequestMethod, ListRootsResult, ProtocolVersion, Role, SamplingCapability, SamplingMessage,
-    SamplingMessageContentBlock, UrlElicitationCapability,
+    SamplingMessageContentBlock, TASKS_EXTENSION_ID, UrlElicitationCapability,
 };
 use rmcp::service::RequestContext;
 
@@ -45,6 +45,8 @@ impl ClientHandler for Handler {
         if self.sampler.is_some() {
             capabilities.sampling = Some(SamplingCapability::default());
         }
+        // A server may make any call a task: one that cannot go on without its run is waited for.
+        capabilities.extensions = Some([(TASKS_EXTENSION_ID.to_owned(), JsonObject::new())].into());
         ClientConfig::new(capabilities, Implementation::new("antwort", env!("CARGO_PKG_VERSION")))
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::notices::sanitize_for_error;
 use crate::mcp::connection::{RemoteHints, RemoteTool, RemoteTools};
 use crate::mcp::error::McpError;
+use crate::mcp::task::TaskSupport;
 use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::json::RawJson;
 
@@ -52,6 +53,8 @@ struct RawTool {
     input_schema: RawJson,
     output_schema: Option<RawJson>,
     annotations: Option<RawJson>,
+    /// Parsed separately, so that what is invalid in it does not invalidate the tool.
+    execution: Option<Value>,
 }
 
 /// Fetches all pages, up to the limits of tools and bytes.
@@ -139,6 +142,11 @@ fn tool(raw: &RawValue) -> Result<RemoteTool, String> {
         title: tool.title.or_else(titled).map(shortened),
         output_schema: tool.output_schema.filter(short).as_ref().and_then(compact),
         hints,
+        task_support: match tool.execution.as_ref().and_then(|execution| execution["taskSupport"].as_str()) {
+            Some("optional") => TaskSupport::Optional,
+            Some("required") => TaskSupport::Required,
+            _ => TaskSupport::Forbidden,
+        },
         // Stored as compact text rather than as values, because it may be shared by many sessions.
         listed: Arc::new(McpListedTool {
             name: tool.name,

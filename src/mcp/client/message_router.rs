@@ -20,7 +20,7 @@ use self::skipped_id::{id_at_head, id_at_tail};
 use super::elicitation;
 use super::log::ServerLog;
 use super::notices::{self, sanitize_for_error};
-use super::pending::{PendingRequests, ResponseOwner, exact_arguments};
+use super::pending::{PendingRequests, ResponseOwner, own_params};
 use super::protocol_error::protocol_error;
 use super::unsolicited::{AnsweringGuard, FloodVerdict, UnsolicitedLimiter};
 use crate::mcp::connection::Endpoint;
@@ -60,6 +60,8 @@ pub(super) struct MessageRouter {
     closed_by_flood: AtomicBool,
     tools_version: AtomicU64,
     is_lost: AtomicBool,
+    /// Whether calls can ask for a task, in version 2025-11-25.
+    makes_tasks: AtomicBool,
     unknown_version: OnceLock<String>,
 }
 
@@ -108,6 +110,9 @@ struct Cancelled {
 #[serde(rename_all = "camelCase")]
 struct Initialized {
     protocol_version: String,
+    /// The SDK does not know `tasks` of version 2025-11-25.
+    #[serde(default)]
+    capabilities: Value,
 }
 
 impl MessageRouter {
@@ -126,6 +131,7 @@ impl MessageRouter {
             closed_by_flood: AtomicBool::new(false),
             tools_version: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
+            makes_tasks: AtomicBool::new(false),
             unknown_version: OnceLock::new(),
         })
     }
@@ -138,6 +144,11 @@ impl MessageRouter {
     /// Whether the server has lost the session.
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// Whether calls can ask for a task, in version 2025-11-25.
+    pub(super) fn makes_tasks(&self) -> bool {
+        self.makes_tasks.load(Ordering::Acquire)
     }
 
     /// Number of `notifications/tools/list_changed` so far.
@@ -320,7 +331,10 @@ impl MessageRouter {
 
     fn check_version(&self, result: Option<&RawValue>) -> Result<(), McpError> {
         let result: Option<Initialized> = result.and_then(|result| serde_json::from_str(result.get()).ok());
-        let Some(Initialized { protocol_version: version }) = result else { return Ok(()) };
+        let Some(Initialized { protocol_version: version, capabilities }) = result else { return Ok(()) };
+        if capabilities["tasks"]["requests"]["tools"]["call"].is_object() {
+            self.makes_tasks.store(true, Ordering::Release);
+        }
         if ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version) {
             return Ok(());
         }
@@ -400,15 +414,18 @@ pub(super) fn placeholder_response_text(id: i64, result: &str) -> String {
 
 /// Serializes a message of the client.
 pub(super) fn write(message: &ClientJsonRpcMessage) -> Result<Vec<u8>, McpError> {
-    let written = match exact_arguments(message) {
+    let written = match own_params(message) {
         None => serde_json::to_vec(message),
-        Some(arguments) => write_with(message, arguments),
+        Some(own) => write_with(message, own),
     };
     written.map_err(|error| McpError::Malformed(sanitize_for_error(&error.to_string())))
 }
 
-/// Serializes a message with exact arguments in place of the SDK's, which are rounded.
-fn write_with(message: &ClientJsonRpcMessage, arguments: &RawValue) -> serde_json::Result<Vec<u8>> {
+/// Serializes a message with exact arguments in place of the SDK's, which are rounded, and with `task`.
+fn write_with(
+    message: &ClientJsonRpcMessage,
+    (arguments, task): (Option<&RawValue>, Option<&Value>),
+) -> serde_json::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Message<'a> {
         #[serde(flatten)]
@@ -419,13 +436,18 @@ fn write_with(message: &ClientJsonRpcMessage, arguments: &RawValue) -> serde_jso
     struct Params<'a> {
         #[serde(flatten)]
         rest: Map<String, Value>,
-        arguments: &'a RawValue,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        arguments: Option<&'a RawValue>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        task: Option<&'a Value>,
     }
     let mut rest: Map<String, Value> = serde_json::from_value(serde_json::to_value(message)?)?;
     let params = rest.remove("params").unwrap_or_default();
     let mut params: Map<String, Value> = serde_json::from_value(params)?;
-    params.remove("arguments");
-    serde_json::to_vec(&Message { rest, params: Params { rest: params, arguments } })
+    if arguments.is_some() {
+        params.remove("arguments");
+    }
+    serde_json::to_vec(&Message { rest, params: Params { rest: params, arguments, task } })
 }
 
 /// Whether an error means that the server does not know the session. By the protocol that is a 404, but servers

@@ -5,18 +5,21 @@
 //! registers it under the request's id.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::model::{ClientJsonRpcMessage, GetExtensions, GetMeta, NumberOrString, ProgressToken, RequestId};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::elicitation;
 use super::listing::{self, Page};
 use super::protocol_error::protocol_error;
 use super::results::{self, CallAnswer};
+use super::task_report::{self, TaskReport};
 use crate::mcp::error::McpError;
 use crate::protocol::elicitation::{Elicitation, ElicitationAnswer};
 use crate::tools::{Asker, Progress};
@@ -60,6 +63,8 @@ pub(super) struct PendingRequest {
     progress: Progress,
     /// The arguments as text, if the SDK's representation would round a number.
     exact_arguments: Option<Box<RawValue>>,
+    /// `task` of a call that is to become one, which the SDK does not know.
+    task: OnceLock<Value>,
     /// Asks the user for the server.
     asker: Option<Asker>,
     /// Questions that the user has not answered: meanwhile the server is not idle.
@@ -76,6 +81,10 @@ pub(super) enum RequestKind {
     Call,
     /// `tools/list`.
     Page,
+    /// `tasks/get`.
+    Task,
+    /// A request that is answered with nothing.
+    Ack,
 }
 
 /// A parsed response.
@@ -83,8 +92,10 @@ pub(super) enum RequestKind {
 pub(super) enum ServerAnswer {
     /// Result of `tools/call`.
     Call(CallAnswer),
-    /// Result of `tools/list`.
+    /// Result of `tools/list`, or nothing.
     Page(Page),
+    /// Result of `tasks/get`.
+    Task(TaskReport),
 }
 
 #[derive(Debug, Default)]
@@ -98,11 +109,12 @@ struct State {
 #[derive(Debug, Clone)]
 pub(super) struct RequestTag(pub Arc<PendingRequest>);
 
-/// The exact arguments of a request, if they differ from the SDK's.
-pub(super) fn exact_arguments(message: &ClientJsonRpcMessage) -> Option<&RawValue> {
+/// Parameters of a request that are not the SDK's: exact arguments, and `task`. `None` if there are none.
+pub(super) fn own_params(message: &ClientJsonRpcMessage) -> Option<(Option<&RawValue>, Option<&Value>)> {
     let ClientJsonRpcMessage::Request(request) = message else { return None };
     let RequestTag(pending) = request.request.extensions().get()?;
-    pending.exact_arguments.as_deref()
+    let own = (pending.exact_arguments.as_deref(), pending.task.get());
+    (own.0.is_some() || own.1.is_some()).then_some(own)
 }
 
 impl PendingRequest {
@@ -126,11 +138,18 @@ impl PendingRequest {
             asks,
             progress,
             exact_arguments: exact.map(ToOwned::to_owned),
+            task: OnceLock::new(),
             asker: asker.cloned(),
             open_questions: AtomicUsize::new(0),
             activity: Notify::new(),
             state: Mutex::default(),
         })
+    }
+
+    /// The call becomes a task that is kept for so long.
+    pub(super) fn as_task(&self, ttl: Duration) {
+        let ttl = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        _ = self.task.set(json!({ "ttl": ttl }));
     }
 
     /// Asks the user for the server. Until the answer the idle timeout of the request does not run.
@@ -163,6 +182,8 @@ impl PendingRequest {
         match self.asks {
             RequestKind::Call => results::read(raw).map(ServerAnswer::Call),
             RequestKind::Page => listing::read(raw).map(ServerAnswer::Page),
+            RequestKind::Task => task_report::read(raw).map(ServerAnswer::Task),
+            RequestKind::Ack => Ok(ServerAnswer::Page(Page::default())),
         }
     }
 

@@ -1,19 +1,22 @@
 //! Parses results of `tools/call`, leniently: an unknown part does not invalidate the rest.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::elicitation::{self, InputQuestion, InputRequests};
+use super::elicitation::{self, InputRequests};
 use super::notices::sanitize_for_error;
-use super::protocol_error::unsupported;
+use super::task_report;
 use crate::mcp::connection::{ContentAudience, RemoteContent, RemotePart, RemoteResult};
 use crate::mcp::error::McpError;
+use crate::mcp::task::RemoteTask;
 use crate::protocol::elicitation::Elicitation;
 use crate::tools::verbatim::exact_text;
+
+/// Maximum bytes of what the model is told while a task goes on.
+const MAX_SAY_BYTES: usize = 4096;
 
 /// The result of `tools/call`.
 #[derive(Debug, PartialEq)]
@@ -24,6 +27,8 @@ pub(super) enum CallAnswer {
     InputRequired(InputRequests),
     /// The user has to open addresses first; with the text of the error.
     UrlsRequired(Vec<Elicitation>, String),
+    /// The call goes on as a task.
+    Task(RemoteTask),
 }
 
 #[derive(Deserialize)]
@@ -38,20 +43,13 @@ struct RawResult<'a> {
     #[serde(default)]
     result_type: Option<Cow<'a, str>>,
     #[serde(default, borrow)]
-    input_requests: Option<BTreeMap<String, RawQuestion<'a>>>,
+    input_requests: Option<&'a RawValue>,
     #[serde(default)]
     request_state: Option<String>,
     #[serde(default, borrow)]
     task: Option<&'a RawValue>,
     #[serde(default, rename = "_meta", borrow)]
     meta: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct RawQuestion<'a> {
-    method: String,
-    #[serde(default, borrow)]
-    params: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -91,21 +89,19 @@ pub(super) fn read(raw: &RawValue) -> Result<CallAnswer, McpError> {
         .map_err(|error| McpError::Malformed(sanitize_for_error(&format!("tools/call: {error}"))))?;
     match result.result_type.as_deref() {
         Some("input_required") => {
-            let questions = result.input_requests.unwrap_or_default();
-            let read = |RawQuestion { method, params }: RawQuestion<'_>| {
-                let params = params.filter(|_| method == elicitation::METHOD);
-                InputQuestion { elicitation: params.and_then(elicitation::read), method }
-            };
-            let questions = questions.into_iter().map(|(key, question)| (key, read(question))).collect();
-            return Ok(CallAnswer::InputRequired(InputRequests { questions, state: result.request_state }));
+            let questions = result.input_requests.map(elicitation::read_requests).transpose();
+            let requests = questions
+                .map_err(|error| McpError::Malformed(sanitize_for_error(&format!("tools/call: {error}"))))?;
+            let requests = InputRequests { state: result.request_state, ..requests.unwrap_or_default() };
+            return Ok(CallAnswer::InputRequired(requests));
         }
         Some("task") => {
-            return Err(unsupported("turned the call into a task, which the gateway does not support"));
+            return task_report::created(raw, None, said_meanwhile(result.meta)).map(CallAnswer::Task);
         }
         _ => {}
     }
     if result.task.is_some() && result.content.is_none() {
-        return Err(unsupported("turned the call into a task, which the gateway does not support"));
+        return task_report::created(raw, result.task, said_meanwhile(result.meta)).map(CallAnswer::Task);
     }
     Ok(CallAnswer::Done(RemoteResult {
         content: result.content.unwrap_or_default().into_iter().map(part).collect(),
@@ -117,7 +113,19 @@ pub(super) fn read(raw: &RawValue) -> Result<CallAnswer, McpError> {
         is_error: result.is_error.unwrap_or(false),
         is_async: result.meta.is_some_and(goes_on),
         requires_input: None,
+        task: None,
     }))
+}
+
+/// What the model is told while a task goes on, as the server says in its `_meta`.
+fn said_meanwhile(meta: Option<&RawValue>) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Meta {
+        #[serde(rename = "io.modelcontextprotocol/model-immediate-response", default)]
+        say: Option<String>,
+    }
+    let say = serde_json::from_str::<Meta>(meta?.get()).ok()?.say?;
+    Some(say).filter(|say| !say.is_empty() && say.len() <= MAX_SAY_BYTES)
 }
 
 /// Whether the work goes on, as the server says in its `_meta`.

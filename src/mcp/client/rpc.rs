@@ -20,6 +20,7 @@ use super::results::{self, CallAnswer};
 use crate::mcp::connection::{CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
 use crate::mcp::context::{CallerContext, callback_value};
 use crate::mcp::error::{McpError, TimeoutKind};
+use crate::mcp::task::{RemoteTask, TaskState};
 use crate::tools::{Arguments, Progress};
 
 /// A stateless server.
@@ -147,11 +148,18 @@ impl Connection for JsonRpcConnection {
         let params = CallParams { name: call.name, arguments, meta };
         match with_timeout(call.idle, self.request("tools/call", params, results::read)).await? {
             CallAnswer::Done(result) => Ok(result),
+            CallAnswer::Task(_) => Err(unsupported("makes tasks, which this transport does not support")),
             CallAnswer::InputRequired(_) | CallAnswer::UrlsRequired(..) => {
                 Err(unsupported("requests input during the call, which this transport does not support"))
             }
         }
     }
+
+    async fn task_state(&self, _task: &RemoteTask, _idle: Duration) -> Result<TaskState, McpError> {
+        Err(unsupported("makes tasks, which this transport does not support"))
+    }
+
+    async fn cancel_task(&self, _task: &RemoteTask) {}
 
     fn tools_version(&self) -> u64 {
         0

@@ -27,6 +27,7 @@ use crate::config::ElicitationPolicy;
 use crate::mcp::connection::{CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
 use crate::mcp::context::{self, CALLBACK_KEY, CallerContext, callback_value};
 use crate::mcp::error::{McpError, TimeoutKind};
+use crate::mcp::task::{RemoteTask, TaskState, TaskUse};
 use crate::protocol::elicitation::{ElicitationAction, ElicitationAnswer};
 use crate::tools::verbatim::Verbatim;
 use crate::tools::{Asker, GivenInput, Progress, RequiredInput};
@@ -35,6 +36,8 @@ use crate::tools::{Asker, GivenInput, Progress, RequiredInput};
 const MAX_INPUT_ROUNDS: u32 = 4;
 /// Time for deleting the session or for the exit of the program.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
+/// How long a server keeps a task whose call waits for it.
+const AWAITED_TASK_TTL: Duration = Duration::from_hours(1);
 /// For requests whose caller applies its own timeout.
 const NO_IDLE_TIMEOUT: Duration = Duration::from_hours(24);
 
@@ -43,12 +46,12 @@ pub(super) type SdkService = RunningService<RoleClient, Handler>;
 
 /// A connection maintained by the SDK.
 pub(super) struct SdkConnection {
-    peer: Peer<RoleClient>,
+    pub(super) peer: Peer<RoleClient>,
     /// Closes the connection on drop.
     service: Mutex<Option<SdkService>>,
     router: Arc<MessageRouter>,
     info: ServerInfo,
-    elicitation: ElicitationPolicy,
+    pub(super) elicitation: ElicitationPolicy,
 }
 
 /// Responses to a server's input requests, and its opaque state.
@@ -70,7 +73,7 @@ impl SdkConnection {
         })
     }
 
-    async fn request(
+    pub(super) async fn request(
         &self,
         mut request: ClientRequest,
         meta: JsonObject,
@@ -99,7 +102,9 @@ impl SdkConnection {
         let meta = meta(CallMeta { context, ..CallMeta::default() });
         match self.request(ClientRequest::ListToolsRequest(request), meta, &pending, NO_IDLE_TIMEOUT).await? {
             ServerAnswer::Page(page) => Ok(page),
-            ServerAnswer::Call(_) => Err(McpError::Malformed("the response is not a tool list".to_owned())),
+            ServerAnswer::Call(_) | ServerAnswer::Task(_) => {
+                Err(McpError::Malformed("the response is not a tool list".to_owned()))
+            }
         }
     }
 
@@ -128,6 +133,14 @@ impl Connection for SdkConnection {
         };
         for _ in rounds..MAX_INPUT_ROUNDS {
             let pending = PendingRequest::call(progress.clone(), call.exact_arguments, call.asker);
+            let task_ttl = match call.task {
+                TaskUse::Avoid => None,
+                TaskUse::Await => Some(AWAITED_TASK_TTL),
+                TaskUse::Detach(ttl) => Some(ttl),
+            };
+            if let Some(ttl) = task_ttl.filter(|_| self.router.makes_tasks()) {
+                pending.as_task(ttl);
+            }
             let request = CallToolRequest::new(parameters(&call, replies));
             let request = ClientRequest::CallToolRequest(request);
             let required = match self.request(request, meta(call.meta), &pending, call.idle).await? {
@@ -141,7 +154,15 @@ impl Connection for SdkConnection {
                         (0..).zip(urls).map(|(key, url): (u32, _)| (key.to_string(), url)).collect();
                     RequiredInput { questions, refusal: Some(why), ..RequiredInput::default() }
                 }
-                ServerAnswer::Page(_) => {
+                ServerAnswer::Call(CallAnswer::Task(task)) => {
+                    return match call.task {
+                        TaskUse::Detach(_) => {
+                            Ok(RemoteResult { task: Some(Box::new(task)), ..RemoteResult::default() })
+                        }
+                        TaskUse::Avoid | TaskUse::Await => self.await_task(&task, &call, progress).await,
+                    };
+                }
+                ServerAnswer::Page(_) | ServerAnswer::Task(_) => {
                     return Err(McpError::Malformed("the response is not a tool result".to_owned()));
                 }
             };
@@ -152,6 +173,14 @@ impl Connection for SdkConnection {
             replies = Some((elicitation::replies(&required.answered), required.state));
         }
         Err(unsupported("requests input too often during the call"))
+    }
+
+    async fn task_state(&self, task: &RemoteTask, idle: Duration) -> Result<TaskState, McpError> {
+        self.task_state(task, (idle, None), &Progress::none()).await
+    }
+
+    async fn cancel_task(&self, task: &RemoteTask) {
+        self.cancel_task_now(task);
     }
 
     fn tools_version(&self) -> u64 {

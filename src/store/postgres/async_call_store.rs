@@ -1,12 +1,15 @@
 //! Calls whose work goes on, as the store offers them.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::transaction::{Access, transact};
 use super::{PostgresStore, async_calls};
 use crate::store::operation::Write;
 use crate::store::{
-    AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, StartedCall, StoreError,
+    AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask,
+    StartedCall, StoreError,
 };
 
 #[async_trait]
@@ -22,6 +25,15 @@ impl AsyncCalls for PostgresStore {
 
     async fn completed_calls(&self, limit: usize) -> Result<Vec<CompletedCall>, StoreError> {
         transact!(self.pool, Access::Statement, session => async_calls::completed(session, limit).await)
+    }
+
+    async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError> {
+        transact!(self.pool, Access::Write, session => async_calls::due(session, limit, lease).await)
+    }
+
+    async fn poll_task(&self, key: AsyncCallKey, after: Option<Duration>) -> Result<(), StoreError> {
+        transact!(self.pool, Access::Write, session => async_calls::poll(session, &key, after).await)?
+            .unless_superseded()
     }
 
     async fn settle_async(&self, settlement: AsyncSettlement) -> Result<(), StoreError> {

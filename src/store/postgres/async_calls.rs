@@ -1,5 +1,7 @@
 //! Calls whose work has gone on after their answer.
 
+use std::time::Duration;
+
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -15,8 +17,8 @@ use crate::store::operation::WriteOutcome;
 use crate::store::retention::millis;
 use crate::store::row_policy::now;
 use crate::store::{
-    AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, ItemChange, ModelView, Owner,
-    StartedCall, StoreError, item_change,
+    AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, ItemChange, ModelView,
+    Owner, StartedCall, StoreError, item_change,
 };
 
 /// The key of the response of a call and of its owner, unless it has expired. Its run is locked, if it goes on or waits.
@@ -31,17 +33,23 @@ fn small(number: u32) -> i32 {
 }
 
 const START: &str = concat!(
-    "INSERT INTO async_calls (response, owner, turn, position, expires_at, item_id, tool, on_complete, spec)
+    "INSERT INTO async_calls AS a
+        (response, owner, turn, position, expires_at, item_id, tool, on_complete, spec, task, poll_at)
     VALUES ($1, $2, $3, $4, $5 + ",
     db_now!(),
-    ", $6, $7, $8, $9) ON CONFLICT (response, owner, turn, position) DO UPDATE SET item_id = excluded.item_id,
-        tool = excluded.tool, on_complete = excluded.on_complete, spec = excluded.spec"
+    ", $6, $7, $8, $9, $10, $11 + ",
+    db_now!(),
+    ") ON CONFLICT (response, owner, turn, position) DO UPDATE SET item_id = excluded.item_id,
+        tool = excluded.tool, on_complete = excluded.on_complete, spec = excluded.spec,
+        task = coalesce(excluded.task, a.task), poll_at = coalesce(excluded.poll_at, a.poll_at)"
 );
 
 /// Writes that a call has answered.
 pub(super) async fn start(session: Session<'_>, call: &StartedCall) -> Result<WriteOutcome, StoreError> {
     let Some((response, owner)) = place(session, &call.key).await? else { return Ok(WriteOutcome::Absent) };
-    let parameters: [Param<'_>; 9] = [
+    let sealed = call.task.as_ref().map(|task| &*task.sealed);
+    let after = call.task.as_ref().map(|task| millis(task.after));
+    let parameters: [Param<'_>; 11] = [
         (&response, Type::UUID),
         (&owner, Type::INT8),
         (&small(call.key.turn), Type::INT4),
@@ -51,6 +59,8 @@ pub(super) async fn start(session: Session<'_>, call: &StartedCall) -> Result<Wr
         (&call.tool.as_bytes(), Type::BYTEA),
         (&call.on_complete, Type::TEXT),
         (&call.spec.as_deref(), Type::BYTEA),
+        (&sealed, Type::BYTEA),
+        (&after, Type::INT8),
     ];
     session.execute(START, &parameters).await?;
     Ok(WriteOutcome::Changed)
@@ -121,6 +131,67 @@ fn read(row: &Row) -> Result<CompletedCall, StoreError> {
         spec: get::<Option<&[u8]>>(row, 9)?.map(Into::into),
         result: get::<bool>(row, 10)?.then_some(result),
     })
+}
+
+const DUE: &str = concat!(
+    "UPDATE async_calls a SET poll_at = $2 + ",
+    db_now!(),
+    " FROM (SELECT d.response, d.owner, d.turn, d.position FROM async_calls d WHERE d.poll_at <= ",
+    db_now!(),
+    " ORDER BY d.poll_at LIMIT $1 FOR UPDATE SKIP LOCKED) f, responses s, owners o
+    WHERE a.response = f.response AND a.owner = f.owner AND a.turn = f.turn AND a.position = f.position
+        AND s.key = a.response AND s.owner = a.owner AND o.key = s.owner
+    RETURNING o.tenant, o.principal, s.key, s.id, a.turn, a.position, a.task,
+        a.completed_at IS NULL AND a.settled_at IS NULL AND s.status <> 'cancelled' AND a.expires_at > ",
+    db_now!()
+);
+
+/// Calls whose results are to be looked for now, which nobody else gets for this time.
+pub(super) async fn due(
+    session: Session<'_>,
+    limit: usize,
+    lease: Duration,
+) -> Result<Vec<DueTask>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let parameters: [Param<'_>; 2] = [(&limit, Type::INT8), (&millis(lease), Type::INT8)];
+    session.query(DUE, &parameters).await?.iter().map(read_due).collect()
+}
+
+fn read_due(row: &Row) -> Result<DueTask, StoreError> {
+    let owner = Owner { tenant: text(row, 0)?.into(), principal: text(row, 1)?.into() };
+    let key = AsyncCallKey {
+        owner,
+        response: id_of(get(row, 2)?, get(row, 3)?)?,
+        turn: get::<i32>(row, 4)?.unsigned_abs(),
+        index: get::<i32>(row, 5)?.unsigned_abs(),
+    };
+    let sealed = get::<Option<&[u8]>>(row, 6)?.unwrap_or_default().into();
+    Ok(DueTask { key, sealed, is_wanted: get(row, 7)? })
+}
+
+const POLL: &str = concat!(
+    "UPDATE async_calls SET poll_at = $5::bigint + ",
+    db_now!(),
+    ", task = CASE WHEN $5::bigint IS NULL THEN NULL ELSE task END
+    WHERE response = $1 AND owner = $2 AND turn = $3 AND position = $4"
+);
+
+/// Says when to look for a result again; `None`: never.
+pub(super) async fn poll(
+    session: Session<'_>,
+    key: &AsyncCallKey,
+    after: Option<Duration>,
+) -> Result<WriteOutcome, StoreError> {
+    let Some((response, owner)) = place(session, key).await? else { return Ok(WriteOutcome::Absent) };
+    let parameters: [Param<'_>; 5] = [
+        (&response, Type::UUID),
+        (&owner, Type::INT8),
+        (&small(key.turn), Type::INT4),
+        (&small(key.index), Type::INT4),
+        (&after.map(millis), Type::INT8),
+    ];
+    session.execute(POLL, &parameters).await?;
+    Ok(WriteOutcome::Changed)
 }
 
 const SETTLE: &str = "UPDATE async_calls SET settled_at = $5, spec = NULL

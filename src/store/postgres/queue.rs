@@ -119,6 +119,7 @@ pub(super) fn run_of(write: &Write) -> &str {
         Write::StartAsync(call) => call.key.response.as_str(),
         Write::CompleteAsync(result) => result.key.response.as_str(),
         Write::SettleAsync(done) => done.key.response.as_str(),
+        Write::PollTask(key, _) => key.response.as_str(),
         Write::RequestCancel(_, id) => id.as_str(),
         Write::FinishLogged(end) => end.0.lease.id.as_str(),
         Write::Delete(_, id) => id,

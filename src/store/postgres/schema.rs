@@ -25,6 +25,7 @@ const MIGRATIONS: &[Migration] = &[
         compatible_with: 1,
     },
     Migration { sql: include_str!("../../../migrations/postgres/0004_inputs.sql"), compatible_with: 1 },
+    Migration { sql: include_str!("../../../migrations/postgres/0005_tasks.sql"), compatible_with: 1 },
 ];
 
 /// A migration: in one transaction.

@@ -49,7 +49,8 @@ pub(super) async fn apply(
         | Write::Conversation(_)
         | Write::AnswerInput(_)
         | Write::CompleteAsync(_)
-        | Write::SettleAsync(_) => Err(StoreError::Database("this is not a write of a run".to_owned())),
+        | Write::SettleAsync(_)
+        | Write::PollTask(..) => Err(StoreError::Database("this is not a write of a run".to_owned())),
     }
 }
 

@@ -1,11 +1,14 @@
 //! Calls whose work goes on, as the store offers them.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::{SqliteStore, async_calls};
 use crate::store::operation::Write;
 use crate::store::{
-    AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, StartedCall, StoreError,
+    AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask,
+    StartedCall, StoreError,
 };
 
 #[async_trait]
@@ -20,6 +23,14 @@ impl AsyncCalls for SqliteStore {
 
     async fn completed_calls(&self, limit: usize) -> Result<Vec<CompletedCall>, StoreError> {
         self.writer.run_job(move |connection| async_calls::completed(connection, limit)).await
+    }
+
+    async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError> {
+        self.writer.run_job(move |connection| async_calls::due(connection, limit, lease)).await
+    }
+
+    async fn poll_task(&self, key: AsyncCallKey, after: Option<Duration>) -> Result<(), StoreError> {
+        self.writer.write(Write::PollTask(Box::new(key), after)).await?.unless_superseded()
     }
 
     async fn settle_async(&self, settlement: AsyncSettlement) -> Result<(), StoreError> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::database;
 use super::read::{find_live, text};
@@ -12,8 +12,8 @@ use crate::store::operation::WriteOutcome;
 use crate::store::retention::millis;
 use crate::store::row_policy::now;
 use crate::store::{
-    AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, ItemChange, ModelView, Owner,
-    StartedCall, StoreError, item_change,
+    AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, ItemChange, ModelView,
+    Owner, StartedCall, StoreError, item_change,
 };
 
 /// The keys of the owner and the response of a call.
@@ -31,10 +31,12 @@ pub(super) fn start(connection: &Connection, call: &StartedCall) -> rusqlite::Re
     let Some((_, response)) = place(connection, &call.key)? else { return Ok(WriteOutcome::Absent) };
     connection
         .prepare_cached(
-            "INSERT INTO async_calls (response, turn, position, expires_at, item_id, tool, on_complete, spec)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET
+            "INSERT INTO async_calls
+                (response, turn, position, expires_at, item_id, tool, on_complete, spec, task, poll_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO UPDATE SET
                 item_id = excluded.item_id, tool = excluded.tool, on_complete = excluded.on_complete,
-                spec = excluded.spec",
+                spec = excluded.spec, task = coalesce(excluded.task, task),
+                poll_at = coalesce(excluded.poll_at, poll_at)",
         )?
         .execute(params![
             response,
@@ -45,6 +47,8 @@ pub(super) fn start(connection: &Connection, call: &StartedCall) -> rusqlite::Re
             call.tool,
             call.on_complete,
             call.spec.as_deref(),
+            call.task.as_ref().map(|task| &*task.sealed),
+            call.task.as_ref().map(|task| expiry(task.after)),
         ])?;
     Ok(WriteOutcome::Changed)
 }
@@ -104,6 +108,68 @@ fn read(row: &Row<'_>) -> rusqlite::Result<CompletedCall> {
         spec: row.get::<_, Option<Vec<u8>>>(8)?.map(Into::into),
         result: row.get::<_, bool>(9)?.then_some(result),
     })
+}
+
+const DUE: &str = "SELECT o.tenant, o.principal, s.id, a.turn, a.position, a.task, a.response,
+        a.completed_at IS NULL AND a.settled_at IS NULL AND a.expires_at > ?1 AND s.status <> 'cancelled'
+    FROM async_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
+    WHERE a.poll_at <= ?1 ORDER BY a.poll_at LIMIT ?2";
+
+/// Calls whose results are to be looked for now, which nobody else gets for this time.
+pub(super) fn due(
+    connection: &mut Connection,
+    limit: usize,
+    lease: Duration,
+) -> Result<Vec<DueTask>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let any = "SELECT EXISTS (SELECT 1 FROM async_calls WHERE poll_at <= ?1)";
+    // Usually there are none; then no lock is taken.
+    if !connection.query_row(any, [now()], |row| row.get(0)).map_err(database)? {
+        return Ok(Vec::new());
+    }
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
+    let found = {
+        let mut statement = transaction.prepare_cached(DUE).map_err(database)?;
+        let found = statement.query_map(params![now(), limit], read_due).map_err(database)?;
+        found.collect::<Result<Vec<_>, _>>().map_err(database)?
+    };
+    for (response, task) in &found {
+        transaction
+            .prepare_cached(
+                "UPDATE async_calls SET poll_at = ?4 WHERE response = ?1 AND turn = ?2 AND position = ?3",
+            )
+            .and_then(|mut later| {
+                later.execute(params![response, task.key.turn, task.key.index, expiry(lease)])
+            })
+            .map_err(database)?;
+    }
+    transaction.commit().map_err(database)?;
+    Ok(found.into_iter().map(|(_, task)| task).collect())
+}
+
+fn read_due(row: &Row<'_>) -> rusqlite::Result<(i64, DueTask)> {
+    let owner = Owner { tenant: text(row, 0)?.into(), principal: text(row, 1)?.into() };
+    let key =
+        AsyncCallKey { owner, response: Id::from(text(row, 2)?), turn: row.get(3)?, index: row.get(4)? };
+    let sealed = row.get::<_, Option<Vec<u8>>>(5)?.unwrap_or_default().into();
+    Ok((row.get(6)?, DueTask { key, sealed, is_wanted: row.get(7)? }))
+}
+
+/// Says when to look for a result again; `None`: never.
+pub(super) fn poll(
+    connection: &Connection,
+    key: &AsyncCallKey,
+    after: Option<Duration>,
+) -> rusqlite::Result<WriteOutcome> {
+    let Some((_, response)) = place(connection, key)? else { return Ok(WriteOutcome::Absent) };
+    connection
+        .prepare_cached(
+            "UPDATE async_calls SET poll_at = ?4, task = CASE WHEN ?4 IS NULL THEN NULL ELSE task END
+             WHERE response = ?1 AND turn = ?2 AND position = ?3",
+        )?
+        .execute(params![response, key.turn, key.index, after.map(expiry)])?;
+    Ok(WriteOutcome::Changed)
 }
 
 /// Writes what a result leads to, unless that was done.

@@ -66,6 +66,7 @@ fn is_of_run(write: &Write) -> bool {
         | Write::AnswerInput(_)
         | Write::StartAsync(_)
         | Write::CompleteAsync(_)
-        | Write::SettleAsync(_) => false,
+        | Write::SettleAsync(_)
+        | Write::PollTask(..) => false,
     }
 }

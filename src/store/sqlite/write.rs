@@ -49,5 +49,6 @@ pub(super) fn apply(
         Write::StartAsync(call) => async_calls::start(connection, call),
         Write::CompleteAsync(result) => async_calls::complete(connection, result),
         Write::SettleAsync(done) => async_calls::settle(connection, done),
+        Write::PollTask(key, after) => async_calls::poll(connection, key, *after),
     }
 }

@@ -68,6 +68,9 @@ impl Service<ToolRequest> for Execute {
             if output.is_async && call.callback.is_none() {
                 return Err(not_awaited());
             }
+            if let Some(task) = &mut output.task {
+                task.executor = Arc::clone(&id);
+            }
             output.meta.executor = Some(id);
             Ok(output)
         })

@@ -10,7 +10,7 @@ use antwort::store::{
     ApprovalClaim, AsyncCallKey, AsyncOutcome, AsyncResult, CallOutcome, CancelRequest, ContextRole,
     ConversationItem, ConversationRecord, ConversationTurn, Direction, IdempotencyKey, JournaledCall, Lease,
     LogEnd, LoggedEvents, LoggedRun, ModelView, NewJob, OutboxNotice, Owner, PageRequest, PendingApproval,
-    ReadLimit, ResponseRecord, StartedCall, StateKey, Store, StoredItem, StoredState, TurnRecord,
+    PolledTask, ReadLimit, ResponseRecord, StartedCall, StateKey, Store, StoredItem, StoredState, TurnRecord,
 };
 
 use super::{message, message_json, owned_by, record};
@@ -133,8 +133,10 @@ async fn add_async_calls(store: &dyn Store, random: &mut Random, record: &Respon
         let spec = random.chance(2).then(|| Arc::from(random.text().into_bytes()));
         let item = Id::generate("mcp");
         let (tool, on_complete) = (random.text(), "store");
+        let sealed = random.text().into_bytes().into();
+        let task = random.chance(2).then_some(PolledTask { sealed, after: timeout });
         store
-            .start_async(StartedCall { key: key.clone(), item, tool, on_complete, spec, timeout })
+            .start_async(StartedCall { key: key.clone(), item, tool, on_complete, spec, timeout, task })
             .await
             .unwrap();
         if random.chance(2) {

@@ -10,6 +10,7 @@ mod script;
 mod seen;
 mod sessions;
 mod sse;
+pub mod tasks;
 pub mod tools;
 
 use std::sync::Arc;
@@ -342,7 +343,7 @@ impl McpServer {
 impl Drop for McpServer {
     fn drop(&mut self) {
         self.server.abort();
-        self.script.end_tasks();
+        self.script.end_spawned();
         let faults = self.take_faults();
         if !std::thread::panicking() {
             assert!(faults.is_empty(), "the gateway did what a strict server refuses: {faults:#?}");

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use antwort::protocol::id::Id;
 use antwort::store::{
-    AskedQuestions, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, GivenAnswer,
-    InputAnswer, InputOutcome, Lease, Owner, RunInputs, StartedCall, StoreError,
+    AskedQuestions, AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall,
+    DueTask, GivenAnswer, InputAnswer, InputOutcome, Lease, Owner, RunInputs, StartedCall, StoreError,
 };
 use async_trait::async_trait;
 
@@ -42,6 +42,14 @@ impl AsyncCalls for HaltingStore {
 
     async fn completed_calls(&self, limit: usize) -> Result<Vec<CompletedCall>, StoreError> {
         self.inner.completed_calls(limit).await
+    }
+
+    async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError> {
+        self.inner.due_tasks(limit, lease).await
+    }
+
+    async fn poll_task(&self, key: AsyncCallKey, after: Option<Duration>) -> Result<(), StoreError> {
+        self.inner.poll_task(key, after).await
     }
 
     async fn settle_async(&self, settlement: AsyncSettlement) -> Result<(), StoreError> {

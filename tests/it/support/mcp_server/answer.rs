@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::script::{Call, Script};
-use super::tools;
+use super::{tasks, tools};
 
 /// Versions of the protocol, the latest first.
 pub const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -157,7 +157,11 @@ async fn work(caller: &Caller, request: &Value) -> Result<Value, Error> {
         "initialize" => Ok(initialize(script, params)),
         "ping" => Ok(json!({})),
         "tools/list" => tools::list(script, params),
-        "tools/call" => tools::call(caller, params).await,
+        "tools/call" => match tasks::start(caller, params) {
+            Some(task) => Ok(task),
+            None => tools::call(caller, params).await,
+        },
+        _ if method.starts_with("tasks/") => tasks::answer(script, method, params),
         _ => Err((-32601, format!("Method not found: {method}"))),
     }
 }
@@ -166,6 +170,8 @@ fn initialize(script: &Script, params: &Value) -> Value {
     let asked = params["protocolVersion"].as_str().unwrap_or_default();
     let known = VERSIONS.iter().find(|version| **version == asked).unwrap_or(&VERSIONS[0]);
     let version = script.knobs().protocol.clone().unwrap_or_else(|| (*known).to_owned());
-    json!({"protocolVersion": version, "capabilities": {"tools": {"listChanged": true}},
+    let tasks = script.knobs().tasks.as_ref().is_some_and(|tasks| !tasks.is_extension);
+    let tasks = tasks.then(|| json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}));
+    json!({"protocolVersion": version, "capabilities": {"tools": {"listChanged": true}, "tasks": tasks},
         "serverInfo": {"name": "scripted", "version": "1.0.0"}})
 }

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use super::oauth::Issuer;
 use super::sessions::Sessions;
+use super::tasks::{Task, TaskScript};
 use super::tools;
 
 /// An HTTP request as it arrived.
@@ -103,6 +104,8 @@ pub struct Knobs {
     pub tools_of: HashMap<String, Vec<Value>>,
     pub results: HashMap<String, ToolReply>,
     pub asks: HashMap<String, String>,
+    /// How calls become tasks.
+    pub tasks: Option<TaskScript>,
     /// What is asked, if not the usual.
     pub question: Option<Value>,
     /// What the next calls of a tool return before all others.
@@ -162,7 +165,9 @@ pub struct Script {
     /// Who waits for clients' answers, by the question's id.
     pub questions: Mutex<HashMap<String, oneshot::Sender<Value>>>,
     /// Requests whose answers go elsewhere.
-    tasks: Mutex<JoinSet<()>>,
+    spawned: Mutex<JoinSet<()>>,
+    /// Tasks in the sense of the protocol.
+    pub tasks: Mutex<Vec<Task>>,
 }
 
 impl Script {
@@ -172,6 +177,7 @@ impl Script {
             tools_of: HashMap::new(),
             results: HashMap::new(),
             asks: HashMap::new(),
+            tasks: None,
             question: None,
             first: HashMap::new(),
             error_data: HashMap::new(),
@@ -207,6 +213,7 @@ impl Script {
             issuer: Mutex::default(),
             running: Mutex::default(),
             questions: Mutex::default(),
+            spawned: Mutex::default(),
             tasks: Mutex::default(),
         }
     }
@@ -228,11 +235,11 @@ impl Script {
     }
 
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.lock().spawn(task);
+        self.spawned.lock().spawn(task);
     }
 
-    pub fn end_tasks(&self) {
-        self.tasks.lock().abort_all();
+    pub fn end_spawned(&self) {
+        self.spawned.lock().abort_all();
     }
 
     /// Remembers a request, and returns its body.
