@@ -53,6 +53,7 @@ pub(crate) use layers::shorten;
 pub use mock::{MockError, MockExecutor};
 pub use naming::wire_name;
 pub use output::{Citation, OutputMeta, StartedTask, ToolOutcome, ToolOutput};
+pub(crate) use pause::{Pause, PauseClock};
 pub use policy::{InvalidPattern, PolicySubject};
 pub use question::{AskedQuestion, Asker, GivenInput, RequiredInput};
 pub use registry::ToolRegistry;

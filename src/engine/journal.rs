@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::config::UserMessages;
-use crate::response::machine::CallResult;
+use crate::response::machine::{CallResult, RemoteError};
 use crate::store::{CallOutcome, Lease, Store, StoreError, TurnRecord};
-use crate::tools::{CallKey, Journal, StartedTask, ToolError, ToolErrorCode, ToolOutput};
+use crate::tools::{CallKey, Citation, Journal, StartedTask, ToolError, ToolErrorCode, ToolOutput};
 
 pub(super) struct RunJournal {
     store: Arc<dyn Store>,
@@ -39,6 +39,31 @@ struct KeptResult {
     /// Where its result is looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     task: Option<Box<StartedTask>>,
+    /// Of a result as it is shown, not as its tool has returned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shown: Option<Box<ShownResult>>,
+}
+
+/// What else a call's item shows of its result.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct ShownResult {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    remote: Option<RemoteError>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sources: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    citations: Vec<Citation>,
+}
+
+/// A result of the journal.
+pub(super) struct JournaledResult {
+    pub result: CallResult,
+    /// Where the result is looked for, if the work goes on.
+    pub task: Option<Box<StartedTask>>,
+    /// Sources that the answer may cite.
+    pub citations: Vec<Citation>,
 }
 
 /// What is told to the user of a result, as an item of its own.
@@ -55,32 +80,57 @@ fn kept(output: &ToolOutput, policy: UserMessages) -> String {
         return output.for_model.clone();
     }
     let (model, task) = (output.for_model.clone(), output.task.clone());
-    let kept = KeptResult { model, client, user, skipped, is_async, task };
+    let kept = KeptResult { model, client, user, skipped, is_async, task, shown: None };
     // Texts and a flag are always written.
     serde_json::to_string(&kept).map_or_else(|_| output.for_model.clone(), |text| format!("{MARK}{text}"))
 }
 
-/// The result that the journal keeps of a call.
-pub(super) fn result(text: &str, error: Option<String>) -> CallResult {
-    let error = error.map(Into::into);
-    let kept = text.strip_prefix(MARK).and_then(|kept| serde_json::from_str(kept).ok());
-    let Some(KeptResult { model, client, user, skipped, is_async, task: _ }) = kept else {
-        return CallResult { output: text.to_owned(), error, ..CallResult::default() };
+/// A result as it is shown, for the journal: whoever goes on with the run shows the same.
+pub(super) fn shown(result: &CallResult, task: Option<&StartedTask>, citations: Vec<Citation>) -> String {
+    let shown = ShownResult {
+        error: result.error.as_ref().map(ToString::to_string),
+        remote: result.remote.clone(),
+        sources: result.sources.clone(),
+        citations,
     };
-    CallResult {
-        output: model,
-        shown: client,
-        error: error.filter(|_| !skipped),
-        skipped,
-        is_async,
-        user_message: user,
-        ..CallResult::default()
-    }
+    let kept = KeptResult {
+        model: result.output.clone(),
+        client: result.shown.clone(),
+        user: result.user_message.clone(),
+        skipped: result.skipped,
+        is_async: result.is_async,
+        task: task.cloned().map(Box::new),
+        shown: Some(Box::new(shown)),
+    };
+    serde_json::to_string(&kept).map_or_else(|_| result.output.clone(), |text| format!("{MARK}{text}"))
 }
 
-/// Where the result of a call is looked for whose work goes on.
-pub(super) fn task(text: &str) -> Option<Box<StartedTask>> {
-    serde_json::from_str::<KeptResult>(text.strip_prefix(MARK)?).ok()?.task
+/// The result that the journal keeps of a call.
+pub(super) fn result(text: &str, error: Option<String>) -> CallResult {
+    journaled(text, error).result
+}
+
+/// The same, with what goes with it.
+pub(super) fn journaled(text: &str, error: Option<String>) -> JournaledResult {
+    let error = error.map(Into::into);
+    let kept = text.strip_prefix(MARK).and_then(|kept| serde_json::from_str(kept).ok());
+    let Some(KeptResult { model, client, user, skipped, is_async, task, shown }) = kept else {
+        let result = CallResult { output: text.to_owned(), error, ..CallResult::default() };
+        return JournaledResult { result, task: None, citations: Vec::new() };
+    };
+    let is_shown = shown.is_some();
+    let shown = shown.map(|shown| *shown).unwrap_or_default();
+    let result = CallResult {
+        output: model,
+        shown: client,
+        error: if is_shown { shown.error.map(Into::into) } else { error.filter(|_| !skipped) },
+        remote: shown.remote,
+        skipped,
+        is_async,
+        sources: shown.sources,
+        user_message: user,
+    };
+    JournaledResult { result, task, citations: shown.citations }
 }
 
 impl RunJournal {

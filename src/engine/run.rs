@@ -103,7 +103,7 @@ impl Run {
     /// Decides what follows a turn: the end, or another turn.
     async fn after_turn(&mut self, turn: Turn) -> Result<Option<Termination>, RunError> {
         let lacks_call = self.call_filter.lacks_required_call();
-        let denied = self.call_filter.end_turn();
+        let mut denied = self.call_filter.end_turn();
         match turn.finish {
             Some(FinishReason::Length) => {
                 return Ok(Some(Termination::Incomplete("max_output_tokens".into())));
@@ -125,6 +125,8 @@ impl Run {
         }
         let made = !turn.server_calls.is_empty();
         if made {
+            // A call may ask the user, and the run wait.
+            self.keep_rejected(std::mem::take(&mut denied));
             let have_failed = Box::pin(self.run_calls(&turn.server_calls)).await?;
             match turn.client_calls > 0 && self.prepared.input_timeout.is_some() {
                 // With those that the client makes.
@@ -183,9 +185,9 @@ impl Run {
         if let Some(limit) = self.prepared.limits.reached_by(&self.machine.usage()) {
             return Err(RunError::LimitReached(limit));
         }
-        let rejected: Vec<_> =
-            denied.into_iter().flat_map(|call| call.into_history(self.machine.ids())).collect();
-        self.append_history(output, rejected);
+        self.keep_rejected(denied);
+        let rejected = std::mem::take(&mut self.state.rejected);
+        self.append_history(output, rejected.into_iter().map(Into::into));
         Ok(())
     }
 

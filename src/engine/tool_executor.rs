@@ -24,8 +24,8 @@ use crate::response::machine::{CallResult, ClientCall, RemoteError, ResponseMach
 use crate::response::seal::SealKeys;
 use crate::store::{JournaledCall, PendingInput, TurnRecord, async_call_id};
 use crate::tools::{
-    Asker, AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, GivenInput, Progress,
-    RemoteFailure, ToolCall, ToolContext, ToolError, ToolErrorCode, ToolOutput,
+    Asker, AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, GivenInput, Pause,
+    PauseClock, Progress, RemoteFailure, ToolCall, ToolContext, ToolError, ToolErrorCode, ToolOutput,
 };
 
 /// In the journal, the server of a call that the client makes.
@@ -96,6 +96,7 @@ impl ToolCallExecutor {
             chat_id: note("chat_id"),
             metadata,
             deadline: Some(deadline),
+            pauses: PauseClock::default(),
             traceparent: caller.traceparent.clone(),
             request_id: caller.request_id.clone(),
             cancel: parts.in_flight.abort_token().child_token(),
@@ -140,11 +141,9 @@ impl ToolCallExecutor {
         make(call, binding, Arc::clone(&self.context), Progress::default())
     }
 
-    /// The deadline of the run is later: calls have waited for the user.
-    pub(super) fn extend_deadline(&mut self, by: Duration) {
-        if let Some(deadline) = &mut Arc::make_mut(&mut self.context).deadline {
-            *deadline += by;
-        }
+    /// The time of the run stands still until the pause is dropped: calls wait for the user.
+    pub(super) fn pause(&self) -> Pause {
+        self.context.pauses.pause()
     }
 
     /// How many calls the run may still make.

@@ -41,6 +41,9 @@ pub(super) enum QuestionRow<'a> {
 pub(super) struct Round {
     /// How often the call was made before.
     pub number: u32,
+    /// How long the run had been executed when it asked.
+    #[serde(default)]
+    pub active: Duration,
     pub required: RequiredInput,
 }
 
@@ -137,6 +140,18 @@ pub(super) fn next_number(rows: &[OrphanedCall], turn: u32, call: u32) -> u32 {
     let own =
         rows.iter().filter(|row| row.turn == turn && (first..first + MAX_QUESTIONS).contains(&row.index));
     own.map(|row| row.index - first + 1).max().unwrap_or_default()
+}
+
+/// How long a run had been executed when its calls asked last.
+pub(super) fn active(rows: &[OrphanedCall]) -> Duration {
+    #[derive(Deserialize)]
+    struct Active {
+        #[serde(default)]
+        active: Duration,
+    }
+    let rounds = rows.iter().filter(|row| row.server_label == ROUND);
+    let active = rounds.filter_map(|row| serde_json::from_str::<Active>(&row.arguments).ok());
+    active.map(|round| round.active).max().unwrap_or_default()
 }
 
 /// The questions whose calls were under way in a process that is gone.

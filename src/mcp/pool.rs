@@ -46,8 +46,9 @@ pub(super) struct SessionKey {
     source: u64,
     credentials: Fingerprint,
     tenant: Arc<str>,
-    /// What the server is told of the clients: the questions to the user that they show.
-    shows: ElicitationModes,
+    /// What the server is told of the clients: the questions to the user that they show; and whose these are, as not every
+    /// transport says which call asks.
+    shows: Option<(ElicitationModes, Arc<str>)>,
 }
 
 impl SessionKey {
@@ -56,7 +57,7 @@ impl SessionKey {
         source: &SessionSource,
         credentials: &dyn Credentials,
         tenant: &Arc<str>,
-        shows: ElicitationModes,
+        shows: Option<(ElicitationModes, Arc<str>)>,
     ) -> Self {
         let (source, credentials) = (source.id, credentials.fingerprint());
         Self { server, source, credentials, tenant: Arc::clone(tenant), shows }

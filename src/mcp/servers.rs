@@ -61,6 +61,13 @@ pub struct McpCaller<'a> {
     pub shows: ElicitationModes,
 }
 
+impl McpCaller<'_> {
+    /// What the caller's client shows, and who is asked.
+    fn asks(&self) -> Option<(ElicitationModes, Arc<str>)> {
+        (!self.shows.is_empty()).then(|| (self.shows, self.on_behalf_of.principal.into()))
+    }
+}
+
 /// The previous generation, whose sources are reused if their settings are unchanged.
 #[derive(Clone, Copy)]
 pub struct PreviousServers<'a> {
@@ -284,7 +291,7 @@ impl McpServers {
         let source = Arc::clone(&access.source);
         let endpoint = Endpoint { shows: caller.shows, ..access.endpoint.clone() };
         let key =
-            SessionKey::new(format!("label:{label}"), &source, &*credentials, caller.tenant, caller.shows);
+            SessionKey::new(format!("label:{label}"), &source, &*credentials, caller.tenant, caller.asks());
         Ok(ResolvedServer {
             opening: SessionSpec { key, source, endpoint, credentials },
             server: ServerScope {
@@ -317,7 +324,7 @@ impl McpServers {
                 BindError::Header { field, why: bad.to_string() }
             })?;
         let source = Arc::clone(&self.request_source);
-        let key = SessionKey::new(format!("url:{url}"), &source, &*credentials, caller.tenant, caller.shows);
+        let key = SessionKey::new(format!("url:{url}"), &source, &*credentials, caller.tenant, caller.asks());
         let endpoint = Endpoint {
             name: url.host_str().unwrap_or_default().into(),
             address: ServerAddress::Http { url, kind: HttpKind::Auto, egress: Arc::clone(&self.egress) },

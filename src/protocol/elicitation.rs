@@ -158,6 +158,9 @@ impl FromJson for ElicitationAnswer {
         match (&answer.content, answer.action) {
             (Some(content), ElicitationAction::Accept) => {
                 RawJson::object(content.as_raw()).map_err(|error| error.within("content"))?;
+                // A number may be one that no server could be told.
+                serde_json::from_str::<serde_json::Value>(content.get())
+                    .map_err(|error| ParseError::invalid("content", format!("{error}.")))?;
             }
             (Some(_), _) => {
                 return Err(ParseError::invalid("content", "content comes only with the action 'accept'."));
@@ -189,13 +192,14 @@ mod tests {
             let raw: Box<RawValue> = serde_json::from_str(text).unwrap();
             ElicitationAnswer::from_json(&raw).map_err(|error| error.into_api_error("output").body.param)
         };
-        let accepted = read(r#"{"action":"accept","content":{"size":1e400}}"#).unwrap();
-        assert_eq!(accepted.content.unwrap().get(), r#"{"size":1e400}"#, "a number is not rounded");
+        let accepted = read(r#"{"action":"accept","content":{"size":1.10}}"#).unwrap();
+        assert_eq!(accepted.content.unwrap().get(), r#"{"size":1.10}"#);
         assert!(read(r#"{"action":"accept"}"#).unwrap().content.is_none());
         assert_eq!(read(r#"{"action":"decline"}"#).unwrap().action, ElicitationAction::Decline);
         let refused = [
             (r#"{"action":"decline","content":{}}"#, "output.content"),
             (r#"{"action":"accept","content":[]}"#, "output.content"),
+            (r#"{"action":"accept","content":{"size":1e400}}"#, "output.content"),
             (r#"{"action":"maybe"}"#, "output"),
             (r#"{"content":{}}"#, "output"),
             (r#"{"action":"accept","contents":{}}"#, "output"),

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::callback::Completions;
 use super::journal::Journal;
+use super::pause::PauseClock;
 use crate::protocol::id::Id;
 use crate::protocol::request::Metadata;
 
@@ -35,6 +36,8 @@ pub struct ToolContext {
     pub metadata: Metadata,
     /// Deadline of the whole run.
     pub deadline: Option<Instant>,
+    /// The time for which the run has waited for the user: the deadline is later by as much.
+    pub(crate) pauses: PauseClock,
     /// W3C `traceparent`, to be sent with outgoing requests of the tool.
     pub traceparent: Option<String>,
     /// Request id, for logs.
@@ -51,6 +54,14 @@ pub struct ToolContext {
     pub journal: Option<Arc<dyn Journal>>,
     /// Takes results of work that goes on; `None` for runs that are not stored.
     pub completions: Option<Arc<dyn Completions>>,
+}
+
+impl ToolContext {
+    /// The time that the run has left now; `None`: it has no deadline.
+    pub fn remaining(&self) -> Option<Duration> {
+        let end = self.deadline?.checked_add(self.pauses.so_far())?;
+        Some(end.saturating_duration_since(Instant::now()))
+    }
 }
 
 /// Whether cached results may be used.

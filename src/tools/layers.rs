@@ -70,6 +70,14 @@ pub(super) struct ToolRequest {
     pub deadline: Option<Instant>,
 }
 
+impl ToolRequest {
+    /// The deadline, later by the time for which the call has waited for the user.
+    pub(super) fn end(&self) -> Option<Instant> {
+        let paused = self.call.asker.as_ref().map(|asker| asker.clock().so_far()).unwrap_or_default();
+        self.deadline?.checked_add(paused)
+    }
+}
+
 /// State that the layers of one call share.
 #[derive(Debug, Default)]
 pub(super) struct CallTrace {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// Stops the timeouts of a call while it waits for the user. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PauseClock(Arc<watch::Sender<PauseState>>);
+pub(crate) struct PauseClock(Arc<watch::Sender<PauseState>>);
 
 #[derive(Debug, Default)]
 struct PauseState {
@@ -23,11 +23,11 @@ struct PauseState {
 
 /// A pause, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Pause(PauseClock);
+pub(crate) struct Pause(PauseClock);
 
 impl PauseClock {
     /// Begins a pause. Pauses may overlap.
-    pub(super) fn pause(&self) -> Pause {
+    pub(crate) fn pause(&self) -> Pause {
         self.0.send_modify(|state| {
             if state.open == 0 {
                 state.since = Some(Instant::now());
@@ -46,6 +46,12 @@ impl PauseClock {
     /// How long the pauses were that have ended.
     pub(super) fn total(&self) -> Duration {
         self.0.borrow().total
+    }
+
+    /// How long the pauses were, including one that goes on.
+    pub(super) fn so_far(&self) -> Duration {
+        let state = self.0.borrow();
+        state.total + state.since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
     /// Returns when so much time has passed, without pauses, since `start`; `before` is [`Self::total`] as of then.

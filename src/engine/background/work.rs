@@ -18,6 +18,7 @@ use crate::engine::prepare::{self, Purpose, Resumed};
 use crate::engine::recover::Recovery;
 use crate::engine::run::{JobEnd, LeftTurn, Logged, Run};
 use crate::engine::stops::Stop;
+use crate::engine::user_questions;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::response::machine::{ResponseMachine, Termination};
 use crate::store::{ClaimedJob, Lease, OrphanedRun, Requeue, StoreError};
@@ -198,7 +199,8 @@ impl Engine {
         let machine = ResponseMachine::resume(response, saved.machine, prepared.options.clone());
         let logged = Some(Logged::Begun(Arc::clone(live)));
         // Time that it has waited for does not count.
-        let started = started.checked_sub(saved.state.active()).unwrap_or(started);
+        let active = saved.state.active().max(user_questions::active(&claimed.calls));
+        let started = started.checked_sub(active).unwrap_or(started);
         let mut run = Box::new(Run::new(Arc::clone(parts), prepared, caller, sink, started, logged));
         run.resume(machine, saved.state, &turn);
         let end = run.drive_job(turn).await;

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -14,8 +15,7 @@ use crate::engine::context::unix_after;
 use crate::engine::user_questions::{self, QuestionRow};
 use crate::protocol::elicitation::{ElicitationAction, ElicitationAnswer};
 use crate::protocol::error::ApiError;
-use crate::protocol::id::Id;
-use crate::store::{AskedQuestions, CallOutcome, MAX_QUESTIONS, QuestionKey};
+use crate::store::{AskedQuestions, CallOutcome, Lease, QuestionKey, Store};
 use crate::tools::{AskedQuestion, Asker};
 
 /// Questions that wait to be taken from the calls; further calls wait.
@@ -23,7 +23,10 @@ const CAPACITY: usize = 16;
 /// An answer that was stored in time may be read a moment later: the clock of the database is another one.
 const SLACK: Duration = Duration::from_millis(250);
 
-/// The questions of the calls of a turn.
+/// The most questions that a call may ask while it is under way: it holds a place among the calls of its tool for as long.
+const MAX_HELD: u32 = 16;
+
+/// The questions of the calls of a turn. Those that are open when it is dropped are withdrawn.
 pub(super) struct HeldQuestions {
     incoming: mpsc::Receiver<AskedQuestion>,
     /// Kept, so that calls to come can ask, too.
@@ -33,9 +36,16 @@ pub(super) struct HeldQuestions {
     open: Vec<OpenQuestion>,
     /// How many questions each call has asked.
     asked: HashMap<u32, u32>,
+    /// The numbers of the first ones, if they are not 0.
+    first: HashMap<u32, u32>,
+    /// A call has ended with questions: those behind it are not shown before the run goes on.
+    is_blocked: bool,
     watch: RunWatch,
     answers_seen: u64,
+    next_poll: Instant,
     turn: u32,
+    store: Arc<dyn Store>,
+    lease: Lease,
 }
 
 struct OpenQuestion {
@@ -45,33 +55,20 @@ struct OpenQuestion {
 }
 
 impl HeldQuestions {
-    /// For the calls of this turn of a run.
-    pub(super) fn new(bus: &Bus, run: &Id, turn: u32) -> Self {
-        let (outgoing, incoming) = mpsc::channel(CAPACITY);
-        Self {
-            incoming,
-            outgoing,
-            untold: VecDeque::new(),
-            open: Vec::new(),
-            asked: HashMap::new(),
-            watch: bus.watch_run(run),
-            answers_seen: 0,
-            turn,
-        }
-    }
-
     /// Where calls ask.
-    pub(super) fn sender(&self) -> mpsc::Sender<AskedQuestion> {
+    fn sender(&self) -> mpsc::Sender<AskedQuestion> {
         self.outgoing.clone()
     }
 
     /// The numbers below this were asked by a call before.
     pub(super) fn number_from(&mut self, call: u32, number: u32) {
         self.asked.insert(call, number);
+        self.first.insert(call, number);
     }
 
-    /// The number of the next question of a call.
-    pub(super) fn next_number(&self, call: u32) -> u32 {
+    /// A call has ended with questions; returns the number of the first one.
+    pub(super) fn ends_with_questions(&mut self, call: u32) -> u32 {
+        self.is_blocked = true;
         self.asked.get(&call).copied().unwrap_or_default()
     }
 
@@ -88,9 +85,10 @@ impl HeldQuestions {
     /// Returns when a question is asked, or one may have been answered, or is late.
     pub(super) async fn changed(&mut self, bus: &Bus) {
         let next = self.open.iter().map(|question| question.until).min();
-        let is_late = async {
-            match next {
-                Some(until) => tokio::time::sleep_until(until).await,
+        let wake = next.map(|until| until.min(self.next_poll));
+        let is_time = async {
+            match wake {
+                Some(at) => tokio::time::sleep_until(at).await,
                 None => pending().await,
             }
         };
@@ -98,14 +96,66 @@ impl HeldQuestions {
             biased;
             asked = self.incoming.recv() => asked,
             () = self.watch.answered(&mut self.answers_seen), if next.is_some() => None,
-            () = is_late => None,
-            () = tokio::time::sleep(bus.poll_interval()), if next.is_some() => None,
+            () = is_time => None,
         };
+        if Instant::now() >= self.next_poll {
+            self.next_poll = Instant::now() + bus.poll_interval();
+        }
         self.untold.extend(asked);
+    }
+
+    /// Withdraws questions whose calls do not wait any more.
+    fn withdraw_questions(&mut self) {
+        self.untold.retain(|asked| !asked.reply.is_closed());
+        let gone: Vec<_> = self.open.extract_if(.., |question| question.asked.reply.is_closed()).collect();
+        for question in gone {
+            self.withdraw(question.key);
+        }
+    }
+
+    /// An answer that has come before counts.
+    fn withdraw(&self, key: QuestionKey) {
+        let withdrawn = ElicitationAnswer::without_content(ElicitationAction::Cancel);
+        self.store.record_tool_result(CallOutcome {
+            lease: self.lease.clone(),
+            turn: key.turn,
+            index: key.row(),
+            output: user_questions::to_text(&withdrawn),
+            error: Some(user_questions::WITHDRAWN),
+        });
+    }
+}
+
+impl Drop for HeldQuestions {
+    fn drop(&mut self) {
+        for question in std::mem::take(&mut self.open) {
+            self.withdraw(question.key);
+        }
     }
 }
 
 impl Run {
+    /// For the questions of the calls of a turn.
+    pub(super) fn held_questions(&self, turn: u32) -> HeldQuestions {
+        let (outgoing, incoming) = mpsc::channel(CAPACITY);
+        let bus = self.parts.in_flight.bus();
+        HeldQuestions {
+            incoming,
+            outgoing,
+            untold: VecDeque::new(),
+            open: Vec::new(),
+            asked: HashMap::new(),
+            first: HashMap::new(),
+            is_blocked: false,
+            watch: bus.watch_run(&self.prepared.response.id),
+            answers_seen: 0,
+            next_poll: Instant::now() + bus.poll_interval(),
+            turn,
+            store: Arc::clone(&self.parts.store),
+            lease: self.prepared.lease.clone(),
+        }
+    }
+
     /// The asker of a call; `None` if the client shows no questions.
     pub(super) fn asker(&self, questions: Option<&HeldQuestions>, call: (u32, u32)) -> Option<Asker> {
         Some(Asker::new(self.prepared.elicitation, call, questions?.sender()))
@@ -116,7 +166,7 @@ impl Run {
     pub(super) async fn serve_questions(&mut self, held: &mut HeldQuestions) -> Result<(), RunError> {
         if held.is_waiting() {
             self.pause_time();
-            self.withdraw_questions(held);
+            held.withdraw_questions();
             if !held.open.is_empty() {
                 self.read_answers(held).await;
             }
@@ -128,42 +178,19 @@ impl Run {
         Ok(())
     }
 
-    /// Withdraws all questions when the calls have ended.
-    pub(super) fn end_questions(&mut self, held: &mut HeldQuestions) {
-        held.untold.clear();
-        for question in held.open.drain(..) {
-            self.withdraw(question.key);
-        }
-        self.go_on_with_time();
-    }
-
-    /// Withdraws questions whose calls do not wait any more.
-    fn withdraw_questions(&mut self, held: &mut HeldQuestions) {
-        held.untold.retain(|asked| !asked.reply.is_closed());
-        let gone: Vec<_> = held.open.extract_if(.., |question| question.asked.reply.is_closed()).collect();
-        for question in gone {
-            self.withdraw(question.key);
-        }
-    }
-
-    fn withdraw(&self, key: QuestionKey) {
-        let withdrawn = ElicitationAnswer::without_content(ElicitationAction::Cancel);
-        self.parts.store.record_tool_result(CallOutcome {
-            lease: self.prepared.lease.clone(),
-            turn: key.turn,
-            index: key.row(),
-            output: user_questions::to_text(&withdrawn),
-            error: Some(user_questions::WITHDRAWN),
-        });
-    }
-
     async fn read_answers(&self, held: &mut HeldQuestions) {
         let now = Instant::now();
         let given = self.parts.store.given_answers(&self.prepared.owner, &self.prepared.response.id).await;
-        let given = given.unwrap_or_else(|error| {
-            tracing::warn!(%error, "reading the user's answers failed; trying again");
-            Vec::new()
-        });
+        let given = match given {
+            Ok(given) => given,
+            // None is late before it is known that it was not answered.
+            Err(error) => {
+                tracing::warn!(%error, "reading the user's answers failed; trying again");
+                let later = now + SLACK;
+                held.open.iter_mut().for_each(|question| question.until = question.until.max(later));
+                return;
+            }
+        };
         let is_done = |question: &mut OpenQuestion| {
             let call_id = question.key.call_id();
             question.until <= now || given.iter().any(|answer| answer.call_id == call_id)
@@ -182,13 +209,15 @@ impl Run {
         let timeout = self.parts.options.engine.elicitation_timeout;
         for asked in std::mem::take(&mut held.untold) {
             if self.machine.server_call_item(asked.slot).is_none() {
-                held.untold.push_back(asked);
+                // If it is not shown before the run waits, it is dropped, which cancels it.
+                held.untold.extend(Some(asked).filter(|_| !held.is_blocked));
                 continue;
             }
             let number = held.asked.entry(asked.call).or_default();
             let key = QuestionKey { turn: held.turn, call: asked.call, number: *number };
             *number += 1;
-            if key.number >= MAX_QUESTIONS {
+            let first = held.first.get(&asked.call).copied().unwrap_or_default();
+            if key.number >= first + MAX_HELD {
                 // Dropped, which cancels it.
                 continue;
             }
@@ -207,19 +236,21 @@ impl Run {
 
     /// The time of the run stands still from now on.
     fn pause_time(&mut self) {
-        self.paused_at.get_or_insert_with(std::time::Instant::now);
-        self.timer.pause();
+        if self.paused_at.is_none() {
+            self.paused_at = Some((std::time::Instant::now(), self.executor.pause()));
+            self.timer.pause();
+        }
     }
 
     /// Goes on with the time of the run, if it stood still.
-    fn go_on_with_time(&mut self) {
-        let Some(paused_at) = self.paused_at.take() else { return };
+    pub(super) fn go_on_with_time(&mut self) {
+        let Some((paused_at, pause)) = self.paused_at.take() else { return };
+        drop(pause);
         let waited = paused_at.elapsed();
         self.started += waited;
         self.timer.resume(waited);
         if let Some(deadline) = &mut self.call.deadline {
             *deadline += waited;
         }
-        self.executor.extend_deadline(waited);
     }
 }

@@ -16,16 +16,20 @@ impl Run {
     /// Asks the client for the outputs of the calls of this turn. Always returns an error: that the run waits, if nothing is
     /// wrong.
     pub(super) async fn ask_client(&mut self, timeout: Duration, denied: Vec<RejectedCall>) -> RunError {
-        // The model reads of them when it is asked again.
+        self.keep_rejected(denied);
+        match self.commit_questions(timeout).await {
+            Ok(()) => RunError::Waits,
+            Err(error) => error,
+        }
+    }
+
+    /// Keeps rejected calls, of which the model reads when it is asked again.
+    pub(super) fn keep_rejected(&mut self, denied: Vec<RejectedCall>) {
         for call in denied {
             let items = call.into_history(self.machine.ids());
             self.state.rejected.extend(items.into_iter().map(Into::into));
         }
         self.state.has_exceeded_calls = self.call_filter.limit_exceeded();
-        match self.commit_questions(timeout).await {
-            Ok(()) => RunError::Waits,
-            Err(error) => error,
-        }
     }
 
     async fn commit_questions(&mut self, timeout: Duration) -> Result<(), RunError> {

@@ -7,13 +7,13 @@ use futures_util::FutureExt;
 
 use super::live::{Run, RunEnd, RunError};
 use super::state::RunState;
+use crate::engine::journal::{self, JournaledResult};
+use crate::engine::record;
 use crate::engine::user_questions::{self, Asked};
-use crate::engine::{journal, record};
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::item::Item;
-use crate::response::machine::{CallResult, ResponseMachine, SeenEvent, ServerCall, Termination};
+use crate::response::machine::{ResponseMachine, SeenEvent, ServerCall, Termination};
 use crate::store::{CallOutcome, OrphanedCall};
-use crate::tools::StartedTask;
 
 /// What the model and clients are shown of a call whose result is not known.
 const UNKNOWN: &str =
@@ -64,7 +64,11 @@ impl Run {
         self.can_wait = true;
         self.state.is_recorded = true;
         self.state.tool_calls += u32::try_from(left.calls.len()).unwrap_or(u32::MAX);
-        let is_repeated = |call: &&OrphanedCall| call.outcome.is_none() && call.input.is_none();
+        // One that is made again with answers was counted when it was made.
+        let is_repeated = |call: &&OrphanedCall| {
+            let asked = || user_questions::asked(&left.asked, call.turn, call.index);
+            call.outcome.is_none() && call.input.is_none() && !matches!(asked(), Asked::Round(_))
+        };
         let repeated = left.journaled.iter().filter(is_repeated).count();
         let made = (self.state.tool_calls as usize).saturating_sub(repeated);
         self.executor.resume(self.state.journaled_turns, made);
@@ -135,12 +139,14 @@ impl Run {
             match (left.asks_client, self.prepared.input_timeout) {
                 (true, _) => self.take_answers(&left).await?,
                 (false, timeout) => {
-                    self.finish_left_calls(&left).await?;
+                    let have_failed = self.finish_left_calls(&left).await?;
                     if let Some(timeout) = timeout.filter(|_| left.waits_for.0) {
+                        self.state.have_server_calls_failed = have_failed;
                         // Behind what was sent, even if a call has now less to show than it had.
                         self.machine.continue_at(left.next);
                         return Err(self.ask_client(timeout, Vec::new()).await);
                     }
+                    have_failed.map_or(Ok(()), |failed| self.count_failed_turn(failed))?;
                 }
             }
             let output = self.machine.close_turn(self.sink.events())?;
@@ -174,20 +180,24 @@ impl Run {
 
     /// Finishes the calls of the last turn: with their results as far as these are known. One that may have been made is
     /// made again only if that does no harm.
-    async fn finish_left_calls(&mut self, left: &LeftTurn) -> Result<(), RunError> {
+    /// Returns whether all have failed, if there are any.
+    async fn finish_left_calls(&mut self, left: &LeftTurn) -> Result<Option<bool>, RunError> {
         self.close_left_questions(&left.asked);
+        let mut have_failed = None;
         for (made, journaled) in left.calls.iter().zip(&left.journaled) {
-            let (result, task) = match &journaled.outcome {
-                Some((output, error)) => (journal::result(output, error.clone()), journal::task(output)),
+            let JournaledResult { result, task, citations } = match &journaled.outcome {
+                Some((output, error)) => journal::journaled(output, error.clone()),
                 None => Box::pin(self.make_left_call(made, journaled, left)).await?,
             };
+            self.state.add_sources(citations);
+            have_failed = Some(have_failed.unwrap_or(true) && result.error.is_some());
             if result.is_async {
                 self.start_async(made, (journaled.turn, journaled.index), task.as_deref()).await?;
             }
             self.machine.finish_call(made.slot, result, self.sink.events())?;
             self.flush().await?;
         }
-        Ok(())
+        Ok(have_failed)
     }
 
     /// Questions of calls that went with their process are answered by nobody.
@@ -202,7 +212,7 @@ impl Run {
         made: &ServerCall,
         journaled: &OrphanedCall,
         left: &LeftTurn,
-    ) -> Result<(CallResult, Option<Box<StartedTask>>), RunError> {
+    ) -> Result<JournaledResult, RunError> {
         let (turn, index) = (journaled.turn, journaled.index);
         let binding = self.prepared.offer.binding(made.call.namespace.as_deref(), &made.call.name);
         let may_repeat = binding.is_some_and(|binding| binding.tool.may_repeat());
@@ -210,17 +220,19 @@ impl Run {
             Asked::Round(round) => self.call_with_answers(made, journaled, round, left).await?,
             Asked::Nothing | Asked::MadeAgain if may_repeat => {
                 let next = user_questions::next_number(&left.asked, turn, index);
-                self.call_again(made, (turn, index), next, None).await?
+                self.call_again(made, journaled, (next, left.next), None).await?
             }
             Asked::Nothing | Asked::MadeAgain => {
                 self.declare_unknown((turn, index));
-                let error = Some(OUTCOME_UNKNOWN.into());
-                let unknown = CallResult { output: UNKNOWN.to_owned(), error, ..CallResult::default() };
-                return Ok((unknown, None));
+                return Ok(journal::journaled(UNKNOWN, Some(OUTCOME_UNKNOWN.to_owned())));
             }
         };
-        let task = outcome.as_ref().ok().and_then(|output| output.task.clone());
-        Ok((self.executor.result(made, outcome, &mut self.state)?, task))
+        let ended = self.ended_call(made, index, outcome)?;
+        // A later call of the turn may ask: then this one is shown again by whoever goes on.
+        if !self.prepared.elicitation.is_empty() {
+            self.keep_shown(turn, &ended);
+        }
+        Ok(ended.into_journaled())
     }
 
     fn declare_unknown(&self, (turn, index): (u32, u32)) {

@@ -21,6 +21,7 @@ use crate::provider::CallContext;
 use crate::response::machine::{ResponseMachine, Termination, Violation};
 use crate::store::RunRegistration;
 use crate::telemetry::request_log::RequestLog;
+use crate::tools::Pause;
 
 /// Why a run stops before the model is done.
 pub(super) enum RunError {
@@ -61,7 +62,7 @@ pub(in crate::engine) struct Run {
     pub(super) started: Instant,
     pub(super) timer: RunTimer,
     /// Since when the time of the run stands still, as its calls wait for the user.
-    pub(super) paused_at: Option<Instant>,
+    pub(super) paused_at: Option<(Instant, Pause)>,
     pub(super) stops: StopListener,
     pub(super) log: Option<Arc<RequestLog>>,
     /// Whether the provider has sent anything in this turn.

@@ -1,7 +1,6 @@
 //! Questions with which calls have ended: the run waits for the answers as a row, and whoever claims it makes the calls again
 //! with them.
 
-use super::held_questions::HeldQuestions;
 use super::job::LeftTurn;
 use super::live::{Run, RunError};
 use crate::engine::context::unix_after;
@@ -28,7 +27,14 @@ pub(super) struct AskingCall {
 
 impl Run {
     /// Asks the user what calls have ended with. Always returns an error: that the run waits, if nothing is wrong.
-    pub(super) async fn ask_required(&mut self, turn: u32, calls: Vec<AskingCall>) -> RunError {
+    ///
+    /// `next` is the number of the event behind all that were sent.
+    pub(super) async fn ask_required(
+        &mut self,
+        (turn, next): (u32, u64),
+        calls: Vec<AskingCall>,
+    ) -> RunError {
+        self.machine.continue_at(next);
         match self.write_questions(turn, &calls).await {
             Ok(()) => RunError::Waits,
             Err(error) => error,
@@ -40,12 +46,14 @@ impl Run {
         self.flush().await?;
         self.sink.settle_log().await;
         let timeout = self.parts.options.engine.elicitation_timeout;
+        self.state.note_active(self.started);
+        let active = self.state.active();
         let (mut rows, mut told) = (Vec::new(), Vec::new());
         for call in calls {
             // The questions of a call that is not shown yet are asked when it is.
             let is_shown = self.machine.server_call_item(call.slot).is_some();
             let timeout = if is_shown { timeout } else { std::time::Duration::ZERO };
-            let round = Round { number: call.rounds, required: call.required.clone() };
+            let round = Round { number: call.rounds, active, required: call.required.clone() };
             let key = |number| QuestionKey { turn, call: call.index, number };
             let last =
                 call.first.saturating_add(u32::try_from(call.required.questions.len()).unwrap_or(u32::MAX));
@@ -88,7 +96,7 @@ impl Run {
             return Err(RunError::Waits);
         }
         let answers = asked.questions.iter().map(|question| (question.name.clone(), question.answer()));
-        let Round { number, required } = asked.round;
+        let Round { number, required, .. } = asked.round;
         let input = GivenInput {
             answers: required.answered.into_iter().chain(answers).collect(),
             state: required.state,
@@ -98,22 +106,23 @@ impl Run {
         };
         let key = QuestionKey { turn, call: journaled.index, number: asked.next };
         self.write_rows(turn, vec![QuestionRow::Made.record(key, std::time::Duration::ZERO)]).await?;
-        self.call_again(made, (turn, journaled.index), asked.next + 1, Some(input)).await
+        self.call_again(made, journaled, (asked.next + 1, left.next), Some(input)).await
     }
 
-    /// Makes a call again. If it ends with questions, the run waits. `next` is the number of its next question.
+    /// Makes a call again. If it ends with questions, the run waits. `next` are the numbers of its next question, and of the
+    /// event behind all that were sent.
     pub(super) async fn call_again(
         &mut self,
         made: &ServerCall,
-        (turn, index): (u32, u32),
-        next: u32,
+        journaled: &OrphanedCall,
+        (next, next_event): (u32, u64),
         input: Option<GivenInput>,
     ) -> Result<ToolResult, RunError> {
+        let (turn, index) = (journaled.turn, journaled.index);
         let binding = self.prepared.offer.binding(made.call.namespace.as_deref(), &made.call.name).cloned();
         let rounds = input.as_ref().map_or(0, |input| input.rounds);
         let shows = !self.prepared.elicitation.is_empty();
-        let bus = self.parts.in_flight.bus().clone();
-        let mut held = shows.then(|| HeldQuestions::new(&bus, &self.prepared.response.id, turn));
+        let mut held = shows.then(|| self.held_questions(turn));
         if let Some(held) = &mut held {
             held.number_from(index, next);
         }
@@ -122,17 +131,16 @@ impl Run {
         let call = self.executor.repeat(&id, (turn, index), made, (binding, asker, input));
         let mut outcomes = futures_util::stream::once(Box::pin(call));
         let outcome = self.outcome_of(&mut outcomes, &mut None, &mut held).await?;
-        let next = held.as_ref().map_or(next, |held| held.next_number(index));
-        if let Some(held) = &mut held {
-            self.end_questions(held);
-        }
+        let next = held.as_mut().map_or(next, |held| held.ends_with_questions(index));
+        drop(held);
+        self.go_on_with_time();
         // A stream of one call has its outcome.
         let Some(outcome) = outcome else { return Err(ApiError::internal().into()) };
         match user_questions::required(outcome) {
             Ok(outcome) => Ok(outcome),
             Err(required) => {
                 let asking = AskingCall { index, slot: made.slot, rounds, first: next, required: *required };
-                Err(self.ask_required(turn, vec![asking]).await)
+                Err(self.ask_required((turn, next_event), vec![asking]).await)
             }
         }
     }

@@ -11,11 +11,13 @@ use super::live::{Run, RunError};
 use super::questions::{AskingCall, ToolResult};
 use super::state::RunTime;
 use crate::bus::Bus;
+use crate::engine::journal::{self, JournaledResult};
 use crate::engine::tool_executor::TurnCalls;
 use crate::engine::user_questions;
 use crate::protocol::error::{ApiError, ErrorKind};
-use crate::response::machine::ServerCall;
-use crate::tools::FailureStage;
+use crate::response::machine::{CallResult, ServerCall};
+use crate::store::CallOutcome;
+use crate::tools::{Citation, StartedTask, ToolErrorCode};
 
 /// Progress reports that wait to be emitted; further ones are dropped.
 const PROGRESS_CAPACITY: usize = 16;
@@ -58,13 +60,12 @@ impl Run {
         let id = self.prepared.response.id.clone();
         let (listener, mut reports) =
             self.prepared.reports_progress.then(|| mpsc::channel(PROGRESS_CAPACITY)).unzip();
-        let bus = self.parts.in_flight.bus().clone();
         let shows_questions = !self.prepared.elicitation.is_empty();
-        let mut held = shows_questions.then(|| HeldQuestions::new(&bus, &id, turn));
+        let mut held = shows_questions.then(|| self.held_questions(turn));
         let asker = |call| self.asker(held.as_ref(), call);
         let mut outcomes = self.executor.execute(&id, turn, calls, listener.as_ref(), (runner, asker));
         drop(listener);
-        let (mut all_failed, mut asking) = (true, Vec::new());
+        let (mut all_failed, mut asking, mut ended) = (true, Vec::new(), Vec::new());
         for (index, made) in (0_u32..).zip(calls) {
             // The client of a stream sees the running calls, unless they end at once.
             let ready = outcomes.next().now_or_never();
@@ -79,38 +80,71 @@ impl Run {
             let outcome = match user_questions::required(outcome) {
                 Ok(outcome) => outcome,
                 Err(required) => {
-                    let first = held.as_ref().map_or(0, |held| held.next_number(index));
+                    let first = held.as_mut().map_or(0, |held| held.ends_with_questions(index));
                     asking.push(AskingCall { index, slot: made.slot, rounds: 0, first, required: *required });
                     continue;
                 }
             };
-            // Results behind a call that asks are shown when that has its own.
-            if !asking.is_empty() && !is_fatal(&outcome) {
-                continue;
-            }
             // Tools have the run's deadline, too: if it has passed, that is what ends the run, not the tool's
             // timeout.
             self.check_deadline()?;
-            let task = outcome.as_ref().ok().and_then(|output| output.task.clone());
-            let result = self.executor.result(made, outcome, &mut self.state)?;
-            let ended = RunTime::now(self.started);
-            if let Some(times) = self.state.inference() {
-                times.results.push(ended);
+            let call = self.ended_call(made, index, outcome)?;
+            all_failed &= call.result.error.is_some();
+            // Results behind a call that asks are shown when that has its own.
+            if asking.is_empty() {
+                self.show_ended(turn, &call).await?;
             }
-            all_failed &= result.error.is_some();
-            if result.is_async {
-                Box::pin(self.start_async(made, (turn, index), task.as_deref())).await?;
+            if shows_questions {
+                ended.push(call);
             }
-            self.machine.finish_call(made.slot, result, self.sink.events())?;
         }
-        drop(outcomes);
-        if let Some(held) = &mut held {
-            self.end_questions(held);
-        }
+        drop((outcomes, held));
+        self.go_on_with_time();
         if !asking.is_empty() {
-            return Err(Box::pin(self.ask_required(turn, asking)).await);
+            // Whoever goes on shows what was shown, whatever the layers of a tool have made of its result.
+            ended.iter().for_each(|call| self.keep_shown(turn, call));
+            return Err(Box::pin(self.ask_required((turn, 0), asking)).await);
         }
         Ok(all_failed)
+    }
+
+    /// The result of a call that has ended.
+    pub(super) fn ended_call(
+        &mut self,
+        made: &ServerCall,
+        index: u32,
+        outcome: ToolResult,
+    ) -> Result<EndedCall, RunError> {
+        let (task, citations) = match &outcome {
+            Ok(output) => (output.task.clone(), output.citations.clone()),
+            Err(_) => (None, Vec::new()),
+        };
+        let result = self.executor.result(made, outcome, &mut self.state)?;
+        let ended = RunTime::now(self.started);
+        if let Some(times) = self.state.inference() {
+            times.results.push(ended);
+        }
+        Ok(EndedCall { made: made.clone(), index, result, task, citations })
+    }
+
+    /// Emits the result of a call.
+    async fn show_ended(&mut self, turn: u32, call: &EndedCall) -> Result<(), RunError> {
+        if call.result.is_async {
+            Box::pin(self.start_async(&call.made, (turn, call.index), call.task.as_deref())).await?;
+        }
+        self.machine.finish_call(call.made.slot, call.result.clone(), self.sink.events())?;
+        Ok(())
+    }
+
+    /// Writes a result as it is shown to the journal.
+    pub(super) fn keep_shown(&self, turn: u32, call: &EndedCall) {
+        self.parts.store.record_tool_result(CallOutcome {
+            lease: self.prepared.lease.clone(),
+            turn,
+            index: call.index,
+            output: journal::shown(&call.result, call.task.as_deref(), call.citations.clone()),
+            error: call.result.error.is_some().then_some(ToolErrorCode::ToolExecutionFailed.as_str()),
+        });
     }
 
     /// Waits for the next result, and emits progress and questions meanwhile.
@@ -177,6 +211,22 @@ async fn reported(reports: &mut Reports) -> Option<(u32, String)> {
     reports.as_mut()?.recv().await
 }
 
+/// A call that has ended, with its result for its item.
+pub(super) struct EndedCall {
+    made: ServerCall,
+    index: u32,
+    pub result: CallResult,
+    pub task: Option<Box<StartedTask>>,
+    citations: Vec<Citation>,
+}
+
+impl EndedCall {
+    pub(super) fn into_journaled(self) -> JournaledResult {
+        // Its sources are noted.
+        JournaledResult { result: self.result, task: self.task, citations: Vec::new() }
+    }
+}
+
 /// What there is while calls are under way.
 enum Signal {
     /// The next call has ended; `None`: all have.
@@ -193,8 +243,4 @@ async fn changed(held: &mut Option<HeldQuestions>, bus: &Bus) {
         Some(held) => held.changed(bus).await,
         None => pending().await,
     }
-}
-
-fn is_fatal(outcome: &ToolResult) -> bool {
-    outcome.as_ref().is_err_and(|error| error.stage == FailureStage::Fatal)
 }

@@ -24,6 +24,8 @@ pub(super) const URL_REQUIRED: i64 = -32042;
 const MAX_QUESTION_BYTES: usize = 64 * 1024;
 /// Maximum number of questions that a result or an error asks at once.
 const MAX_QUESTIONS: usize = 16;
+/// Maximum bytes of the key of a question.
+const MAX_KEY_BYTES: usize = 256;
 /// Maximum bytes of an address.
 const MAX_URL_BYTES: usize = 4096;
 
@@ -73,6 +75,8 @@ pub(super) fn read(params: &RawValue) -> Option<Elicitation> {
             let parsed = Url::parse(&url).ok()?;
             let is_web = matches!(parsed.scheme(), "http" | "https") && parsed.has_host();
             let elicitation_id = raw.elicitation_id.filter(|id| !id.is_empty());
+            // As it was understood: what is shown is what is opened.
+            let url = parsed.to_string();
             is_web.then_some(Elicitation::Url { message, url, elicitation_id })
         }
         Some(_) => None,
@@ -105,6 +109,14 @@ pub(super) fn split(
 ) -> Result<RequiredInput, McpError> {
     if requests.questions.len() > MAX_QUESTIONS {
         return Err(unsupported("requests more than 16 inputs at once"));
+    }
+    let is_too_long = |text: &str| text.len() > MAX_QUESTION_BYTES;
+    if requests.state.as_deref().is_some_and(is_too_long)
+        || requests.questions.keys().any(|key| key.len() > MAX_KEY_BYTES)
+    {
+        return Err(unsupported(
+            "requests input with a state of more than 64 KiB or a key of more than 256 bytes",
+        ));
     }
     let mut required = RequiredInput { state: requests.state, ..RequiredInput::default() };
     for (key, question) in requests.questions {

@@ -14,6 +14,7 @@ use rmcp::model::{ClientJsonRpcMessage, GetExtensions, GetMeta, NumberOrString, 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use super::elicitation;
 use super::listing::{self, Page};
@@ -69,6 +70,8 @@ pub(super) struct PendingRequest {
     asker: Option<Asker>,
     /// Questions that the user has not answered: meanwhile the server is not idle.
     open_questions: AtomicUsize,
+    /// Cancelled when there is a response, or nobody waits for it: nobody is asked any more.
+    ended: CancellationToken,
     /// Notified of progress, which resets the idle timeout.
     pub activity: Notify,
     state: Mutex<State>,
@@ -141,6 +144,7 @@ impl PendingRequest {
             task: OnceLock::new(),
             asker: asker.cloned(),
             open_questions: AtomicUsize::new(0),
+            ended: CancellationToken::new(),
             activity: Notify::new(),
             state: Mutex::default(),
         })
@@ -156,7 +160,11 @@ impl PendingRequest {
     pub(super) async fn ask(&self, question: Elicitation) -> Option<ElicitationAnswer> {
         let asker = self.asker.as_ref()?;
         let _open = OpenQuestion::begin(self);
-        Some(asker.ask(question).await)
+        tokio::select! {
+            biased;
+            () = self.ended.cancelled() => None,
+            answer = asker.ask(question) => Some(answer),
+        }
     }
 
     /// Whether the server waits for the user.
@@ -176,6 +184,7 @@ impl PendingRequest {
 
     fn resolve(&self, answer: Result<ServerAnswer, McpError>) {
         self.state.lock().answer.get_or_insert(answer);
+        self.ended.cancel();
     }
 
     fn read(&self, raw: &RawValue) -> Result<ServerAnswer, McpError> {
@@ -248,6 +257,7 @@ impl PendingRequests {
     pub(super) fn abandon(&self, id: i64, token: Option<i64>, pending: &PendingRequest) {
         let mut registered = self.0.lock();
         pending.state.lock().abandoned = true;
+        pending.ended.cancel();
         registered.by_id.remove(&id);
         if let Some(token) = token {
             registered.by_token.remove(&token);
@@ -292,12 +302,14 @@ impl PendingRequests {
     /// says nothing, to the only call that is pending. Others are not asked to anybody.
     pub(super) fn add_question(&self, id: RequestId, on: Option<i64>, question: Elicitation) {
         let mut registered = self.0.lock();
-        let of_stream = on.and_then(|id| registered.by_id.get(&id)).cloned();
-        let only = || {
-            let mut calls = registered.by_id.values().filter(|pending| pending.asks == RequestKind::Call);
-            calls.next().filter(|_| calls.next().is_none()).cloned()
+        let call = match on {
+            Some(id) => registered.by_id.get(&id).cloned(),
+            None => {
+                let mut calls = registered.by_id.values().filter(|pending| pending.asks == RequestKind::Call);
+                calls.next().filter(|_| calls.next().is_none()).cloned()
+            }
         };
-        if let Some(call) = of_stream.or_else(only).filter(|call| call.can_ask(&question)) {
+        if let Some(call) = call.filter(|call| call.can_ask(&question)) {
             registered.questions.insert(id, CallQuestion { question, call });
         }
     }

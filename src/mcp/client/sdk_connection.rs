@@ -33,7 +33,7 @@ use crate::tools::verbatim::Verbatim;
 use crate::tools::{Asker, GivenInput, Progress, RequiredInput};
 
 /// Maximum number of times that a server may request input during one call.
-const MAX_INPUT_ROUNDS: u32 = 4;
+const MAX_INPUT_ROUNDS: u32 = 5;
 /// Time for deleting the session or for the exit of the program.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long a server keeps a task whose call waits for it.
@@ -131,7 +131,7 @@ impl Connection for SdkConnection {
             Some(input) => (input.rounds, replies(input)?),
             None => (0, None),
         };
-        for _ in rounds..MAX_INPUT_ROUNDS {
+        for round in rounds..MAX_INPUT_ROUNDS {
             let pending = PendingRequest::call(progress.clone(), call.exact_arguments, call.asker);
             let task_ttl = match call.task {
                 TaskUse::Avoid => None,
@@ -166,6 +166,10 @@ impl Connection for SdkConnection {
                     return Err(McpError::Malformed("the response is not a tool result".to_owned()));
                 }
             };
+            // Nobody is asked for an answer that the server does not get.
+            if round + 1 == MAX_INPUT_ROUNDS {
+                break;
+            }
             if !required.questions.is_empty() {
                 let requires_input = Some(Box::new(required));
                 return Ok(RemoteResult { requires_input, ..RemoteResult::default() });

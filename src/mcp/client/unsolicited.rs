@@ -14,7 +14,7 @@ use super::rate::TokenBucket;
 /// Maximum number of open requests of a server.
 pub(super) const MAX_OPEN_REQUESTS: usize = 16;
 /// The same where users are asked, who take their time.
-pub(super) const MAX_OPEN_QUESTIONS: usize = 1024;
+pub(super) const MAX_OPEN_QUESTIONS: usize = 256;
 /// Burst and requests per second.
 const REQUEST_RATE: (u32, u32) = (256, 20);
 /// Burst and notifications per second; excess ones are dropped.

@@ -81,13 +81,7 @@ async fn open_all(pool: &Opened, servers: &[&str], who: &str) -> Result<Vec<Sess
         shows: Default::default(),
     };
     let opening = |server: &&str| SessionSpec {
-        key: SessionKey::new(
-            (*server).to_owned(),
-            &pool.1,
-            &*credentials,
-            &requester.tenant,
-            ElicitationModes::default(),
-        ),
+        key: SessionKey::new((*server).to_owned(), &pool.1, &*credentials, &requester.tenant, None),
         source: Arc::clone(&pool.1),
         endpoint: endpoint.clone(),
         credentials: Arc::clone(&credentials),

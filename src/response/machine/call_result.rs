@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
 use crate::protocol::item::ItemStatus;
 use crate::protocol::item::hosted::{McpAuthChallenge, McpCall, McpCallError};
 
@@ -27,7 +29,7 @@ pub struct CallResult {
 }
 
 /// An error in the terms of the server's protocol.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RemoteError {
     /// A JSON-RPC error of this code.
     Protocol(i64),

@@ -69,7 +69,7 @@ pub(super) async fn commit_turn(
 }
 
 const RESULT: &str = "UPDATE tool_calls SET completed_at = $1, output = $2, error = $3
-    WHERE response = $4 AND owner = $5 AND turn = $6 AND position = $7";
+    WHERE response = $4 AND owner = $5 AND turn = $6 AND position = $7 AND (call_id IS NULL OR completed_at IS NULL)";
 
 /// Writes the outcome of a call.
 pub(super) async fn record_tool_result(

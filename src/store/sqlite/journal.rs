@@ -69,7 +69,7 @@ pub(super) fn record_tool_result(
     connection
         .prepare_cached(
             "UPDATE tool_calls SET completed_at = ?1, output = ?2, error = ?3
-             WHERE response = ?4 AND turn = ?5 AND position = ?6",
+             WHERE response = ?4 AND turn = ?5 AND position = ?6 AND (call_id IS NULL OR completed_at IS NULL)",
         )?
         .execute(params![
             row_policy::now(),

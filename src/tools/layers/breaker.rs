@@ -12,6 +12,7 @@ use crate::tools::circuit::CallOutcome;
 use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
 use crate::tools::executor_state::ExecutorState;
 use crate::tools::output::ToolOutput;
+use crate::tools::pause::PauseClock;
 
 /// Rejects calls while the circuit is open.
 #[derive(Clone)]
@@ -36,6 +37,7 @@ impl<S: ToolService> Service<ToolRequest> for Breaker<S> {
             state: Arc::clone(&self.state),
             trace: Arc::clone(&request.trace),
             deadline: request.deadline,
+            pauses: request.call.asker.as_ref().map(|asker| asker.clock().clone()),
             min_running_time: request.plan.timeout / 2,
             probe,
             recorded: false,
@@ -66,6 +68,8 @@ struct CallGuard {
     state: Arc<ExecutorState>,
     trace: Arc<CallTrace>,
     deadline: Option<Instant>,
+    /// The time for which the call has waited for the user.
+    pauses: Option<PauseClock>,
     min_running_time: Duration,
     probe: bool,
     recorded: bool,
@@ -83,8 +87,9 @@ impl Drop for CallGuard {
         if self.recorded {
             return;
         }
-        let late = self.deadline.is_some_and(|end| Instant::now() >= end);
-        let had_time = self.trace.running_time() >= self.min_running_time;
+        let paused = self.pauses.as_ref().map(PauseClock::so_far).unwrap_or_default();
+        let late = self.deadline.is_some_and(|end| Instant::now() >= end + paused);
+        let had_time = self.trace.running_time().saturating_sub(paused) >= self.min_running_time;
         self.record(if late && had_time { CallOutcome::Failed } else { CallOutcome::Unknown });
     }
 }
@@ -129,6 +134,7 @@ mod tests {
                 state: Arc::clone(&state),
                 trace,
                 deadline: Some(Instant::now()),
+                pauses: None,
                 min_running_time: Duration::ZERO,
                 probe: false,
                 recorded: false,

@@ -22,6 +22,10 @@ impl<S: ToolService> Service<ToolRequest> for Budgeted<S> {
     always_ready!();
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
+        // A call that is made again with answers was counted before.
+        if request.call.input.is_some() {
+            return self.inner.call(request);
+        }
         let (budget, plan) = (&request.context.budget, &request.plan);
         // The tool's own limit first: a call that it rejects does not consume the run's budget.
         let within =

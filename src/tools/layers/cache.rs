@@ -39,7 +39,7 @@ impl<S: ToolService> Service<ToolRequest> for Cached<S> {
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
         let Some(plan) = request.plan.cache else { return self.inner.call(request) };
-        if request.context.cache == CacheMode::Bypass {
+        if request.context.cache == CacheMode::Bypass || request.call.input.is_some() {
             self.metrics.tool_cache("bypass");
             return self.inner.call(request);
         }
@@ -52,14 +52,13 @@ impl<S: ToolService> Service<ToolRequest> for Cached<S> {
         }
         self.metrics.tool_cache("miss");
         let cache = Arc::clone(&self.cache);
-        let (asker, is_answered) = (request.call.asker.clone(), request.call.input.is_some());
+        let asker = request.call.asker.clone();
         let answer = self.inner.call(request);
         Box::pin(async move {
             let output = answer.await?;
             // What depends on what the user has answered is for this call alone.
-            let asks = output.requires_input.is_some()
-                || is_answered
-                || asker.is_some_and(|asker| asker.clock().has_paused());
+            let asks =
+                output.requires_input.is_some() || asker.is_some_and(|asker| asker.clock().has_paused());
             if !output.is_error && !output.is_async && !asks {
                 cache.insert(key, output.clone(), size(&output), plan.ttl);
             }
@@ -78,6 +77,10 @@ fn key(request: &ToolRequest, plan: CachePolicy) -> Key {
         .field(canonical_arguments(&request.call.raw))
         .option(request.plan.context)
         .option(plan.per_user.then_some(&*request.context.principal))
+        // A tool that can ask the user may do so in place of what it has done for others.
+        .option(
+            request.call.asker.as_ref().map(|asker| [asker.modes().form.into(), asker.modes().url.into()]),
+        )
         .finish()
 }
 

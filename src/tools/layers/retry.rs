@@ -41,7 +41,7 @@ impl<S: ToolService> Service<ToolRequest> for Retry<S> {
                 let retry_at = Instant::now().checked_add(delay);
                 // A delay beyond the deadline would only turn a clear error into a timeout.
                 let Some(retry_at) =
-                    retry_at.filter(|retry_at| request.deadline.is_none_or(|end| *retry_at < end))
+                    retry_at.filter(|retry_at| request.end().is_none_or(|end| *retry_at < end))
                 else {
                     return Err(error);
                 };

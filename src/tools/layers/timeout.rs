@@ -30,9 +30,7 @@ impl<S: ToolService> Service<ToolRequest> for Timeout<S> {
     always_ready!();
 
     fn call(&mut self, mut request: ToolRequest) -> ToolFuture {
-        let now = Instant::now();
-        let remaining =
-            request.context.deadline.map(|end| Instant::from_std(end).saturating_duration_since(now));
+        let (now, remaining) = (Instant::now(), request.context.remaining());
         let limit = remaining.unwrap_or(Duration::MAX).min(request.plan.timeout);
         if limit.is_zero() {
             return ready(Err(ToolError::refused(

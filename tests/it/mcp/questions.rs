@@ -368,7 +368,7 @@ async fn a_call_that_asks_without_end_fails() {
     }
     stream.rest().await;
     assert!(told(&upstream).contains("requests input too often"), "{}", told(&upstream));
-    assert_eq!(server.count_calls("echo"), 4);
+    assert_eq!(server.count_calls("echo"), 5, "every answer reaches the server");
 }
 
 #[tokio::test]
@@ -455,4 +455,63 @@ async fn a_call_waits_until_the_user_has_opened_the_address_that_its_error_names
         assert_eq!(server.count_calls("echo"), calls, "{action}");
         assert_eq!(last_input(&server), json!({"responses": null, "state": null}));
     }
+}
+
+/// The question of the later call could not be shown before the run waited, and the run could not wait before it was answered:
+/// the turn hung.
+#[tokio::test]
+async fn a_call_that_asks_behind_one_that_has_ended_with_questions_is_told_to_go_on() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    server.returns_first("read", requires(json!({"one": which()}), "s"));
+    server.asks("echo", "elicitation/create");
+    let gateway = before(&upstream).spawn().await;
+    upstream.reply(Reply::Calls(vec![("read", json!({})), ("echo", json!({"text": "b"}))])).text("Done.");
+    let mut stream = Stream::open(&gateway, &form(&server)).await;
+    let (question, id) = (stream.question().await, stream.id());
+    assert_eq!((&question["name"], reply(&server)), (&json!("read"), json!({"action": "cancel"})));
+    answered(&gateway, &id, &accept(&question)).await;
+    let response = assert_valid_stream(&frames(&stream.rest().await)).response;
+    assert_eq!(text_of(&response), "Done.");
+    let calls = response["output"].as_array().unwrap().iter().filter(|item| item["type"] == "mcp_call");
+    let outputs: Vec<_> = calls.map(|item| item["output"].as_str().unwrap()).collect();
+    assert_eq!(outputs, ["nothing of note", "b"]);
+}
+
+/// Whoever went on had what the tools had returned, in place of what their layers had made of it: a call that was refused
+/// became one whose outcome is unknown, and rejected calls were forgotten.
+#[tokio::test]
+async fn other_calls_of_the_turn_have_the_same_results_before_and_behind_the_wait() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    server.returns_first("read", requires(json!({"one": which()}), "s"));
+    server.errors("boom", -32000, "no such thing");
+    let gateway = before(&upstream).spawn().await;
+    let calls = vec![
+        ("add", json!({"a": "x"})),
+        ("boom", json!({})),
+        ("read", json!({})),
+        ("echo", json!({"words": 1})),
+        ("nonsense", json!({})),
+    ];
+    upstream.reply(Reply::Calls(calls)).text("Done.");
+    let mut stream = Stream::open(&gateway, &form(&server)).await;
+    let (question, id) = (stream.question().await, stream.id());
+    answered(&gateway, &id, &accept(&question)).await;
+    let text = stream.rest().await;
+    let response = assert_valid_stream(&frames(&text)).response;
+    assert_eq!(text_of(&response), "Done.");
+    let calls: Vec<_> =
+        response["output"].as_array().unwrap().iter().filter(|item| item["type"] == "mcp_call").collect();
+    assert_eq!(calls[0]["error"]["code"], "invalid_arguments", "{:#}", calls[0]);
+    assert_eq!(
+        (&calls[1]["error"]["type"], &calls[1]["error"]["code"]),
+        (&json!("mcp_protocol_error"), &json!(-32000))
+    );
+    assert_eq!(calls[2]["output"], "nothing of note");
+    assert_eq!(calls[3]["error"]["code"], "invalid_arguments", "{:#}", calls[3]);
+    let model = upstream.last()["messages"].to_string();
+    assert!(model.contains("nonsense") && !model.contains("gateway was stopped"), "{model}");
+    assert_eq!(
+        (server.count_calls("add"), server.count_calls("boom"), server.count_calls("read")),
+        (0, 1, 2)
+    );
 }
