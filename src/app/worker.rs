@@ -110,23 +110,40 @@ pub(super) async fn settle_calls(
     }
 }
 
+/// Tasks that are looked at together: one whose server does not answer holds up one of these places.
+const MAX_POLLS: usize = 32;
+
 /// Looks for the results of calls that go on as tasks of MCP servers, until `draining`.
 pub(super) async fn poll_tasks(
     current: CurrentGeneration,
     in_flight: Arc<InFlight>,
     draining: CancellationToken,
 ) {
+    let running = TaskTracker::new();
     loop {
         tokio::select! {
             () = draining.cancelled() => return,
             () = in_flight.task_or_poll(SETTLE_INTERVAL) => {}
         }
         let engine = Arc::clone(&current.load().state.engine);
-        match engine.poll_tasks().await {
-            // There is more now.
-            Ok(true) => in_flight.look_for_tasks_now(),
-            Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "store: looking for tasks of MCP servers failed"),
+        let free = MAX_POLLS.saturating_sub(running.len());
+        let due = match engine.due_tasks(free).await {
+            Ok(due) => due,
+            Err(error) => {
+                tracing::warn!(%error, "store: looking for tasks of MCP servers failed");
+                continue;
+            }
+        };
+        // There may be more than there is room for.
+        let is_full = due.len() == free;
+        for task in due {
+            let (engine, in_flight) = (Arc::clone(&engine), Arc::clone(&in_flight));
+            running.spawn(async move {
+                engine.poll_task(task).await;
+                if is_full {
+                    in_flight.look_for_tasks_now();
+                }
+            });
         }
     }
 }

@@ -4,8 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -13,28 +11,30 @@ use serde_json::{Map, Value, json};
 
 use super::Engine;
 use super::completions::FAILED;
-use super::context::RunContext;
+use super::context::{EngineParts, RunContext, unix_now};
+use super::prepare::PreparedRun;
 use crate::identity::Owner;
 use crate::mcp::task::RemoteTask;
-use crate::mcp::{McpCaller, McpError, OnBehalfOf, ServerHandle, TaskOutput};
+use crate::mcp::{McpCaller, OnBehalfOf, ServerHandle, TaskOutput};
 use crate::protocol::elicitation::ElicitationModes;
 use crate::protocol::parse::FromJson;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::tool::{McpTool, Tool};
-use crate::response::seal::SealKeys;
 use crate::store::{AsyncResult, DueTask, PolledTask, StoreError};
 use crate::telemetry::fields::RESPONSE_ID;
-use crate::tools::{StartedTask, ToolError};
+use crate::tools::StartedTask;
 
-/// Calls that are looked at together, and at a time.
-const BATCH: usize = 32;
-const PARALLEL: usize = 8;
-/// For how long no other process looks for the result of a call.
-const LEASE: Duration = Duration::from_mins(2);
-/// For how long a server is asked.
-const TIMEOUT: Duration = Duration::from_secs(90);
-/// When a server is asked again that could not be reached.
+/// For how long no other process looks for the result of a call: longer than a look takes.
+const LEASE: Duration = Duration::from_mins(1);
+/// How long a look takes at most.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// When a server is asked again that could not be asked.
 const RETRY: Duration = Duration::from_secs(30);
+/// The longest interval to which looks are slowed down as a task gets older, and the part of its age.
+const MAX_SLOWED: Duration = Duration::from_mins(1);
+const AGE_PER_POLL: u32 = 60;
+/// What a call has whose result nobody can look for.
+const UNREADABLE: &str = "the gateway cannot look for the result of this call any more";
 /// Executors of the tools of servers are named by the label of the server, or so, if a request has brought it.
 const OF_SERVER: &str = "mcp:";
 const OF_REQUEST: &str = "mcp:request";
@@ -52,26 +52,52 @@ struct TaskTicket {
     /// Which session with the server it is.
     form: bool,
     url: bool,
+    /// Of whom the server is told.
+    #[serde(default)]
+    user: Option<String>,
+    #[serde(default)]
+    channel: Option<String>,
+    #[serde(default)]
+    chat: Option<String>,
+    /// In Unix seconds.
+    started_at: i64,
     task: RemoteTask,
 }
 
-/// Where to look for the result of a call; `None` if that cannot be said.
+impl TaskTicket {
+    /// A server that wants its task to be looked at often gets that for a short time.
+    fn after(&self, asked: Duration) -> Duration {
+        let age = u64::try_from(unix_now().saturating_sub(self.started_at)).unwrap_or_default();
+        asked.max((Duration::from_secs(age) / AGE_PER_POLL).min(MAX_SLOWED))
+    }
+}
+
+/// Where to look for the result of a call of this namespace; `None` if that cannot be said.
 pub(super) fn ticket(
-    keys: &SealKeys,
+    parts: &EngineParts,
+    prepared: &PreparedRun,
     caller: &RunContext,
-    (request, shows): (Option<&CreateResponse>, ElicitationModes),
     namespace: Option<&str>,
     started: &StartedTask,
 ) -> Option<PolledTask> {
+    let echo = &prepared.response.echo;
+    let metadata = &prepared.model_request.hints.metadata;
+    let note = |key: &str| metadata.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+    // Only for servers that are given it.
+    let authorization = caller.authorization.as_ref().filter(|_| parts.mcp.uses_caller_credentials());
     let ticket = TaskTicket {
-        server: server(request, namespace, &started.executor)?,
+        server: server(prepared.tool_request.as_deref(), namespace, &started.executor)?,
         key: caller.key.to_string(),
-        authorization: caller.authorization.as_ref().map(|secret| secret.expose_secret().to_owned()),
-        form: shows.form,
-        url: shows.url,
+        authorization: authorization.map(|secret| secret.expose_secret().to_owned()),
+        form: prepared.elicitation.form,
+        url: prepared.elicitation.url,
+        user: echo.safety_identifier.clone().or_else(|| echo.user.clone()),
+        channel: note("channel"),
+        chat: note("chat_id"),
+        started_at: unix_now(),
         task: serde_json::from_str(&started.state).ok()?,
     };
-    let sealed = keys.seal_run(&caller.owner.tenant, &serde_json::to_vec(&ticket).ok()?)?;
+    let sealed = parts.seal.seal_run(&caller.owner.tenant, &serde_json::to_vec(&ticket).ok()?)?;
     Some(PolledTask { sealed: sealed.into(), after: started.poll })
 }
 
@@ -81,21 +107,27 @@ fn server(
     namespace: Option<&str>,
     executor: &str,
 ) -> Option<Box<RawValue>> {
-    let label = match executor.strip_prefix(OF_SERVER)? {
-        _ if executor == OF_REQUEST => namespace?,
-        label => label,
+    let brought = |label: &str, is_own: bool| {
+        let tools = request.into_iter().flat_map(|request| &request.tools);
+        let mut servers = tools.filter_map(|tool| match tool {
+            Tool::Mcp(tool) if tool.server_label == label => Some(tool),
+            _ => None,
+        });
+        servers.find(|tool| tool.server_url.is_some() == is_own)
     };
-    let brought = request.into_iter().flat_map(|request| &request.tools).find_map(|tool| match tool {
-        Tool::Mcp(tool) if tool.server_label == label => Some(tool),
-        _ => None,
-    });
-    if executor == OF_REQUEST && brought.is_none() {
-        return None;
-    }
+    let own =
+        namespace.filter(|_| executor == OF_REQUEST).and_then(|label| Some((label, brought(label, true)?)));
+    let (label, tool) = match own {
+        Some((label, tool)) => (label, Some(tool)),
+        None => {
+            let label = executor.strip_prefix(OF_SERVER)?;
+            (label, brought(label, false))
+        }
+    };
     let mut fields = Map::new();
     fields.insert("type".to_owned(), "mcp".into());
     fields.insert("server_label".to_owned(), label.into());
-    if let Some(tool) = brought {
+    if let Some(tool) = tool {
         let headers: Map<String, Value> =
             tool.headers.iter().map(|(name, value)| (name.clone(), value.expose().into())).collect();
         fields.extend(tool.server_url.as_ref().map(|url| ("server_url".to_owned(), json!(url))));
@@ -108,34 +140,17 @@ fn server(
     serde_json::value::to_raw_value(&fields).ok()
 }
 
-/// Why the result of a call is not there.
-enum NotDone {
-    /// It is looked for again after this time.
-    Later(Duration),
-    /// There will be none.
-    Failed(ToolError),
-}
-
-impl From<McpError> for NotDone {
-    fn from(error: McpError) -> Self {
-        match error {
-            McpError::Protocol { .. } => Self::Failed(error.into()),
-            // The server may come back.
-            _ => Self::Later(RETRY),
-        }
-    }
-}
+/// The text and the code of a result.
+type TaskResult = (String, Option<&'static str>);
 
 impl Engine {
-    /// Looks for the results of calls that are due. Returns whether there may be more.
-    pub(crate) async fn poll_tasks(self: &Arc<Self>) -> Result<bool, StoreError> {
-        let due = self.parts.store.due_tasks(BATCH, LEASE).await?;
-        let may_be_more = due.len() == BATCH;
-        stream::iter(due).for_each_concurrent(PARALLEL, |task| self.poll_task(task)).await;
-        Ok(may_be_more)
+    /// At most `limit` calls whose results are to be looked for now, by nobody but this process.
+    pub(crate) async fn due_tasks(&self, limit: usize) -> Result<Vec<DueTask>, StoreError> {
+        self.parts.store.due_tasks(limit, LEASE).await
     }
 
-    async fn poll_task(&self, due: DueTask) {
+    /// Looks for the result of a call.
+    pub(crate) async fn poll_task(&self, due: DueTask) {
         let id = due.key.response.clone();
         if let Err(error) = self.look_at(due).await {
             tracing::warn!({ RESPONSE_ID } = id.as_str(), %error, "store: writing what has become of a task failed; retrying");
@@ -146,41 +161,55 @@ impl Engine {
         let DueTask { key, sealed, is_wanted } = due;
         let ticket = self.parts.seal.open_run(&key.owner.tenant, &sealed);
         let ticket = ticket.and_then(|plain| serde_json::from_slice::<TaskTicket>(&plain).ok());
-        let Some(ticket) = ticket else {
-            tracing::warn!(
-                { RESPONSE_ID } = key.response.as_str(),
-                "a task was sealed with a key that is gone; nobody looks for its result"
-            );
-            return self.parts.store.poll_task(key, None).await;
-        };
-        if !is_wanted {
-            self.cancel_task(&ticket, &key.owner).await;
-            return self.parts.store.poll_task(key, None).await;
-        }
-        let state = tokio::time::timeout(TIMEOUT, self.output_of(&ticket, &key.owner)).await;
-        let (output, error) = match state.unwrap_or(Err(NotDone::Later(RETRY))) {
-            Ok(output) => output,
-            Err(NotDone::Failed(error)) => (error.message, Some(error.code.as_str())),
-            Err(NotDone::Later(after)) => {
-                self.parts.in_flight.task_deadlines().add(after);
-                return self.parts.store.poll_task(key, Some(after)).await;
+        let found = match &ticket {
+            None => {
+                tracing::warn!(
+                    { RESPONSE_ID } = key.response.as_str(),
+                    "a task was sealed with a key that is gone"
+                );
+                Ok((UNREADABLE.to_owned(), Some(FAILED)))
+            }
+            Some(ticket) if !is_wanted => {
+                self.cancel_task(ticket, &key.owner).await;
+                return self.parts.store.poll_task(key, None).await;
+            }
+            Some(ticket) => {
+                let output = tokio::time::timeout(TIMEOUT, self.output_of(ticket, &key.owner)).await;
+                output.unwrap_or(Err(RETRY)).map_err(|after| ticket.after(after))
             }
         };
-        let timeout = self.parts.options.tools.callback_timeout;
-        self.parts.store.complete_async(AsyncResult { key: key.clone(), output, error, timeout }).await?;
-        self.parts.in_flight.result_reported();
-        self.parts.store.poll_task(key, None).await
+        match found {
+            Ok((output, error)) => {
+                let timeout = self.parts.options.tools.callback_timeout;
+                let result = AsyncResult { key: key.clone(), output, error, timeout };
+                self.parts.store.complete_async(result).await?;
+                self.parts.in_flight.result_reported();
+                self.parts.store.poll_task(key, None).await
+            }
+            Err(after) => {
+                self.parts.store.poll_task(key, Some(after)).await?;
+                self.parts.in_flight.task_deadlines().add(after);
+                Ok(())
+            }
+        }
     }
 
-    async fn output_of(
-        &self,
-        ticket: &TaskTicket,
-        owner: &Owner,
-    ) -> Result<(String, Option<&'static str>), NotDone> {
-        let server = self.server_of(ticket, owner).await.ok_or(NotDone::Later(RETRY))?;
-        match server.task_output(&ticket.task).await? {
-            TaskOutput::Working(next) => Err(NotDone::Later(next)),
+    /// The result of a task; if there is none, after which time to look again.
+    async fn output_of(&self, ticket: &TaskTicket, owner: &Owner) -> Result<TaskResult, Duration> {
+        let server = self.server_of(ticket, owner).await.ok_or(RETRY)?;
+        let state = server.task_output(&ticket.task).await.map_err(|error| {
+            tracing::debug!(%error, "looking at a task of an MCP server failed");
+            RETRY
+        })?;
+        match state {
+            TaskOutput::Working(next) => Err(next),
             TaskOutput::Done(output) => Ok((output.for_model, output.is_error.then_some(FAILED))),
+            TaskOutput::Failed { error, has_ended } => {
+                if !has_ended {
+                    self.cancel_task(ticket, owner).await;
+                }
+                Ok((error.message, Some(error.code.as_str())))
+            }
         }
     }
 
@@ -204,7 +233,12 @@ impl Engine {
             tenant: &owner.tenant,
             key: &key,
             authorization: authorization.as_ref(),
-            on_behalf_of: OnBehalfOf { principal: &owner.principal, ..OnBehalfOf::default() },
+            on_behalf_of: OnBehalfOf {
+                user: ticket.user.as_deref(),
+                principal: &owner.principal,
+                channel: ticket.channel.as_deref(),
+                chat: ticket.chat.as_deref(),
+            },
             shows: ElicitationModes { form: ticket.form, url: ticket.url },
         };
         let found = self.parts.mcp.find(&tool, caller).ok()?;

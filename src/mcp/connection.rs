@@ -1,6 +1,6 @@
 //! The interface to an MCP server: endpoint, tool listing and calls. Independent of the SDK.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::context::CallerContext;
 use super::credentials::Credentials;
 use super::error::McpError;
-use super::task::{RemoteTask, TaskState, TaskSupport, TaskUse};
+use super::task::{RemoteTask, TaskSupport, TaskUse};
 use crate::net::egress::Egress;
 use crate::protocol::elicitation::ElicitationModes;
 use crate::protocol::item::hosted::McpListedTool;
@@ -102,11 +102,11 @@ pub trait Connection: Send + Sync {
     /// Calls a tool. Dropping the future sends a cancellation to the server.
     async fn call_tool(&self, call: RemoteCall<'_>, progress: &Progress) -> Result<RemoteResult, McpError>;
 
-    /// How far a task is. An error of the protocol ([`McpError::Protocol`]) is its end.
-    async fn task_state(&self, task: &RemoteTask, idle: Duration) -> Result<TaskState, McpError>;
+    /// How far a task is.
+    async fn task_state(&self, look: TaskLook<'_>) -> Result<TaskState, McpError>;
 
-    /// Tells the server that a task is not needed any more.
-    async fn cancel_task(&self, task: &RemoteTask);
+    /// Tells the server that a task is not needed any more, without waiting.
+    fn cancel_task(&self, task: &RemoteTask);
 
     /// Incremented when the server announces a changed tool list (`notifications/tools/list_changed`).
     fn tools_version(&self) -> u64;
@@ -240,8 +240,10 @@ pub struct RemoteCall<'a> {
     pub asker: Option<&'a Asker>,
     /// The answers to the questions with which the call has ended before.
     pub input: Option<&'a GivenInput>,
-    /// Whether the call becomes a task.
+    /// What is done if the call becomes a task.
     pub task: TaskUse,
+    /// Whether it is asked for as one, in version 2025-11-25: its tool can be a task.
+    pub asks_for_task: bool,
 }
 
 /// `_meta` of a call.
@@ -255,6 +257,35 @@ pub struct CallMeta<'a> {
     pub context: Option<&'a CallerContext>,
     /// `antwort/callback`: where the result is reported if the work goes on after the answer.
     pub callback: Option<&'a CallbackAddress>,
+}
+
+/// A look at a task.
+pub struct TaskLook<'a> {
+    /// The task.
+    pub task: &'a RemoteTask,
+    /// For how long the server may be silent.
+    pub idle: Duration,
+    /// The caller, as in the call.
+    pub context: Option<&'a CallerContext>,
+    /// Asks the user for the server.
+    pub asker: Option<&'a Asker>,
+    /// Takes the progress of the task.
+    pub progress: &'a Progress,
+    /// The keys of the questions that were answered before.
+    pub answered: &'a mut BTreeSet<String>,
+}
+
+/// How far a task is. An error in place of it says nothing of the task.
+#[derive(Debug)]
+pub enum TaskState {
+    /// It goes on; look again after this time.
+    Working(Duration),
+    /// It has a result.
+    Done(Box<RemoteResult>),
+    /// It has ended without one.
+    Failed(McpError),
+    /// It cannot go on, as the gateway does not do what it needs; it is to be cancelled.
+    Stuck(McpError),
 }
 
 /// The result of a call.
@@ -272,7 +303,7 @@ pub struct RemoteResult {
     pub is_async: bool,
     /// The call is to be repeated with the user's answers to these questions; there is no content then.
     pub requires_input: Option<Box<RequiredInput>>,
-    /// The call goes on as a task; only of one that may ([`TaskUse::Detach`]).
+    /// The call goes on as a task.
     pub task: Option<Box<RemoteTask>>,
 }
 

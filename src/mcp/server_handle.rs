@@ -1,18 +1,19 @@
 //! An MCP server as one request uses it: its tools, and the rules that decide about calls.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 
+use super::connection::{TaskLook, TaskState};
 use super::content;
 use super::context::CallerContext;
 use super::error::McpError;
 use super::list_cache::CachedToolList;
 use super::pool::{SessionLease, SessionSpec};
 use super::session::{Freshness, Session};
-use super::task::{RemoteTask, TaskState};
+use super::task::RemoteTask;
 use super::tool_builder::ServerToolBuilder;
 use super::tool_config::ServerToolConfig;
 use super::tool_sets::{ServedTool, ServerToolSet};
@@ -20,7 +21,7 @@ use crate::admission::Permit;
 use crate::config::{McpRule, McpServerSettings, McpTrust};
 use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::tool::{ApprovalPolicy, McpAllowedTools, McpTool, McpToolFilter};
-use crate::tools::ToolOutput;
+use crate::tools::{Progress, ToolError, ToolOutput};
 
 /// The decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,13 @@ pub enum TaskOutput {
     Working(Duration),
     /// It has a result.
     Done(Box<ToolOutput>),
+    /// It will have none.
+    Failed {
+        /// Why.
+        error: ToolError,
+        /// Whether it has ended; if not, it is to be cancelled.
+        has_ended: bool,
+    },
 }
 
 /// A server that a request may use, before a session is leased.
@@ -140,14 +148,26 @@ impl ServerHandle {
         ServerToolBuilder { session, context: list.context.as_ref(), label, tool_config }
     }
 
-    /// How far a task of the server is: its result as of a call, if it has one. An error of the protocol is its end.
+    /// How far a task of the server is: its result as of a call, if it has one. Questions are answered by the policy. An error
+    /// says nothing of the task.
     pub async fn task_output(&self, task: &RemoteTask) -> Result<TaskOutput, McpError> {
-        let config = &self.server.tool_config;
-        Ok(match self.session.task_state(task, config.timeout).await? {
+        let ServerScope { tool_config, context, .. } = &self.server;
+        let (progress, mut answered) = (Progress::none(), BTreeSet::new());
+        let look = TaskLook {
+            task,
+            idle: tool_config.timeout,
+            context: context.as_deref(),
+            asker: None,
+            progress: &progress,
+            answered: &mut answered,
+        };
+        Ok(match self.session.task_state(look).await? {
             TaskState::Working(next) => TaskOutput::Working(next),
             TaskState::Done(result) => {
-                TaskOutput::Done(Box::new(content::to_output(*result, config.user_output)))
+                TaskOutput::Done(Box::new(content::to_output(*result, tool_config.user_output)))
             }
+            TaskState::Failed(error) => TaskOutput::Failed { error: error.into(), has_ended: true },
+            TaskState::Stuck(error) => TaskOutput::Failed { error: error.into(), has_ended: false },
         })
     }
 

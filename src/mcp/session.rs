@@ -5,6 +5,7 @@
 
 mod recover;
 mod stats;
+mod tasks;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -25,7 +26,7 @@ use super::list_budget::{ListBudget, ListHolder};
 use super::list_cache::{CachedToolList, ToolListCache, ToolListing};
 use super::recovery::{Recovery, Refusal};
 use super::source::SessionLimits;
-use super::task::{RemoteTask, TaskState};
+use super::task::TaskUse;
 use super::tool_config::ServerToolConfig;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::Progress;
@@ -158,27 +159,17 @@ impl Session {
             open = next;
             result = open.connection.call_tool(call, progress).await;
         }
-        running.end(result.is_err());
         self.observe(&open, result.as_ref().err());
+        // A task that the call cannot leave is waited for.
+        if let Ok(RemoteResult { task: Some(task), .. }) = &result
+            && !matches!(call.task, TaskUse::Detach(_))
+        {
+            let task = task.clone();
+            result = self.await_task(&task, &call, progress).await;
+        }
+        running.end(result.is_err());
         self.touch();
         result
-    }
-
-    /// How far a task is.
-    pub(super) async fn task_state(&self, task: &RemoteTask, idle: Duration) -> Result<TaskState, McpError> {
-        self.touch();
-        let open = self.connect().await?;
-        let state = open.connection.task_state(task, idle).await;
-        self.observe(&open, state.as_ref().err());
-        self.touch();
-        state
-    }
-
-    /// Tells the server that a task is not needed any more.
-    pub(super) async fn cancel_task(&self, task: &RemoteTask) -> Result<(), McpError> {
-        self.touch();
-        self.connect().await?.connection.cancel_task(task).await;
-        Ok(())
     }
 
     /// The tool list of a context.

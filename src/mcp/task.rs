@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::connection::RemoteResult;
-
 /// Whether a tool can be called as a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TaskSupport {
@@ -34,12 +32,13 @@ pub enum TaskUse {
 }
 
 impl TaskUse {
-    /// For a call of a tool; `ttl` is the time within which the result may be fetched later, if the call may return before.
+    /// For a call of a tool; `ttl` is the time within which the result may be fetched later, if the call may return before. In
+    /// the extension the server decides, whatever its tool says.
     pub(super) fn of(support: TaskSupport, ttl: Option<Duration>) -> Self {
         match (support, ttl) {
-            (TaskSupport::Forbidden, _) | (TaskSupport::Optional, None) => Self::Avoid,
-            (TaskSupport::Required, None) => Self::Await,
             (_, Some(ttl)) => Self::Detach(ttl),
+            (TaskSupport::Required, None) => Self::Await,
+            (TaskSupport::Forbidden | TaskSupport::Optional, None) => Self::Avoid,
         }
     }
 }
@@ -66,15 +65,6 @@ pub struct RemoteTask {
     /// What the model is told meanwhile, if the server says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub say: Option<String>,
-}
-
-/// How far a task is.
-#[derive(Debug)]
-pub enum TaskState {
-    /// It goes on; look again after this time.
-    Working(Duration),
-    /// It has a result.
-    Done(Box<RemoteResult>),
 }
 
 /// How often a task is looked at if its server says nothing.

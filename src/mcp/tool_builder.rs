@@ -322,6 +322,7 @@ impl ToolExecutor for RemoteExecutor {
             // Answers are for the server that has asked.
             input: call.input.as_ref().filter(|input| *input.executor == *self.id),
             task: TaskUse::of(support, ttl),
+            asks_for_task: support != TaskSupport::Forbidden,
         };
         let mut result = session.call(remote, progress).await?;
         if let Some(required) = result.requires_input.take() {

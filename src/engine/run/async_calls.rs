@@ -48,9 +48,8 @@ impl Run {
     /// Where the result of a call is looked for that goes on as a task.
     fn task_of(&self, made: &ServerCall, started: Option<&StartedTask>) -> Option<PolledTask> {
         let (started, caller) = (started?, self.caller.as_ref()?);
-        let request = (self.prepared.tool_request.as_deref(), self.prepared.elicitation);
         let namespace = made.call.namespace.as_deref();
-        let ticket = task_polls::ticket(&self.parts.seal, caller, request, namespace, started);
+        let ticket = task_polls::ticket(&self.parts, &self.prepared, caller, namespace, started);
         if ticket.is_none() {
             tracing::warn!(
                 tool = made.call.name,

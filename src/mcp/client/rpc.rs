@@ -18,9 +18,10 @@ use super::notices::sanitize_for_error;
 use super::protocol_error::{error_in, protocol_error, unsupported};
 use super::results::{self, CallAnswer};
 use crate::mcp::connection::{CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
+use crate::mcp::connection::{TaskLook, TaskState};
 use crate::mcp::context::{CallerContext, callback_value};
 use crate::mcp::error::{McpError, TimeoutKind};
-use crate::mcp::task::{RemoteTask, TaskState};
+use crate::mcp::task::RemoteTask;
 use crate::tools::{Arguments, Progress};
 
 /// A stateless server.
@@ -155,11 +156,11 @@ impl Connection for JsonRpcConnection {
         }
     }
 
-    async fn task_state(&self, _task: &RemoteTask, _idle: Duration) -> Result<TaskState, McpError> {
-        Err(unsupported("makes tasks, which this transport does not support"))
+    async fn task_state(&self, _look: TaskLook<'_>) -> Result<TaskState, McpError> {
+        Ok(TaskState::Failed(unsupported("makes tasks, which this transport does not support")))
     }
 
-    async fn cancel_task(&self, _task: &RemoteTask) {}
+    fn cancel_task(&self, _task: &RemoteTask) {}
 
     fn tools_version(&self) -> u64 {
         0

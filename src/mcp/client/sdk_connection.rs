@@ -25,9 +25,10 @@ use super::protocol_error::unsupported;
 use super::results::CallAnswer;
 use crate::config::ElicitationPolicy;
 use crate::mcp::connection::{CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
+use crate::mcp::connection::{TaskLook, TaskState};
 use crate::mcp::context::{self, CALLBACK_KEY, CallerContext, callback_value};
 use crate::mcp::error::{McpError, TimeoutKind};
-use crate::mcp::task::{RemoteTask, TaskState, TaskUse};
+use crate::mcp::task::{RemoteTask, TaskUse};
 use crate::protocol::elicitation::{ElicitationAction, ElicitationAnswer};
 use crate::tools::verbatim::Verbatim;
 use crate::tools::{Asker, GivenInput, Progress, RequiredInput};
@@ -36,10 +37,12 @@ use crate::tools::{Asker, GivenInput, Progress, RequiredInput};
 const MAX_INPUT_ROUNDS: u32 = 5;
 /// Time for deleting the session or for the exit of the program.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
+/// The code of a call that must be a task, and is none.
+const METHOD_NOT_FOUND: i64 = -32601;
 /// How long a server keeps a task whose call waits for it.
 const AWAITED_TASK_TTL: Duration = Duration::from_hours(1);
 /// For requests whose caller applies its own timeout.
-const NO_IDLE_TIMEOUT: Duration = Duration::from_hours(24);
+pub(super) const NO_IDLE_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// The SDK's side of a connection.
 pub(super) type SdkService = RunningService<RoleClient, Handler>;
@@ -131,19 +134,30 @@ impl Connection for SdkConnection {
             Some(input) => (input.rounds, replies(input)?),
             None => (0, None),
         };
+        let mut task_ttl = match call.task {
+            _ if !call.asks_for_task => None,
+            TaskUse::Avoid => None,
+            TaskUse::Await => Some(AWAITED_TASK_TTL),
+            TaskUse::Detach(ttl) => Some(ttl),
+        };
         for round in rounds..MAX_INPUT_ROUNDS {
             let pending = PendingRequest::call(progress.clone(), call.exact_arguments, call.asker);
-            let task_ttl = match call.task {
-                TaskUse::Avoid => None,
-                TaskUse::Await => Some(AWAITED_TASK_TTL),
-                TaskUse::Detach(ttl) => Some(ttl),
-            };
             if let Some(ttl) = task_ttl.filter(|_| self.router.makes_tasks()) {
                 pending.as_task(ttl);
             }
-            let request = CallToolRequest::new(parameters(&call, replies));
+            let request = CallToolRequest::new(parameters(&call, replies.clone()));
             let request = ClientRequest::CallToolRequest(request);
-            let required = match self.request(request, meta(call.meta), &pending, call.idle).await? {
+            let answer = match self.request(request, meta(call.meta), &pending, call.idle).await {
+                // A tool that must be called as a task, which its list did not say. The call was not processed.
+                Err(McpError::Protocol { code: METHOD_NOT_FOUND, .. })
+                    if task_ttl.is_none() && self.router.makes_tasks() =>
+                {
+                    task_ttl = Some(AWAITED_TASK_TTL);
+                    continue;
+                }
+                answer => answer?,
+            };
+            let required = match answer {
                 ServerAnswer::Call(CallAnswer::Done(result)) => return Ok(result),
                 ServerAnswer::Call(CallAnswer::InputRequired(requests)) => {
                     let modes = call.asker.map(Asker::modes).unwrap_or_default();
@@ -155,12 +169,7 @@ impl Connection for SdkConnection {
                     RequiredInput { questions, refusal: Some(why), ..RequiredInput::default() }
                 }
                 ServerAnswer::Call(CallAnswer::Task(task)) => {
-                    return match call.task {
-                        TaskUse::Detach(_) => {
-                            Ok(RemoteResult { task: Some(Box::new(task)), ..RemoteResult::default() })
-                        }
-                        TaskUse::Avoid | TaskUse::Await => self.await_task(&task, &call, progress).await,
-                    };
+                    return Ok(RemoteResult { task: Some(Box::new(task)), ..RemoteResult::default() });
                 }
                 ServerAnswer::Page(_) | ServerAnswer::Task(_) => {
                     return Err(McpError::Malformed("the response is not a tool result".to_owned()));
@@ -179,11 +188,11 @@ impl Connection for SdkConnection {
         Err(unsupported("requests input too often during the call"))
     }
 
-    async fn task_state(&self, task: &RemoteTask, idle: Duration) -> Result<TaskState, McpError> {
-        self.task_state(task, (idle, None), &Progress::none()).await
+    async fn task_state(&self, look: TaskLook<'_>) -> Result<TaskState, McpError> {
+        self.look_at_task(look).await
     }
 
-    async fn cancel_task(&self, task: &RemoteTask) {
+    fn cancel_task(&self, task: &RemoteTask) {
         self.cancel_task_now(task);
     }
 
@@ -321,6 +330,11 @@ fn parameters(call: &RemoteCall<'_>, replies: Option<Replies>) -> CallToolReques
     let mut parameters = parameters.with_input_responses(replies);
     parameters.request_state = state;
     parameters
+}
+
+/// `_meta` of requests for tasks.
+pub(super) fn context_meta(context: Option<&CallerContext>) -> JsonObject {
+    meta(CallMeta { context, ..CallMeta::default() })
 }
 
 fn meta(call: CallMeta<'_>) -> JsonObject {

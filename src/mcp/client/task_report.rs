@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::elicitation::{self, InputRequests};
@@ -37,14 +38,15 @@ pub(super) enum TaskStatus {
 struct RawTask<'a> {
     task_id: String,
     status: String,
+    /// What is not of the right type in these is left out.
     #[serde(default)]
-    status_message: Option<String>,
+    status_message: Option<Value>,
     /// Version 2025-11-25.
     #[serde(default)]
-    poll_interval: Option<f64>,
+    poll_interval: Option<Value>,
     /// The extension.
     #[serde(default)]
-    poll_interval_ms: Option<f64>,
+    poll_interval_ms: Option<Value>,
     #[serde(default, borrow)]
     result: Option<&'a RawValue>,
     #[serde(default, borrow)]
@@ -68,10 +70,13 @@ pub(super) fn read(raw: &RawValue) -> Result<TaskReport, McpError> {
         }
         "completed" => TaskStatus::Completed(task.result.map(ToOwned::to_owned)),
         "failed" => TaskStatus::Failed(task.error.map(protocol_error)),
-        "cancelled" => TaskStatus::Cancelled(task.status_message.map(|why| sanitize_for_error(&why))),
+        "cancelled" => TaskStatus::Cancelled(
+            task.status_message.as_ref().and_then(Value::as_str).map(sanitize_for_error),
+        ),
         other => return Err(malformed(&format!("unknown status {other}"))),
     };
-    let poll = poll_interval(task.poll_interval.or(task.poll_interval_ms));
+    let poll =
+        poll_interval(task.poll_interval.or(task.poll_interval_ms).and_then(|interval| interval.as_f64()));
     Ok(TaskReport { id: task.task_id, poll, status })
 }
 
@@ -92,7 +97,7 @@ pub(super) fn created(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -107,6 +112,9 @@ mod tests {
         assert_eq!((core.id.as_str(), core.poll), ("t", Duration::from_millis(1500)));
         assert!(matches!(core.status, TaskStatus::Working));
         let content = json!([{"type": "text", "text": "x"}]);
+        let odd =
+            report(json!({"taskId": "t", "status": "working", "pollInterval": "soon", "statusMessage": 5}));
+        assert_eq!(odd.unwrap().poll, Duration::from_secs(5));
         let done = json!({"taskId": "t", "status": "completed", "ttlMs": null, "pollIntervalMs": 700,
             "result": {"content": content}});
         let done = report(done).unwrap();

@@ -1,11 +1,9 @@
-//! Tasks: asks servers for their state, and waits for their results.
-
-use std::time::Duration;
+//! Tasks: asks servers for their state and their results.
 
 use futures_util::FutureExt;
 use rmcp::model::{
     CancelTaskParams, CancelTaskRequest, ClientRequest, CustomRequest, GetTaskParams, GetTaskRequest,
-    JsonObject, UpdateTaskParams, UpdateTaskRequest,
+    UpdateTaskParams, UpdateTaskRequest,
 };
 use rmcp::service::PeerRequestOptions;
 use serde_json::json;
@@ -14,105 +12,102 @@ use super::elicitation::{self, InputRequests};
 use super::pending::{PendingRequest, RequestKind, ServerAnswer};
 use super::protocol_error::unsupported;
 use super::results::{self, CallAnswer};
-use super::sdk_connection::SdkConnection;
-use super::task_report::{TaskReport, TaskStatus};
-use crate::mcp::connection::{RemoteCall, RemoteResult};
+use super::sdk_connection::{NO_IDLE_TIMEOUT, SdkConnection, context_meta};
+use super::task_report::TaskStatus;
+use crate::mcp::connection::{TaskLook, TaskState};
 use crate::mcp::error::McpError;
-use crate::mcp::task::{RemoteTask, TaskDialect, TaskState};
+use crate::mcp::task::{RemoteTask, TaskDialect};
 use crate::tools::{Asker, Progress};
 
 /// The code of a task that the server has cancelled.
 const CANCELLED: i64 = -32800;
+/// The code of an unknown task.
+const INVALID_PARAMS: i64 = -32602;
+/// Maximum number of questions of a task that are answered.
+const MAX_ANSWERS: usize = 64;
 
 impl SdkConnection {
-    /// Waits for the result of a task. Dropped before, it cancels the task.
-    pub(super) async fn await_task(
-        &self,
-        task: &RemoteTask,
-        call: &RemoteCall<'_>,
-        progress: &Progress,
-    ) -> Result<RemoteResult, McpError> {
-        let mut guard = TaskGuard { connection: self, task, has_ended: false };
-        let mut poll = task.poll();
-        loop {
-            tokio::time::sleep(poll).await;
-            let state = self.task_state(task, (call.idle, call.asker), progress).await;
-            match state {
-                Ok(TaskState::Working(next)) => poll = next,
-                Ok(TaskState::Done(result)) => {
-                    guard.has_ended = true;
-                    return Ok(*result);
-                }
-                Err(error) => {
-                    // The server has said that the task has ended; of others nothing is known.
-                    guard.has_ended = matches!(error, McpError::Protocol { .. });
-                    return Err(error);
-                }
+    pub(super) async fn look_at_task(&self, look: TaskLook<'_>) -> Result<TaskState, McpError> {
+        let get =
+            ClientRequest::GetTaskRequest(GetTaskRequest::new(GetTaskParams::new(look.task.id.clone())));
+        let pending = PendingRequest::new(RequestKind::Task, Progress::none());
+        let report = match self.request(get, context_meta(look.context), &pending, look.idle).await {
+            Ok(ServerAnswer::Task(report)) => report,
+            Ok(ServerAnswer::Page(_) | ServerAnswer::Call(_)) => return Err(unexpected()),
+            // The server does not know it, or has a result for it that is too large.
+            Err(error @ (McpError::Protocol { code: INVALID_PARAMS, .. } | McpError::TooLarge { .. })) => {
+                return Ok(TaskState::Failed(error));
             }
-        }
-    }
-
-    /// How far a task is. An error of the protocol is the end of the task.
-    pub(super) async fn task_state(
-        &self,
-        task: &RemoteTask,
-        (idle, asker): (Duration, Option<&Asker>),
-        progress: &Progress,
-    ) -> Result<TaskState, McpError> {
-        let get = ClientRequest::GetTaskRequest(GetTaskRequest::new(GetTaskParams::new(task.id.clone())));
-        let report = self.ask_of_task(get, idle).await?;
-        match (report.status, task.dialect) {
+            Err(error) => return Err(error),
+        };
+        match (report.status, look.task.dialect) {
             (TaskStatus::Working, _) => Ok(TaskState::Working(report.poll)),
-            (TaskStatus::Cancelled(why), _) => Err(cancelled(why)),
-            (TaskStatus::Completed(Some(result)), _) => {
-                Ok(TaskState::Done(Box::new(finished(results::read(&result)?)?)))
-            }
-            (TaskStatus::Failed(Some(error)), _) => Err(error),
+            (TaskStatus::Cancelled(why), _) => Ok(TaskState::Failed(cancelled(why))),
+            (TaskStatus::Completed(Some(result)), _) => Ok(ended(results::read(&result))),
+            (TaskStatus::Failed(Some(error)), _) => Ok(TaskState::Failed(error)),
             (TaskStatus::InputRequired(requests), TaskDialect::Extension) => {
-                self.answer_task(task, requests, (idle, asker)).await?;
-                Ok(TaskState::Working(report.poll))
+                Ok(match self.answer_task(look, requests).await? {
+                    Some(stuck) => TaskState::Stuck(stuck),
+                    None => TaskState::Working(report.poll),
+                })
             }
             // The result says what was asked or why it has failed.
             (TaskStatus::InputRequired(_) | TaskStatus::Completed(None) | TaskStatus::Failed(None), _) => {
-                self.task_result(task, (idle, asker), progress).await.map(Box::new).map(TaskState::Done)
+                self.task_result(look).await
             }
         }
     }
 
     /// The result of a task of version 2025-11-25; while it is waited for, the server may ask the user.
-    async fn task_result(
-        &self,
-        task: &RemoteTask,
-        (idle, asker): (Duration, Option<&Asker>),
-        progress: &Progress,
-    ) -> Result<RemoteResult, McpError> {
-        let pending = PendingRequest::call(progress.clone(), None, asker);
-        let request = CustomRequest::new("tasks/result", Some(json!({ "taskId": task.id })));
+    async fn task_result(&self, look: TaskLook<'_>) -> Result<TaskState, McpError> {
+        let pending = PendingRequest::call(look.progress.clone(), None, look.asker);
+        let request = CustomRequest::new("tasks/result", Some(json!({ "taskId": look.task.id })));
         let request = ClientRequest::CustomRequest(request);
-        match self.request(request, JsonObject::new(), &pending, idle).await? {
-            ServerAnswer::Call(answer) => finished(answer),
-            ServerAnswer::Page(_) | ServerAnswer::Task(_) => Err(unexpected()),
+        // The server answers when the task has ended.
+        match self.request(request, context_meta(look.context), &pending, NO_IDLE_TIMEOUT).await {
+            Ok(ServerAnswer::Call(answer)) => Ok(ended(Ok(answer))),
+            Ok(ServerAnswer::Page(_) | ServerAnswer::Task(_)) => Err(unexpected()),
+            Err(error @ (McpError::Protocol { .. } | McpError::TooLarge { .. } | McpError::Malformed(_))) => {
+                Ok(TaskState::Failed(error))
+            }
+            Err(error) => Err(error),
         }
     }
 
-    /// Answers what a task of the extension asks: the user if there is one, or the policy.
+    /// Answers what a task of the extension asks, if it was not answered before: the user if there is one, or the policy.
+    /// Returns why that cannot be done.
     async fn answer_task(
         &self,
-        task: &RemoteTask,
-        requests: InputRequests,
-        (idle, asker): (Duration, Option<&Asker>),
-    ) -> Result<(), McpError> {
-        let modes = asker.map(Asker::modes).unwrap_or_default();
-        let mut required = elicitation::split(requests, modes, self.elicitation)?;
+        look: TaskLook<'_>,
+        mut requests: InputRequests,
+    ) -> Result<Option<McpError>, McpError> {
+        requests.questions.retain(|key, _| !look.answered.contains(key));
+        if requests.questions.is_empty() {
+            return Ok(None);
+        }
+        if look.answered.len() >= MAX_ANSWERS {
+            return Ok(Some(unsupported("requests input too often during a task")));
+        }
+        let modes = look.asker.map(Asker::modes).unwrap_or_default();
+        let mut required = match elicitation::split(requests, modes, self.elicitation) {
+            Ok(required) => required,
+            Err(stuck) => return Ok(Some(stuck)),
+        };
         for (key, question) in required.questions {
-            let Some(asker) = asker else { continue };
+            let Some(asker) = look.asker else { continue };
             required.answered.insert(key, asker.ask(question).await);
         }
         let replies = elicitation::replies(&required.answered);
-        let update = UpdateTaskRequest::new(UpdateTaskParams::new(task.id.clone(), replies));
+        let update = UpdateTaskRequest::new(UpdateTaskParams::new(look.task.id.clone(), replies));
         let pending = PendingRequest::new(RequestKind::Ack, Progress::none());
         let update = ClientRequest::UpdateTaskRequest(update);
-        self.request(update, JsonObject::new(), &pending, idle).await.map(drop)
+        let told = self.request(update, context_meta(look.context), &pending, look.idle).await;
+        look.answered.extend(required.answered.into_keys());
+        match told {
+            // It may have ended meanwhile.
+            Ok(_) | Err(McpError::Protocol { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Tells the server that a task is not needed any more, without waiting.
@@ -123,37 +118,15 @@ impl SdkConnection {
         // Polled once, which queues the request; its response is not awaited.
         let _queued = tokio::task::unconstrained(sent).now_or_never();
     }
-
-    async fn ask_of_task(&self, request: ClientRequest, idle: Duration) -> Result<TaskReport, McpError> {
-        let pending = PendingRequest::new(RequestKind::Task, Progress::none());
-        match self.request(request, JsonObject::new(), &pending, idle).await? {
-            ServerAnswer::Task(report) => Ok(report),
-            ServerAnswer::Page(_) | ServerAnswer::Call(_) => Err(unexpected()),
-        }
-    }
 }
 
-/// Cancels a task unless it has ended.
-struct TaskGuard<'a> {
-    connection: &'a SdkConnection,
-    task: &'a RemoteTask,
-    has_ended: bool,
-}
-
-impl Drop for TaskGuard<'_> {
-    fn drop(&mut self) {
-        if !self.has_ended {
-            self.connection.cancel_task_now(self.task);
-        }
-    }
-}
-
-fn finished(answer: CallAnswer) -> Result<RemoteResult, McpError> {
+fn ended(answer: Result<CallAnswer, McpError>) -> TaskState {
     match answer {
-        CallAnswer::Done(result) => Ok(result),
-        CallAnswer::InputRequired(_) | CallAnswer::UrlsRequired(..) | CallAnswer::Task(_) => {
-            Err(unsupported("ends a task with no result"))
+        Ok(CallAnswer::Done(result)) => TaskState::Done(Box::new(result)),
+        Ok(CallAnswer::InputRequired(_) | CallAnswer::UrlsRequired(..) | CallAnswer::Task(_)) => {
+            TaskState::Failed(unsupported("ends a task with no result"))
         }
+        Err(error) => TaskState::Failed(error),
     }
 }
 

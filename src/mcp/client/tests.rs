@@ -89,6 +89,7 @@ fn call<'a>(name: &'a str, arguments: &'a Arguments) -> RemoteCall<'a> {
         asker: None,
         input: None,
         task: crate::mcp::task::TaskUse::Avoid,
+        asks_for_task: false,
     }
 }
 

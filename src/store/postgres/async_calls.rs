@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::clock::db_now;
+use super::clock::{db_now, db_statement_time};
 use super::conversation_items::key_of;
 use super::keys::id_of;
 use super::session::{Param, Session};
@@ -134,16 +134,17 @@ fn read(row: &Row) -> Result<CompletedCall, StoreError> {
 }
 
 const DUE: &str = concat!(
-    "UPDATE async_calls a SET poll_at = $2 + ",
-    db_now!(),
-    " FROM (SELECT d.response, d.owner, d.turn, d.position FROM async_calls d WHERE d.poll_at <= ",
-    db_now!(),
-    " ORDER BY d.poll_at LIMIT $1 FOR UPDATE SKIP LOCKED) f, responses s, owners o
-    WHERE a.response = f.response AND a.owner = f.owner AND a.turn = f.turn AND a.position = f.position
+    "WITH due AS MATERIALIZED (SELECT response, owner, turn, position FROM async_calls WHERE poll_at <= ",
+    db_statement_time!(),
+    " ORDER BY poll_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+    UPDATE async_calls a SET poll_at = $2 + ",
+    db_statement_time!(),
+    " FROM due d, responses s, owners o
+    WHERE a.response = d.response AND a.owner = d.owner AND a.turn = d.turn AND a.position = d.position
         AND s.key = a.response AND s.owner = a.owner AND o.key = s.owner
     RETURNING o.tenant, o.principal, s.key, s.id, a.turn, a.position, a.task,
         a.completed_at IS NULL AND a.settled_at IS NULL AND s.status <> 'cancelled' AND a.expires_at > ",
-    db_now!()
+    db_statement_time!()
 );
 
 /// Calls whose results are to be looked for now, which nobody else gets for this time.

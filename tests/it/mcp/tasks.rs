@@ -61,7 +61,7 @@ async fn ended(gateway: &Gateway, id: &str) -> Value {
 
 #[tokio::test]
 async fn a_call_of_a_tool_that_must_be_a_task_waits_for_its_result() {
-    for (is_extension, support) in [(false, "required"), (true, "optional")] {
+    for (is_extension, support) in [(false, "required"), (true, "forbidden")] {
         let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
         server.makes_tasks(TaskScript { support, ..script(is_extension) });
         let gateway = before(&upstream).spawn().await;
@@ -286,4 +286,55 @@ async fn the_result_of_a_task_is_fetched_after_kill_9() {
     });
     assert!(has_ended.await, "{made:#}");
     assert_eq!(made["output"], "worked out");
+}
+
+/// A call that was answered with a task was made: it was made once more when the session was lost, and failed at the first
+/// error in between.
+#[tokio::test]
+async fn a_task_is_waited_for_across_errors_and_lost_sessions_and_its_call_is_made_once() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    server.makes_tasks(TaskScript { support: "required", polls: 1_000, ..script(false) });
+    let gateway = before(&upstream).spawn().await;
+    upstream.reply(call("add", json!({"a": 1, "b": 2}))).text("Done.");
+    let body = ask(json!([brought(&server)]));
+    let (response, ()) = tokio::join!(gateway.create(body), async {
+        assert!(eventually(async || server.tasks().first().is_some_and(|task| task.polls > 0)).await);
+        server.status_of("tasks/get", 2, (502, &[], "Bad gateway"));
+        let polls = server.tasks()[0].polls;
+        assert!(eventually(async || server.tasks()[0].polls > polls).await, "it is looked at again");
+        server.restart();
+        let polls = server.tasks()[0].polls;
+        assert!(eventually(async || server.tasks()[0].polls > polls).await, "in another session");
+        server.end_tasks();
+    });
+    assert_eq!(item(&response, "mcp_call")["output"], "worked out", "{response:#}");
+    assert_eq!((server.count_calls("add"), server.tasks().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_tool_whose_list_does_not_say_that_it_must_be_a_task_is_called_again_as_one() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    server.makes_tasks(TaskScript { support: "required", is_secret: true, ..script(false) });
+    let gateway = before(&upstream).spawn().await;
+    upstream.reply(call("add", json!({"a": 1, "b": 2}))).text("Done.");
+    let response = gateway.create(ask(json!([brought(&server)]))).await;
+    assert_eq!(item(&response, "mcp_call")["output"], "worked out", "{response:#}");
+    assert_eq!((server.count_calls("add"), server.tasks().len()), (2, 1));
+}
+
+/// An error on the way is not the end of a task.
+#[tokio::test]
+async fn a_task_is_looked_at_again_behind_an_error() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    server.makes_tasks(TaskScript { polls: 1_000, ..script(true) });
+    let gateway = gateway(&upstream, &server, "store").await;
+    upstream.reply(call("add", json!({"a": 1, "b": 2}))).text("Started.");
+    let id = gateway.create(known()).await["id"].as_str().unwrap().to_owned();
+    assert!(eventually(async || server.tasks()[0].polls > 0).await);
+    server.restart();
+    let polls = server.tasks()[0].polls;
+    assert!(eventually(async || server.tasks()[0].polls > polls).await, "in another session");
+    server.end_tasks();
+    assert_eq!(ended(&gateway, &id).await["output"], "worked out");
+    assert_eq!(server.count_calls("add"), 1);
 }

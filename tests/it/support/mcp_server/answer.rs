@@ -158,7 +158,7 @@ async fn work(caller: &Caller, request: &Value) -> Result<Value, Error> {
         "ping" => Ok(json!({})),
         "tools/list" => tools::list(script, params),
         "tools/call" => match tasks::start(caller, params) {
-            Some(task) => Ok(task),
+            Some(task) => task,
             None => tools::call(caller, params).await,
         },
         _ if method.starts_with("tasks/") => tasks::answer(script, method, params),

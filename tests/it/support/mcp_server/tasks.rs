@@ -16,6 +16,8 @@ pub struct TaskScript {
     pub polls: usize,
     /// `taskSupport` of the tool.
     pub support: &'static str,
+    /// Whether the list does not say so.
+    pub is_secret: bool,
     /// What comes of it, or the words of its error; `cancelled`: the server has cancelled it.
     pub result: Option<Result<Value, String>>,
     /// What the model is told meanwhile.
@@ -35,7 +37,7 @@ pub struct Task {
 impl McpServer {
     /// Calls of this tool become tasks.
     pub fn makes_tasks(&self, script: TaskScript) -> &Self {
-        let support = script.support;
+        let support = Some(script.support).filter(|_| !script.is_secret);
         self.redefine(&script.tool, |tool| tool["execution"] = json!({"taskSupport": support}));
         self.script.knobs().tasks = Some(script);
         self
@@ -56,16 +58,20 @@ impl McpServer {
 }
 
 /// Makes a call a task, if it is to become one.
-pub fn start(caller: &Caller, params: &Value) -> Option<Value> {
+pub fn start(caller: &Caller, params: &Value) -> Option<Result<Value, Error>> {
     let script = caller.script.knobs().tasks.clone()?;
-    if params["name"] != script.tool || !(script.is_extension || params["task"].is_object()) {
+    if params["name"] != script.tool {
         return None;
+    }
+    if !(script.is_extension || params["task"].is_object()) {
+        let must = || (-32601, "Tool must be called as a task".to_owned());
+        return (script.support == "required").then(|| Err(must()));
     }
     let mut tasks = caller.script.tasks.lock();
     tasks.push(Task::default());
     let task = described(&script, tasks.len() - 1, "working");
     let meta = script.say.map(|say| json!({"io.modelcontextprotocol/model-immediate-response": say}));
-    Some(match script.is_extension {
+    Some(Ok(match script.is_extension {
         true => {
             let mut result = task;
             result["resultType"] = json!("task");
@@ -73,7 +79,7 @@ pub fn start(caller: &Caller, params: &Value) -> Option<Value> {
             result
         }
         false => json!({"task": task, "_meta": meta}),
-    })
+    }))
 }
 
 fn described(script: &TaskScript, number: usize, status: &str) -> Value {

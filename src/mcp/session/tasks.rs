@@ -1,0 +1,105 @@
+//! Tasks of calls: looked at on whatever connection there is, since they outlive one.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::Session;
+use crate::mcp::connection::{RemoteCall, RemoteResult};
+use crate::mcp::connection::{TaskLook, TaskState};
+use crate::mcp::error::McpError;
+use crate::mcp::task::RemoteTask;
+use crate::tools::Progress;
+
+/// How often in a row a task that is waited for may fail to be looked at.
+const MAX_FAILURES: u32 = 5;
+/// After which time it is looked at again then; more with each failure.
+const RETRY: Duration = Duration::from_secs(1);
+
+impl Session {
+    /// Waits for the result of a task. Dropped before, it cancels the task. The call was made: no error of this says otherwise.
+    pub(super) async fn await_task(
+        &self,
+        task: &RemoteTask,
+        call: &RemoteCall<'_>,
+        progress: &Progress,
+    ) -> Result<RemoteResult, McpError> {
+        let mut guard = TaskGuard { session: self, task, has_ended: false };
+        let (mut poll, mut failures, mut answered) = (task.poll(), 0, BTreeSet::new());
+        loop {
+            tokio::time::sleep(poll).await;
+            let look = TaskLook {
+                task,
+                idle: call.idle,
+                context: call.meta.context,
+                asker: call.asker,
+                progress,
+                answered: &mut answered,
+            };
+            match self.task_state(look).await {
+                Ok(TaskState::Working(next)) => (poll, failures) = (next, 0),
+                Ok(TaskState::Done(result)) => {
+                    guard.has_ended = true;
+                    return Ok(*result);
+                }
+                Ok(TaskState::Failed(error)) => {
+                    guard.has_ended = true;
+                    return Err(error);
+                }
+                Ok(TaskState::Stuck(error)) => return Err(error),
+                Err(error) => {
+                    failures += 1;
+                    if failures > MAX_FAILURES {
+                        return Err(McpError::Broken(
+                            format!("the task cannot be looked at: {error}").into(),
+                        ));
+                    }
+                    poll = poll.max(RETRY * failures);
+                }
+            }
+        }
+    }
+
+    /// How far a task is.
+    pub(crate) async fn task_state(&self, look: TaskLook<'_>) -> Result<TaskState, McpError> {
+        self.touch();
+        let TaskLook { task, idle, context, asker, progress, answered } = look;
+        let mut open = self.connect().await?;
+        let again = TaskLook { task, idle, context, asker, progress, answered: &mut *answered };
+        let mut state = open.connection.task_state(again).await;
+        // To look does no harm, so it is done again in another session.
+        if let Err(error) = &state
+            && let Some(next) = self.recover_list(&open, error).await?
+        {
+            open = next;
+            state =
+                open.connection.task_state(TaskLook { task, idle, context, asker, progress, answered }).await;
+        }
+        self.observe(&open, state.as_ref().err());
+        self.touch();
+        state
+    }
+
+    /// Tells the server that a task is not needed any more.
+    pub(crate) async fn cancel_task(&self, task: &RemoteTask) -> Result<(), McpError> {
+        self.touch();
+        self.connect().await?.connection.cancel_task(task);
+        Ok(())
+    }
+}
+
+/// Cancels a task unless it has ended.
+struct TaskGuard<'a> {
+    session: &'a Session,
+    task: &'a RemoteTask,
+    has_ended: bool,
+}
+
+impl Drop for TaskGuard<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended
+            && let Some(open) = self.session.live_connection()
+        {
+            open.connection.cancel_task(self.task);
+        }
+    }
+}
