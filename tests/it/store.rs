@@ -30,6 +30,7 @@ mod postgres_server;
 mod postgres_tls;
 mod replicas;
 mod sqlite;
+mod tasks;
 mod tenants;
 
 use std::path::PathBuf;
@@ -284,6 +285,12 @@ laws! {
         a_claim_that_is_given_back_after_its_time_has_one_holder,
         a_claimed_run_that_another_process_deletes_stays_deleted,
         many_queued_runs_are_claimed_in_their_order_by_several_processes,
+    }
+    // Calls that go on as tasks of servers, and that ask the user.
+    tasks {
+        a_task_is_looked_at_by_one_when_it_is_time,
+        a_task_whose_result_is_there_or_whose_response_is_cancelled_is_not_wanted,
+        a_question_is_answered_once_and_asked_anew_until_then,
     }
     // Notices to webhooks.
     outbox {

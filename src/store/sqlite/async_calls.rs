@@ -242,4 +242,16 @@ mod tests {
             "{plan:#?}"
         );
     }
+
+    #[test]
+    fn tasks_to_look_at_are_found_without_looking_at_the_others() {
+        let connection = Connection::open_in_memory().unwrap();
+        schema::apply(&connection, 0).unwrap();
+        let plan = schema::plan(&connection, DUE);
+        assert!(plan.iter().any(|step| step.contains("async_calls_polled")), "{plan:#?}");
+        assert!(
+            !plan.iter().any(|step| step.contains("SCAN s") || step.contains("TEMP B-TREE")),
+            "{plan:#?}"
+        );
+    }
 }
