@@ -163,25 +163,25 @@ impl Run {
             let next = async {
                 tokio::select! {
                     biased;
-                    outcome = outcomes.next() => Signal::Outcome(outcome),
-                    Some(report) = reported(reports) => Signal::Progress(report),
-                    () = changed(held, &bus) => Signal::Questions,
+                    outcome = outcomes.next() => Ok(outcome),
+                    Some(report) = reported(reports) => Err(Meanwhile::Progress(report)),
+                    () = changed(held, &bus) => Err(Meanwhile::Questions),
                 }
             };
             match self.until_cancelled(next).await? {
-                Signal::Outcome(outcome) => {
+                Ok(outcome) => {
                     if let Some(held) = held {
                         // It may have been the call that has asked.
                         Box::pin(self.serve_questions(held)).await?;
                     }
                     return Ok(outcome);
                 }
-                Signal::Questions => {
+                Err(Meanwhile::Questions) => {
                     if let Some(held) = held {
                         Box::pin(self.serve_questions(held)).await?;
                     }
                 }
-                Signal::Progress((slot, message)) => {
+                Err(Meanwhile::Progress((slot, message))) => {
                     // A tool that never stops reporting must not keep the run alive.
                     self.check_deadline()?;
                     self.machine.report_progress(slot, message, self.sink.events())?;
@@ -228,9 +228,7 @@ impl EndedCall {
 }
 
 /// What there is while calls are under way.
-enum Signal {
-    /// The next call has ended; `None`: all have.
-    Outcome(Option<ToolResult>),
+enum Meanwhile {
     /// A call reports progress.
     Progress((u32, String)),
     /// A call asks the user, or may have its answer.

@@ -142,7 +142,11 @@ fn tool(raw: &RawValue) -> Result<RemoteTool, String> {
         title: tool.title.or_else(titled).map(shortened),
         output_schema: tool.output_schema.filter(short).as_ref().and_then(compact),
         hints,
-        task_support: match tool.execution.as_ref().and_then(|execution| execution["taskSupport"].as_str()) {
+        task_support: match tool
+            .execution
+            .as_ref()
+            .and_then(|execution| execution.get("taskSupport")?.as_str())
+        {
             Some("optional") => TaskSupport::Optional,
             Some("required") => TaskSupport::Required,
             _ => TaskSupport::Forbidden,

@@ -332,7 +332,7 @@ impl MessageRouter {
     fn check_version(&self, result: Option<&RawValue>) -> Result<(), McpError> {
         let result: Option<Initialized> = result.and_then(|result| serde_json::from_str(result.get()).ok());
         let Some(Initialized { protocol_version: version, capabilities }) = result else { return Ok(()) };
-        if capabilities["tasks"]["requests"]["tools"]["call"].is_object() {
+        if capabilities.pointer("/tasks/requests/tools/call").is_some_and(Value::is_object) {
             self.makes_tasks.store(true, Ordering::Release);
         }
         if ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version) {

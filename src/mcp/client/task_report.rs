@@ -101,27 +101,27 @@ mod tests {
 
     use super::*;
 
-    fn report(value: Value) -> Result<TaskReport, McpError> {
-        read(&serde_json::value::to_raw_value(&value).unwrap())
+    fn report(value: &Value) -> Result<TaskReport, McpError> {
+        read(&serde_json::value::to_raw_value(value).unwrap())
     }
 
     #[test]
     fn both_dialects_are_read() {
         let core =
-            report(json!({"taskId": "t", "status": "working", "ttl": 60000, "pollInterval": 1500})).unwrap();
+            report(&json!({"taskId": "t", "status": "working", "ttl": 60000, "pollInterval": 1500})).unwrap();
         assert_eq!((core.id.as_str(), core.poll), ("t", Duration::from_millis(1500)));
         assert!(matches!(core.status, TaskStatus::Working));
         let content = json!([{"type": "text", "text": "x"}]);
         let odd =
-            report(json!({"taskId": "t", "status": "working", "pollInterval": "soon", "statusMessage": 5}));
+            report(&json!({"taskId": "t", "status": "working", "pollInterval": "soon", "statusMessage": 5}));
         assert_eq!(odd.unwrap().poll, Duration::from_secs(5));
         let done = json!({"taskId": "t", "status": "completed", "ttlMs": null, "pollIntervalMs": 700,
             "result": {"content": content}});
-        let done = report(done).unwrap();
+        let done = report(&done).unwrap();
         assert_eq!(done.poll, Duration::from_millis(700));
         assert!(matches!(done.status, TaskStatus::Completed(Some(_))));
         let failed =
-            report(json!({"taskId": "t", "status": "failed", "error": {"code": -32603, "message": "m"}}));
+            report(&json!({"taskId": "t", "status": "failed", "error": {"code": -32603, "message": "m"}}));
         let TaskStatus::Failed(Some(McpError::Protocol { code, message })) = failed.unwrap().status else {
             panic!("it has an error")
         };
@@ -132,7 +132,7 @@ mod tests {
             json!({"taskId": "x".repeat(2000), "status": "working"}),
             json!({"taskId": "t", "status": "done"}),
         ] {
-            assert!(report(bad.clone()).is_err(), "{bad}");
+            assert!(report(&bad).is_err(), "{bad}");
         }
     }
 }

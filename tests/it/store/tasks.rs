@@ -56,10 +56,13 @@ pub(super) async fn a_task_is_looked_at_by_one_when_it_is_time(store: &dyn Store
     assert!(due(store).await.is_empty());
 }
 
-pub(super) async fn a_task_whose_result_is_there_or_whose_response_is_cancelled_is_not_wanted(store: &dyn Store) {
+pub(super) async fn a_task_whose_result_is_there_or_whose_response_is_cancelled_is_not_wanted(
+    store: &dyn Store,
+) {
     let made = record();
     store.finish(made.clone()).await.unwrap();
-    let cancelled = ResponseRecord { status: antwort::protocol::response::ResponseStatus::Cancelled, ..record() };
+    let cancelled =
+        ResponseRecord { status: antwort::protocol::response::ResponseStatus::Cancelled, ..record() };
     store.finish(cancelled.clone()).await.unwrap();
     start(store, &made, 0, Some(Duration::ZERO)).await;
     start(store, &made, 1, Some(Duration::ZERO)).await;
@@ -113,7 +116,8 @@ pub(super) async fn a_question_is_answered_once_and_asked_anew_until_then(store:
     store.record_tool_result(withdrawn);
     assert_eq!(answer(1, "x").await, InputOutcome::Repeated);
     let given = store.given_answers(&owner(), &run.lease.id).await.unwrap();
-    let given: Vec<_> = given.iter().map(|answer| (&*answer.call_id, &*answer.output, &answer.error)).collect();
+    let given: Vec<_> =
+        given.iter().map(|answer| (&*answer.call_id, &*answer.output, &answer.error)).collect();
     assert_eq!(given, [("elicit:0:1:1", "x", &None)]);
     assert!(store.given_answers(&owned_by("other", "ann"), &run.lease.id).await.unwrap().is_empty());
 }

@@ -79,8 +79,11 @@ pub async fn answer(caller: Caller, request: Value) -> Option<Value> {
         result = work(&caller, &request) => (!is_withheld(&caller.script, &request)).then(|| match result {
             Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
             Err((code, message)) => {
-                let data = caller.script.knobs().error_data.get(&code).cloned();
-                json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, "data": data}})
+                let mut error = json!({"code": code, "message": message});
+                if let Some(data) = caller.script.knobs().error_data.get(&code) {
+                    error["data"] = data.clone();
+                }
+                json!({"jsonrpc": "2.0", "id": id, "error": error})
             }
         }),
         _ = cancelled => None,
