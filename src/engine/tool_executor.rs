@@ -96,7 +96,7 @@ impl ToolCallExecutor {
             chat_id: note("chat_id"),
             metadata,
             deadline: Some(deadline),
-            pauses: PauseClock::default(),
+            pauses: (!prepared.elicitation.is_empty()).then(PauseClock::default),
             traceparent: caller.traceparent.clone(),
             request_id: caller.request_id.clone(),
             cancel: parts.in_flight.abort_token().child_token(),
@@ -142,8 +142,8 @@ impl ToolCallExecutor {
     }
 
     /// The time of the run stands still until the pause is dropped: calls wait for the user.
-    pub(super) fn pause(&self) -> Pause {
-        self.context.pauses.pause()
+    pub(super) fn pause(&self) -> Option<Pause> {
+        self.context.pauses.as_ref().map(PauseClock::pause)
     }
 
     /// How many calls the run may still make.

@@ -134,12 +134,22 @@ pub(super) fn asked(rows: &[OrphanedCall], turn: u32, call: u32) -> Asked {
     Asked::Round(AskedRound { round, questions: questions.collect(), next })
 }
 
+/// The rows of a call that asks.
+fn of_call(rows: &[OrphanedCall], turn: u32, call: u32) -> impl Iterator<Item = &OrphanedCall> {
+    let first = QuestionKey { turn, call, number: 0 }.row();
+    let places = first..first + MAX_QUESTIONS;
+    rows.iter().filter(move |row| row.turn == turn && places.contains(&row.index) && is_question(row))
+}
+
+/// Whether calls of a turn have ended with questions.
+pub(super) fn has_round(rows: &[OrphanedCall], turn: u32) -> bool {
+    rows.iter().any(|row| row.turn == turn && is_question(row) && row.server_label == ROUND)
+}
+
 /// The number of a call's next row.
 pub(super) fn next_number(rows: &[OrphanedCall], turn: u32, call: u32) -> u32 {
     let first = QuestionKey { turn, call, number: 0 }.row();
-    let own =
-        rows.iter().filter(|row| row.turn == turn && (first..first + MAX_QUESTIONS).contains(&row.index));
-    own.map(|row| row.index - first + 1).max().unwrap_or_default()
+    of_call(rows, turn, call).map(|row| row.index - first + 1).max().unwrap_or_default()
 }
 
 /// How long a run had been executed when its calls asked last.
@@ -149,14 +159,14 @@ pub(super) fn active(rows: &[OrphanedCall]) -> Duration {
         #[serde(default)]
         active: Duration,
     }
-    let rounds = rows.iter().filter(|row| row.server_label == ROUND);
+    let rounds = rows.iter().filter(|row| is_question(row) && row.server_label == ROUND);
     let active = rounds.filter_map(|row| serde_json::from_str::<Active>(&row.arguments).ok());
     active.map(|round| round.active).max().unwrap_or_default()
 }
 
 /// The questions whose calls were under way in a process that is gone.
 pub(super) fn left_open(rows: &[OrphanedCall]) -> impl Iterator<Item = &OrphanedCall> {
-    rows.iter().filter(|row| row.server_label == HELD && row.outcome.is_none())
+    rows.iter().filter(|row| is_question(row) && row.server_label == HELD && row.outcome.is_none())
 }
 
 /// Whether a row of the journal is one of a call that asks, and no call itself.

@@ -1,6 +1,6 @@
 //! The interface to an MCP server: endpoint, tool listing and calls. Independent of the SDK.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::credentials::Credentials;
 use super::error::McpError;
 use super::task::{RemoteTask, TaskSupport, TaskUse};
 use crate::net::egress::Egress;
-use crate::protocol::elicitation::ElicitationModes;
+use crate::protocol::elicitation::{ElicitationAnswer, ElicitationModes};
 use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::json::RawJson;
 use crate::protocol::parse::truncate_for_display;
@@ -271,8 +271,17 @@ pub struct TaskLook<'a> {
     pub asker: Option<&'a Asker>,
     /// Takes the progress of the task.
     pub progress: &'a Progress,
-    /// The keys of the questions that were answered before.
-    pub answered: &'a mut BTreeSet<String>,
+    /// The answers to its questions so far, by the server's keys.
+    pub answered: &'a mut BTreeMap<String, TaskAnswer>,
+}
+
+/// An answer to a question of a task.
+#[derive(Debug, Clone)]
+pub struct TaskAnswer {
+    /// The answer.
+    pub answer: ElicitationAnswer,
+    /// Whether the server was told of it.
+    pub is_told: bool,
 }
 
 /// How far a task is. An error in place of it says nothing of the task.

@@ -1,6 +1,6 @@
 //! An MCP server as one request uses it: its tools, and the rules that decide about calls.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -152,7 +152,7 @@ impl ServerHandle {
     /// says nothing of the task.
     pub async fn task_output(&self, task: &RemoteTask) -> Result<TaskOutput, McpError> {
         let ServerScope { tool_config, context, .. } = &self.server;
-        let (progress, mut answered) = (Progress::none(), BTreeSet::new());
+        let (progress, mut answered) = (Progress::none(), BTreeMap::new());
         let look = TaskLook {
             task,
             idle: tool_config.timeout,

@@ -36,8 +36,8 @@ pub struct ToolContext {
     pub metadata: Metadata,
     /// Deadline of the whole run.
     pub deadline: Option<Instant>,
-    /// The time for which the run has waited for the user: the deadline is later by as much.
-    pub(crate) pauses: PauseClock,
+    /// The time for which the run has waited for the user: the deadline is later by as much. `None`: it asks nobody.
+    pub(crate) pauses: Option<PauseClock>,
     /// W3C `traceparent`, to be sent with outgoing requests of the tool.
     pub traceparent: Option<String>,
     /// Request id, for logs.
@@ -59,7 +59,8 @@ pub struct ToolContext {
 impl ToolContext {
     /// The time that the run has left now; `None`: it has no deadline.
     pub fn remaining(&self) -> Option<Duration> {
-        let end = self.deadline?.checked_add(self.pauses.so_far())?;
+        let end =
+            self.deadline?.checked_add(self.pauses.as_ref().map(PauseClock::so_far).unwrap_or_default())?;
         Some(end.saturating_duration_since(Instant::now()))
     }
 }

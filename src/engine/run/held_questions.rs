@@ -205,7 +205,7 @@ impl Run {
         }
     }
 
-    async fn tell_questions(&mut self, held: &mut HeldQuestions) -> Result<(), RunError> {
+    pub(super) async fn tell_questions(&mut self, held: &mut HeldQuestions) -> Result<(), RunError> {
         let timeout = self.parts.options.engine.elicitation_timeout;
         for asked in std::mem::take(&mut held.untold) {
             if self.machine.server_call_item(asked.slot).is_none() {
@@ -213,14 +213,14 @@ impl Run {
                 held.untold.extend(Some(asked).filter(|_| !held.is_blocked));
                 continue;
             }
-            let number = held.asked.entry(asked.call).or_default();
-            let key = QuestionKey { turn: held.turn, call: asked.call, number: *number };
-            *number += 1;
             let first = held.first.get(&asked.call).copied().unwrap_or_default();
-            if key.number >= first + MAX_HELD {
+            let number = held.asked.entry(asked.call).or_default();
+            if *number >= first + MAX_HELD {
                 // Dropped, which cancels it.
                 continue;
             }
+            let key = QuestionKey { turn: held.turn, call: asked.call, number: *number };
+            *number += 1;
             let row = QuestionRow::Held.record(key, timeout);
             let lease = self.prepared.lease.clone();
             let record = AskedQuestions { lease, turn: held.turn, questions: vec![row] };

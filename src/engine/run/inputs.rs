@@ -29,7 +29,7 @@ impl Run {
             let items = call.into_history(self.machine.ids());
             self.state.rejected.extend(items.into_iter().map(Into::into));
         }
-        self.state.has_exceeded_calls = self.call_filter.limit_exceeded();
+        self.state.has_exceeded_calls |= self.call_filter.limit_exceeded();
     }
 
     async fn commit_questions(&mut self, timeout: Duration) -> Result<(), RunError> {

@@ -180,7 +180,7 @@ impl Run {
 
     /// Finishes the calls of the last turn: with their results as far as these are known. One that may have been made is
     /// made again only if that does no harm.
-    /// Returns whether all have failed, if there are any.
+    /// Returns whether all have failed, if some of them have asked the user: then the turn was not counted before.
     async fn finish_left_calls(&mut self, left: &LeftTurn) -> Result<Option<bool>, RunError> {
         self.close_left_questions(&left.asked);
         let mut have_failed = None;
@@ -197,7 +197,8 @@ impl Run {
             self.machine.finish_call(made.slot, result, self.sink.events())?;
             self.flush().await?;
         }
-        Ok(have_failed)
+        let turn = left.journaled.first().map(|call| call.turn);
+        Ok(have_failed.filter(|_| turn.is_some_and(|turn| user_questions::has_round(&left.asked, turn))))
     }
 
     /// Questions of calls that went with their process are answered by nobody.

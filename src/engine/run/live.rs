@@ -62,7 +62,7 @@ pub(in crate::engine) struct Run {
     pub(super) started: Instant,
     pub(super) timer: RunTimer,
     /// Since when the time of the run stands still, as its calls wait for the user.
-    pub(super) paused_at: Option<(Instant, Pause)>,
+    pub(super) paused_at: Option<(Instant, Option<Pause>)>,
     pub(super) stops: StopListener,
     pub(super) log: Option<Arc<RequestLog>>,
     /// Whether the provider has sent anything in this turn.

@@ -90,13 +90,12 @@ impl Run {
             self.check_deadline()?;
             let call = self.ended_call(made, index, outcome)?;
             all_failed &= call.result.error.is_some();
-            // Results behind a call that asks are shown when that has its own.
+            // Results behind a call that asks are shown when that has its own. What is shown may have to be shown again.
+            let kept = shows_questions.then(|| call.clone());
             if asking.is_empty() {
-                self.show_ended(turn, &call).await?;
+                self.show_ended(turn, call).await?;
             }
-            if shows_questions {
-                ended.push(call);
-            }
+            ended.extend(kept);
         }
         drop((outcomes, held));
         self.go_on_with_time();
@@ -109,35 +108,36 @@ impl Run {
     }
 
     /// The result of a call that has ended.
-    pub(super) fn ended_call(
+    pub(super) fn ended_call<'a>(
         &mut self,
-        made: &ServerCall,
+        made: &'a ServerCall,
         index: u32,
-        outcome: ToolResult,
-    ) -> Result<EndedCall, RunError> {
-        let (task, citations) = match &outcome {
-            Ok(output) => (output.task.clone(), output.citations.clone()),
-            Err(_) => (None, Vec::new()),
+        mut outcome: ToolResult,
+    ) -> Result<EndedCall<'a>, RunError> {
+        let output = outcome.as_mut().ok();
+        let (task, citations) = match output {
+            Some(output) => (output.task.take(), output.citations.clone()),
+            None => (None, Vec::new()),
         };
         let result = self.executor.result(made, outcome, &mut self.state)?;
         let ended = RunTime::now(self.started);
         if let Some(times) = self.state.inference() {
             times.results.push(ended);
         }
-        Ok(EndedCall { made: made.clone(), index, result, task, citations })
+        Ok(EndedCall { made, index, result, task, citations })
     }
 
     /// Emits the result of a call.
-    async fn show_ended(&mut self, turn: u32, call: &EndedCall) -> Result<(), RunError> {
+    async fn show_ended(&mut self, turn: u32, call: EndedCall<'_>) -> Result<(), RunError> {
         if call.result.is_async {
-            Box::pin(self.start_async(&call.made, (turn, call.index), call.task.as_deref())).await?;
+            Box::pin(self.start_async(call.made, (turn, call.index), call.task.as_deref())).await?;
         }
-        self.machine.finish_call(call.made.slot, call.result.clone(), self.sink.events())?;
+        self.machine.finish_call(call.made.slot, call.result, self.sink.events())?;
         Ok(())
     }
 
     /// Writes a result as it is shown to the journal.
-    pub(super) fn keep_shown(&self, turn: u32, call: &EndedCall) {
+    pub(super) fn keep_shown(&self, turn: u32, call: &EndedCall<'_>) {
         self.parts.store.record_tool_result(CallOutcome {
             lease: self.prepared.lease.clone(),
             turn,
@@ -158,7 +158,7 @@ impl Run {
         loop {
             // The call that has asked may be the one that is shown now.
             if let Some(held) = held.as_mut().filter(|held| held.has_untold()) {
-                Box::pin(self.serve_questions(held)).await?;
+                Box::pin(self.tell_questions(held)).await?;
             }
             let next = async {
                 tokio::select! {
@@ -212,15 +212,16 @@ async fn reported(reports: &mut Reports) -> Option<(u32, String)> {
 }
 
 /// A call that has ended, with its result for its item.
-pub(super) struct EndedCall {
-    made: ServerCall,
+#[derive(Clone)]
+pub(super) struct EndedCall<'a> {
+    made: &'a ServerCall,
     index: u32,
     pub result: CallResult,
     pub task: Option<Box<StartedTask>>,
     citations: Vec<Citation>,
 }
 
-impl EndedCall {
+impl EndedCall<'_> {
     pub(super) fn into_journaled(self) -> JournaledResult {
         // Its sources are noted.
         JournaledResult { result: self.result, task: self.task, citations: Vec::new() }

@@ -71,7 +71,7 @@ pub(super) struct PendingRequest {
     /// Questions that the user has not answered: meanwhile the server is not idle.
     open_questions: AtomicUsize,
     /// Cancelled when there is a response, or nobody waits for it: nobody is asked any more.
-    ended: CancellationToken,
+    ended: Option<CancellationToken>,
     /// Notified of progress, which resets the idle timeout.
     pub activity: Notify,
     state: Mutex<State>,
@@ -144,7 +144,7 @@ impl PendingRequest {
             task: OnceLock::new(),
             asker: asker.cloned(),
             open_questions: AtomicUsize::new(0),
-            ended: CancellationToken::new(),
+            ended: asker.map(|_| CancellationToken::new()),
             activity: Notify::new(),
             state: Mutex::default(),
         })
@@ -162,8 +162,15 @@ impl PendingRequest {
         let _open = OpenQuestion::begin(self);
         tokio::select! {
             biased;
-            () = self.ended.cancelled() => None,
+            () = self.ended.as_ref()?.cancelled() => None,
             answer = asker.ask(question) => Some(answer),
+        }
+    }
+
+    /// Nobody is asked any more.
+    fn end_questions(&self) {
+        if let Some(ended) = &self.ended {
+            ended.cancel();
         }
     }
 
@@ -184,7 +191,7 @@ impl PendingRequest {
 
     fn resolve(&self, answer: Result<ServerAnswer, McpError>) {
         self.state.lock().answer.get_or_insert(answer);
-        self.ended.cancel();
+        self.end_questions();
     }
 
     fn read(&self, raw: &RawValue) -> Result<ServerAnswer, McpError> {
@@ -257,7 +264,7 @@ impl PendingRequests {
     pub(super) fn abandon(&self, id: i64, token: Option<i64>, pending: &PendingRequest) {
         let mut registered = self.0.lock();
         pending.state.lock().abandoned = true;
-        pending.ended.cancel();
+        pending.end_questions();
         registered.by_id.remove(&id);
         if let Some(token) = token {
             registered.by_token.remove(&token);

@@ -152,7 +152,10 @@ impl Connection for SdkConnection {
                 Err(McpError::Protocol { code: METHOD_NOT_FOUND, .. })
                     if task_ttl.is_none() && self.router.makes_tasks() =>
                 {
-                    task_ttl = Some(AWAITED_TASK_TTL);
+                    task_ttl = Some(match call.task {
+                        TaskUse::Detach(ttl) => ttl,
+                        TaskUse::Avoid | TaskUse::Await => AWAITED_TASK_TTL,
+                    });
                     continue;
                 }
                 answer => answer?,

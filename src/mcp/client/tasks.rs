@@ -14,15 +14,13 @@ use super::protocol_error::unsupported;
 use super::results::{self, CallAnswer};
 use super::sdk_connection::{NO_IDLE_TIMEOUT, SdkConnection, context_meta};
 use super::task_report::TaskStatus;
-use crate::mcp::connection::{TaskLook, TaskState};
+use crate::mcp::connection::{TaskAnswer, TaskLook, TaskState};
 use crate::mcp::error::McpError;
 use crate::mcp::task::{RemoteTask, TaskDialect};
 use crate::tools::{Asker, Progress};
 
 /// The code of a task that the server has cancelled.
 const CANCELLED: i64 = -32800;
-/// The code of an unknown task.
-const INVALID_PARAMS: i64 = -32602;
 /// Maximum number of questions of a task that are answered.
 const MAX_ANSWERS: usize = 64;
 
@@ -34,10 +32,8 @@ impl SdkConnection {
         let report = match self.request(get, context_meta(look.context), &pending, look.idle).await {
             Ok(ServerAnswer::Task(report)) => report,
             Ok(ServerAnswer::Page(_) | ServerAnswer::Call(_)) => return Err(unexpected()),
-            // The server does not know it, or has a result for it that is too large.
-            Err(error @ (McpError::Protocol { code: INVALID_PARAMS, .. } | McpError::TooLarge { .. })) => {
-                return Ok(TaskState::Failed(error));
-            }
+            // It has a result.
+            Err(error @ McpError::TooLarge { .. }) => return Ok(TaskState::Failed(error)),
             Err(error) => return Err(error),
         };
         match (report.status, look.task.dialect) {
@@ -81,11 +77,9 @@ impl SdkConnection {
         look: TaskLook<'_>,
         mut requests: InputRequests,
     ) -> Result<Option<McpError>, McpError> {
-        requests.questions.retain(|key, _| !look.answered.contains(key));
-        if requests.questions.is_empty() {
-            return Ok(None);
-        }
-        if look.answered.len() >= MAX_ANSWERS {
+        let asked: Vec<String> = requests.questions.keys().cloned().collect();
+        requests.questions.retain(|key, _| !look.answered.contains_key(key));
+        if look.answered.len() + requests.questions.len() > MAX_ANSWERS {
             return Ok(Some(unsupported("requests input too often during a task")));
         }
         let modes = look.asker.map(Asker::modes).unwrap_or_default();
@@ -97,17 +91,34 @@ impl SdkConnection {
             let Some(asker) = look.asker else { continue };
             required.answered.insert(key, asker.ask(question).await);
         }
-        let replies = elicitation::replies(&required.answered);
+        let given =
+            required.answered.into_iter().map(|(key, answer)| (key, TaskAnswer { answer, is_told: false }));
+        look.answered.extend(given);
+        self.tell_answers(look, &asked).await.map(|()| None)
+    }
+
+    /// Tells the server answers of which it was not told. It may show their questions for some time.
+    async fn tell_answers(&self, look: TaskLook<'_>, asked: &[String]) -> Result<(), McpError> {
+        let untold = look.answered.iter().filter(|(key, given)| !given.is_told && asked.contains(key));
+        let replies = elicitation::replies(untold.map(|(key, given)| (key, &given.answer)));
+        if replies.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<String> = replies.keys().cloned().collect();
         let update = UpdateTaskRequest::new(UpdateTaskParams::new(look.task.id.clone(), replies));
         let pending = PendingRequest::new(RequestKind::Ack, Progress::none());
         let update = ClientRequest::UpdateTaskRequest(update);
-        let told = self.request(update, context_meta(look.context), &pending, look.idle).await;
-        look.answered.extend(required.answered.into_keys());
-        match told {
+        match self.request(update, context_meta(look.context), &pending, look.idle).await {
             // It may have ended meanwhile.
-            Ok(_) | Err(McpError::Protocol { .. }) => Ok(None),
-            Err(error) => Err(error),
+            Ok(_) | Err(McpError::Protocol { .. }) => {}
+            Err(error) => return Err(error),
         }
+        for key in keys {
+            if let Some(given) = look.answered.get_mut(&key) {
+                given.is_told = true;
+            }
+        }
+        Ok(())
     }
 
     /// Tells the server that a task is not needed any more, without waiting.

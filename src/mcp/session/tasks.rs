@@ -1,6 +1,6 @@
 //! Tasks of calls: looked at on whatever connection there is, since they outlive one.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Session;
@@ -10,6 +10,8 @@ use crate::mcp::error::McpError;
 use crate::mcp::task::RemoteTask;
 use crate::tools::Progress;
 
+/// The code of an unknown task, and of many a lost session.
+const INVALID_PARAMS: i64 = -32602;
 /// How often in a row a task that is waited for may fail to be looked at.
 const MAX_FAILURES: u32 = 5;
 /// After which time it is looked at again then; more with each failure.
@@ -24,7 +26,7 @@ impl Session {
         progress: &Progress,
     ) -> Result<RemoteResult, McpError> {
         let mut guard = TaskGuard { session: self, task, has_ended: false };
-        let (mut poll, mut failures, mut answered) = (task.poll(), 0, BTreeSet::new());
+        let (mut poll, mut failures, mut answered) = (task.poll(), 0, BTreeMap::new());
         loop {
             tokio::time::sleep(poll).await;
             let look = TaskLook {
@@ -66,13 +68,17 @@ impl Session {
         let mut open = self.connect().await?;
         let again = TaskLook { task, idle, context, asker, progress, answered: &mut *answered };
         let mut state = open.connection.task_state(again).await;
-        // To look does no harm, so it is done again in another session.
+        // An error may be that of a session that the server has lost.
         if let Err(error) = &state
-            && let Some(next) = self.recover_list(&open, error).await?
+            && let Some(next) = self.recover(&open, context, error).await?
         {
             open = next;
-            state =
-                open.connection.task_state(TaskLook { task, idle, context, asker, progress, answered }).await;
+            let again = TaskLook { task, idle, context, asker, progress, answered };
+            state = open.connection.task_state(again).await;
+        }
+        // In a session that the server has, this says that it has no such task.
+        if let Err(error @ McpError::Protocol { code: INVALID_PARAMS, .. }) = state {
+            state = Ok(TaskState::Failed(error));
         }
         self.observe(&open, state.as_ref().err());
         self.touch();
