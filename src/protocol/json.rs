@@ -1,7 +1,8 @@
 //! JSON as text: [`RawJson`], values of users that are passed on without being interpreted (schemas, arguments), and
 //! [`to_text`], which serializes wire types.
 //!
-//! A value of a user is kept byte for byte, so that a provider's prompt cache sees the same schema in every turn.
+//! A value of a user is kept byte for byte, so that a provider's prompt cache sees the same schema in every turn; only line breaks
+//! between its tokens become spaces, since events carry it on one line.
 
 use std::cell::Cell;
 use std::fmt;
@@ -93,7 +94,7 @@ impl FromJson for RawJson {
         if nests_too_deeply(raw.get()) {
             return Err(too_deep());
         }
-        Ok(Self(raw.to_owned()))
+        Ok(Self(on_one_line(raw.to_owned())))
     }
 }
 
@@ -103,7 +104,7 @@ impl<'de> Deserialize<'de> for RawJson {
         if nests_too_deeply(raw.get()) {
             return Err(serde::de::Error::custom("nested too deeply"));
         }
-        Ok(Self(raw))
+        Ok(Self(on_one_line(raw)))
     }
 }
 
@@ -123,7 +124,7 @@ impl fmt::Debug for RawJson {
 
 impl From<Box<RawValue>> for RawJson {
     fn from(raw: Box<RawValue>) -> Self {
-        Self(raw)
+        Self(on_one_line(raw))
     }
 }
 
@@ -131,6 +132,15 @@ impl From<RawJson> for Box<RawValue> {
     fn from(json: RawJson) -> Self {
         json.0
     }
+}
+
+/// The value with spaces in place of line breaks, which can only be between its tokens: strings have them escaped.
+fn on_one_line(raw: Box<RawValue>) -> Box<RawValue> {
+    let is_break = |byte: char| matches!(byte, '\n' | '\r');
+    if memchr::memchr2(b'\n', b'\r', raw.get().as_bytes()).is_none() {
+        return raw;
+    }
+    RawValue::from_string(raw.get().replace(is_break, " ")).unwrap_or(raw)
 }
 
 pub(super) fn too_deep() -> ParseError {
@@ -183,5 +193,16 @@ mod tests {
         assert!(too_deep(&nested(100_000)));
         assert!(!too_deep(&format!("[{}1]", "[],".repeat(1000))));
         assert!(!too_deep(&format!(r#"["\"{}"]"#, "[".repeat(1000))));
+    }
+
+    /// A schema that a client had written over several lines cut the events in two that echo it.
+    #[test]
+    fn line_breaks_of_a_value_become_spaces() {
+        let text = "{\n  \"a\":\r\n [1.10, \"\\n\"]\t}";
+        let expected = "{   \"a\":   [1.10, \"\\n\"]\t}";
+        let raw: Box<RawValue> = serde_json::from_str(text).unwrap();
+        assert_eq!(RawJson::from_json(&raw).unwrap().get(), expected);
+        assert_eq!(serde_json::from_str::<RawJson>(text).unwrap().get(), expected);
+        assert_eq!(RawJson::from(raw).get(), expected);
     }
 }

@@ -369,3 +369,26 @@ async fn a_custom_tool_is_an_extension_in_the_open_responses_dialect() {
     let plain = gateway.stream(json!({"model": "test-model", "input": "Hi"})).await;
     assert!(!json!(plain.events).to_string().contains("antwort:"));
 }
+
+/// A body as people write it for curl: its line breaks came back inside of events, which ends an event's data.
+#[tokio::test]
+async fn a_body_of_several_lines_is_echoed_in_events_of_one() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    upstream.text("{}");
+    let body = json!({"model": "test-model", "input": "hi", "stream": true, "metadata": {"a": "b"},
+        "tools": [{"type": "function", "name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}],
+        "tool_choice": {"type": "function", "name": "f"},
+        "text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "object", "properties": {}}}}});
+    let body = serde_json::to_string_pretty(&body).unwrap().replace('\n', "\r\n");
+    let request = reqwest::Client::new().post(format!("{}/v1/responses", gateway.base));
+    let answer = request.header("content-type", "application/json").body(body).send().await.unwrap();
+    let text = answer.text().await.unwrap();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let data = line.strip_prefix("data: ").filter(|data| *data != "[DONE]");
+        assert!(data.is_some() || line.starts_with("event: ") || line == "data: [DONE]", "{line}");
+        let read = data.map(serde_json::from_str::<serde_json::Value>);
+        assert!(read.is_none_or(|read| read.is_ok()), "{line}");
+    }
+    assert!(text.contains("response.created"));
+}
