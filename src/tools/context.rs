@@ -59,9 +59,9 @@ pub struct ToolContext {
 impl ToolContext {
     /// The time that the run has left now; `None`: it has no deadline.
     pub fn remaining(&self) -> Option<Duration> {
-        let end =
-            self.deadline?.checked_add(self.pauses.as_ref().map(PauseClock::so_far).unwrap_or_default())?;
-        Some(end.saturating_duration_since(Instant::now()))
+        let paused = self.pauses.as_ref().map(PauseClock::so_far).unwrap_or_default();
+        let end = tokio::time::Instant::from_std(self.deadline?.checked_add(paused)?);
+        Some(end.saturating_duration_since(tokio::time::Instant::now()))
     }
 }
 

@@ -220,7 +220,7 @@ async fn servers_that_ask_the_user_are_told_what_the_policy_is() {
     }
     let server = asking("elicitation/create", form).await;
     let (announced, answer) = told(&client_with(ElicitationPolicy::Off, None), &server).await;
-    assert_eq!(announced, json!({}));
+    assert_eq!(announced, json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}));
     assert_eq!(answer["error"]["code"], -32601);
 }
 
