@@ -34,22 +34,8 @@ pub(super) fn input_timeout(
     executes_tools: bool,
     was_queued: bool,
 ) -> Result<Option<Duration>, ApiError> {
-    let is_requested = requested(request) == Some(ClientToolMode::Inline);
-    if is_requested && !executes_tools {
-        return Err(ApiError::invalid(
-            "unsupported_value",
-            PARAM,
-            "Client tools run inline only where tools are executed, which 'antwort.execute_tools', the agent or the \
-             configuration has switched off: the response is a single inference.",
-        ));
-    }
-    if is_requested && !can_ask(request) {
-        return Err(ApiError::invalid(
-            "unsupported_value",
-            PARAM,
-            "Client tools run inline only in a response that can wait for them: send 'store': true, which a key whose \
-             responses are never stored does not allow, and 'stream': true or 'background': true.",
-        ));
+    if requested(request) == Some(ClientToolMode::Inline) {
+        check_waiting(request, executes_tools, PARAM, "Client tools run inline")?;
     }
     if !was_queued || !executes_tools || mode(parts, request) == ClientToolMode::Pause {
         return Ok(None);
@@ -65,20 +51,29 @@ pub(super) fn asked_questions(
     was_queued: bool,
 ) -> Result<ElicitationModes, ApiError> {
     let shown = request.shown_questions();
-    let refused = |message| Err(ApiError::invalid("unsupported_value", ELICITATION_PARAM, message));
-    if !shown.is_empty() && !executes_tools {
-        return refused(
-            "Tools can ask the user only where they are executed, which 'antwort.execute_tools', the agent or the \
-             configuration has switched off: the response is a single inference.",
-        );
-    }
-    if !shown.is_empty() && !can_ask(request) {
-        return refused(
-            "Tools can ask the user only in a response that can wait for the answer: send 'store': true, which a key whose \
-             responses are never stored does not allow, and 'stream': true or 'background': true.",
-        );
+    if !shown.is_empty() {
+        check_waiting(request, executes_tools, ELICITATION_PARAM, "Tools can ask the user")?;
     }
     Ok(if was_queued { shown } else { ElicitationModes::default() })
+}
+
+/// Refuses what a request wants if its run makes no calls, or cannot wait for its client.
+fn check_waiting(
+    request: &CreateResponse,
+    executes_tools: bool,
+    param: &'static str,
+    wanted: &str,
+) -> Result<(), ApiError> {
+    let why = if !executes_tools {
+        "where tools are executed, which 'antwort.execute_tools', the agent or the configuration has switched off: the \
+         response is a single inference"
+    } else if !can_ask(request) {
+        "in a response that can wait for its client: send 'store': true, which a key whose responses are never stored does \
+         not allow, and 'stream': true or 'background': true"
+    } else {
+        return Ok(());
+    };
+    Err(ApiError::invalid("unsupported_value", param, format!("{wanted} only {why}.")))
 }
 
 fn mode(parts: &EngineParts, request: &CreateResponse) -> ClientToolMode {

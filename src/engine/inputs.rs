@@ -37,8 +37,8 @@ impl Engine {
         }
         let (output, error) = match &result {
             InputResult::Output(output) => (json::to_text(output), None),
-            // The model reads it as it reads an output.
             InputResult::Answer(answer) => (json::to_text(answer), None),
+            // The model reads it as it reads an output.
             InputResult::Error(message) => (json::to_text(message), Some(CLIENT_TOOL_ERROR)),
         };
         let answer = InputAnswer {

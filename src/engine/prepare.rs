@@ -213,7 +213,7 @@ pub(super) async fn prepare(
     let items = items.chain(resumed.iter().flat_map(|resumed| resumed.history.iter().cloned())).collect();
     let (conversation, retained) = model_view(items, window, compacts, &seal, &summaries)?;
     let auto_compaction = AutoCompaction::requested(parts, &request, compacts, &route, &summaries)?;
-    let mut prepared = PreparedRun {
+    let prepared = PreparedRun {
         bypass_cache: bypasses_cache(&request),
         request_bytes: memory.used() + request.bytes.saturating_sub(request.input_bytes) as u64,
         agent: agent.map(|agent| agent.name.into()),
@@ -257,8 +257,7 @@ pub(super) async fn prepare(
         is_compaction: compacts,
         retained,
     };
-    prepared.fit_conversation(parts, summaries)?;
-    Ok(prepared)
+    prepared.fit_conversation(parts, summaries)
 }
 
 /// The conversation as the model sees it; of a compaction, also the messages that are kept beside its summary.
@@ -309,12 +308,16 @@ fn context_budget(window: u64, request: &CreateResponse, offer: &OfferedTools) -
 
 impl PreparedRun {
     /// Compacts or truncates the conversation. One that is compacted automatically is dealt with by the run.
-    fn fit_conversation(&mut self, parts: &EngineParts, summaries: Arc<SummarySeal>) -> Result<(), ApiError> {
+    fn fit_conversation(
+        mut self,
+        parts: &EngineParts,
+        summaries: Arc<SummarySeal>,
+    ) -> Result<Self, ApiError> {
         self.compact_if_asked(parts, summaries)?;
-        match self.auto_compaction {
-            None => self.truncate_to_window(),
-            Some(_) => Ok(()),
+        if self.auto_compaction.is_none() {
+            self.truncate_to_window()?;
         }
+        Ok(self)
     }
 
     /// Of a compaction the model is asked for a plain-text summary, which is sealed.

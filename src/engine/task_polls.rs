@@ -1,13 +1,12 @@
 //! Looks for the results of calls that go on as tasks of MCP servers. Any process looks, with what was sealed when the call
 //! was made.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
 
 use super::Engine;
 use super::completions::FAILED;
@@ -15,11 +14,10 @@ use super::context::{EngineParts, RunContext, unix_now};
 use super::prepare::PreparedRun;
 use crate::identity::Owner;
 use crate::mcp::task::RemoteTask;
-use crate::mcp::{McpCaller, OnBehalfOf, ServerHandle, TaskOutput};
+use crate::mcp::{McpCaller, OnBehalfOf, ServerHandle, TaskOutput, bearer};
 use crate::protocol::elicitation::ElicitationModes;
-use crate::protocol::parse::FromJson;
 use crate::protocol::request::CreateResponse;
-use crate::protocol::tool::{McpTool, Tool};
+use crate::protocol::tool::Tool;
 use crate::store::{AsyncResult, DueTask, PolledTask, StoreError};
 use crate::telemetry::fields::RESPONSE_ID;
 use crate::tools::StartedTask;
@@ -35,18 +33,17 @@ const MAX_SLOWED: Duration = Duration::from_mins(1);
 const AGE_PER_POLL: u32 = 60;
 /// What a call has whose result nobody can look for.
 const UNREADABLE: &str = "the gateway cannot look for the result of this call any more";
-/// Executors of the tools of servers are named by the label of the server, or so, if a request has brought it.
+/// Executors of the tools of configured servers are named by the label of the server. Calls of others wait for their tasks.
 const OF_SERVER: &str = "mcp:";
-const OF_REQUEST: &str = "mcp:request";
 
 /// What it takes to look, sealed: it holds credentials.
 #[derive(Serialize, Deserialize)]
 struct TaskTicket {
-    /// The server as in `tools` of a request.
-    server: Box<RawValue>,
+    /// The label of the server.
+    server: String,
     /// The name of the caller's API key.
     key: String,
-    /// The caller's own credentials.
+    /// The caller's `Authorization`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     authorization: Option<String>,
     /// Which session with the server it is.
@@ -72,23 +69,22 @@ impl TaskTicket {
     }
 }
 
-/// Where to look for the result of a call of this namespace; `None` if that cannot be said.
+/// Where to look for the result of a call; `None` if that cannot be said.
 pub(super) fn ticket(
     parts: &EngineParts,
     prepared: &PreparedRun,
     caller: &RunContext,
-    namespace: Option<&str>,
     started: &StartedTask,
 ) -> Option<PolledTask> {
+    let server = started.executor.strip_prefix(OF_SERVER)?;
+    let authorization = authorization(parts, prepared.tool_request.as_deref(), caller, server);
     let echo = &prepared.response.echo;
     let metadata = &prepared.model_request.hints.metadata;
     let note = |key: &str| metadata.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
-    // Only for servers that are given it.
-    let authorization = caller.authorization.as_ref().filter(|_| parts.mcp.uses_caller_credentials());
     let ticket = TaskTicket {
-        server: server(prepared.tool_request.as_deref(), namespace, &started.executor)?,
+        server: server.to_owned(),
         key: caller.key.to_string(),
-        authorization: authorization.map(|secret| secret.expose_secret().to_owned()),
+        authorization: authorization.map(Cow::into_owned),
         form: prepared.elicitation.form,
         url: prepared.elicitation.url,
         user: echo.safety_identifier.clone().or_else(|| echo.user.clone()),
@@ -101,43 +97,24 @@ pub(super) fn ticket(
     Some(PolledTask { sealed: sealed.into(), after: started.poll })
 }
 
-/// The server of an executor, with the credentials that the request has for it.
-fn server(
-    request: Option<&CreateResponse>,
-    namespace: Option<&str>,
-    executor: &str,
-) -> Option<Box<RawValue>> {
-    let brought = |label: &str, is_own: bool| {
-        let tools = request.into_iter().flat_map(|request| &request.tools);
-        let mut servers = tools.filter_map(|tool| match tool {
-            Tool::Mcp(tool) if tool.server_label == label => Some(tool),
-            _ => None,
-        });
-        servers.find(|tool| tool.server_url.is_some() == is_own)
-    };
-    let own =
-        namespace.filter(|_| executor == OF_REQUEST).and_then(|label| Some((label, brought(label, true)?)));
-    let (label, tool) = match own {
-        Some((label, tool)) => (label, Some(tool)),
-        None => {
-            let label = executor.strip_prefix(OF_SERVER)?;
-            (label, brought(label, false))
-        }
-    };
-    let mut fields = Map::new();
-    fields.insert("type".to_owned(), "mcp".into());
-    fields.insert("server_label".to_owned(), label.into());
-    if let Some(tool) = tool {
-        let headers: Map<String, Value> =
-            tool.headers.iter().map(|(name, value)| (name.clone(), value.expose().into())).collect();
-        fields.extend(tool.server_url.as_ref().map(|url| ("server_url".to_owned(), json!(url))));
-        let token = tool.authorization.as_ref().map(|token| json!(token.expose()));
-        fields.extend(token.map(|token| ("authorization".to_owned(), token)));
-        if !headers.is_empty() {
-            fields.insert("headers".to_owned(), headers.into());
-        }
+/// The `Authorization` for a server: that of the request, or else the caller's. Only for servers that are given it.
+fn authorization<'a>(
+    parts: &EngineParts,
+    request: Option<&'a CreateResponse>,
+    caller: &'a RunContext,
+    label: &str,
+) -> Option<Cow<'a, str>> {
+    if !parts.mcp.uses_caller_credentials() {
+        return None;
     }
-    serde_json::value::to_raw_value(&fields).ok()
+    let tools = request.into_iter().flat_map(|request| &request.tools);
+    let mut servers = tools.filter_map(|tool| match tool {
+        Tool::Mcp(tool) if tool.server_label == label && tool.server_url.is_none() => Some(tool),
+        _ => None,
+    });
+    let of_request = servers.next().and_then(|tool| tool.authorization.as_ref());
+    let of_request = of_request.map(|token| bearer(token.expose()).into());
+    of_request.or_else(|| caller.authorization.as_ref().map(|secret| secret.expose_secret().into()))
 }
 
 /// The text and the code of a result.
@@ -226,7 +203,6 @@ impl Engine {
 
     /// A session with the server of a task.
     async fn server_of(&self, ticket: &TaskTicket, owner: &Owner) -> Option<ServerHandle> {
-        let tool = McpTool::from_json(&ticket.server).ok()?;
         let (key, authorization) =
             (Arc::from(ticket.key.as_str()), ticket.authorization.clone().map(SecretString::from));
         let caller = McpCaller {
@@ -241,7 +217,7 @@ impl Engine {
             },
             shows: ElicitationModes { form: ticket.form, url: ticket.url },
         };
-        let found = self.parts.mcp.find(&tool, caller).ok()?;
+        let found = self.parts.mcp.find_label(&ticket.server, None, caller).ok()?;
         self.parts.mcp.bind(vec![found], caller).await.ok()?.into_iter().next()
     }
 }

@@ -112,9 +112,7 @@ impl RoundQuestion {
 
 /// What a call has asked, by its rows and those of others.
 pub(super) fn asked(rows: &[OrphanedCall], turn: u32, call: u32) -> Asked {
-    let first = QuestionKey { turn, call, number: 0 }.row();
-    let own =
-        || rows.iter().filter(|row| row.turn == turn && (first..first + MAX_QUESTIONS).contains(&row.index));
+    let own = || of_call(rows, turn, call);
     let Some(last) = own().filter(|row| row.server_label == ROUND).max_by_key(|row| row.index) else {
         return Asked::Nothing;
     };
@@ -123,6 +121,7 @@ pub(super) fn asked(rows: &[OrphanedCall], turn: u32, call: u32) -> Asked {
         return Asked::MadeAgain;
     }
     let Ok(round) = serde_json::from_str::<Round>(&last.arguments) else { return Asked::Nothing };
+    let first = first_row(turn, call);
     let key = |row: &OrphanedCall| QuestionKey { turn, call, number: row.index - first };
     let questions = behind().filter(|row| row.server_label == QUESTION).map(|row| RoundQuestion {
         key: key(row),
@@ -130,15 +129,19 @@ pub(super) fn asked(rows: &[OrphanedCall], turn: u32, call: u32) -> Asked {
         outcome: row.outcome.clone(),
         left: row.input.as_ref().and_then(|input| input.left),
     });
-    let next = own().map(|row| row.index - first + 1).max().unwrap_or_default();
+    let next = next_number(rows, turn, call);
     Asked::Round(AskedRound { round, questions: questions.collect(), next })
 }
 
 /// The rows of a call that asks.
 fn of_call(rows: &[OrphanedCall], turn: u32, call: u32) -> impl Iterator<Item = &OrphanedCall> {
-    let first = QuestionKey { turn, call, number: 0 }.row();
+    let first = first_row(turn, call);
     let places = first..first + MAX_QUESTIONS;
     rows.iter().filter(move |row| row.turn == turn && places.contains(&row.index) && is_question(row))
+}
+
+fn first_row(turn: u32, call: u32) -> u32 {
+    QuestionKey { turn, call, number: 0 }.row()
 }
 
 /// Whether calls of a turn have ended with questions.
@@ -148,7 +151,7 @@ pub(super) fn has_round(rows: &[OrphanedCall], turn: u32) -> bool {
 
 /// The number of a call's next row.
 pub(super) fn next_number(rows: &[OrphanedCall], turn: u32, call: u32) -> u32 {
-    let first = QuestionKey { turn, call, number: 0 }.row();
+    let first = first_row(turn, call);
     of_call(rows, turn, call).map(|row| row.index - first + 1).max().unwrap_or_default()
 }
 

@@ -48,14 +48,9 @@ impl Run {
     /// Where the result of a call is looked for that goes on as a task.
     fn task_of(&self, made: &ServerCall, started: Option<&StartedTask>) -> Option<PolledTask> {
         let (started, caller) = (started?, self.caller.as_ref()?);
-        let namespace = made.call.namespace.as_deref();
-        let ticket = task_polls::ticket(&self.parts, &self.prepared, caller, namespace, started);
+        let ticket = task_polls::ticket(&self.parts, &self.prepared, caller, started);
         if ticket.is_none() {
-            tracing::warn!(
-                tool = made.call.name,
-                task = started.id,
-                "nobody can look for the result of a task"
-            );
+            tracing::warn!(tool = made.call.name, "nobody can look for the result of a task");
         }
         ticket
     }

@@ -36,10 +36,11 @@ pub(super) struct HeldQuestions {
     open: Vec<OpenQuestion>,
     /// How many questions each call has asked.
     asked: HashMap<u32, u32>,
-    /// The numbers of the first ones, if they are not 0.
-    first: HashMap<u32, u32>,
+    /// The number of each call's first question.
+    first: u32,
     /// A call has ended with questions: those behind it are not shown before the run goes on.
     is_blocked: bool,
+    bus: Bus,
     watch: RunWatch,
     answers_seen: u64,
     next_poll: Instant,
@@ -60,16 +61,10 @@ impl HeldQuestions {
         self.outgoing.clone()
     }
 
-    /// The numbers below this were asked by a call before.
-    pub(super) fn number_from(&mut self, call: u32, number: u32) {
-        self.asked.insert(call, number);
-        self.first.insert(call, number);
-    }
-
     /// A call has ended with questions; returns the number of the first one.
     pub(super) fn ends_with_questions(&mut self, call: u32) -> u32 {
         self.is_blocked = true;
-        self.asked.get(&call).copied().unwrap_or_default()
+        self.first + self.asked.get(&call).copied().unwrap_or_default()
     }
 
     /// Whether there are questions of which the client was not told.
@@ -83,7 +78,7 @@ impl HeldQuestions {
     }
 
     /// Returns when a question is asked, or one may have been answered, or is late.
-    pub(super) async fn changed(&mut self, bus: &Bus) {
+    pub(super) async fn changed(&mut self) {
         let next = self.open.iter().map(|question| question.until).min();
         let wake = next.map(|until| until.min(self.next_poll));
         let is_time = async {
@@ -99,7 +94,7 @@ impl HeldQuestions {
             () = is_time => None,
         };
         if Instant::now() >= self.next_poll {
-            self.next_poll = Instant::now() + bus.poll_interval();
+            self.next_poll = Instant::now() + self.bus.poll_interval();
         }
         self.untold.extend(asked);
     }
@@ -135,25 +130,29 @@ impl Drop for HeldQuestions {
 }
 
 impl Run {
-    /// For the questions of the calls of a turn.
-    pub(super) fn held_questions(&self, turn: u32) -> HeldQuestions {
+    /// For the questions of the calls of a turn, which are numbered from `first`; `None` if the client shows none.
+    pub(super) fn held_questions(&self, turn: u32, first: u32) -> Option<HeldQuestions> {
+        if self.prepared.elicitation.is_empty() {
+            return None;
+        }
         let (outgoing, incoming) = mpsc::channel(CAPACITY);
         let bus = self.parts.in_flight.bus();
-        HeldQuestions {
+        Some(HeldQuestions {
             incoming,
             outgoing,
             untold: VecDeque::new(),
             open: Vec::new(),
             asked: HashMap::new(),
-            first: HashMap::new(),
+            first,
             is_blocked: false,
+            bus: bus.clone(),
             watch: bus.watch_run(&self.prepared.response.id),
             answers_seen: 0,
             next_poll: Instant::now() + bus.poll_interval(),
             turn,
             store: Arc::clone(&self.parts.store),
             lease: self.prepared.lease.clone(),
-        }
+        })
     }
 
     /// The asker of a call; `None` if the client shows no questions.
@@ -213,14 +212,13 @@ impl Run {
                 held.untold.extend(Some(asked).filter(|_| !held.is_blocked));
                 continue;
             }
-            let first = held.first.get(&asked.call).copied().unwrap_or_default();
-            let number = held.asked.entry(asked.call).or_default();
-            if *number >= first + MAX_HELD {
+            let count = held.asked.entry(asked.call).or_default();
+            if *count >= MAX_HELD {
                 // Dropped, which cancels it.
                 continue;
             }
-            let key = QuestionKey { turn: held.turn, call: asked.call, number: *number };
-            *number += 1;
+            let key = QuestionKey { turn: held.turn, call: asked.call, number: held.first + *count };
+            *count += 1;
             let row = QuestionRow::Held.record(key, timeout);
             let lease = self.prepared.lease.clone();
             let record = AskedQuestions { lease, turn: held.turn, questions: vec![row] };
@@ -236,19 +234,16 @@ impl Run {
 
     /// The time of the run stands still from now on.
     fn pause_time(&mut self) {
-        if self.paused_at.is_none() {
-            self.paused_at = Some((std::time::Instant::now(), self.executor.pause()));
-            self.timer.pause();
+        if self.timer.pause() {
+            self.pause = self.executor.pause();
         }
     }
 
     /// Goes on with the time of the run, if it stood still.
     pub(super) fn go_on_with_time(&mut self) {
-        let Some((paused_at, pause)) = self.paused_at.take() else { return };
-        drop(pause);
-        let waited = paused_at.elapsed();
+        let Some(waited) = self.timer.resume() else { return };
+        self.pause = None;
         self.started += waited;
-        self.timer.resume(waited);
         if let Some(deadline) = &mut self.call.deadline {
             *deadline += waited;
         }

@@ -180,6 +180,7 @@ impl Run {
 
     /// Finishes the calls of the last turn: with their results as far as these are known. One that may have been made is
     /// made again only if that does no harm.
+    ///
     /// Returns whether all have failed, if some of them have asked the user: then the turn was not counted before.
     async fn finish_left_calls(&mut self, left: &LeftTurn) -> Result<Option<bool>, RunError> {
         self.close_left_questions(&left.asked);

@@ -61,8 +61,8 @@ pub(in crate::engine) struct Run {
     pub(super) requester: Requester,
     pub(super) started: Instant,
     pub(super) timer: RunTimer,
-    /// Since when the time of the run stands still, as its calls wait for the user.
-    pub(super) paused_at: Option<(Instant, Option<Pause>)>,
+    /// While calls wait for the user, the time of all calls stands still.
+    pub(super) pause: Option<Pause>,
     pub(super) stops: StopListener,
     pub(super) log: Option<Arc<RequestLog>>,
     /// Whether the provider has sent anything in this turn.
@@ -129,7 +129,7 @@ impl Run {
             call,
             requester,
             started,
-            paused_at: None,
+            pause: None,
             timer: RunTimer::new(commit_at, deadline, deadline_name),
             stops: parts.in_flight.stops().listen(),
             log: caller.log,

@@ -1,6 +1,8 @@
 //! Questions with which calls have ended: the run waits for the answers as a row, and whoever claims it makes the calls again
 //! with them.
 
+use std::time::Duration;
+
 use super::job::LeftTurn;
 use super::live::{Run, RunError};
 use crate::engine::context::unix_after;
@@ -52,7 +54,7 @@ impl Run {
         for call in calls {
             // The questions of a call that is not shown yet are asked when it is.
             let is_shown = self.machine.server_call_item(call.slot).is_some();
-            let timeout = if is_shown { timeout } else { std::time::Duration::ZERO };
+            let timeout = if is_shown { timeout } else { Duration::ZERO };
             let round = Round { number: call.rounds, active, required: call.required.clone() };
             let key = |number| QuestionKey { turn, call: call.index, number };
             let last =
@@ -60,7 +62,7 @@ impl Run {
             if last.saturating_add(1) >= MAX_QUESTIONS {
                 return Err(ApiError::internal().into());
             }
-            rows.push(QuestionRow::Round(&round).record(key(call.first), std::time::Duration::ZERO));
+            rows.push(QuestionRow::Round(&round).record(key(call.first), Duration::ZERO));
             for (number, (name, question)) in (call.first + 1..).zip(&call.required.questions) {
                 rows.push(QuestionRow::Question(name).record(key(number), timeout));
                 if is_shown {
@@ -105,7 +107,7 @@ impl Run {
             rounds: number + 1,
         };
         let key = QuestionKey { turn, call: journaled.index, number: asked.next };
-        self.write_rows(turn, vec![QuestionRow::Made.record(key, std::time::Duration::ZERO)]).await?;
+        self.write_rows(turn, vec![QuestionRow::Made.record(key, Duration::ZERO)]).await?;
         self.call_again(made, journaled, (asked.next + 1, left.next), Some(input)).await
     }
 
@@ -121,11 +123,7 @@ impl Run {
         let (turn, index) = (journaled.turn, journaled.index);
         let binding = self.prepared.offer.binding(made.call.namespace.as_deref(), &made.call.name).cloned();
         let rounds = input.as_ref().map_or(0, |input| input.rounds);
-        let shows = !self.prepared.elicitation.is_empty();
-        let mut held = shows.then(|| self.held_questions(turn));
-        if let Some(held) = &mut held {
-            held.number_from(index, next);
-        }
+        let mut held = self.held_questions(turn, next);
         let asker = self.asker(held.as_ref(), (index, made.slot));
         let id = self.prepared.response.id.clone();
         let call = self.executor.repeat(&id, (turn, index), made, (binding, asker, input));

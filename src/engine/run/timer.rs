@@ -12,7 +12,8 @@ pub(super) struct RunTimer {
     pub(super) deadline: Instant,
     /// The limit that sets the deadline.
     pub(super) deadline_name: &'static str,
-    is_paused: bool,
+    /// Since when it stands still.
+    paused_at: Option<Instant>,
 }
 
 /// As long as a timer that stands still sleeps at most.
@@ -41,7 +42,7 @@ impl RunTimer {
             sleep: Box::pin(tokio::time::sleep_until(at.into())),
             deadline,
             deadline_name,
-            is_paused: false,
+            paused_at: None,
         }
     }
 
@@ -55,23 +56,27 @@ impl RunTimer {
         self.set(TimerEvent::Deadline, self.deadline);
     }
 
-    /// The deadline is not reached until [`Self::resume`].
-    pub(super) fn pause(&mut self) {
-        if !self.is_paused {
-            self.is_paused = true;
-            self.sleep.as_mut().reset((Instant::now() + FAR).into());
+    /// The deadline is not reached until [`Self::resume`]. Returns whether the timer has not stood still before.
+    pub(super) fn pause(&mut self) -> bool {
+        if self.paused_at.is_some() {
+            return false;
         }
+        let now = Instant::now();
+        self.paused_at = Some(now);
+        self.sleep.as_mut().reset((now + FAR).into());
+        true
     }
 
-    /// The deadline is later by the time for which the timer has stood still.
-    pub(super) fn resume(&mut self, waited: Duration) {
-        self.is_paused = false;
+    /// The deadline is later by the time for which the timer has stood still, which is returned; `None` if it has not.
+    pub(super) fn resume(&mut self) -> Option<Duration> {
+        let waited = self.paused_at.take()?.elapsed();
         self.deadline += waited;
         self.set_deadline();
+        Some(waited)
     }
 
     /// The limit that sets the deadline, if it has passed.
     pub(super) fn passed_limit(&self) -> Option<&'static str> {
-        (!self.is_paused && Instant::now() >= self.deadline).then_some(self.deadline_name)
+        (self.paused_at.is_none() && Instant::now() >= self.deadline).then_some(self.deadline_name)
     }
 }

@@ -10,7 +10,6 @@ use super::held_questions::HeldQuestions;
 use super::live::{Run, RunError};
 use super::questions::{AskingCall, ToolResult};
 use super::state::RunTime;
-use crate::bus::Bus;
 use crate::engine::journal::{self, JournaledResult};
 use crate::engine::tool_executor::TurnCalls;
 use crate::engine::user_questions;
@@ -60,8 +59,8 @@ impl Run {
         let id = self.prepared.response.id.clone();
         let (listener, mut reports) =
             self.prepared.reports_progress.then(|| mpsc::channel(PROGRESS_CAPACITY)).unzip();
-        let shows_questions = !self.prepared.elicitation.is_empty();
-        let mut held = shows_questions.then(|| self.held_questions(turn));
+        let mut held = self.held_questions(turn, 0);
+        let shows_questions = held.is_some();
         let asker = |call| self.asker(held.as_ref(), call);
         let mut outcomes = self.executor.execute(&id, turn, calls, listener.as_ref(), (runner, asker));
         drop(listener);
@@ -154,7 +153,6 @@ impl Run {
         reports: &mut Reports,
         held: &mut Option<HeldQuestions>,
     ) -> Result<Option<ToolResult>, RunError> {
-        let bus = self.parts.in_flight.bus().clone();
         loop {
             // The call that has asked may be the one that is shown now.
             if let Some(held) = held.as_mut().filter(|held| held.has_untold()) {
@@ -165,22 +163,16 @@ impl Run {
                     biased;
                     outcome = outcomes.next() => Ok(outcome),
                     Some(report) = reported(reports) => Err(Meanwhile::Progress(report)),
-                    () = changed(held, &bus) => Err(Meanwhile::Questions),
+                    () = changed(held) => Err(Meanwhile::Questions),
                 }
             };
             match self.until_cancelled(next).await? {
+                // It may be that of the call that has asked.
                 Ok(outcome) => {
-                    if let Some(held) = held {
-                        // It may have been the call that has asked.
-                        Box::pin(self.serve_questions(held)).await?;
-                    }
+                    self.serve_held(held).await?;
                     return Ok(outcome);
                 }
-                Err(Meanwhile::Questions) => {
-                    if let Some(held) = held {
-                        Box::pin(self.serve_questions(held)).await?;
-                    }
-                }
+                Err(Meanwhile::Questions) => self.serve_held(held).await?,
                 Err(Meanwhile::Progress((slot, message))) => {
                     // A tool that never stops reporting must not keep the run alive.
                     self.check_deadline()?;
@@ -188,6 +180,13 @@ impl Run {
                     self.flush().await?;
                 }
             }
+        }
+    }
+
+    async fn serve_held(&mut self, held: &mut Option<HeldQuestions>) -> Result<(), RunError> {
+        match held {
+            Some(held) => Box::pin(self.serve_questions(held)).await,
+            None => Ok(()),
         }
     }
 
@@ -237,9 +236,9 @@ enum Meanwhile {
 }
 
 /// Returns when there is something to do for the questions of calls, if the client shows them.
-async fn changed(held: &mut Option<HeldQuestions>, bus: &Bus) {
+async fn changed(held: &mut Option<HeldQuestions>) {
     match held {
-        Some(held) => held.changed(bus).await,
+        Some(held) => held.changed().await,
         None => pending().await,
     }
 }
