@@ -38,7 +38,7 @@ pub(crate) use context::OnBehalfOf;
 pub(crate) use error::McpError;
 pub(crate) use sampler::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
 pub(crate) use server_handle::{CallDecision, RequestRules, ResolvedServer, ServerHandle, TaskOutput};
-pub(crate) use servers::{BindError, McpCaller, McpDependencies, McpServers, PreviousServers};
+pub(crate) use servers::{BindError, McpCaller, McpDependencies, McpServers, PreviousServers, bearer};
 pub(crate) use session::Freshness;
 pub(crate) use status::ServerStatus;
 pub(crate) use tool_builder::is_same_listing;

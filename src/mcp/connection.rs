@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::context::CallerContext;
 use super::credentials::Credentials;
 use super::error::McpError;
-use super::task::{RemoteTask, TaskSupport, TaskUse};
+use super::task::{RemoteTask, TaskSupport};
 use crate::net::egress::Egress;
 use crate::protocol::elicitation::{ElicitationAnswer, ElicitationModes};
 use crate::protocol::item::hosted::McpListedTool;
@@ -240,9 +240,10 @@ pub struct RemoteCall<'a> {
     pub asker: Option<&'a Asker>,
     /// The answers to the questions with which the call has ended before.
     pub input: Option<&'a GivenInput>,
-    /// What is done if the call becomes a task.
-    pub task: TaskUse,
-    /// Whether it is asked for as one, in version 2025-11-25: its tool can be a task.
+    /// If the call becomes a task: whether it returns at once, and within which time the result is fetched later. `None`: it
+    /// waits for the result.
+    pub detach: Option<Duration>,
+    /// Whether it is asked for as a task, in version 2025-11-25. In the extension the server decides.
     pub asks_for_task: bool,
 }
 

@@ -435,6 +435,7 @@ fn refusal(error: &EgressError) -> String {
     }
 }
 
-fn bearer(token: &str) -> String {
+/// A token as the value of `Authorization`.
+pub(crate) fn bearer(token: &str) -> String {
     if token.starts_with("Bearer ") { token.to_owned() } else { format!("Bearer {token}") }
 }

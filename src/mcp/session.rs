@@ -26,7 +26,6 @@ use super::list_budget::{ListBudget, ListHolder};
 use super::list_cache::{CachedToolList, ToolListCache, ToolListing};
 use super::recovery::{Recovery, Refusal};
 use super::source::SessionLimits;
-use super::task::TaskUse;
 use super::tool_config::ServerToolConfig;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::Progress;
@@ -162,7 +161,7 @@ impl Session {
         self.observe(&open, result.as_ref().err());
         // A task that the call cannot leave is waited for.
         if let Ok(RemoteResult { task: Some(task), .. }) = &result
-            && !matches!(call.task, TaskUse::Detach(_))
+            && call.detach.is_none()
         {
             let task = task.clone();
             result = self.await_task(&task, &call, progress).await;

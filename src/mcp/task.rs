@@ -20,29 +20,6 @@ pub enum TaskSupport {
     Required,
 }
 
-/// What is done with the task of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TaskUse {
-    /// None is asked for; one that the server makes all the same is waited for.
-    Avoid,
-    /// The call waits for its result.
-    Await,
-    /// The call returns at once, and the result is fetched later, within this time.
-    Detach(Duration),
-}
-
-impl TaskUse {
-    /// For a call of a tool; `ttl` is the time within which the result may be fetched later, if the call may return before. In
-    /// the extension the server decides, whatever its tool says.
-    pub(super) fn of(support: TaskSupport, ttl: Option<Duration>) -> Self {
-        match (support, ttl) {
-            (_, Some(ttl)) => Self::Detach(ttl),
-            (TaskSupport::Required, None) => Self::Await,
-            (TaskSupport::Forbidden | TaskSupport::Optional, None) => Self::Avoid,
-        }
-    }
-}
-
 /// The dialect of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -60,8 +37,8 @@ pub struct RemoteTask {
     pub id: String,
     /// Its dialect.
     pub dialect: TaskDialect,
-    /// After which time to look again, in milliseconds.
-    pub poll_ms: u64,
+    /// After which time to look again.
+    pub poll: Duration,
     /// What the model is told meanwhile, if the server says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub say: Option<String>,
@@ -76,13 +53,6 @@ const POLL_RANGE: (Duration, Duration) = (Duration::from_millis(200), Duration::
 pub(super) fn poll_interval(milliseconds: Option<f64>) -> Duration {
     let asked = milliseconds.and_then(|ms| Duration::try_from_secs_f64(ms / 1000.0).ok());
     asked.unwrap_or(DEFAULT_POLL).clamp(POLL_RANGE.0, POLL_RANGE.1)
-}
-
-impl RemoteTask {
-    /// After which time to look again.
-    pub fn poll(&self) -> Duration {
-        Duration::from_millis(self.poll_ms)
-    }
 }
 
 #[cfg(test)]

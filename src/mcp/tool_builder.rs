@@ -13,7 +13,7 @@ use super::error::McpError;
 use super::list_budget::{ListBudget, SchemaMeter};
 use super::list_cache::ToolListing;
 use super::session::Session;
-use super::task::{TaskSupport, TaskUse};
+use super::task::TaskSupport;
 use super::tool_config::ServerToolConfig;
 use super::tool_sets::{MemoryGuard, PreparedSet, PreparedTool, ServedTool, ServerToolSet};
 use super::{content, schema};
@@ -305,7 +305,7 @@ impl ToolExecutor for RemoteExecutor {
         let callback = call.callback.as_ref().and_then(Callback::address);
         // The tasks of a program are in one process, and go with it.
         let is_remote = matches!(session.endpoint.address, ServerAddress::Http { .. });
-        let ttl = call.callback.as_ref().filter(|_| is_remote).map(Callback::timeout);
+        let detach = call.callback.as_ref().filter(|_| is_remote).map(Callback::timeout);
         let support = self.task_support.get(&call.name).copied().unwrap_or_default();
         let remote = RemoteCall {
             name: &call.name,
@@ -321,8 +321,12 @@ impl ToolExecutor for RemoteExecutor {
             asker: call.asker.as_ref(),
             // Answers are for the server that has asked.
             input: call.input.as_ref().filter(|input| *input.executor == *self.id),
-            task: TaskUse::of(support, ttl),
-            asks_for_task: support != TaskSupport::Forbidden,
+            detach,
+            asks_for_task: match support {
+                TaskSupport::Forbidden => false,
+                TaskSupport::Optional => detach.is_some(),
+                TaskSupport::Required => true,
+            },
         };
         let mut result = session.call(remote, progress).await?;
         if let Some(required) = result.requires_input.take() {
@@ -330,10 +334,10 @@ impl ToolExecutor for RemoteExecutor {
         }
         if let Some(task) = result.task.take() {
             let say = task.say.clone().unwrap_or_else(|| TASK_STARTED.to_owned());
-            let (id, executor) = (task.id.clone(), Arc::clone(&self.id));
-            let (state, poll) = (json::to_text(&*task).to_string(), task.poll());
-            let task = Some(Box::new(StartedTask { id, executor, state, poll }));
-            return Ok(ToolOutcome::Done(ToolOutput { task, ..ToolOutput::started(say) }));
+            let state = json::to_text(&*task).to_string();
+            let started = StartedTask { executor: Arc::default(), state, poll: task.poll };
+            let say = ToolOutput { task: Some(Box::new(started)), ..ToolOutput::started(say) };
+            return Ok(ToolOutcome::Async { handle: task.id, say });
         }
         Ok(ToolOutcome::Done(content::to_output(result, self.user_output)))
     }

@@ -81,16 +81,19 @@ pub enum Elicitation {
     },
 }
 
-/// The fields of all kinds: a tagged enum could not be read with a schema as it was written.
+/// The fields of all kinds, as servers name them and as clients are shown them: a tagged enum could not be read with a schema
+/// as it was written.
 #[derive(Deserialize)]
 struct ElicitationFields {
-    mode: ElicitationMode,
-    message: String,
+    /// Servers of older versions have only forms.
     #[serde(default)]
+    mode: Option<ElicitationMode>,
+    message: String,
+    #[serde(default, alias = "requestedSchema")]
     requested_schema: Option<RawJson>,
     #[serde(default)]
     url: Option<String>,
-    #[serde(default)]
+    #[serde(default, alias = "elicitationId")]
     elicitation_id: Option<String>,
 }
 
@@ -99,7 +102,7 @@ impl TryFrom<ElicitationFields> for Elicitation {
 
     fn try_from(fields: ElicitationFields) -> Result<Self, Self::Error> {
         let ElicitationFields { mode, message, requested_schema, url, elicitation_id } = fields;
-        Ok(match mode {
+        Ok(match mode.unwrap_or(ElicitationMode::Form) {
             ElicitationMode::Form => {
                 let requested_schema = requested_schema.ok_or("a form without a schema")?;
                 Self::Form { message, requested_schema }
@@ -119,17 +122,6 @@ pub enum ElicitationAction {
     Decline,
     /// Neither: closed the form, or did not answer in time.
     Cancel,
-}
-
-impl ElicitationAction {
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Accept => "accept",
-            Self::Decline => "decline",
-            Self::Cancel => "cancel",
-        }
-    }
 }
 
 /// An answer.

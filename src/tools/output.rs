@@ -58,8 +58,6 @@ pub struct ToolOutput {
 /// Work of a tool whose result the gateway looks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartedTask {
-    /// The server's name of the work, for logs.
-    pub id: String,
     /// The executor, which is filled in when it has returned.
     #[serde(default)]
     pub executor: Arc<str>,

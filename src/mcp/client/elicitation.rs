@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use reqwest::Url;
 use rmcp::model::{ElicitResult, ElicitationAction as SdkAction};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::notices::sanitize_for_error;
 use super::protocol_error::unsupported;
@@ -46,41 +46,32 @@ pub(super) struct InputQuestion {
     pub elicitation: Option<Elicitation>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawElicitation {
-    #[serde(default)]
-    mode: Option<String>,
-    message: String,
-    #[serde(default)]
-    requested_schema: Option<RawJson>,
-    #[serde(default)]
-    url: Option<String>,
-    #[serde(default)]
-    elicitation_id: Option<String>,
-}
-
 /// Reads the parameters of a question; `None` if they are not valid, or the address is not one of the web.
 pub(super) fn read(params: &RawValue) -> Option<Elicitation> {
-    let raw: RawElicitation =
-        serde_json::from_str(params.get()).ok().filter(|_| params.get().len() <= MAX_QUESTION_BYTES)?;
-    let message = raw.message;
-    match raw.mode.as_deref() {
-        Some("form") | None => {
-            let requested_schema = RawJson::object(raw.requested_schema?.as_raw()).ok()?;
+    if params.get().len() > MAX_QUESTION_BYTES {
+        return None;
+    }
+    match serde_json::from_str(params.get()).ok()? {
+        Elicitation::Form { message, requested_schema } => {
+            let requested_schema = RawJson::object(requested_schema.as_raw()).ok()?;
             Some(Elicitation::Form { message, requested_schema })
         }
-        Some("url") => {
-            let url = raw.url.filter(|url| url.len() <= MAX_URL_BYTES)?;
-            let parsed = Url::parse(&url).ok()?;
+        Elicitation::Url { message, url, elicitation_id } => {
+            let parsed = Url::parse(&url).ok().filter(|_| url.len() <= MAX_URL_BYTES)?;
             let is_web = matches!(parsed.scheme(), "http" | "https") && parsed.has_host();
-            let elicitation_id = raw.elicitation_id.filter(|id| !id.is_empty());
+            let elicitation_id = elicitation_id.filter(|id| !id.is_empty());
             // As it was understood: what is shown is what is opened.
             let url = parsed.to_string();
             is_web.then_some(Elicitation::Url { message, url, elicitation_id })
         }
-        Some(_) => None,
     }
+}
+
+/// A request for the SDK in place of one whose question was read.
+pub(super) fn request_without_question(id: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"{METHOD}","params":{{"message":"","requestedSchema":{{"type":"object","properties":{{}}}}}}}}"#
+    )
 }
 
 /// Reads requests for input, by the key of their response.
@@ -174,10 +165,7 @@ pub(super) fn policy_action(policy: ElicitationPolicy) -> Option<ElicitationActi
 pub(super) fn replies<'a>(
     answers: impl IntoIterator<Item = (&'a String, &'a ElicitationAnswer)>,
 ) -> BTreeMap<String, Value> {
-    let reply = |answer: &ElicitationAnswer| match content(answer) {
-        Some(content) => json!({ "action": answer.action.as_str(), "content": content }),
-        None => json!({ "action": answer.action.as_str() }),
-    };
+    let reply = |answer: &ElicitationAnswer| serde_json::to_value(answer).unwrap_or_default();
     answers.into_iter().map(|(key, answer)| (key.clone(), reply(answer))).collect()
 }
 
@@ -205,6 +193,8 @@ pub(super) fn refused(message: &str) -> McpError {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn read_value(value: &Value) -> Option<Elicitation> {

@@ -250,7 +250,7 @@ impl MessageRouter {
             (None, _) => {
                 let dispatch = self.dispatch_response(&envelope, request, bytes);
                 if dispatch == Dispatch::Sdk {
-                    self.check_version(envelope.result)?;
+                    self.read_initialized(envelope.result)?;
                 }
                 Ok(dispatch)
             }
@@ -329,7 +329,8 @@ impl MessageRouter {
         Dispatch::Answered { id, result }
     }
 
-    fn check_version(&self, result: Option<&RawValue>) -> Result<(), McpError> {
+    /// Notes whether the server makes tasks, and closes the connection if its version is not known.
+    fn read_initialized(&self, result: Option<&RawValue>) -> Result<(), McpError> {
         let result: Option<Initialized> = result.and_then(|result| serde_json::from_str(result.get()).ok());
         let Some(Initialized { protocol_version: version, capabilities }) = result else { return Ok(()) };
         if capabilities.pointer("/tasks/requests/tools/call").is_some_and(Value::is_object) {
@@ -366,8 +367,11 @@ impl MessageRouter {
         {
             return Dispatch::Handled;
         }
-        if let Some(question) = params.filter(|_| method == elicitation::METHOD).and_then(elicitation::read) {
-            self.pending.add_question(number, on, question);
+        // The handler asks what was read here. The SDK could not read every schema, and would refuse the request then.
+        if let Some(question) = params.filter(|_| method == elicitation::METHOD).and_then(elicitation::read)
+            && self.pending.add_question(number, on, question)
+        {
+            return Dispatch::Replaced(elicitation::request_without_question(id.get()));
         }
         let is_sampling = self.may_sample && method == "sampling/createMessage";
         if bytes <= MAX_REQUEST_BYTES || is_sampling {

@@ -86,8 +86,8 @@ pub(super) enum RequestKind {
     Page,
     /// `tasks/get`.
     Task,
-    /// A request that is answered with nothing.
-    Ack,
+    /// `tasks/update`.
+    Update,
 }
 
 /// A parsed response.
@@ -95,10 +95,12 @@ pub(super) enum RequestKind {
 pub(super) enum ServerAnswer {
     /// Result of `tools/call`.
     Call(CallAnswer),
-    /// Result of `tools/list`, or nothing.
+    /// Result of `tools/list`.
     Page(Page),
     /// Result of `tasks/get`.
     Task(TaskReport),
+    /// A result of which nothing is read.
+    Empty,
 }
 
 #[derive(Debug, Default)]
@@ -199,7 +201,7 @@ impl PendingRequest {
             RequestKind::Call => results::read(raw).map(ServerAnswer::Call),
             RequestKind::Page => listing::read(raw).map(ServerAnswer::Page),
             RequestKind::Task => task_report::read(raw).map(ServerAnswer::Task),
-            RequestKind::Ack => Ok(ServerAnswer::Page(Page::default())),
+            RequestKind::Update => Ok(ServerAnswer::Empty),
         }
     }
 
@@ -306,8 +308,8 @@ impl PendingRequests {
     }
 
     /// Keeps a question of the server until its request is handled. It belongs to the call on whose stream it came; if that
-    /// says nothing, to the only call that is pending. Others are not asked to anybody.
-    pub(super) fn add_question(&self, id: RequestId, on: Option<i64>, question: Elicitation) {
+    /// says nothing, to the only call that is pending. Others are not asked to anybody. Returns whether it is kept.
+    pub(super) fn add_question(&self, id: RequestId, on: Option<i64>, question: Elicitation) -> bool {
         let mut registered = self.0.lock();
         let call = match on {
             Some(id) => registered.by_id.get(&id).cloned(),
@@ -316,9 +318,9 @@ impl PendingRequests {
                 calls.next().filter(|_| calls.next().is_none()).cloned()
             }
         };
-        if let Some(call) = call.filter(|call| call.can_ask(&question)) {
-            registered.questions.insert(id, CallQuestion { question, call });
-        }
+        let Some(call) = call.filter(|call| call.can_ask(&question)) else { return false };
+        registered.questions.insert(id, CallQuestion { question, call });
+        true
     }
 
     /// Takes a question of the server; `None` if nobody can be asked.

@@ -17,8 +17,9 @@ use super::message_router::Envelope;
 use super::notices::sanitize_for_error;
 use super::protocol_error::{error_in, protocol_error, unsupported};
 use super::results::{self, CallAnswer};
-use crate::mcp::connection::{CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
-use crate::mcp::connection::{TaskLook, TaskState};
+use crate::mcp::connection::{
+    CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo, TaskLook, TaskState,
+};
 use crate::mcp::context::{CallerContext, callback_value};
 use crate::mcp::error::{McpError, TimeoutKind};
 use crate::mcp::task::RemoteTask;

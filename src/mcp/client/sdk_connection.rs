@@ -24,11 +24,12 @@ use super::pending::{PendingRequest, RequestKind, RequestTag, ServerAnswer, toke
 use super::protocol_error::unsupported;
 use super::results::CallAnswer;
 use crate::config::ElicitationPolicy;
-use crate::mcp::connection::{CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
-use crate::mcp::connection::{TaskLook, TaskState};
+use crate::mcp::connection::{
+    CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo, TaskLook, TaskState,
+};
 use crate::mcp::context::{self, CALLBACK_KEY, CallerContext, callback_value};
 use crate::mcp::error::{McpError, TimeoutKind};
-use crate::mcp::task::{RemoteTask, TaskUse};
+use crate::mcp::task::RemoteTask;
 use crate::protocol::elicitation::{ElicitationAction, ElicitationAnswer};
 use crate::tools::verbatim::Verbatim;
 use crate::tools::{Asker, GivenInput, Progress, RequiredInput};
@@ -105,7 +106,7 @@ impl SdkConnection {
         let meta = meta(CallMeta { context, ..CallMeta::default() });
         match self.request(ClientRequest::ListToolsRequest(request), meta, &pending, NO_IDLE_TIMEOUT).await? {
             ServerAnswer::Page(page) => Ok(page),
-            ServerAnswer::Call(_) | ServerAnswer::Task(_) => {
+            ServerAnswer::Call(_) | ServerAnswer::Task(_) | ServerAnswer::Empty => {
                 Err(McpError::Malformed("the response is not a tool list".to_owned()))
             }
         }
@@ -134,15 +135,11 @@ impl Connection for SdkConnection {
             Some(input) => (input.rounds, replies(input)?),
             None => (0, None),
         };
-        let mut task_ttl = match call.task {
-            _ if !call.asks_for_task => None,
-            TaskUse::Avoid => None,
-            TaskUse::Await => Some(AWAITED_TASK_TTL),
-            TaskUse::Detach(ttl) => Some(ttl),
-        };
+        let ttl = call.detach.unwrap_or(AWAITED_TASK_TTL);
+        let mut asks_for_task = call.asks_for_task;
         for round in rounds..MAX_INPUT_ROUNDS {
             let pending = PendingRequest::call(progress.clone(), call.exact_arguments, call.asker);
-            if let Some(ttl) = task_ttl.filter(|_| self.router.makes_tasks()) {
+            if asks_for_task && self.router.makes_tasks() {
                 pending.as_task(ttl);
             }
             let request = CallToolRequest::new(parameters(&call, replies.clone()));
@@ -150,12 +147,9 @@ impl Connection for SdkConnection {
             let answer = match self.request(request, meta(call.meta), &pending, call.idle).await {
                 // A tool that must be called as a task, which its list did not say. The call was not processed.
                 Err(McpError::Protocol { code: METHOD_NOT_FOUND, .. })
-                    if task_ttl.is_none() && self.router.makes_tasks() =>
+                    if !asks_for_task && self.router.makes_tasks() =>
                 {
-                    task_ttl = Some(match call.task {
-                        TaskUse::Detach(ttl) => ttl,
-                        TaskUse::Avoid | TaskUse::Await => AWAITED_TASK_TTL,
-                    });
+                    asks_for_task = true;
                     continue;
                 }
                 answer => answer?,
@@ -174,7 +168,7 @@ impl Connection for SdkConnection {
                 ServerAnswer::Call(CallAnswer::Task(task)) => {
                     return Ok(RemoteResult { task: Some(Box::new(task)), ..RemoteResult::default() });
                 }
-                ServerAnswer::Page(_) | ServerAnswer::Task(_) => {
+                ServerAnswer::Page(_) | ServerAnswer::Task(_) | ServerAnswer::Empty => {
                     return Err(McpError::Malformed("the response is not a tool result".to_owned()));
                 }
             };

@@ -14,6 +14,7 @@ use crate::mcp::task::{RemoteTask, TaskDialect, poll_interval};
 
 /// Maximum bytes of an id.
 const MAX_ID_BYTES: usize = 1024;
+
 /// A task as a server describes it, in either dialect.
 #[derive(Debug)]
 pub(super) struct TaskReport {
@@ -80,7 +81,8 @@ pub(super) fn read(raw: &RawValue) -> Result<TaskReport, McpError> {
     Ok(TaskReport { id: task.task_id, poll, status })
 }
 
-/// Reads the task that a call has become; `None` if its result is none. It is also read if it has ended already.
+/// Reads the task that a call has become. `task`: that of version 2025-11-25, in which it is a member of the result. It is
+/// also read if it has ended already.
 pub(super) fn created(
     raw: &RawValue,
     task: Option<&RawValue>,
@@ -91,8 +93,7 @@ pub(super) fn created(
         None => (TaskDialect::Extension, raw),
     };
     let TaskReport { id, poll, .. } = read(raw)?;
-    let poll_ms = u64::try_from(poll.as_millis()).unwrap_or(u64::MAX);
-    Ok(RemoteTask { id, dialect, poll_ms, say })
+    Ok(RemoteTask { id, dialect, poll, say })
 }
 
 #[cfg(test)]

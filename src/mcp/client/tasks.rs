@@ -31,7 +31,9 @@ impl SdkConnection {
         let pending = PendingRequest::new(RequestKind::Task, Progress::none());
         let report = match self.request(get, context_meta(look.context), &pending, look.idle).await {
             Ok(ServerAnswer::Task(report)) => report,
-            Ok(ServerAnswer::Page(_) | ServerAnswer::Call(_)) => return Err(unexpected()),
+            Ok(ServerAnswer::Page(_) | ServerAnswer::Call(_) | ServerAnswer::Empty) => {
+                return Err(unexpected());
+            }
             // It has a result.
             Err(error @ McpError::TooLarge { .. }) => return Ok(TaskState::Failed(error)),
             Err(error) => return Err(error),
@@ -62,7 +64,7 @@ impl SdkConnection {
         // The server answers when the task has ended.
         match self.request(request, context_meta(look.context), &pending, NO_IDLE_TIMEOUT).await {
             Ok(ServerAnswer::Call(answer)) => Ok(ended(Ok(answer))),
-            Ok(ServerAnswer::Page(_) | ServerAnswer::Task(_)) => Err(unexpected()),
+            Ok(ServerAnswer::Page(_) | ServerAnswer::Task(_) | ServerAnswer::Empty) => Err(unexpected()),
             Err(error @ (McpError::Protocol { .. } | McpError::TooLarge { .. } | McpError::Malformed(_))) => {
                 Ok(TaskState::Failed(error))
             }
@@ -106,7 +108,7 @@ impl SdkConnection {
         }
         let keys: Vec<String> = replies.keys().cloned().collect();
         let update = UpdateTaskRequest::new(UpdateTaskParams::new(look.task.id.clone(), replies));
-        let pending = PendingRequest::new(RequestKind::Ack, Progress::none());
+        let pending = PendingRequest::new(RequestKind::Update, Progress::none());
         let update = ClientRequest::UpdateTaskRequest(update);
         match self.request(update, context_meta(look.context), &pending, look.idle).await {
             // It may have ended meanwhile.

@@ -88,7 +88,7 @@ fn call<'a>(name: &'a str, arguments: &'a Arguments) -> RemoteCall<'a> {
         idle: Duration::from_secs(20),
         asker: None,
         input: None,
-        task: crate::mcp::task::TaskUse::Avoid,
+        detach: None,
         asks_for_task: false,
     }
 }

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Session;
-use crate::mcp::connection::{RemoteCall, RemoteResult};
-use crate::mcp::connection::{TaskLook, TaskState};
+use crate::mcp::connection::{RemoteCall, RemoteResult, TaskLook, TaskState};
 use crate::mcp::error::McpError;
 use crate::mcp::task::RemoteTask;
 use crate::tools::Progress;
@@ -26,7 +25,7 @@ impl Session {
         progress: &Progress,
     ) -> Result<RemoteResult, McpError> {
         let mut guard = TaskGuard { session: self, task, has_ended: false };
-        let (mut poll, mut failures, mut answered) = (task.poll(), 0, BTreeMap::new());
+        let (mut poll, mut failures, mut answered) = (task.poll, 0, BTreeMap::new());
         loop {
             tokio::time::sleep(poll).await;
             let look = TaskLook {

@@ -112,6 +112,26 @@ async fn what_the_client_cannot_show_is_answered_by_the_policy() {
     assert_eq!(reply(&server), json!({"action": "decline"}), "it is no address to open");
 }
 
+/// The SDK reads only some schemas; what a client can show is for the client to say.
+#[tokio::test]
+async fn a_form_of_values_that_are_not_plain_is_shown_as_well() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    let schema = json!({"type": "object", "properties": {"at": {"type": "object", "properties": {"x": {"type": "number"}}}}});
+    server.asks_this("echo", json!({"mode": "form", "message": "Where?", "requestedSchema": schema}));
+    upstream.reply(call("echo", json!({"text": "hi"}))).text("Done.");
+    let mut stream = Stream::open(&gateway, &form(&server)).await;
+    let (question, id) = (stream.question().await, stream.id());
+    assert_eq!(
+        question["elicitation"],
+        json!({"mode": "form", "message": "Where?", "requested_schema": schema})
+    );
+    let given = json!({"action": "accept", "content": {"at": {"x": 1.5}}});
+    answered(&gateway, &id, &json!({"call_id": question["call_id"], "output": given})).await;
+    stream.rest().await;
+    assert_eq!(reply(&server), given);
+}
+
 #[tokio::test]
 async fn a_user_declines_or_the_client_fails_or_nobody_answers() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
