@@ -1,0 +1,121 @@
+// Numbers as words that a person reads at a glance.
+
+const PLURAL = new Intl.PluralRules('en');
+
+/**
+ * `1 call`, `2 calls`.
+ * @param {number} count
+ * @param {string} noun
+ * @param {string} [plural]
+ */
+export function counted(count, noun, plural = `${noun}s`) {
+  return `${number(count)} ${PLURAL.select(count) === 'one' ? noun : plural}`;
+}
+
+/**
+ * A length of time in at most two units: `840 ms`, `3.2 s`, `2 min 5 s`, `3 h`.
+ * @param {number | null | undefined} ms
+ * @returns {string}
+ */
+export function duration(ms) {
+  if (ms === null || ms === undefined || !Number.isFinite(ms)) return '–';
+  if (ms < 0) return `−${duration(-ms)}`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 9_950) return `${trim((ms / 1000).toFixed(1))} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return pair(seconds, 60, 'min', 1, 's');
+  if (seconds < 86_400) return pair(seconds, 3600, 'h', 60, 'min');
+  return pair(seconds, 86_400, 'd', 3600, 'h');
+}
+
+/**
+ * @param {number} seconds
+ * @param {number} big
+ * @param {string} bigName
+ * @param {number} small
+ * @param {string} smallName
+ */
+function pair(seconds, big, bigName, small, smallName) {
+  const rounded = Math.round(seconds / small) * small;
+  const rest = (rounded % big) / small;
+  const first = `${Math.floor(rounded / big)} ${bigName}`;
+  return rest === 0 ? first : `${first} ${rest} ${smallName}`;
+}
+
+/** @param {string} decimal */
+const trim = (decimal) => decimal.replace(/\.0+$/, '');
+
+/** @param {number} value */
+export function number(value) {
+  return value.toLocaleString('en-US');
+}
+
+/**
+ * `950`, `12.3k`, `1.2M`.
+ * @param {number | null | undefined} count
+ */
+export function tokens(count) {
+  if (count === null || count === undefined) return '–';
+  if (count < 10_000) return number(count);
+  if (count < 999_500) return `${trim((count / 1000).toFixed(count < 99_950 ? 1 : 0))}k`;
+  return `${trim((count / 1_000_000).toFixed(1))}M`;
+}
+
+/**
+ * US dollars, with as many digits as small amounts need; a dash where there is no price.
+ * @param {number | null | undefined} usd
+ */
+export function cost(usd) {
+  if (usd === null || usd === undefined) return '–';
+  if (usd === 0) return '$0';
+  if (usd < 0.000_001) return '< $0.000001';
+  if (usd < 0.01) return `$${usd.toFixed(6).replace(/0+$/, '')}`;
+  return `$${usd.toFixed(usd < 1 ? 3 : 2)}`;
+}
+
+/**
+ * Tokens a second.
+ * @param {number | null | undefined} count
+ * @param {number | null | undefined} ms
+ */
+export function rate(count, ms) {
+  if (!count || !ms || ms <= 0) return null;
+  const perSecond = (count * 1000) / ms;
+  return `${perSecond < 10 ? trim(perSecond.toFixed(1)) : number(Math.round(perSecond))} tokens/s`;
+}
+
+/**
+ * A moment of today as `14:03:22`, of another day with its date.
+ * @param {number | null | undefined} ms since the epoch
+ * @param {number} [now]
+ */
+export function moment(ms, now = Date.now()) {
+  if (ms === null || ms === undefined) return '–';
+  const date = new Date(ms);
+  const time = date.toLocaleTimeString('en-GB');
+  if (date.toDateString() === new Date(now).toDateString()) return time;
+  return `${date.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })} ${time}`;
+}
+
+/**
+ * A moment to the millisecond, with its date.
+ * @param {number | null | undefined} ms
+ */
+export function exact(ms) {
+  if (ms === null || ms === undefined) return '–';
+  return new Date(ms).toISOString().replace('T', ' ').replace('Z', ' UTC');
+}
+
+/**
+ * How long ago, in one unit.
+ * @param {number} ms since the epoch
+ * @param {number} [now]
+ */
+export function ago(ms, now = Date.now()) {
+  const seconds = Math.max(0, Math.round((now - ms) / 1000));
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
+  return `${Math.floor(seconds / 86_400)} d ago`;
+}

@@ -1,0 +1,9 @@
+import { el, replace } from '../lib/dom.js';
+
+export const title = 'Tools';
+
+/** @type {import('../app.js').Screen['mount']} */
+export function mount(root) {
+  replace(root, el('h1', { text: title }));
+  return {};
+}
