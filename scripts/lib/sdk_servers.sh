@@ -1,4 +1,4 @@
-# Packages, the scripted provider and gateways before it, for `test-sdk` and `test-clients`, which source this.
+# Packages, the scripted provider and gateways before it, for `test-sdk`, `test-clients`, `test-generated` and `test-ui`, which source this.
 #
 # Sets `project`, `suites` and `work`; the caller sets `cache` before it installs packages.
 
@@ -58,6 +58,13 @@ node_packages() { # SOURCE
     mkdir -p "$folder"
     rm -f "$folder"/*.m[jt]s
     cp "$1"/*.m[jt]s "$folder"
+    npm_install "$1"
+}
+
+# Installs what a folder's lock says into the cache.
+npm_install() { # SOURCE
+    local folder="$cache/node"
+    mkdir -p "$folder"
     fresh "$folder" "$(node --version)" "$1/package-lock.json" && return
     say "installing the npm packages"
     rm -f "$folder/.installed"
