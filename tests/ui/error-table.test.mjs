@@ -1,0 +1,42 @@
+// Every error that the documents and the gateway's sources name has words of its own.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { explain, FAULTS } from '../../ui/error-table.js';
+
+const file = (name) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
+
+test('every kind of error of the gateway is explained by its code and its type', () => {
+  const kinds = [...file('src/protocol/error.rs').matchAll(/=> \((\d{3}), "([a-z_]+)", "([a-z_]+)"\)/g)];
+  assert.ok(kinds.length > 15);
+  for (const [, status, type, code] of kinds) {
+    if (code !== 'conflict' && code !== 'gone') assert.notEqual(explain({ code }).fault, 'unknown', code);
+    assert.notEqual(explain({ type, status: Number(status) }).fault, 'unknown', type);
+  }
+});
+
+test('every code of the documents is explained', () => {
+  const errors = file('docs/compatibility.md').split('## Errors')[1];
+  const tools = file('docs/tools.md').split('\n## Errors')[1].split('`tools.on_error`')[0];
+  const approvals = file('docs/mcp.md').split('**Errors,**')[1].split('**Whether')[0];
+  const codes = [...errors.matchAll(/`([a-z]+_[a-z_]+)`/g), ...tools.matchAll(/^\| `([a-z_]+)`/gm), ...approvals.matchAll(/^\| `([a-z_]+)`/gm)].map(([, code]) => code);
+  assert.ok(codes.length > 45, String(codes.length));
+  for (const code of codes) assert.notEqual(explain({ code }).fault, 'unknown', code);
+});
+
+test('every reason of an early end is explained', () => {
+  const row = file('docs/compatibility.md').split('`incomplete_details.reason` is')[1].split('\n')[0];
+  const reasons = [...row.matchAll(/`([a-z_]+)`/g)].map(([, reason]) => reason);
+  assert.ok(reasons.includes('max_turns') && reasons.length > 6);
+  for (const code of reasons) assert.notEqual(explain({ code }).fault, 'unknown', code);
+});
+
+test('codes that a provider or a proxy made up are judged by type and status', () => {
+  assert.equal(explain({ code: 'strange', type: 'rate_limit_error' }).fault, 'model');
+  assert.equal(explain({ status: 502 }).fault, 'connection');
+  assert.equal(explain({ status: 418 }).fault, 'request');
+  assert.equal(explain({ status: 403 }).fault, 'key');
+  assert.equal(explain({ code: '__proto__', type: 'constructor' }).fault, 'unknown');
+  for (const fault of Object.keys(FAULTS)) assert.ok(FAULTS[fault]);
+});
