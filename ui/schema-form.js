@@ -101,7 +101,7 @@ function labelled(field, path, make) {
   const about = [field.description, hintOf(field)].filter(Boolean).join(' — ');
   const input = make({ id, required: field.required, 'aria-describedby': `${id}-about ${id}-fault` });
   const fault = el('p', { class: 'fault', id: `${id}-fault` });
-  const root = el('div', { class: 'field' }, el('label', { for: id }, field.label || 'Value', marker(field)), el('p', { class: 'about', id: `${id}-about`, text: about }), input, fault);
+  const root = el('div', { class: 'field' }, el('label', { for: id }, field.label || 'Value', marker(field)), el('p', { class: 'hint', id: `${id}-about`, text: about }), input, fault);
   return {
     root,
     read: () => input.value,
@@ -167,7 +167,7 @@ function groupControl(field, value, path) {
   const fields = field.fields ?? [];
   const known = asObject(value);
   const inner = fields.map((part) => ({ key: part.key, control: control(part, Object.hasOwn(known, part.key) ? known[part.key] : part.preset, join(path, part.key)) }));
-  const empty = fields.length === 0 ? el('p', { class: 'about', text: 'No arguments.' }) : null;
+  const empty = fields.length === 0 ? el('p', { class: 'hint', text: 'No arguments.' }) : null;
   const roots = inner.map(({ control: part }) => part.root);
   const root = path === '' ? el('div', { class: 'fields' }, empty, roots) : frame(field, roots);
   return {
@@ -183,7 +183,7 @@ function groupControl(field, value, path) {
  */
 function frame(field, ...children) {
   const about = [field.description, hintOf(field)].filter(Boolean).join(' — ');
-  return el('fieldset', null, el('legend', null, field.label || 'Element', marker(field)), about ? el('p', { class: 'about', text: about }) : null, ...children);
+  return el('fieldset', null, el('legend', null, field.label || 'Element', marker(field)), about ? el('p', { class: 'hint', text: about }) : null, ...children);
 }
 
 /**

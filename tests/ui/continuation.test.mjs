@@ -1,0 +1,68 @@
+// What a response waits for, and the request that goes on with it.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { approvalItem, continuation, definitionIn, mayNeedToken, obstacle, openApprovals, openCalls, outputItem } from '../../ui/continuation.js';
+
+const approval = { type: 'mcp_approval_request', id: 'mcpr_1', server_label: 'ops', name: 'deploy', arguments: '{}' };
+const call = { type: 'function_call', id: 'fc_1', call_id: 'call_1', name: 'thermometer', arguments: '{"room":"kitchen"}' };
+const response = (more = {}) => ({ id: 'resp_1', object: 'response', status: 'completed', model: 'm', store: true, output: [approval], tools: [], ...more });
+
+test('open approvals and calls are found, in both dialects, and only when the response has ended', () => {
+  assert.deepEqual(openApprovals(response()), [approval]);
+  assert.equal(openApprovals(response({ output: [{ ...approval, type: 'antwort:mcp_approval_request' }] })).length, 1);
+  assert.deepEqual(openApprovals(response({ status: 'in_progress' })), []);
+  assert.deepEqual(openCalls(response({ status: 'requires_action', output: [call, approval] })), [call]);
+  assert.deepEqual(openCalls(response({ output: [call, { type: 'function_call_output', call_id: 'call_1', output: '' }] })), []);
+  assert.deepEqual(openCalls(response({ status: 'failed', output: [call] })), []);
+  for (const output of [undefined, null, 'x', [null, 3]]) assert.deepEqual(openCalls(response({ output })), []);
+});
+
+test('calls that are hidden are not the client\'s, by their names', () => {
+  const tools = [{ type: 'namespace', name: 'home', tools: [{ type: 'function', name: 'thermometer' }] }];
+  const output = [call, { ...call, call_id: 'call_2', name: 'calculate' }];
+  assert.deepEqual(openCalls(response({ output, tools, antwort: { stream_visibility: 'hidden' } })), [call]);
+});
+
+test('a request that is known is sent again, with its credentials and without what was forced', () => {
+  const tools = [{ type: 'mcp', server_label: 'ops', server_url: 'https://ops.example/mcp', authorization: 'secret' }];
+  const request = { model: 'm', input: 'Deploy.', instructions: 'Be brief.', tools, tool_choice: 'required', previous_response_id: 'resp_0', antwort: { tool_progress: true } };
+  assert.deepEqual(continuation(response(), [approvalItem('mcpr_1', { approve: true })], { request }), {
+    model: 'm', instructions: 'Be brief.', tools, antwort: { tool_progress: true }, previous_response_id: 'resp_1',
+    input: [{ type: 'mcp_approval_response', approval_request_id: 'mcpr_1', approve: true }],
+  });
+});
+
+test('without it, the response says what is to be repeated', () => {
+  const tools = [{ type: 'mcp', server_label: 'ops', server_url: 'https://ops.example/mcp', headers: null, allowed_tools: null, require_approval: 'always', server_description: null }];
+  const echo = response({ tools, instructions: 'Be brief.', temperature: 1, tool_choice: 'auto', text: { format: { type: 'text' } }, reasoning: { effort: null }, antwort: { turns: 2, limits: { max_turns: 3 } } });
+  assert.deepEqual(continuation(echo, [], { credentials: new Map([['ops', 'token']]) }), {
+    model: 'm', instructions: 'Be brief.', temperature: 1, store: true, antwort: { limits: { max_turns: 3 } }, previous_response_id: 'resp_1', input: [],
+    tools: [{ type: 'mcp', server_label: 'ops', server_url: 'https://ops.example/mcp', require_approval: 'always', authorization: 'token' }],
+  });
+  assert.ok(mayNeedToken(echo, 'ops'));
+  assert.ok(!mayNeedToken(echo, 'desk'));
+});
+
+test('a conversation goes on by itself, and a response that was not stored by its items', () => {
+  assert.deepEqual(continuation(response({ conversation: { id: 'conv_1' } }), [], {}), { model: 'm', store: true, conversation: { id: 'conv_1' }, input: [] });
+  const unstored = response({ store: false });
+  const request = { model: 'm', store: false, input: 'Deploy.' };
+  assert.deepEqual(continuation(unstored, [], { request }).input, [{ role: 'user', content: 'Deploy.' }, approval]);
+  assert.match(String(obstacle(unstored, null)), /not stored/);
+  assert.equal(obstacle(unstored, request), null);
+});
+
+test('items: a reason only with a denial, an error as the model reads errors', () => {
+  assert.deepEqual(approvalItem('a', { approve: false, reason: ' no ' }), { type: 'mcp_approval_response', approval_request_id: 'a', approve: false, reason: 'no' });
+  assert.deepEqual(approvalItem('a', { approve: true, reason: 'no' }), { type: 'mcp_approval_response', approval_request_id: 'a', approve: true });
+  assert.deepEqual(outputItem(call, { output: '22' }), { type: 'function_call_output', call_id: 'call_1', output: '22' });
+  assert.deepEqual(outputItem({ ...call, type: 'antwort:custom_tool_call' }, { error: 'broken' }), { type: 'custom_tool_call_output', call_id: 'call_1', output: 'Error: broken' });
+});
+
+test('the definition is the newest that the response lists', () => {
+  const list = (description, label = 'ops') => ({ type: 'mcp_list_tools', server_label: label, tools: [{ name: 'deploy', description, input_schema: {} }] });
+  const output = [list('old'), list('other', 'desk'), list('new'), { type: 'mcp_list_tools', server_label: 'ops', tools: null }];
+  assert.equal(definitionIn(response({ output }), 'ops', 'deploy').description, 'new');
+  assert.equal(definitionIn(response(), 'ops', 'deploy'), null);
+});
