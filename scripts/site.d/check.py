@@ -23,6 +23,9 @@ LOADING_RELS = {"stylesheet", "icon", "preload", "prefetch", "preconnect", "dns-
 FETCHING_CLASSES = {"mermaid", "arithmatex", "pyodide"}
 POLICY = "default-src 'self'; script-src 'self' 'unsafe-inline';"
 ELSEWHERE = re.compile(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", re.IGNORECASE)
+# Marks of Markdown that the generator did not understand, and what may have them.
+MARKS = re.compile(r"`+|\*\*|\]\(|^\|.*\|$", re.MULTILINE)
+VERBATIM = {"code", "pre", "script", "style", "title"}
 # What the theme's script names: a namespace, which is not fetched; Mermaid, an editor, and Python for pages that run code;
 # figures of a source repository, which need a setting that this site does not have. Anything else has to be looked at.
 KNOWN_IN_SCRIPTS = {"http://www.w3.org", "https://unpkg.com", "https://cdn.jsdelivr.net", "https://api.github.com", "https://gitlab.com"}
@@ -38,10 +41,14 @@ class Page(HTMLParser):
         self.loaded: list[str] = []
         self.classes: set[str] = set()
         self.policy = ""
+        self.inside: list[str] = []
+        self.left_over: set[str] = set()
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attrs}
+        if tag in VERBATIM:
+            self.inside.append(tag)
         self.anchors.update(values[name] for name in ("id", "name") if name in values and tag != "meta")
         self.classes.update(values.get("class", "").split())
         if values.get("http-equiv") == "Content-Security-Policy":
@@ -53,6 +60,14 @@ class Page(HTMLParser):
         if tag == "link" and LOADING_RELS & set(values.get("rel", "").split()):
             self.loaded.append(values.get("href", ""))
 
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.inside:
+            self.inside.remove(tag)
+
+    def handle_data(self, data: str) -> None:
+        if not self.inside:
+            self.left_over.update(mark[0] for mark in MARKS.finditer(data))
+
 
 def main() -> int:
     site = Path(sys.argv[1])
@@ -61,6 +76,7 @@ def main() -> int:
     for path, page in pages.items():
         name = path.relative_to(site)
         problems += [f"{name}: the class {one} makes a script fetch a library" for one in FETCHING_CLASSES & page.classes]
+        problems += [f"{name}: {mark} is left over of the Markdown" for mark in sorted(page.left_over)]
         problems += [] if page.policy.startswith(POLICY) else [f"{name}: browsers are not told to load nothing from elsewhere"]
         for link in page.links:
             if is_elsewhere(link) or link.startswith(("mailto:", "javascript:")):

@@ -6,27 +6,32 @@ from pages import MADE
 
 HEAD = """# Every setting
 
-Every key of the configuration with its default, as in the file `config/default.yaml`
-([as a file](files/default.yaml)). A file of yours needs only the keys that differ. [Configuration](configuration.md)
-explains the common ones by example; `antwort config show --defaults` prints this list, and `antwort config show` the
-settings that are in force.
+Every key of the configuration with its default, from [`config/default.yaml`](files/default.yaml). A file of yours needs
+only the keys that differ. [Configuration](configuration.md) explains the common ones by example.
+
+- **Sources:** these defaults, then the file, then the environment, then flags; the later one applies
+  ([sources](configuration.md#sources)).
+- **Environment:** any key is `ANTWORT__SECTION__KEY`, such as `ANTWORT__SERVER__MAX_RUNS=100`. The common ones have a short
+  name, too, which stands beside them below.
+- **Values:** `${NAME}`, `file:/path`, `15s`, `64KiB` ([values](configuration.md#values)).
+- **Unknown keys are errors.** `antwort config check` prints all errors, `antwort config show` the settings in force,
+  `antwort config show --defaults` this list.
 """
 
 
 def page() -> str:
-    head, sections = chapters(MADE["settings.md"].read_text())
-    parts = [HEAD, "## Sources and values", *head_as_prose(head)]
-    for name, lines in sections:
-        parts += [f"## {name}", "```yaml\n" + "\n".join(lines).strip() + "\n```"]
+    parts = [HEAD]
+    for name, lines in chapters(MADE["settings.md"].read_text()):
+        # Long comments are wrapped, by docs/site.css.
+        parts += [f"## {name}", "``` {.yaml .wrapped}\n" + "\n".join(lines).strip() + "\n```"]
     return "\n\n".join(parts) + "\n"
 
 
-def chapters(text: str) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """The comment at the head of the file, and the lines of each key of the first level with the comment before it."""
-    head, _, rest = text.partition("\n\n")
+def chapters(text: str) -> list[tuple[str, list[str]]]:
+    """The lines of each key of the first level, with the comment before it; without the comment at the head of the file."""
     sections: list[tuple[str, list[str]]] = []
     waiting: list[str] = []
-    for line in rest.splitlines():
+    for line in text.partition("\n\n")[2].splitlines():
         key = re.match(r"([a-z_]+):", line)
         if key:
             sections.append((key[1], [*waiting, line]))
@@ -35,9 +40,4 @@ def chapters(text: str) -> tuple[list[str], list[tuple[str, list[str]]]]:
             waiting.append(line)
         elif sections:
             sections[-1][1].append(line)
-    return head.splitlines(), sections
-
-
-def head_as_prose(lines: list[str]) -> list[str]:
-    """Short as it is, and laid out with spaces, it stays as it was written."""
-    return ["```text\n" + "\n".join(line.removeprefix("#").removeprefix(" ") for line in lines) + "\n```"]
+    return sections

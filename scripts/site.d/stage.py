@@ -39,8 +39,9 @@ def main() -> int:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target / name)
     for name, path in MADE.items():
-        text = settings_page.page() if name == "settings.md" else path.read_text()
-        (target / name).write_text(relinked(text, path.parent, target / name, target))
+        # The page of settings is written for the site; the others are where the repository has them.
+        text = settings_page.page() if name == "settings.md" else relinked(path.read_text(), path.parent, target / name, target)
+        (target / name).write_text(text)
     for page in sources():
         text = (DOCS / page).read_text()
         problems += [f"docs/{page}:{line}" for line in strange_markdown(text)]

@@ -136,13 +136,20 @@ fn headings(page: &Path) -> BTreeSet<String> {
     titles.map(anchor).collect()
 }
 
+/// Readers of the repository begin at the README, those of the site at its navigation.
 #[test]
-fn the_index_of_the_documents_names_every_page() {
+fn an_index_of_the_documents_names_every_page() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let site = fs::read_to_string(root().join("docs/zensical.toml")).unwrap();
     let linked: BTreeSet<&str> = links(&readme).collect();
+    let of_the_site: BTreeSet<&str> = site.split('"').skip(1).step_by(2).collect();
     for page in pages_of_users().iter().filter(|page| page.extension().is_some_and(|end| end == "md")) {
         let name = page.strip_prefix(root()).unwrap().to_str().unwrap();
-        assert!(name == "README.md" || linked.contains(name), "README.md does not name {name}");
+        let named = match name.strip_prefix("docs/") {
+            Some(page) => of_the_site.contains(page),
+            None => name == "README.md" || linked.contains(name),
+        };
+        assert!(named, "neither README.md nor docs/zensical.toml names {name}");
     }
 }
 
