@@ -15,10 +15,10 @@ let ids = 0;
 /**
  * @param {Json} request the `mcp_approval_request`
  * @param {Json} response that it is an item of
- * @param {{api: Api, hasRequest: boolean, ready: () => boolean, onChange: () => void}} options `ready`: whether clicks count yet
+ * @param {{api: Api, hasRequest: boolean, onChange: () => void}} options
  * @returns {Card}
  */
-export function approvalCard(request, response, { api, hasRequest, ready, onChange }) {
+export function approvalCard(request, response, { api, hasRequest, onChange }) {
   const id = `approval-${(ids += 1)}`;
   const [label, name] = [String(request.server_label ?? ''), String(request.name ?? '')];
   /** @type {boolean | null} */
@@ -27,8 +27,6 @@ export function approvalCard(request, response, { api, hasRequest, ready, onChan
   const why = el('div', { class: 'field', hidden: true }, el('label', { for: `${id}-reason`, text: 'Reason, which the model reads (optional)' }), reason);
   const radio = (/** @type {boolean} */ approve, /** @type {string} */ text) =>
     el('label', { class: 'check' }, el('input', { type: 'radio', name: id, on: {
-      // A card that has just come must not take a click that was meant for what was there before.
-      click: (event) => { if (!ready()) event.preventDefault(); },
       change: () => { decided = approve; why.hidden = approve; onChange(); },
     } }), text);
   const token = !hasRequest && mayNeedToken(response, label) ? tokenField(id, label) : null;
@@ -74,7 +72,7 @@ function asked(response) {
 
 /** @param {string} id @param {string} label */
 function tokenField(id, label) {
-  const input = el('input', { type: 'password', id: `${id}-token`, autocomplete: 'off' });
+  const input = el('input', { type: 'text', class: 'secret', id: `${id}-token`, autocomplete: 'off', spellcheck: 'false' });
   const hint = el('p', { class: 'hint', id: `${id}-hint`, text: 'The one that the first request had. An approval holds for the same credentials only.' });
   input.setAttribute('aria-describedby', `${id}-hint`);
   return { input, root: el('div', { class: 'field' }, el('label', { for: `${id}-token`, text: `Token for ${label}, if it needs one` }), hint, input) };
@@ -89,11 +87,12 @@ function tokenField(id, label) {
  */
 function definitionView(response, label, name, api) {
   const inside = el('div', { class: 'stack' });
-  const head = el('p', { class: 'says' });
+  const [effect, head] = [el('p', { class: 'effect' }), el('p', { class: 'says' })];
   const view = el('details', null, el('summary', { text: 'Definition of the tool' }), inside);
   const draw = (/** @type {Json} */ tool) => {
     head.textContent = tool.description ? `The server says: ${shown(String(tool.description))}` : 'The server does not describe it.';
-    replace(inside, el('p', { text: effects(tool.annotations) }), el('pre', { tabindex: 0, 'aria-label': 'Schema of the arguments', text: shown(tool.input_schema ?? tool.parameters ?? {}) }));
+    effect.textContent = effects(tool.annotations);
+    replace(inside, el('pre', { tabindex: 0, 'aria-label': 'Schema of the arguments', text: shown(tool.input_schema ?? tool.parameters ?? {}) }));
   };
   const known = definitionIn(response, label, name);
   if (known) draw(known);
@@ -101,7 +100,7 @@ function definitionView(response, label, name, api) {
     head.textContent = 'Its definition is not part of this response.';
     view.addEventListener('toggle', () => void fetchDefinition(api, label, name, draw, (text) => replace(inside, el('p', { text }))), { once: true });
   }
-  return el('div', { class: 'stack' }, head, view);
+  return el('div', { class: 'stack tight' }, head, effect, view);
 }
 
 /**

@@ -25,12 +25,11 @@ export function outcomeForm(call, { onChange } = {}) {
   const box = el('textarea', { id, class: 'code', rows: 4, spellcheck: 'false', 'aria-describedby': `${id}-fault`, value: before.get(call.name) ?? '', on: { input: () => onChange?.() } });
   const label = el('label', { for: id });
   const choice = (/** @type {string} */ value, /** @type {string} */ text) =>
-    el('label', { class: 'check' }, el('input', { type: 'radio', name: `${id}-kind`, checked: value === kind, on: { change: () => { kind = value; draw(); } } }), text);
+    el('label', { class: 'check' }, el('input', { type: 'radio', name: `${id}-kind`, checked: value === kind, on: { change: () => { kind = value; draw(); onChange?.(); } } }), text);
   const draw = () => {
     label.textContent = { text: 'What the function returned', json: 'What the function returned, as JSON', error: 'Why it failed, for the model' }[kind] ?? '';
     fault.textContent = '';
     box.setAttribute('aria-invalid', 'false');
-    onChange?.();
   };
   draw();
   const root = el('section', { class: 'card call', 'aria-label': `Call of ${call.name}` },

@@ -89,7 +89,7 @@ function withToken(tool, credentials) {
 }
 
 /** The request, as far as its response repeats it. @param {Json} response @returns {Json} */
-function echoed(response) {
+export function echoed(response) {
   /** @type {Json} */
   const body = {};
   for (const name of ECHOED) if (response[name] !== null && response[name] !== undefined) body[name] = response[name];

@@ -22,7 +22,7 @@ export function renderInput(event, responseId, { api, onAnswered }) {
   const failure = el('div');
   const buttons = el('div', { class: 'row' });
   const clock = el('span', { class: 'muted' });
-  const ready = inert(root, () => root.classList.add('ready'));
+  const ready = inert(root, () => buttons.querySelectorAll('button').forEach((button) => button.removeAttribute('aria-disabled')));
   let [sending, over] = [false, false];
 
   /** @param {Json | null} answer */
@@ -42,11 +42,12 @@ export function renderInput(event, responseId, { api, onAnswered }) {
     sending = false;
   }
   const button = (/** @type {string} */ text, /** @type {() => Json | null} */ answer, /** @type {string} */ look = '') =>
-    el('button', { type: 'button', class: look, text, on: { click: () => void send(answer()) } });
+    el('button', { type: 'button', class: look, text, 'aria-disabled': true, on: { click: () => void send(answer()) } });
   const question = event.elicitation ? questionView(event) : null;
   if (question) {
     buttons.append(button('Send', () => question.accept(), 'primary'), button('Decline', () => ({ output: { action: 'decline' } })), button('Cancel', () => ({ output: { action: 'cancel' } }), 'quiet'));
-    replace(root, el('div', { class: 'card' }, question.root, buttons, clock), failure);
+    buttons.append(clock);
+    replace(root, el('div', { class: 'card' }, question.root, buttons), failure);
   } else {
     const form = outcomeForm(event);
     buttons.append(button('Send the output', form.read, 'primary'), clock);

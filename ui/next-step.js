@@ -28,7 +28,7 @@ export function renderNextStep(response, onContinue, { api, request }) {
   const root = el('section', { class: 'next-step stack', 'aria-label': 'What the response waits for' });
   const ready = inert(root, () => update());
   const cards = [
-    ...approvals.map((item) => approvalCard(item, response, { api, hasRequest: Boolean(request), ready, onChange: () => update() })),
+    ...approvals.map((item) => approvalCard(item, response, { api, hasRequest: Boolean(request), onChange: () => update() })),
     ...calls.map((item) => callCard(item, { onChange: () => update() })),
   ];
   const decisions = cards.slice(0, approvals.length);
@@ -75,7 +75,8 @@ function buttonText(decisions, calls) {
 }
 
 /**
- * Whether what was drawn takes clicks: not before it has been seen for a second.
+ * Whether what was drawn may be sent: not before it has been seen for a second, so that it does not take a click that was meant
+ * for what was there before.
  * @param {HTMLElement} root
  * @param {() => void} onReady
  * @returns {() => boolean}

@@ -24,10 +24,10 @@ export function recipes(base, model) {
  */
 function sdks(py, js, base, model) {
   return [
-    { name: 'Environment', note: 'OpenAI’s SDKs, and most programs that use them, read these.', text: `export OPENAI_BASE_URL=${shellWord(base)}\nexport OPENAI_API_KEY="$ANTWORT_API_KEY"   # any text, if the gateway asks for no key` },
-    { name: 'curl', text: `curl ${shellWord(`${base}/responses`)} \\\n  -H "Authorization: Bearer $ANTWORT_API_KEY" -H 'content-type: application/json' \\\n  -d ${shellWord(JSON.stringify({ model, input: 'Hello' }))}` },
     { name: 'OpenAI SDK, Python', note: 'pip install openai', text: `import os\nfrom openai import OpenAI\n\nclient = OpenAI(base_url=${py(base)}, api_key=os.environ.get("ANTWORT_API_KEY", "none"))\nprint(client.responses.create(model=${py(model)}, input="Hello").output_text)` },
     { name: 'OpenAI SDK, JavaScript', note: 'npm install openai', text: `import OpenAI from 'openai';\n\nconst client = new OpenAI({ baseURL: ${js(base)}, apiKey: process.env.ANTWORT_API_KEY ?? 'none' });\nconst response = await client.responses.create({ model: ${js(model)}, input: 'Hello' });\nconsole.log(response.output_text);` },
+    { name: 'curl', text: `curl ${shellWord(`${base}/responses`)} \\\n  -H "Authorization: Bearer $ANTWORT_API_KEY" -H 'content-type: application/json' \\\n  -d ${shellWord(JSON.stringify({ model, input: 'Hello' }))}` },
+    { name: 'Environment', note: 'OpenAI’s SDKs, and most programs that use them, read these.', text: `export OPENAI_BASE_URL=${shellWord(base)}\nexport OPENAI_API_KEY="$ANTWORT_API_KEY"   # any text, if the gateway asks for no key` },
   ];
 }
 

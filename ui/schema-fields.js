@@ -187,10 +187,9 @@ export function hintOf({ kind, schema }) {
   if (of('pattern')) hints.push(`pattern: ${of('pattern')}`);
   /** @type {[string, string][]} */
   const bounds = [['minimum', 'at least'], ['exclusiveMinimum', 'more than'], ['maximum', 'at most'], ['exclusiveMaximum', 'less than'], ['multipleOf', 'a multiple of']];
-  for (const [name, words] of bounds) if (of(name)) hints.push(`${words} ${of(name)}`);
   /** @type {[string, string][]} */
-  const lengths = [['minLength', 'characters at least'], ['maxLength', 'characters at most'], ['minItems', 'elements at least'], ['maxItems', 'elements at most']];
-  for (const [name, words] of lengths) if (of(name)) hints.push(`${of(name)} ${words}`);
+  const lengths = [['minLength', 'length at least'], ['maxLength', 'length at most'], ['minItems', 'elements: at least'], ['maxItems', 'elements: at most']];
+  for (const [name, words] of [...bounds, ...lengths]) if (of(name)) hints.push(`${words} ${of(name)}`);
   if (kind === 'json') hints.push('JSON');
   return hints.join('; ');
 }
