@@ -25,6 +25,7 @@ COPY config/default.yaml config/
 COPY migrations migrations
 COPY openapi.yaml ./
 COPY src src
+COPY ui ui
 COPY scripts/build-release scripts/
 # What the gateway says of itself; without it, that it does not know.
 ARG ANTWORT_COMMIT=

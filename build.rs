@@ -1,13 +1,14 @@
-//! How the binary is linked, and which commit it is of.
+//! How the binary is linked, which commit it is of, and which files its web page has.
 
 #![allow(clippy::print_stdout, reason = "cargo reads it")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     pack_relocations();
+    list_ui_files();
     println!("cargo::rerun-if-env-changed=ANTWORT_COMMIT");
     let said = std::env::var("ANTWORT_COMMIT").ok().filter(|said| !said.is_empty());
     // A build for development is of no commit: it would be made anew with each.
@@ -15,6 +16,30 @@ fn main() {
     let found = || if is_release { commit() } else { None };
     let commit = said.or_else(found).unwrap_or_else(|| "unknown".to_owned());
     println!("cargo::rustc-env=ANTWORT_COMMIT={commit}");
+}
+
+/// Writes the table of the files below `ui/`, from which the binary serves its web page.
+fn list_ui_files() {
+    let [root, out] = ["CARGO_MANIFEST_DIR", "OUT_DIR"].map(|name| std::env::var(name).unwrap_or_default());
+    let folder = Path::new(&root).join("ui");
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let mut files = Vec::new();
+    collect_files(&folder, &mut files);
+    files.sort();
+    let mut table = String::from("&[\n");
+    for file in files {
+        let name = file.strip_prefix(&folder).unwrap_or(&file).display().to_string();
+        table.push_str(&format!("    ({name:?}, include_bytes!({:?})),\n", file.display().to_string()));
+    }
+    table.push_str("]\n");
+    std::fs::write(Path::new(&out).join("ui_files.rs"), table).expect("OUT_DIR can be written");
+}
+
+fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        if path.is_dir() { collect_files(&path, files) } else { files.push(path) }
+    }
 }
 
 /// The commit of the checkout that this is; nothing in sources without one, or within another repository.

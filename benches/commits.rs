@@ -192,5 +192,6 @@ fn record() -> ResponseRecord {
         body: body.into(),
         items,
         outbox: Vec::new(),
+        trace: None,
     }
 }

@@ -60,6 +60,9 @@ pub(crate) struct Overrides {
     /// Database of responses: sqlite:PATH, memory: or postgres://USER@HOST/DATABASE [default: ANTWORT_STORE_URL, or sqlite:antwort.db]
     #[arg(long, global = true, value_name = "URL")]
     pub store: Option<String>,
+    /// Serve the web page from this directory in place of the binary's own files, for work on the page [default: ANTWORT_UI_DIR]
+    #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
+    pub ui_dir: Option<String>,
 }
 
 /// The commands.
@@ -257,6 +260,7 @@ impl Cli {
             log: flags.log.clone(),
             upstream_url: flags.upstream_url.clone(),
             store: flags.store.clone(),
+            ui_dir: flags.ui_dir.clone(),
             ..LoadOptions::from_process()
         }
     }

@@ -35,6 +35,7 @@ mod sources;
 mod store;
 mod tools;
 mod tree;
+mod ui;
 pub(crate) mod units;
 mod webhooks;
 mod websocket;
@@ -66,8 +67,8 @@ pub use settings::{
     ModelsSettings, NetworkSettings, OnDisconnect, OnMismatch, OnMissingCall, PostgresUrl, ProxySource,
     ReadyRequirement, ReasoningDisplay, Role, Scope, SealKey, SealSettings, ServerSettings, Settings,
     SseSettings, StorePolicy, StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous,
-    TelemetrySettings, TenantRetention, TimeToLive, TlsSettings, ToolsSettings, UnknownFields, UnservedTools,
-    WebSocketSettings, WebhookEvent, WebhookSettings,
+    TelemetrySettings, TenantRetention, TimeToLive, TlsSettings, ToolsSettings, UiSettings, UiSwitch,
+    UnknownFields, UnservedTools, WebSocketSettings, WebhookEvent, WebhookSettings,
 };
 pub use settings::{
     ClientCredentials, ElicitationPolicy, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings,

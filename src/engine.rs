@@ -69,6 +69,7 @@ mod task_polls;
 mod token_count;
 mod tool_executor;
 mod tools;
+pub(crate) mod trace_document;
 mod truncate;
 mod user_questions;
 mod webhook_delivery;
@@ -76,7 +77,7 @@ mod webhooks;
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracing::Instrument;
 
@@ -109,6 +110,9 @@ pub struct Engine {
     parts: Arc<EngineParts>,
 }
 
+/// A shorter wait for a run slot is not noted in the account of a run.
+const MIN_NOTED_WAIT: Duration = Duration::from_millis(1);
+
 impl Engine {
     /// An engine of these parts.
     pub fn new(parts: EngineParts) -> Arc<Self> {
@@ -140,7 +144,9 @@ impl Engine {
             None => disconnect::policy(&self.parts, &request, &caller)?,
         };
         self.check_storage(request.store).await?;
+        let asked = Instant::now();
         let admitted = self.admit(&caller.requester()).await?;
+        let admitted_at = Instant::now();
         let mut prepared = admitted
             .run_until_aborted(pin!(prepare::prepare(&self.parts, request, &caller, Purpose::Run)))
             .await??;
@@ -162,7 +168,11 @@ impl Engine {
         let memory = std::mem::take(&mut prepared.memory_permits);
         let logged = logged.or_else(|| (on_disconnect == OnDisconnect::Continue).then(Logged::without_key));
         // Boxed before it is spawned: a run is large, and would be copied into the task.
-        let run = Box::new(run::Run::new(Arc::clone(&self.parts), prepared, caller, sink, started, logged));
+        let mut run =
+            Box::new(run::Run::new(Arc::clone(&self.parts), prepared, caller, sink, started, logged));
+        if admitted_at.duration_since(asked) >= MIN_NOTED_WAIT {
+            run.note_queued(asked, admitted_at);
+        }
         // The run outlives the request's handler and still belongs to its span.
         let span = tracing::Span::current();
         let task = async move {

@@ -66,6 +66,17 @@ pub trait Provider: Send + Sync {
     ) -> Result<ProxiedResponse, ProviderError>;
 }
 
+/// When an inference was sent and answered.
+#[derive(Debug, Clone, Default)]
+pub struct InferenceTiming {
+    /// When its first attempt was sent.
+    pub sent: Option<Instant>,
+    /// When each further attempt was sent.
+    pub retried: Vec<Instant>,
+    /// When the headers of the answer came, of the last attempt that has one.
+    pub first_byte: Option<Instant>,
+}
+
 /// A model's answer, as a stream of events. Dropping it cancels the upstream request.
 pub trait ModelStream: Send {
     /// Waits for events and appends all that have arrived.
@@ -77,6 +88,9 @@ pub trait ModelStream: Send {
         cx: &mut Context<'_>,
         events: &mut Vec<ModelEvent>,
     ) -> Poll<Result<bool, ProviderError>>;
+
+    /// What is known so far of its times.
+    fn timing(&self) -> &InferenceTiming;
 }
 
 impl dyn ModelStream {

@@ -72,7 +72,7 @@ pub use self::logged_runs::{
     LoggedEvents, LoggedRun,
 };
 pub use self::outbox::{DueNotice, OutboxNotice, WebhookOutbox};
-pub use self::paging::{MAX_PAGE_BYTES, Page, PageRequest};
+pub use self::paging::{MAX_PAGE_BYTES, Page, PageRequest, ResponseFilter};
 pub use self::responses::{
     Direction, ItemWithState, Lineage, ModelView, ReadLimit, ResponseRecord, ResponseStore, StateKey,
     StoredItem, StoredState,

@@ -42,6 +42,8 @@ mod state;
 mod stored;
 pub(crate) mod tool_result;
 mod tools;
+mod traces;
+mod ui;
 mod websocket;
 
 pub(crate) use forwarded::PeerAddress;
@@ -49,4 +51,5 @@ pub(crate) use health::is_ready;
 pub(crate) use readiness::{ReadinessCache, ShutdownFlag};
 pub(crate) use request_context::begin_log;
 pub(crate) use state::{AccessRules, AppState, ReadinessState, RequestSettings, Services, SharedState};
+pub(crate) use ui::UiFiles;
 pub(crate) use websocket::UpgradeHost;

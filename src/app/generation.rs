@@ -13,7 +13,8 @@ use super::tools::GatewayTools;
 use crate::auth::Authenticator;
 use crate::config::{Settings, Switch};
 use crate::transport::{
-    AccessRules, AppState, ReadinessCache, ReadinessState, RequestSettings, SharedState, ShutdownFlag, routes,
+    AccessRules, AppState, ReadinessCache, ReadinessState, RequestSettings, SharedState, ShutdownFlag,
+    UiFiles, routes,
 };
 
 /// The current generation, swapped by reloads.
@@ -59,6 +60,7 @@ fn state(settings: &Settings, assembly: &Assembly, stopping: &ShutdownFlag) -> A
             stopping: stopping.clone(),
         },
         serves_api: settings.role.serves_api(),
+        ui: settings.ui.is_served(settings.listen).then(|| UiFiles::new(settings.ui.dir.clone())),
         metrics: Arc::clone(&assembly.metrics),
     })
 }

@@ -24,6 +24,8 @@ pub struct LoadOptions {
     pub upstream_url: Option<String>,
     /// `--store`
     pub store: Option<String>,
+    /// `--ui-dir`
+    pub ui_dir: Option<String>,
     /// The environment.
     pub environment: BTreeMap<String, String>,
     /// The directory of `antwort.yaml`; `None`: not searched.

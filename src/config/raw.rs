@@ -19,7 +19,7 @@ use super::provider::{
 };
 use super::settings::{
     AgentSettings, CompatSettings, ConfigSettings, EgressSettings, EngineSettings, LogSettings, McpSettings,
-    ModelPrice, ModelsSettings, ServerSettings, SseSettings, TelemetrySettings, ToolsSettings,
+    ModelPrice, ModelsSettings, ServerSettings, SseSettings, TelemetrySettings, ToolsSettings, UiSettings,
 };
 use super::store::StoreSettings;
 use super::units;
@@ -50,6 +50,7 @@ pub(super) struct Raw {
     pub store: StoreSettings,
     pub bus: BusSettings,
     pub providers: BTreeMap<String, RawProvider>,
+    pub ui: UiSettings,
     pub telemetry: TelemetrySettings,
     pub models: ModelsSettings,
     pub seal: RawSeal,

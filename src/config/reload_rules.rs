@@ -55,6 +55,7 @@ pub(super) const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("compat", Reload),
     ("providers", Reload),
     ("models", Reload),
+    ("ui", Reload),
     ("store", Restart),
     ("bus", Restart),
     ("telemetry", Restart),

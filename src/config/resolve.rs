@@ -25,7 +25,7 @@ use super::interpolate::Lookup;
 use super::jobs::Role;
 use super::raw::{Raw, RawAuth, RawKey, RawSeal};
 use super::request_limits;
-use super::settings::{SealKey, SealSettings, Settings, WebSocketSettings};
+use super::settings::{SealKey, SealSettings, Settings, UiSwitch, WebSocketSettings};
 use super::store::StoreUrl;
 use super::tree::Tree;
 
@@ -72,12 +72,14 @@ pub(super) fn settings(
         compat: raw.compat,
         store,
         bus: raw.bus,
+        ui: raw.ui,
         telemetry: raw.telemetry,
         models: raw.models,
         webhooks: raw.webhooks,
         contents: FileHashes::default(),
     };
     check.check_exposure(&settings);
+    check.check_page(&settings);
     check.check_limits(&settings);
     check.check_shares(&settings);
     check.check_operation(&settings);
@@ -189,6 +191,25 @@ impl Checker<'_> {
                 settings.listen
             ),
         );
+    }
+
+    /// The page runs whatever its visitor asks: beyond loopback only for those who have a key.
+    fn check_page(&mut self, settings: &Settings) {
+        let auth = &settings.auth;
+        let is_open = auth.none || auth.keys.is_empty();
+        if settings.ui.enabled == UiSwitch::On
+            && !settings.listen.ip().is_loopback()
+            && is_open
+            && !self.diagnostics.has_rejected("auth")
+        {
+            self.error(
+                &["ui", "enabled"],
+                format!(
+                    "the page would be open to everyone who reaches {}: it needs API keys (ANTWORT_API_KEY or auth.keys)",
+                    settings.listen
+                ),
+            );
+        }
     }
 
     fn seal(&mut self, raw: RawSeal, store: &StoreUrl) -> SealSettings {

@@ -35,6 +35,7 @@ pub use super::tools::{
     ToolCacheSettings, ToolCollision, ToolLists, ToolOverride, ToolResultSettings, ToolRetry, ToolVisibility,
     ToolsSettings, UserMessages, WeatherSettings, WebSearchSettings, mcp_label,
 };
+pub use super::ui::{UiSettings, UiSwitch};
 use super::units::{self, MIB};
 pub use super::webhooks::{WebhookEvent, WebhookSettings};
 pub use super::websocket::WebSocketSettings;
@@ -84,6 +85,8 @@ pub struct Settings {
     pub bus: BusSettings,
     /// Model servers by name.
     pub providers: BTreeMap<String, ProviderSettings>,
+    /// The web page.
+    pub ui: UiSettings,
     /// OpenTelemetry traces.
     pub telemetry: TelemetrySettings,
     /// The cache of model lists.
@@ -119,6 +122,7 @@ impl Default for Settings {
             store: StoreSettings::default(),
             bus: BusSettings::default(),
             providers: BTreeMap::new(),
+            ui: UiSettings::default(),
             telemetry: TelemetrySettings::default(),
             models: ModelsSettings::default(),
             seal: SealSettings::default(),

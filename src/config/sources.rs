@@ -11,7 +11,7 @@ use super::tree::{self, Origin, OriginKind, Tree};
 use crate::compat::foreign_files;
 
 /// Environment variables with names of their own, and the keys that they set.
-const VARIABLES: [(&str, &[&str]); 12] = [
+const VARIABLES: [(&str, &[&str]); 13] = [
     ("ANTWORT_LISTEN", &["listen"]),
     ("ANTWORT_ROLE", &["role"]),
     ("ANTWORT_UPSTREAM_URL", &["providers", "default", "url"]),
@@ -24,6 +24,7 @@ const VARIABLES: [(&str, &[&str]); 12] = [
     ("ANTWORT_EGRESS_ALLOW", &["egress", "allow"]),
     ("ANTWORT_MAX_TURNS", &["engine", "limits", "max_turns"]),
     ("ANTWORT_PUBLIC_URL", &["server", "public_url"]),
+    ("ANTWORT_UI_DIR", &["ui", "dir"]),
 ];
 
 /// Variables that other programs read, too, and the keys that they set if no other source does, so that they never
@@ -146,6 +147,7 @@ pub(super) fn from_flags(options: &LoadOptions) -> Tree {
         (&options.log, "--log", &["log", "filter"]),
         (&options.upstream_url, "--upstream-url", &["providers", "default", "url"]),
         (&options.store, "--store", &["store", "url"]),
+        (&options.ui_dir, "--ui-dir", &["ui", "dir"]),
     ] {
         if let Some(value) = value {
             tree.set(path, Origin::new(OriginKind::Flag, flag).leaf(value.as_str()));

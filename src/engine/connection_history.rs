@@ -192,6 +192,7 @@ mod tests {
             body: "{}".into(),
             items: Vec::new(),
             outbox: Vec::new(),
+            trace: None,
         }
     }
 

@@ -236,6 +236,7 @@ mod tests {
                 body: "{}".into(),
                 items: Vec::new(),
                 outbox: Vec::new(),
+                trace: None,
             });
             let record = TurnRecord {
                 lease: Lease::first(id.clone()),

@@ -13,7 +13,7 @@ use crate::protocol::response::Usage;
 pub(super) struct EffectiveLimits {
     /// `max_tool_calls` is the lower of the request's and the configuration's.
     pub run: RunLimits,
-    /// The price of tokens, if there is a limit of cost.
+    /// The price of tokens, if it is configured.
     price: Option<ModelPrice>,
 }
 
@@ -67,8 +67,13 @@ impl EffectiveLimits {
         if self.run.max_total_tokens.is_some_and(|most| usage.total_tokens >= most) {
             return Some("max_total_tokens");
         }
-        let cost = self.price.map(|price| cost(&price, usage))?;
+        let cost = self.cost(usage)?;
         self.run.max_cost_usd.is_some_and(|most| cost >= most).then_some("max_cost_usd")
+    }
+
+    /// What these tokens cost, in US dollars; `None` if their price is not configured.
+    pub(super) fn cost(&self, usage: &Usage) -> Option<f64> {
+        self.price.map(|price| cost(&price, usage))
     }
 
     /// How long the run may take, and the name of the limit that it is.

@@ -28,7 +28,11 @@ pub(super) fn ended(prepared: &PreparedRun, closed: &ClosedResponse) -> Response
 }
 
 /// The row of a response that another process ends; the first `stored` items of its output are stored as they are.
-pub(super) fn recovered(orphan: &OrphanedRun, closed: &ClosedResponse, stored: usize) -> ResponseRecord {
+pub(super) fn recovered(
+    orphan: &OrphanedRun,
+    closed: &ClosedResponse,
+    (stored, trace): (usize, Option<Arc<str>>),
+) -> ResponseRecord {
     let mut items = orphan.items.clone();
     items.extend(closed_items(&orphan.owner, closed, stored));
     ResponseRecord {
@@ -42,6 +46,7 @@ pub(super) fn recovered(orphan: &OrphanedRun, closed: &ClosedResponse, stored: u
         body: Arc::clone(closed.snapshot.json()),
         items,
         outbox: Vec::new(),
+        trace,
     }
 }
 
@@ -58,6 +63,7 @@ pub(super) fn unreadable(orphan: &OrphanedRun) -> ResponseRecord {
         body: Arc::clone(&orphan.body),
         items: orphan.items.clone(),
         outbox: Vec::new(),
+        trace: None,
     }
 }
 
@@ -143,6 +149,7 @@ fn record(
         body,
         items,
         outbox: Vec::new(),
+        trace: None,
     }
 }
 

@@ -110,10 +110,10 @@ impl Recovery {
             false => Termination::Failed(error(orphan.cause)),
         };
         match self.close(orphan, logged, Vec::new(), ending, &mut events) {
-            Ok(Ended { closed, stored, encoder }) => {
+            Ok(Ended { closed, stored, trace, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
                 let outbox = self.webhooks.notices(&orphan.owner, &closed.snapshot.response, unix_now());
-                let record = ResponseRecord { outbox, ..record::recovered(orphan, &closed, stored) };
+                let record = ResponseRecord { outbox, ..record::recovered(orphan, &closed, (stored, trace)) };
                 match logged.and_then(|logged| Some(log_end(logged, event_log::logged(encoder, &events)?))) {
                     Some(end) => self.store.finish_logged(record, end).await?,
                     None => self.store.finish(record).await?,
@@ -138,11 +138,11 @@ impl Recovery {
         let mut events = Events::new();
         let extent = next.map(|next| LogExtent { begun: next, next, replaced_from: None });
         match self.close(run, extent, seen.events, ending, &mut events) {
-            Ok(Ended { closed, stored, encoder }) => {
+            Ok(Ended { closed, stored, trace, encoder }) => {
                 closed.emit_terminal_event(true, &mut events);
                 events.retain(|event| next.is_some_and(|next| event.sequence_number >= next));
                 let outbox = self.webhooks.notices(&run.owner, &closed.snapshot.response, unix_now());
-                let record = ResponseRecord { outbox, ..record::recovered(run, &closed, stored) };
+                let record = ResponseRecord { outbox, ..record::recovered(run, &closed, (stored, trace)) };
                 let events = event_log::logged(encoder, &events);
                 let keep_below = next.is_none().then_some(0);
                 let keep_for = (!closed.snapshot.response.echo.store).then_some(UNSTORED_TTL);
@@ -182,6 +182,7 @@ impl Recovery {
         let tenant = &orphan.owner.tenant;
         let saved = orphan.state.as_deref().and_then(|sealed| SavedRun::open(&self.keys, tenant, sealed));
         let output = output(orphan)?;
+        let trace = saved.as_ref().and_then(|saved| saved.state.trace.clone().end());
         let awaits_results = saved.as_ref().is_some_and(|saved| saved.state.awaits_results);
         let (spec, turns, state) = match saved {
             // Of a state and items that do not fit together, the items count.
@@ -214,7 +215,12 @@ impl Recovery {
         }
         let outcome = RunOutcome { turns, structured: None };
         let closed = machine.close_response(ending, outcome, unix_now(), events);
-        Ok(Ended { closed, stored, encoder: EventEncoder { dialect, obfuscate } })
+        Ok(Ended {
+            closed,
+            stored,
+            trace: trace.map(Arc::from),
+            encoder: EventEncoder { dialect, obfuscate },
+        })
     }
 }
 
@@ -223,6 +229,8 @@ struct Ended {
     closed: ClosedResponse,
     /// How many of its output items are stored as they are.
     stored: usize,
+    /// The account of its run, if one is known.
+    trace: Option<Arc<str>>,
     /// How its events were encoded before.
     encoder: EventEncoder,
 }

@@ -2,7 +2,7 @@
 //!
 //! Its phases: `prepare` (before the run), `compact` replaces a conversation that has become long, `inference` asks the model for one turn, `tools` makes the calls of the turn,
 //! `inputs` asks the client for outputs, `end` ends the response. `begin` begins a run that its client may come back for, `logged`. `mcp` follows the MCP servers, `reprompt` asks the model once more, `wait` is what
-//! interrupts a run that waits, `live` is the run with its handles, `state` is what it has done so far, `saved` is what is committed of it.
+//! interrupts a run that waits, `live` is the run with its handles, `state` is what it has done so far, `trace` its account, `saved` is what is committed of it.
 //!
 //! Owns the order of things in time: when events are sent, what is awaited before the terminal event, and what
 //! happens when the client disconnects, a deadline passes or something panics. The order of events on the wire is the
@@ -26,6 +26,7 @@ mod state;
 mod summary;
 mod timer;
 mod tools;
+pub(super) mod trace;
 mod wait;
 
 use std::panic::AssertUnwindSafe;
@@ -104,6 +105,9 @@ impl Run {
     async fn after_turn(&mut self, turn: Turn) -> Result<Option<Termination>, RunError> {
         let lacks_call = self.call_filter.lacks_required_call();
         let mut denied = self.call_filter.end_turn();
+        if self.call_filter.limit_exceeded() {
+            self.state.trace.reach_limit("max_tool_calls".into());
+        }
         match turn.finish {
             Some(FinishReason::Length) => {
                 return Ok(Some(Termination::Incomplete("max_output_tokens".into())));

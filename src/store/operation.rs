@@ -250,6 +250,7 @@ mod tests {
             body: "z".repeat(100_000).into(),
             items: vec![item.clone()],
             outbox: Vec::new(),
+            trace: None,
         };
         let conversation = ConversationTurn { id: "conv_1".into(), first: 0, until: 0, roles: Vec::new() };
         let in_conversation = ResponseRecord { conversation: Some(conversation), ..begin.clone() };

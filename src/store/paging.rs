@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::error::StoreError;
 use crate::protocol::id::Id;
+use crate::protocol::response::ResponseStatus;
 
 /// The size of a page: it ends before the element that would exceed it, but has at least one.
 pub const MAX_PAGE_BYTES: u64 = 4 << 20;
@@ -26,6 +27,15 @@ pub struct PageRequest {
     pub before: Option<String>,
     /// If the page has more bytes than this, none is read, and the error is [`StoreError::TooLarge`] with the size.
     pub max_bytes: u64,
+}
+
+/// Which responses a list has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResponseFilter {
+    /// Only those of this status.
+    pub status: Option<ResponseStatus>,
+    /// Only those of this model, as the client named it.
+    pub model: Option<String>,
 }
 
 /// JSON of the elements, and whether more follow.

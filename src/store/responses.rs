@@ -9,7 +9,7 @@ use super::conversation_turn::ConversationTurn;
 use super::error::StoreError;
 use super::lease::Lease;
 use super::outbox::OutboxNotice;
-use super::paging::{Page, PageRequest};
+use super::paging::{Page, PageRequest, ResponseFilter};
 use crate::identity::Owner;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
@@ -38,6 +38,8 @@ pub struct ResponseRecord {
     pub items: Vec<StoredItem>,
     /// Notices to webhooks, which are written when the response ends.
     pub outbox: Vec<OutboxNotice>,
+    /// The account of its run, written when the response ends; the store does not read it.
+    pub trace: Option<Arc<str>>,
 }
 
 impl ResponseRecord {
@@ -197,5 +199,13 @@ pub trait ResponseStore: Send + Sync {
 
     /// The owner's responses, ordered by id and so by time. The id of a deleted response is a valid cursor: clients
     /// delete while they page.
-    async fn responses(&self, owner: &Owner, page: &PageRequest) -> Result<Page, StoreError>;
+    async fn responses(
+        &self,
+        owner: &Owner,
+        page: &PageRequest,
+        filter: &ResponseFilter,
+    ) -> Result<Page, StoreError>;
+
+    /// The accounts of the runs of responses, in the requested order; `None` for one that has none, or is not the owner's.
+    async fn traces(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<Arc<str>>>, StoreError>;
 }

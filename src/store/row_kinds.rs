@@ -127,6 +127,7 @@ pub(super) const KINDS: &[Kind] = &[
             bytes("item_index"),
             bytes("items"),
             bytes("body"),
+            bytes("trace"),
         ],
     ),
     table(

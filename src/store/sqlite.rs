@@ -92,8 +92,8 @@ use super::conversations::ConversationLocks;
 use super::{
     ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ErasedCounts, ErasureTarget,
     ItemWithState, Lineage, OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit,
-    ResponseRecord, ResponseStore, RunLog, RunRegistration, RunRegistry, RunsInFlight, StateKey, Store,
-    StoreError, TurnRecord,
+    ResponseFilter, ResponseRecord, ResponseStore, RunLog, RunRegistration, RunRegistry, RunsInFlight,
+    StateKey, Store, StoreError, TurnRecord,
 };
 use crate::admission::Requester;
 use crate::protocol::id::Id;
@@ -255,10 +255,22 @@ impl ResponseStore for SqliteStore {
         .await
     }
 
-    async fn responses(&self, owner: &Owner, page: &PageRequest) -> Result<Page, StoreError> {
-        let page = page.clone();
-        self.read(ReadKind::Long, owner, move |connection, owner| list::responses(connection, owner, &page))
-            .await
+    async fn responses(
+        &self,
+        owner: &Owner,
+        page: &PageRequest,
+        filter: &ResponseFilter,
+    ) -> Result<Page, StoreError> {
+        let (page, filter) = (page.clone(), filter.clone());
+        self.read(ReadKind::Long, owner, move |connection, owner| {
+            list::responses(connection, owner, &page, &filter)
+        })
+        .await
+    }
+
+    async fn traces(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<Arc<str>>>, StoreError> {
+        let ids = ids.to_owned();
+        self.read(ReadKind::Long, owner, move |connection, owner| read::traces(connection, owner, &ids)).await
     }
 }
 

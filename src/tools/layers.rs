@@ -78,11 +78,18 @@ impl ToolRequest {
     }
 }
 
+/// An attempt at an executor.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub executor: Arc<str>,
+    at: Instant,
+}
+
 /// State that the layers of one call share.
 #[derive(Debug, Default)]
 pub(super) struct CallTrace {
     /// Executors in the order of the attempts, one entry per attempt.
-    attempted: Mutex<Vec<Arc<str>>>,
+    attempted: Mutex<Vec<Attempt>>,
     unreachable: OnceLock<Arc<str>>,
     used_fallback: AtomicBool,
     running_since: Mutex<Option<Instant>>,
@@ -92,16 +99,21 @@ pub(super) struct CallTrace {
 impl CallTrace {
     /// Records an attempt at an executor.
     pub(super) fn record_attempt(&self, executor: &Arc<str>) {
-        self.attempted.lock().push(Arc::clone(executor));
+        self.attempted.lock().push(Attempt { executor: Arc::clone(executor), at: Instant::now() });
     }
 
     /// Executor of the last attempt.
     pub(super) fn executor(&self) -> Option<Arc<str>> {
-        self.attempted.lock().last().cloned()
+        self.attempted.lock().last().map(|attempt| Arc::clone(&attempt.executor))
     }
 
-    /// Takes the executors of all attempts.
-    pub(super) fn take_attempted(&self) -> Vec<Arc<str>> {
+    /// When each attempt behind the first was made.
+    pub(super) fn retried(&self) -> Vec<std::time::Instant> {
+        self.attempted.lock().iter().skip(1).map(|attempt| attempt.at.into_std()).collect()
+    }
+
+    /// Takes all attempts.
+    pub(super) fn take_attempted(&self) -> Vec<Attempt> {
         std::mem::take(&mut *self.attempted.lock())
     }
 

@@ -1,7 +1,7 @@
 //! The result of a tool call, split by audience: model, user, client, program.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -95,6 +95,20 @@ pub struct OutputMeta {
     /// The preferred executor, which could not be reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback_from: Option<Arc<str>>,
+    /// When the call and its attempts were made.
+    #[serde(skip)]
+    pub times: Option<CallTimes>,
+}
+
+/// When a call and its attempts were made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallTimes {
+    /// When it was dispatched.
+    pub began: Instant,
+    /// When it had its result.
+    pub ended: Instant,
+    /// When each attempt behind the first was made.
+    pub retried: Vec<Instant>,
 }
 
 impl ToolOutput {

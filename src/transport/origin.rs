@@ -7,7 +7,7 @@
 
 use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, ORIGIN};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::AppState;
 use super::authority::{self, Authority};
@@ -19,6 +19,10 @@ use crate::protocol::parse::truncate_for_display;
 const HOST_NOT_ALLOWED: &str = "host_not_allowed";
 const ORIGIN_NOT_ALLOWED: &str = "origin_not_allowed";
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+/// Addresses of the web page.
+const PAGE_PATHS: [&str; 2] = ["/ui", "/ui/"];
 /// Headers in which SDKs send API keys.
 const CREDENTIAL_HEADERS: [HeaderName; 3] =
     [AUTHORIZATION, HeaderName::from_static("api-key"), HeaderName::from_static("x-api-key")];
@@ -48,10 +52,26 @@ fn check_request(app: &AppState, request: &Request) -> Result<(), ApiError> {
     if app.access.auth.is_open() && !PROBE_PATHS.contains(&request.uri().path()) {
         check_host(own, &app.access.allowed_hosts)?;
     }
+    if is_page_visit(request) {
+        return Ok(());
+    }
     let request_context = request.extensions().get::<RequestContext>();
     let forwarded =
         request_context.and_then(|context| context.origin.host.as_deref()).and_then(Authority::parse);
     check_origin(headers, forwarded.or(own), &app.access.cors_origins)
+}
+
+/// Whether somebody follows a link to the web page. Its files are the same for everyone, and no other page sees them.
+fn is_page_visit(request: &Request) -> bool {
+    let says = |name: &HeaderName, expected: &str| {
+        let mut values = request.headers().get_all(name).iter();
+        values.next().is_some_and(|value| value.as_bytes() == expected.as_bytes()) && values.next().is_none()
+    };
+    PAGE_PATHS.contains(&request.uri().path())
+        && request.method() == Method::GET
+        && !request.headers().contains_key(ORIGIN)
+        && says(&SEC_FETCH_MODE, "navigate")
+        && says(&SEC_FETCH_DEST, "document")
 }
 
 /// Host check of a gateway without keys, against DNS rebinding: a page whose name resolves to this machine could otherwise

@@ -15,7 +15,7 @@ use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::response_budget::ResponseBudget;
-use super::{AppState, follow, idempotency, mcp, names_header, response_budget, sse, stored};
+use super::{AppState, follow, idempotency, mcp, names_header, response_budget, sse, stored, traces};
 use crate::engine::{EventReader, Keyed, OnUnservedTool, RunContext};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
@@ -198,11 +198,16 @@ pub(super) async fn list_all(
     Extension(principal): Extension<Authenticated>,
     query: Query,
 ) -> Result<Response, ErrorResponse> {
-    query.reject_unknown(&["limit", "order", "after", "before"])?;
-    let (store, owner, page) = (&app.services.store, &principal.0.owner, query.page()?);
+    query.reject_unknown(&["limit", "order", "after", "before", "status", "model", "view"])?;
+    let (store, owner, page, filter) =
+        (&app.services.store, &principal.0.owner, query.page()?, traces::filter(&query)?);
+    if traces::wants_summaries(&query)? {
+        return traces::summaries(&app, &principal, &page, &filter).await;
+    }
     let read = |max_bytes| {
         let page = PageRequest { max_bytes, ..page.clone() };
-        async move { store.responses(owner, &page).await.map(Some) }
+        let filter = &filter;
+        async move { store.responses(owner, &page, filter).await.map(Some) }
     };
     let found = response_budget::read_stored(&app, &principal.requester(), read, stored::list).await?;
     found.ok_or_else(|| ErrorResponse(ApiError::internal()))

@@ -24,6 +24,7 @@ pub const API_ROUTES: &[(Method, &str, Access)] = &[
     (Method::POST, "/responses/{id}/cancel", Access::Requires(Scope::ResponsesCreate)),
     (Method::POST, "/responses/{id}/inputs", Access::Requires(Scope::ResponsesCreate)),
     (Method::GET, "/responses/{id}/input_items", Access::Requires(Scope::ResponsesRead)),
+    (Method::GET, "/responses/{id}/trace", Access::Requires(Scope::ResponsesRead)),
     (Method::POST, "/conversations", Access::Requires(Scope::ResponsesCreate)),
     (Method::GET, "/conversations/{id}", Access::Requires(Scope::ResponsesRead)),
     (Method::POST, "/conversations/{id}", Access::Requires(Scope::ResponsesCreate)),
@@ -55,6 +56,9 @@ pub const SERVICE_ROUTES: &[(Method, &str, Access)] = &[
     (Method::GET, "/metrics", Access::Requires(Scope::MetricsRead)),
     (Method::GET, "/openapi.yaml", Access::Public),
     (Method::GET, "/openapi.json", Access::Public),
+    (Method::GET, "/ui", Access::Public),
+    (Method::GET, "/ui/", Access::Public),
+    (Method::GET, "/ui/{*path}", Access::Public),
     (Method::POST, "/api/a2a/input", Access::Requires(Scope::ResponsesCreate)),
 ];
 

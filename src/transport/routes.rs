@@ -12,7 +12,7 @@ use super::error::ErrorResponse;
 use super::route_table::API_PREFIXES;
 use super::{
     AppState, access, admin, agents, callbacks, cancel, compact, conversation_items, conversations, health,
-    input_tokens, inputs, mcp, middleware, models, openapi, pass_through, responses, tools,
+    input_tokens, inputs, mcp, middleware, models, openapi, pass_through, responses, tools, traces, ui,
 };
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
@@ -40,6 +40,9 @@ pub(crate) fn router(app: AppState) -> Router {
         router = router
             .route("/openapi.yaml", get(openapi::yaml))
             .route("/openapi.json", get(openapi::json))
+            .route("/ui", get(ui::redirect))
+            .route("/ui/", get(ui::index))
+            .route("/ui/{*path}", get(ui::file))
             .route("/api/a2a/input", post(inputs::answer_a2a));
     }
     let prefixes = if app.serves_api { API_PREFIXES } else { &[] };
@@ -71,6 +74,7 @@ fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
         ("/responses/{id}/cancel", post(cancel::cancel)),
         ("/responses/{id}/inputs", post(inputs::answer)),
         ("/responses/{id}/input_items", get(responses::input_items)),
+        ("/responses/{id}/trace", get(traces::retrieve)),
         ("/conversations", post(conversations::create)),
         (
             "/conversations/{id}",

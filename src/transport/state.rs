@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::readiness::{ReadinessCache, ShutdownFlag};
+use super::ui::UiFiles;
 use crate::admission::Admission;
 use crate::auth::Authenticator;
 use crate::config::settings::AgentSettings;
@@ -38,6 +39,8 @@ pub(crate) struct SharedState {
     pub requests: RequestSettings,
     /// Whether the API is served beside probes and metrics.
     pub serves_api: bool,
+    /// The files of the web page, if it is served.
+    pub ui: Option<UiFiles>,
     /// What `/readyz` reports.
     pub readiness: ReadinessState,
     pub metrics: Arc<Metrics>,

@@ -51,5 +51,6 @@ mod store;
 mod structured;
 mod support;
 mod tools;
+mod ui;
 mod webhooks;
 mod websocket;

@@ -438,6 +438,7 @@ fn record() -> ResponseRecord {
         body,
         items: Vec::new(),
         outbox: Vec::new(),
+        trace: None,
     }
 }
 

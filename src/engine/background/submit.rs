@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tracing::Instrument;
 
@@ -76,7 +77,9 @@ impl Engine {
             ignored: std::mem::take(&mut prepared.ignored),
             omitted_tools: std::mem::take(&mut prepared.offer.omitted),
         };
-        let state = save(&parts.seal, &prepared, &RunState::default(), &machine, None);
+        let mut state = RunState::default();
+        state.trace.begin(Instant::now(), prepared.provider.name(), &prepared.model_request.model);
+        let state = save(&parts.seal, &prepared, &state, &machine, None);
         let events = event_log::logged(prepared.encoding, &events);
         let spec = JobSpec::new(text, &caller).seal(&parts.seal, &caller.owner.tenant);
         let spec = spec.ok_or_else(ApiError::internal)?;

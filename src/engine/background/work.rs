@@ -201,8 +201,11 @@ impl Engine {
         // Time that it has waited for does not count.
         let active = saved.state.active().max(user_questions::active(&claimed.calls));
         let started = started.checked_sub(active).unwrap_or(started);
+        let mut state = saved.state;
+        let has_asked_user = user_questions::active(&claimed.calls) > Duration::ZERO;
+        state.trace.resume(active, has_asked_user);
         let mut run = Box::new(Run::new(Arc::clone(parts), prepared, caller, sink, started, logged));
-        run.resume(machine, saved.state, &turn);
+        run.resume(machine, state, &turn);
         let end = run.drive_job(turn).await;
         drop(memory);
         match (end, live.ending()) {

@@ -3,6 +3,7 @@
 
 use super::live::{Run, RunError};
 use super::state::{StartedWork, ToldResult};
+use super::trace::WaitKind;
 use crate::config::OnComplete;
 use crate::engine::background::follow_up;
 use crate::engine::completion_text::{TIMED_OUT, announcement};
@@ -107,6 +108,7 @@ impl Run {
         self.state.note_active(self.started);
         self.state.has_exceeded_calls = self.call_filter.limit_exceeded();
         self.state.awaits_results = true;
+        self.state.trace.begin_wait(WaitKind::Callback);
         let started = self.state.started.clone();
         let calls = TurnCalls::Started(&started);
         self.executor.commit(&self.prepared, &self.machine, &mut self.state, calls, &self.parts.seal).await?;

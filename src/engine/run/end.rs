@@ -1,5 +1,6 @@
 //! The end of a run: the row is committed, then the terminal event is sent.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::live::{Run, RunEnd, RunError};
@@ -75,7 +76,8 @@ impl Run {
                         let failed = Termination::Failed(error.body.clone());
                         let closed =
                             self.machine.close_response(failed, run_outcome, unix_now(), sink.events());
-                        commit(parts, prepared, closed, false, (sink, logged)).await;
+                        commit(parts, prepared, (closed, self.state.trace.end()), false, (sink, logged))
+                            .await;
                     }
                     _ => {}
                 }
@@ -83,12 +85,18 @@ impl Run {
                 return self.sink.reject(error).await;
             }
         };
+        if let Termination::Incomplete(reason) = &ending
+            && reason != "content_filter"
+        {
+            self.state.trace.reach_limit(reason.clone().into());
+        }
+        let trace = self.state.trace.end();
         let param = failed_param(&ending);
         let machine = self.machine;
         let large = machine.bytes() > MAX_INLINE_SNAPSHOT_BYTES;
         let close = || machine.close_response(ending, run_outcome, unix_now(), sink.events());
         let closed = if large { run_in_place(close) } else { close() };
-        let committed = commit(parts, prepared, closed, large, (sink, logged)).await;
+        let committed = commit(parts, prepared, (closed, trace), large, (sink, logged)).await;
         if let Some(connection) = self.connection {
             keep(&connection, parts, prepared, &committed, &self.requester).await;
         }
@@ -130,7 +138,7 @@ fn failed_param(ending: &Termination) -> Option<String> {
 async fn commit(
     parts: &EngineParts,
     prepared: &mut PreparedRun,
-    mut closed: ClosedResponse,
+    (mut closed, trace): (ClosedResponse, Option<String>),
     large: bool,
     (sink, logged): (&mut EventSink, Option<&Logged>),
 ) -> ClosedResponse {
@@ -144,7 +152,8 @@ async fn commit(
         return closed;
     }
     let outbox = parts.options.webhooks.notices(&prepared.owner, &closed.snapshot.response, unix_now());
-    let build = || ResponseRecord { outbox, ..record::ended(prepared, &closed) };
+    let trace = trace.map(Arc::from);
+    let build = || ResponseRecord { outbox, trace, ..record::ended(prepared, &closed) };
     let record = if large { run_in_place(build) } else { build() };
     let committing = Instant::now();
     let brief = || prepared.keep_for.map(|_| LogEnd { keep_below: Some(0), events: None, keep_for: None });

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::live::{Run, RunError};
+use super::trace::WaitKind;
 use crate::bus::{Bus, RunWatch};
 use crate::engine::context::unix_after;
 use crate::engine::user_questions::{self, QuestionRow};
@@ -236,6 +237,7 @@ impl Run {
     fn pause_time(&mut self) {
         if self.timer.pause() {
             self.pause = self.executor.pause();
+            self.state.trace.begin_wait(WaitKind::Elicitation);
         }
     }
 
@@ -243,6 +245,7 @@ impl Run {
     pub(super) fn go_on_with_time(&mut self) {
         let Some(waited) = self.timer.resume() else { return };
         self.pause = None;
+        self.state.trace.end_waits();
         self.started += waited;
         if let Some(deadline) = &mut self.call.deadline {
             *deadline += waited;

@@ -6,7 +6,6 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::live::{Run, RunError};
-use super::state::RunTime;
 use crate::engine::citations;
 use crate::provider::{ModelStream, ProviderError, ProviderErrorKind};
 use crate::response::machine::{Turn, Violation};
@@ -46,6 +45,9 @@ impl Run {
             server.port = Empty,
             gen_ai.usage.input_tokens = Empty,
             gen_ai.usage.output_tokens = Empty,
+            antwort.attempts = Empty,
+            antwort.first_byte_ms = Empty,
+            antwort.first_token_ms = Empty,
             error.type = Empty,
             otel.status_code = Empty,
         )
@@ -57,12 +59,10 @@ impl Run {
             span.record("server.port", *port);
         }
         let turn = self.stream_turn().await;
-        let ended = RunTime::now(self.started);
-        if let Some(times) = self.state.inference() {
-            times.ended = Some(ended);
-        }
+        self.state.trace.record_times(&span);
         match &turn {
             Ok(Turn { usage: Some(usage), .. }) => {
+                self.state.trace.note_usage(usage, self.prepared.limits.cost(usage));
                 span.record("gen_ai.usage.input_tokens", usage.input_tokens);
                 span.record("gen_ai.usage.output_tokens", usage.output_tokens);
             }
@@ -77,6 +77,24 @@ impl Run {
 
     async fn stream_turn(&mut self) -> Result<Turn, RunError> {
         let mut stream = self.open_stream().await?;
+        let read = self.read_turn(&mut *stream).await;
+        self.state.trace.end_inference(stream.timing());
+        drop(stream);
+        read?;
+        self.add_citations()?;
+        if self.will_retry_turn() {
+            self.machine.mark_commentary();
+        }
+        let nothing_is_shown = if self.call_filter.lacks_required_call() {
+            self.retries_missing_call()
+        } else {
+            self.call_filter.has_rejected()
+        };
+        Ok(self.machine.end_turn(nothing_is_shown, self.sink.events())?)
+    }
+
+    /// Reads the provider's stream to its end.
+    async fn read_turn(&mut self, stream: &mut (dyn ModelStream + 'static)) -> Result<(), RunError> {
         if self.state.turns() > 1 {
             // Results of the turn before are sent without waiting for the model's next event.
             self.flush().await?;
@@ -94,27 +112,13 @@ impl Run {
             self.check_size()?;
             if happened {
                 self.received = true;
-                let started = self.started;
-                if let Some(times) = self.state.inference() {
-                    times.first_event.get_or_insert_with(|| RunTime::now(started));
-                }
+                self.state.note_first_event(self.started);
                 self.flush().await?;
             }
             if !more.map_err(|error| self.provider_failed(error))? {
-                break;
+                return Ok(());
             }
         }
-        drop(stream);
-        self.add_citations()?;
-        if self.will_retry_turn() {
-            self.machine.mark_commentary();
-        }
-        let nothing_is_shown = if self.call_filter.lacks_required_call() {
-            self.retries_missing_call()
-        } else {
-            self.call_filter.has_rejected()
-        };
-        Ok(self.machine.end_turn(nothing_is_shown, self.sink.events())?)
     }
 
     /// Opens the provider's stream. A large request is encoded on a blocking thread.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::job::LeftTurn;
 use super::live::{Run, RunError};
+use super::trace::WaitKind;
 use crate::engine::client_answers;
 use crate::engine::context::unix_after;
 use crate::engine::tool_executor::TurnCalls;
@@ -45,6 +46,7 @@ impl Run {
         self.state.note_active(self.started);
         // Not later than the time that is stored.
         let expires_at = unix_after(timeout);
+        self.state.trace.begin_wait(WaitKind::Client);
         let asked = TurnCalls::Client(calls, timeout);
         self.executor.commit(&self.prepared, &self.machine, &mut self.state, asked, &self.parts.seal).await?;
         // Nobody can answer before the questions are committed, so they are announced behind that.

@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 
 use super::live::{Run, RunEnd, RunError};
 use super::state::RunState;
+use super::trace::CallOutcomeKind;
 use crate::engine::journal::{self, JournaledResult};
 use crate::engine::record;
 use crate::engine::user_questions::{self, Asked};
@@ -187,7 +188,10 @@ impl Run {
         let mut have_failed = None;
         for (made, journaled) in left.calls.iter().zip(&left.journaled) {
             let JournaledResult { result, task, citations } = match &journaled.outcome {
-                Some((output, error)) => journal::journaled(output, error.clone()),
+                Some((output, error)) => {
+                    self.note_journaled(journaled.index, error.as_deref());
+                    journal::journaled(output, error.clone())
+                }
                 None => Box::pin(self.make_left_call(made, journaled, left)).await?,
             };
             self.state.add_sources(citations);
@@ -195,11 +199,20 @@ impl Run {
             if result.is_async {
                 self.start_async(made, (journaled.turn, journaled.index), task.as_deref()).await?;
             }
+            if let Some(item) = self.machine.server_call_item(made.slot) {
+                self.state.trace.note_item(journaled.index, item);
+            }
             self.machine.finish_call(made.slot, result, self.sink.events())?;
             self.flush().await?;
         }
         let turn = left.journaled.first().map(|call| call.turn);
         Ok(have_failed.filter(|_| turn.is_some_and(|turn| user_questions::has_round(&left.asked, turn))))
+    }
+
+    /// The result of a call is known, but not when it came.
+    fn note_journaled(&mut self, index: u32, error: Option<&str>) {
+        let kind = if error.is_some() { CallOutcomeKind::Failed } else { CallOutcomeKind::Completed };
+        self.state.trace.end_call(index, kind, error, None);
     }
 
     /// Questions of calls that went with their process are answered by nobody.
@@ -226,6 +239,7 @@ impl Run {
             }
             Asked::Nothing | Asked::MadeAgain => {
                 self.declare_unknown((turn, index));
+                self.state.trace.end_call(index, CallOutcomeKind::Unknown, Some(OUTCOME_UNKNOWN), None);
                 return Ok(journal::journaled(UNKNOWN, Some(OUTCOME_UNKNOWN.to_owned())));
             }
         };

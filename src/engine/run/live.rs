@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::logged::Logged;
 use super::state::RunState;
 use super::timer::RunTimer;
+use super::trace::WaitKind;
 use crate::engine::ConnectionHistory;
 use crate::engine::context::{EngineParts, RunContext};
 use crate::engine::event_sink::{Disconnected, EventSink};
@@ -115,6 +116,8 @@ impl Run {
         let is_stored_stream = prepared.store && prepared.stream;
         let registration =
             is_stored_stream.then(|| parts.store.register_run(&prepared.response.id, &prepared.owner));
+        let mut state = RunState::default();
+        state.trace.begin(started, prepared.provider.name(), &prepared.model_request.model);
         Self {
             registration,
             caller: asker,
@@ -134,10 +137,17 @@ impl Run {
             stops: parts.in_flight.stops().listen(),
             log: caller.log,
             received: false,
-            state: RunState::default(),
+            state,
             parts,
             prepared,
         }
+    }
+}
+
+impl Run {
+    /// It has waited for a run slot.
+    pub(in crate::engine) fn note_queued(&mut self, from: Instant, to: Instant) {
+        self.state.trace.add_wait(WaitKind::Queue, from, to);
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::trace::RunTrace;
 use crate::protocol::item::{Item, Message};
 use crate::response::machine::ServerCall;
 use crate::response::turn::{HistoryItem, ProviderFields};
@@ -55,6 +56,9 @@ pub(in crate::engine) struct RunState {
     /// How long the run has been executed, in microseconds, without the time that it has waited as a row.
     #[serde(default)]
     active: u64,
+    /// Its account.
+    #[serde(default)]
+    pub trace: RunTrace,
     /// Sources found by searches, to be cited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Citation>,
@@ -135,18 +139,13 @@ impl CompactionState {
     }
 }
 
-/// When an inference and its calls began and ended.
+/// When an inference began.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(in crate::engine) struct InferenceTimes {
     pub started: RunTime,
     /// The first event of the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_event: Option<RunTime>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<RunTime>,
-    /// The results of its calls, in the order of the calls.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub results: Vec<RunTime>,
 }
 
 /// A time since the run was started, in microseconds.
@@ -186,13 +185,16 @@ impl RunState {
     }
 
     pub(in crate::engine) fn begin_inference(&mut self, run_started: Instant) {
-        self.inferences
-            .push(InferenceTimes { started: RunTime::now(run_started), ..InferenceTimes::default() });
+        self.inferences.push(InferenceTimes { started: RunTime::now(run_started), first_event: None });
+        self.trace.begin_turn();
     }
 
-    /// The inference that is under way, or was the last.
-    pub(in crate::engine) fn inference(&mut self) -> Option<&mut InferenceTimes> {
-        self.inferences.last_mut()
+    /// The first event of the inference that is under way has come.
+    pub(in crate::engine) fn note_first_event(&mut self, run_started: Instant) {
+        if let Some(inference) = self.inferences.last_mut() {
+            inference.first_event.get_or_insert_with(|| RunTime::now(run_started));
+        }
+        self.trace.note_first_token();
     }
 
     /// Counts the calls, and returns whether one was made more than `max` times with the same arguments.

@@ -9,14 +9,15 @@ use tokio::sync::mpsc;
 use super::held_questions::HeldQuestions;
 use super::live::{Run, RunError};
 use super::questions::{AskingCall, ToolResult};
-use super::state::RunTime;
+use super::trace;
+use super::trace::{CallOutcomeKind, CallRecord};
 use crate::engine::journal::{self, JournaledResult};
 use crate::engine::tool_executor::TurnCalls;
 use crate::engine::user_questions;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::response::machine::{CallResult, ServerCall};
 use crate::store::CallOutcome;
-use crate::tools::{Citation, StartedTask, ToolErrorCode};
+use crate::tools::{CallKey, Citation, OutputMeta, StartedTask, ToolErrorCode};
 
 /// Progress reports that wait to be emitted; further ones are dropped.
 const PROGRESS_CAPACITY: usize = 16;
@@ -49,6 +50,7 @@ impl Run {
         self.sink.settle_log().await;
         let turn = self.state.journaled_turns;
         self.state.note_active(self.started);
+        self.begin_call_records(turn, calls);
         let made = TurnCalls::Server(calls);
         self.executor.commit(&self.prepared, &self.machine, &mut self.state, made, &self.parts.seal).await?;
         self.machine.dispatch_calls();
@@ -118,18 +120,44 @@ impl Run {
             Some(output) => (output.task.take(), output.citations.clone()),
             None => (None, Vec::new()),
         };
+        self.end_call_record(index, &outcome);
         let result = self.executor.result(made, outcome, &mut self.state)?;
-        let ended = RunTime::now(self.started);
-        if let Some(times) = self.state.inference() {
-            times.results.push(ended);
-        }
         Ok(EndedCall { made, index, result, task, citations })
+    }
+
+    fn begin_call_records(&mut self, turn: u32, calls: &[ServerCall]) {
+        let response = &self.prepared.response.id;
+        let record = |(index, made): (u32, &ServerCall)| CallRecord {
+            call_id: CallKey { response: response.clone(), turn, index }.to_string(),
+            name: trace::short(&made.call.name),
+            ..CallRecord::default()
+        };
+        self.state.trace.begin_calls((0..).zip(calls).map(record));
+    }
+
+    fn end_call_record(&mut self, index: u32, outcome: &ToolResult) {
+        let failed = ToolErrorCode::ToolExecutionFailed.as_str();
+        let (kind, error, meta) = match outcome {
+            Ok(output) if output.is_async => (CallOutcomeKind::Async, None, Some(&output.meta)),
+            Ok(output) if output.is_error || output.meta.skipped => {
+                (CallOutcomeKind::Failed, Some(failed), Some(&output.meta))
+            }
+            Ok(output) => (CallOutcomeKind::Completed, None, Some(&output.meta)),
+            Err(error) if error.code == ToolErrorCode::Cancelled => {
+                (CallOutcomeKind::Cancelled, Some(error.code.as_str()), error.meta.as_deref())
+            }
+            Err(error) => (CallOutcomeKind::Failed, Some(error.code.as_str()), error.meta.as_deref()),
+        };
+        self.state.trace.end_call(index, kind, error, Some(meta.unwrap_or(&OutputMeta::default())));
     }
 
     /// Emits the result of a call.
     async fn show_ended(&mut self, turn: u32, call: EndedCall<'_>) -> Result<(), RunError> {
         if call.result.is_async {
             Box::pin(self.start_async(call.made, (turn, call.index), call.task.as_deref())).await?;
+        }
+        if let Some(item) = self.machine.server_call_item(call.made.slot) {
+            self.state.trace.note_item(call.index, item);
         }
         self.machine.finish_call(call.made.slot, call.result, self.sink.events())?;
         Ok(())

@@ -20,7 +20,7 @@ use super::upstream_body::UpstreamBody;
 use crate::net::sse::Decoder;
 use crate::provider::chat::Translator;
 use crate::provider::retry::RetryState;
-use crate::provider::{CallContext, ModelStream, ProviderError, ProviderErrorKind};
+use crate::provider::{CallContext, InferenceTiming, ModelStream, ProviderError, ProviderErrorKind};
 use crate::response::turn::{ModelEvent, ModelRequest};
 use crate::util::random;
 
@@ -33,6 +33,7 @@ pub(super) struct CompletionStream {
     tries: RetryState,
     /// When the first attempt began.
     started: Instant,
+    timing: InferenceTiming,
     state: State,
     /// Events were emitted: there is no retry any more, and the request's body is not needed.
     emitted: bool,
@@ -65,6 +66,7 @@ impl CompletionStream {
             body,
             tries,
             started: Instant::now(),
+            timing: InferenceTiming::default(),
             state: State::Unsent,
             emitted: false,
         })
@@ -83,8 +85,14 @@ impl CompletionStream {
                     ready!(sleep.as_mut().poll(cx));
                     self.state = State::Unsent;
                 }
-                State::Unsent => self.state = State::Sending(self.begin().boxed()),
-                State::Sending(sending) => self.state = ready!(sending.as_mut().poll(cx))?,
+                State::Unsent => {
+                    self.note_attempt();
+                    self.state = State::Sending(self.begin().boxed());
+                }
+                State::Sending(sending) => {
+                    self.state = ready!(sending.as_mut().poll(cx))?;
+                    self.timing.first_byte = Some(Instant::now());
+                }
                 State::Whole(reading) => {
                     let text = ready!(reading.as_mut().poll(cx))?;
                     self.state = State::Over;
@@ -100,6 +108,14 @@ impl CompletionStream {
                     }
                 }
             }
+        }
+    }
+
+    fn note_attempt(&mut self) {
+        let now = Instant::now();
+        match self.timing.sent {
+            None => self.timing.sent = Some(now),
+            Some(_) => self.timing.retried.push(now),
         }
     }
 
@@ -194,5 +210,9 @@ impl ModelStream for CompletionStream {
                 }
             }
         }
+    }
+
+    fn timing(&self) -> &InferenceTiming {
+        &self.timing
     }
 }

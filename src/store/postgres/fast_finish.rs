@@ -23,9 +23,9 @@ use crate::store::{ResponseRecord, StoreError};
 const INSERT: &str = "WITH parent AS (SELECT lineage_until FROM responses WHERE key = $8 AND owner = $2),
     row AS (
         INSERT INTO responses (key, owner, id, expires_at, lineage_until, created_at, finished_at, previous_key,
-            previous_id, status, model, item_index, items, body)
+            previous_id, status, model, item_index, items, body, trace)
         SELECT $1, $2, $3, $4, CASE WHEN $5::bigint IS NULL THEN $4 ELSE (SELECT lineage_until FROM parent) END, $6, $7,
-            $8, $9, $10, $11, $12, $13, $14
+            $8, $9, $10, $11, $12, $13, $14, $17
         WHERE $5::bigint IS NULL OR EXISTS (SELECT 1 FROM parent WHERE lineage_until >= $5)
         ON CONFLICT (key, owner) DO NOTHING RETURNING key),
     ids AS (INSERT INTO item_ids (owner, item_id, response)
@@ -93,12 +93,13 @@ impl<'a> FastFinish<'a> {
             status: record.status.as_str(),
             model: record.model.as_bytes(),
             body: record.body.as_bytes(),
+            trace: record.trace.as_ref().map(|trace| trace.as_bytes()),
             ids: names.ids,
             states: names.states,
         }
     }
 
-    fn params<'b>(&'b self, values: &'b Values<'b>) -> [Param<'b>; 16] {
+    fn params<'b>(&'b self, values: &'b Values<'b>) -> [Param<'b>; 17] {
         [
             (&self.key.uuid, Type::UUID),
             (&self.owner, Type::INT8),
@@ -116,6 +117,7 @@ impl<'a> FastFinish<'a> {
             (&values.body, Type::BYTEA),
             (&values.ids, Type::BYTEA_ARRAY),
             (&values.states, Type::BYTEA_ARRAY),
+            (&values.trace, Type::BYTEA),
         ]
     }
 }
@@ -126,6 +128,7 @@ struct Values<'a> {
     status: &'a str,
     model: &'a [u8],
     body: &'a [u8],
+    trace: Option<&'a [u8]>,
     ids: Vec<Cow<'a, [u8]>>,
     states: Vec<Cow<'a, [u8]>>,
 }

@@ -16,16 +16,18 @@ use super::session::{Param, Session};
 use super::texts::{self, ItemRow};
 use super::values::{get, text};
 use crate::protocol::id::Id;
+use crate::protocol::response::ResponseStatus;
 use crate::store::item_index::{Damaged, entries};
 use crate::store::paging::{Element, PageRange, is_response_id};
 use crate::store::row_policy::now;
-use crate::store::{Direction, Page, PageRequest, StoreError};
+use crate::store::{Direction, Page, PageRequest, ResponseFilter, StoreError};
 
 // One query, in both orders.
 macro_rules! responses_sql {
     () => {
         "SELECT key, id, octet_length(body) FROM responses WHERE owner = $1 AND key > $2 AND key < $3
-            AND (expires_at IS NULL OR expires_at > $4)"
+            AND (expires_at IS NULL OR expires_at > $4)
+            AND ($6::text IS NULL OR status = $6) AND ($7::bytea IS NULL OR model = $7)"
     };
 }
 
@@ -38,18 +40,22 @@ pub(super) async fn responses(
     session: Session<'_>,
     owner: Option<i64>,
     page: &PageRequest,
+    filter: &ResponseFilter,
 ) -> Result<Page, StoreError> {
     let cursors: Vec<&str> = [&page.after, &page.before].into_iter().flatten().map(String::as_str).collect();
     let known = cursor_keys(session, owner, &cursors).await?;
     let range = PageRange::new(page, |cursor| Ok(known.get(cursor).copied()))?;
     let Some(owner) = owner else { return Ok(Page { data: Vec::new(), has_more: false }) };
     let sql = if range.ascending { ASCENDING } else { DESCENDING };
-    let params: [Param<'_>; 5] = [
+    let model = filter.model.as_ref().map(|model| model.as_bytes());
+    let params: [Param<'_>; 7] = [
         (&owner, Type::INT8),
         (&range.above.unwrap_or(Uuid::nil()), Type::UUID),
         (&range.below.unwrap_or(Uuid::max()), Type::UUID),
         (&now(), Type::INT8),
         (&i64::try_from(range.fetch()).unwrap_or(i64::MAX), Type::INT8),
+        (&filter.status.map(ResponseStatus::as_str), Type::TEXT),
+        (&model, Type::BYTEA),
     ];
     let rows = session.query(sql, &params).await?;
     let element = |row: &Row| {

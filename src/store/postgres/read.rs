@@ -1,13 +1,16 @@
 //! Reads of a response by its id.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::error::corrupt;
 use super::keys::ResponseKey;
 use super::session::{Param, Session};
 use super::values::{get, number, text};
+use crate::protocol::id::Id;
 use crate::store::row_policy::now;
 use crate::store::{Owner, StoreError};
 
@@ -36,6 +39,27 @@ pub(super) async fn response(
         return Err(StoreError::TooLarge { bytes });
     }
     Ok(Some(text(&row, 1)?.into()))
+}
+
+const TRACES: &str = "SELECT key, trace FROM responses
+    WHERE owner = $1 AND key = ANY($2) AND (expires_at IS NULL OR expires_at > $3)";
+
+/// The accounts of the runs of responses.
+pub(super) async fn traces(
+    session: Session<'_>,
+    owner: i64,
+    ids: &[Id],
+) -> Result<Vec<Option<Arc<str>>>, StoreError> {
+    let keys: Vec<Uuid> = ids.iter().map(|id| ResponseKey::of(id.as_str()).uuid).collect();
+    let params: [Param<'_>; 3] = [(&owner, Type::INT8), (&keys, Type::UUID_ARRAY), (&now(), Type::INT8)];
+    let mut found: HashMap<Uuid, Arc<str>> = HashMap::new();
+    for row in session.query(TRACES, &params).await? {
+        if let Some(bytes) = get::<Option<&[u8]>>(&row, 1)? {
+            let text = std::str::from_utf8(bytes).map_err(corrupt)?;
+            found.insert(get(&row, 0)?, text.into());
+        }
+    }
+    Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
 }
 
 const LIVE: &str = "SELECT key FROM responses

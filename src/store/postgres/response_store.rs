@@ -10,7 +10,8 @@ use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::store::operation::{Write, WriteOutcome};
 use crate::store::{
-    ItemWithState, Lineage, Owner, Page, PageRequest, ReadLimit, ResponseStore, StateKey, StoreError,
+    ItemWithState, Lineage, Owner, Page, PageRequest, ReadLimit, ResponseFilter, ResponseStore, StateKey,
+    StoreError,
 };
 
 #[async_trait]
@@ -92,10 +93,24 @@ impl ResponseStore for PostgresStore {
         })
     }
 
-    async fn responses(&self, owner: &Owner, page: &PageRequest) -> Result<Page, StoreError> {
+    async fn responses(
+        &self,
+        owner: &Owner,
+        page: &PageRequest,
+        filter: &ResponseFilter,
+    ) -> Result<Page, StoreError> {
         transact!(self.pool, Access::Snapshot, session => {
             let owner = self.owners.find(session, owner).await?;
-            list::responses(session, owner, page).await
+            list::responses(session, owner, page, filter).await
+        })
+    }
+
+    async fn traces(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<Arc<str>>>, StoreError> {
+        transact!(self.pool, Access::Snapshot, session => {
+            match self.owners.find(session, owner).await? {
+                Some(owner) => read::traces(session, owner, ids).await,
+                None => Ok(vec![None; ids.len()]),
+            }
         })
     }
 }

@@ -69,8 +69,8 @@ pub(super) async fn find(session: Session<'_>, owner: i64, id: &str) -> Result<O
 
 const INSERT: &str =
     "INSERT INTO responses (key, owner, id, expires_at, lineage_until, created_at, finished_at,
-        status, previous_key, previous_id, model, item_index, items, body)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (key, owner) DO NOTHING";
+        status, previous_key, previous_id, model, item_index, items, body, trace)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (key, owner) DO NOTHING";
 
 /// Inserts the row of a response that has none, with its items. Returns its key; `None` if it has one meanwhile.
 pub(super) async fn insert(
@@ -85,7 +85,8 @@ pub(super) async fn insert(
     let previous = record.continued().map(|id| id.as_str().as_bytes());
     let (model, body) = (record.model.as_bytes(), record.body.as_bytes());
     let previous_key = previous_key(record);
-    let params: [Param<'_>; 14] = [
+    let trace = record.trace.as_ref().map(|trace| trace.as_bytes());
+    let params: [Param<'_>; 15] = [
         (&key.uuid, Type::UUID),
         (&owner, Type::INT8),
         (&key.id, Type::BYTEA),
@@ -100,6 +101,7 @@ pub(super) async fn insert(
         (&columns.index, Type::BYTEA),
         (&columns.texts, Type::BYTEA),
         (&body, Type::BYTEA),
+        (&trace, Type::BYTEA),
     ];
     if session.execute(INSERT, &params).await? == 0 {
         return Ok(None);
@@ -117,7 +119,7 @@ pub(super) fn previous_key(record: &ResponseRecord) -> Option<Uuid> {
 }
 
 const END: &str = "UPDATE responses SET expires_at = $3, lineage_until = $4, finished_at = $5, status = $6,
-        previous_key = $7, previous_id = $8, model = $9, item_index = $10, items = $11, body = $12
+        previous_key = $7, previous_id = $8, model = $9, item_index = $10, items = $11, body = $12, trace = $13
     WHERE key = $1 AND owner = $2 AND finished_at IS NULL";
 
 /// Ends the row of a running response: its record replaces what was written of it before.
@@ -131,7 +133,8 @@ pub(super) async fn end(
     let previous = record.continued().map(|id| id.as_str().as_bytes());
     let (model, body) = (record.model.as_bytes(), record.body.as_bytes());
     let previous_key = previous_key(record);
-    let params: [Param<'_>; 12] = [
+    let trace = record.trace.as_ref().map(|trace| trace.as_bytes());
+    let params: [Param<'_>; 13] = [
         (&row.key.0, Type::UUID),
         (&row.key.1, Type::INT8),
         (&lifetime.expires_at, Type::INT8),
@@ -144,6 +147,7 @@ pub(super) async fn end(
         (&columns.index, Type::BYTEA),
         (&columns.texts, Type::BYTEA),
         (&body, Type::BYTEA),
+        (&trace, Type::BYTEA),
     ];
     session.execute(END, &params).await?;
     running::remove(session, row.key).await?;

@@ -272,6 +272,7 @@ mod tests {
             body: "{}".into(),
             items: Vec::new(),
             outbox: Vec::new(),
+            trace: None,
         };
         let (lease, owner) = (record.lease.clone(), record.owner.clone());
         let run = LoggedRun { key: None, record: record.clone(), state: None, events: Some(events(0, 1)) };

@@ -12,16 +12,18 @@ use super::owners;
 use super::read::{bytes, live_key, text};
 use super::texts::{ItemRow, Texts};
 use crate::protocol::id::Id;
+use crate::protocol::response::ResponseStatus;
 use crate::store::item_index::{Span, entries};
 use crate::store::paging::{Element, PageRange, is_response_id};
 use crate::store::row_policy::now;
-use crate::store::{Direction, Owner, Page, PageRequest, StoreError};
+use crate::store::{Direction, Owner, Page, PageRequest, ResponseFilter, StoreError};
 
 // One query, in both orders.
 macro_rules! responses_sql {
     () => {
         "SELECT id, octet_length(body), key FROM responses WHERE owner = ?1 AND key > ?2 AND key < ?3
-            AND (expires_at IS NULL OR expires_at > ?4)"
+            AND (expires_at IS NULL OR expires_at > ?4)
+            AND (?6 IS NULL OR status = ?6) AND (?7 IS NULL OR model = ?7)"
     };
 }
 
@@ -42,6 +44,7 @@ pub(super) fn responses(
     connection: &Connection,
     owner: &Owner,
     page: &PageRequest,
+    filter: &ResponseFilter,
 ) -> Result<Page, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(database)?;
     let key = owners::find(&snapshot, owner).map_err(database)?;
@@ -55,7 +58,9 @@ pub(super) fn responses(
     let element = |row: &Row<'_>| {
         Ok(Element { id: Id::from(text(row, 0)?), bytes: row.get::<_, u32>(1)?.into(), key: row.get(2)? })
     };
-    let rows = statement.query_map(params![owner, above, below, now(), fetch], element).map_err(database)?;
+    let status = filter.status.map(ResponseStatus::as_str);
+    let parameters = params![owner, above, below, now(), fetch, status, filter.model];
+    let rows = statement.query_map(parameters, element).map_err(database)?;
     let (chosen, has_more) = range.choose(rows.map(|row| row.map_err(database)))?;
     let mut statement = snapshot.prepare_cached(RESPONSE).map_err(database)?;
     let mut read = |element: Element<i64>| {

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::error::corrupt;
 use super::error::database;
 use super::keys::KeyRange;
+use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::store::row_policy::now;
 use crate::store::{Owner, StoreError};
@@ -32,6 +33,29 @@ pub(super) fn response(
 
 const RESPONSE: &str =
     "SELECT octet_length(body), CASE WHEN octet_length(body) <= ?7 THEN body END FROM responses
+    WHERE key BETWEEN ?3 AND ?4 AND id = ?5
+        AND +owner = (SELECT key FROM owners WHERE tenant = ?1 AND principal = ?2)
+        AND (expires_at IS NULL OR expires_at > ?6)";
+
+/// The accounts of the runs of responses.
+pub(super) fn traces(
+    connection: &Connection,
+    owner: &Owner,
+    ids: &[Id],
+) -> Result<Vec<Option<Arc<str>>>, StoreError> {
+    let mut statement = connection.prepare_cached(TRACE).map_err(database)?;
+    let read = |row: &Row<'_>| row.get::<_, Option<String>>(0);
+    let mut traces = Vec::with_capacity(ids.len());
+    for id in ids {
+        let KeyRange { first, last } = KeyRange::of(id.as_str());
+        let parameters = params![&*owner.tenant, &*owner.principal, first, last, id.as_str(), now()];
+        let found = statement.query_row(parameters, read).optional().map_err(database)?;
+        traces.push(found.flatten().map(Arc::from));
+    }
+    Ok(traces)
+}
+
+const TRACE: &str = "SELECT trace FROM responses
     WHERE key BETWEEN ?3 AND ?4 AND id = ?5
         AND +owner = (SELECT key FROM owners WHERE tenant = ?1 AND principal = ?2)
         AND (expires_at IS NULL OR expires_at > ?6)";
@@ -85,7 +109,7 @@ mod tests {
     fn a_response_is_found_by_a_range_of_keys() {
         let connection = Connection::open_in_memory().unwrap();
         schema::apply(&connection, 0).unwrap();
-        for sql in [RESPONSE, LIVE_KEY] {
+        for sql in [RESPONSE, LIVE_KEY, TRACE] {
             let plan = schema::plan(&connection, sql);
             let step = "SEARCH responses USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)";
             assert!(plan.iter().any(|found| found == step), "{plan:#?}");

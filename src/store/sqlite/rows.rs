@@ -106,6 +106,7 @@ pub(super) fn insert(
         columns.index,
         columns.texts,
         &*record.body,
+        record.trace.as_deref(),
     ])?;
     item_ids::replace(connection, (owner, key), id.as_str(), &[], &columns.index)?;
     conversations::note_context(connection, key, record)?;
@@ -114,8 +115,8 @@ pub(super) fn insert(
 
 const INSERT: &str =
     "INSERT INTO responses (key, owner, id, expires_at, lineage_until, created_at, finished_at,
-        status, previous_id, model, item_index, items, body)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+        status, previous_id, model, item_index, items, body, trace)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
 
 /// Ends the row of a running response: its record replaces what was written of it before.
 pub(super) fn end(
@@ -129,7 +130,8 @@ pub(super) fn end(
     connection
         .prepare_cached(
             "UPDATE responses SET expires_at = ?2, lineage_until = ?3, finished_at = ?4, status = ?5,
-                previous_id = ?6, model = ?7, item_index = ?8, items = ?9, body = ?10
+                previous_id = ?6, model = ?7, item_index = ?8, items = ?9, body = ?10,
+                trace = ?11
              WHERE key = ?1",
         )?
         .execute(params![
@@ -143,6 +145,7 @@ pub(super) fn end(
             columns.index,
             columns.texts,
             &*record.body,
+            record.trace.as_deref(),
         ])?;
     running::remove(connection, row.key)?;
     let place = (owner, row.key);
@@ -167,7 +170,7 @@ pub(super) fn remove_running(connection: &Connection, key: i64) -> rusqlite::Res
     connection
         .prepare_cached(
             "UPDATE responses SET expires_at = 0, previous_id = NULL, model = '', item_index = x'', items = x'',
-                body = ''
+                body = '', trace = NULL
              WHERE key = ?1",
         )?
         .execute([key])?;

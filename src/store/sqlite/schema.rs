@@ -26,6 +26,7 @@ const MIGRATIONS: &[Migration] = &[
     sql(include_str!("../../../migrations/sqlite/0010_jobs.sql")),
     sql(include_str!("../../../migrations/sqlite/0011_inputs.sql")),
     sql(include_str!("../../../migrations/sqlite/0012_tasks.sql")),
+    sql(include_str!("../../../migrations/sqlite/0013_traces.sql")),
 ];
 
 /// A part of a migration in Rust.

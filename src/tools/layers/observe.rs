@@ -14,7 +14,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::tools::audit::{self, CallAudit};
 use crate::tools::definition::ToolKind;
 use crate::tools::error::{ToolError, ToolErrorCode};
-use crate::tools::output::{OutputMeta, ToolOutput};
+use crate::tools::output::{CallTimes, OutputMeta, ToolOutput};
 use crate::tools::plan::CallPlan;
 
 /// Observes a call until it ends, also if its future is dropped.
@@ -107,6 +107,8 @@ impl CallObserver {
     }
 
     fn complete(&self, meta: &mut OutputMeta) {
+        let (began, ended) = (self.started.into_std(), Instant::now().into_std());
+        meta.times = Some(CallTimes { began, ended, retried: self.trace.retried() });
         meta.duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         // The metadata of a fallback tool are complete already.
         if self.trace.used_fallback() {
@@ -127,10 +129,10 @@ impl CallObserver {
         let duration = self.started.elapsed();
         let (attempts, attempted) = (self.trace.attempts(), self.trace.take_attempted());
         // Without an attempt, the executor that would have been called.
-        let executor = attempted.last().unwrap_or(&self.plan.definition.executor);
+        let executor = attempted.last().map_or(&self.plan.definition.executor, |attempt| &attempt.executor);
         let tool = self.plan.qualified_name();
         self.metrics.tool_call(tool, executor, outcome, duration);
-        attempted.iter().for_each(|executor| self.metrics.tool_attempt(tool, executor));
+        attempted.iter().for_each(|attempt| self.metrics.tool_attempt(tool, &attempt.executor));
         let fallback_from = meta.fallback_from.as_deref();
         self.record_span(executor, attempts, meta, failure);
         self.audit.record_call(&audit::CallEnd {

@@ -41,6 +41,7 @@ impl Run {
             body: "{}".into(),
             items: Vec::new(),
             outbox: Vec::new(),
+            trace: None,
         };
         let events = Some(events(0, 1, "a"));
         let run = LoggedRun { key: None, record: record.clone(), state: None, events };

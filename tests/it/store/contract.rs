@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use antwort::protocol::id::Id;
 use antwort::protocol::response::ResponseStatus;
-use antwort::store::{Direction, ModelView, PageRequest, ReadLimit, ResponseRecord, Store, StoreError};
+use antwort::store::{
+    Direction, ModelView, PageRequest, ReadLimit, ResponseFilter, ResponseRecord, Store, StoreError,
+};
 
 use super::{SHORT, message, message_json, owned_by, owner, record, running, text, texts, turn};
 
@@ -49,7 +51,7 @@ pub(super) async fn what_belongs_to_others_does_not_exist(store: &dyn Store) {
         assert_eq!(store.response(&other, id, u64::MAX).await.unwrap(), None);
         assert!(store.lineage(&other, id, ReadLimit::UNLIMITED).await.unwrap().is_none());
         assert!(store.input_items(&other, id, &page).await.unwrap().is_none());
-        assert!(store.responses(&other, &page).await.unwrap().data.is_empty());
+        assert!(store.responses(&other, &page, &ResponseFilter::default()).await.unwrap().data.is_empty());
         assert_eq!(
             store.items(&other, std::slice::from_ref(&item_id), ReadLimit::UNLIMITED).await.unwrap(),
             [None]
@@ -289,7 +291,7 @@ pub(super) async fn writers_side_by_side_lose_nothing(store: &dyn Store) {
     futures_util::future::join_all(writers).await;
     let (mut count, mut page) = (0, first_page());
     loop {
-        let found = store.responses(&owner(), &page).await.unwrap();
+        let found = store.responses(&owner(), &page, &ResponseFilter::default()).await.unwrap();
         count += found.data.len();
         page.after = found.data.last().map(|(id, _)| id.to_string());
         if !found.has_more {
@@ -322,7 +324,14 @@ pub(super) async fn what_has_expired_exists_for_no_reader(store: &dyn Store) {
         assert_eq!(texts(store, &record).await, None);
         assert_eq!(store.items(&owner(), &items, ReadLimit::UNLIMITED).await.unwrap(), [None]);
         assert!(store.input_items(&owner(), id, &first_page()).await.unwrap().is_none());
-        assert!(store.responses(&owner(), &first_page()).await.unwrap().data.is_empty());
+        assert!(
+            store
+                .responses(&owner(), &first_page(), &ResponseFilter::default())
+                .await
+                .unwrap()
+                .data
+                .is_empty()
+        );
         store.maintain().await.unwrap();
     }
     assert!(!store.delete(&owner(), id).await.unwrap());

@@ -2,8 +2,8 @@
 
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    CallOutcome, JournaledCall, PageRequest, PendingApproval, ReadLimit, ResponseRecord, ResponseStore,
-    RunLog, Store, TurnRecord,
+    CallOutcome, JournaledCall, PageRequest, PendingApproval, ReadLimit, ResponseFilter, ResponseRecord,
+    ResponseStore, RunLog, Store, TurnRecord,
 };
 
 use super::approvals::read_one;
@@ -61,7 +61,14 @@ async fn exists(store: &dyn Store, run: &ResponseRecord) -> bool {
 
 async fn listed(store: &dyn Store) -> Vec<Id> {
     let page = PageRequest { limit: 100, ascending: true, after: None, before: None, max_bytes: u64::MAX };
-    store.responses(&owner(), &page).await.unwrap().data.into_iter().map(|(id, _)| id).collect()
+    store
+        .responses(&owner(), &page, &ResponseFilter::default())
+        .await
+        .unwrap()
+        .data
+        .into_iter()
+        .map(|(id, _)| id)
+        .collect()
 }
 
 pub(super) async fn a_registered_run_that_is_deleted_is_not_written_by_any_later_write(store: &dyn Store) {

@@ -2,7 +2,8 @@
 
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    Direction, ErasureTarget, PageRequest, PendingApproval, ResponseRecord, RunLog, Store, TurnRecord,
+    Direction, ErasureTarget, PageRequest, PendingApproval, ResponseFilter, ResponseRecord, RunLog, Store,
+    TurnRecord,
 };
 
 use super::{Folder, Open, message, owned_by, record, running, turn};
@@ -56,7 +57,9 @@ pub async fn more_than_one_step_of_responses_is_erased_whole(store: &dyn Store) 
     }
     assert_eq!(erase(store, "acme", None).await, 450);
     let page = PageRequest { limit: 1, ascending: true, after: None, before: None, max_bytes: u64::MAX };
-    assert!(store.responses(&super::owner(), &page).await.unwrap().data.is_empty());
+    assert!(
+        store.responses(&super::owner(), &page, &ResponseFilter::default()).await.unwrap().data.is_empty()
+    );
 }
 
 pub async fn a_tenant_of_more_owners_than_one_step_looks_at_is_erased_whole(store: &dyn Store) {
@@ -118,7 +121,9 @@ pub async fn processes_that_erase_at_once_erase_all_and_count_it_once(open: Open
         let (first, second) = tokio::join!(erase(&*one, "acme", None), erase(&*two, "acme", Some("ann")));
         assert_eq!(first + second, 250);
         let page = PageRequest { limit: 1, ascending: true, after: None, before: None, max_bytes: u64::MAX };
-        assert!(two.responses(&super::owner(), &page).await.unwrap().data.is_empty());
+        assert!(
+            two.responses(&super::owner(), &page, &ResponseFilter::default()).await.unwrap().data.is_empty()
+        );
     }
 }
 

@@ -3,8 +3,8 @@
 use antwort::protocol::id::{Id, IdGenerator};
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    CallOutcome, Direction, JournaledCall, Lease, ModelView, PageRequest, ReadLimit, ResponseRecord,
-    ResponseStore, RunLog, StateKey, Store, StoreError, StoredItem, StoredState, TurnRecord,
+    CallOutcome, Direction, JournaledCall, Lease, ModelView, PageRequest, ReadLimit, ResponseFilter,
+    ResponseRecord, ResponseStore, RunLog, StateKey, Store, StoreError, StoredItem, StoredState, TurnRecord,
 };
 
 use serde_json::{Value, json};
@@ -44,7 +44,14 @@ async fn found(store: &dyn Store, id: &Id) -> Option<String> {
 async fn listed(store: &dyn Store, ascending: bool, after: Option<&ResponseRecord>) -> Vec<Id> {
     let after = after.map(|record| record.lease.id.to_string());
     let page = PageRequest { limit: 100, ascending, after, before: None, max_bytes: u64::MAX };
-    store.responses(&owner(), &page).await.unwrap().data.into_iter().map(|(id, _)| id).collect()
+    store
+        .responses(&owner(), &page, &ResponseFilter::default())
+        .await
+        .unwrap()
+        .data
+        .into_iter()
+        .map(|(id, _)| id)
+        .collect()
 }
 
 #[tokio::test]

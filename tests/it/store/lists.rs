@@ -1,6 +1,6 @@
 //! What every store does with lists: pages, orders and cursors.
 
-use antwort::store::{Direction, PageRequest, ResponseRecord, Store, StoreError};
+use antwort::store::{Direction, PageRequest, ResponseFilter, ResponseRecord, Store, StoreError};
 
 use super::{message, owned_by, owner, record, turn};
 
@@ -37,8 +37,11 @@ pub(super) async fn input_items_are_paged_by_limit_order_and_cursor(store: &dyn 
 
 pub(super) async fn responses_are_paged_by_limit_order_and_cursor(store: &dyn Store) {
     let ids = write_responses(store, 6).await;
-    check_pages(&ids, async |page| store.responses(&owner(), &page).await.unwrap()).await;
-    let found = store.responses(&owner(), &page(1, true)).await.unwrap();
+    check_pages(&ids, async |page| {
+        store.responses(&owner(), &page, &ResponseFilter::default()).await.unwrap()
+    })
+    .await;
+    let found = store.responses(&owner(), &page(1, true), &ResponseFilter::default()).await.unwrap();
     assert!(found.data[0].1.contains(&ids[0]), "the elements are the stored bodies");
 }
 
@@ -96,7 +99,7 @@ pub(super) async fn walking_forth_and_back_sees_everything_once(store: &dyn Stor
         }
         let (mut seen, mut request) = (Vec::new(), page(7, ascending));
         loop {
-            let found = store.responses(&owner(), &request).await.unwrap();
+            let found = store.responses(&owner(), &request, &ResponseFilter::default()).await.unwrap();
             seen.extend(found.data.iter().map(|(id, _)| id.to_string()));
             request.after = seen.last().cloned();
             if !found.has_more {
@@ -107,7 +110,7 @@ pub(super) async fn walking_forth_and_back_sees_everything_once(store: &dyn Stor
         let (mut seen, mut request) = (Vec::new(), page(7, ascending));
         request.before = expected.last().cloned();
         loop {
-            let found = store.responses(&owner(), &request).await.unwrap();
+            let found = store.responses(&owner(), &request, &ResponseFilter::default()).await.unwrap();
             seen.splice(0..0, found.data.iter().map(|(id, _)| id.to_string()));
             request.before = seen.first().cloned();
             if !found.has_more {
@@ -124,7 +127,11 @@ pub(super) async fn an_unknown_cursor_is_refused(store: &dyn Store) {
     let output = record.items[1].id.to_string();
     for (param, cursor) in [("after", "nonsense"), ("before", ""), ("after", "resp_xyz")] {
         let request = with_cursor(param, cursor);
-        assert_unknown(store.responses(&owner(), &request).await.map(Some), param, cursor);
+        assert_unknown(
+            store.responses(&owner(), &request, &ResponseFilter::default()).await.map(Some),
+            param,
+            cursor,
+        );
         assert_unknown(store.input_items(&owner(), record.lease.id.as_str(), &request).await, param, cursor);
     }
     let request = with_cursor("after", &output);
@@ -135,7 +142,7 @@ pub(super) async fn deleting_while_paging_skips_no_response(store: &dyn Store) {
     let ids = write_responses(store, 9).await;
     let (mut seen, mut request) = (Vec::new(), page(2, true));
     loop {
-        let found = store.responses(&owner(), &request).await.unwrap();
+        let found = store.responses(&owner(), &request, &ResponseFilter::default()).await.unwrap();
         for (id, _) in &found.data {
             assert!(store.delete(&owner(), id.as_str()).await.unwrap());
             seen.push(id.to_string());

@@ -8,14 +8,14 @@ use antwort::internal::sqlite::TenantRetention;
 use antwort::protocol::id::Id;
 use antwort::store::{
     ContextRole, ConversationItem, ConversationRecord, ConversationStore, Direction, PageRequest,
-    ResponseRecord, ResponseStore, RunLog, Store,
+    ResponseFilter, ResponseRecord, ResponseStore, RunLog, Store,
 };
 
 use super::{Folder, SHORT, message, owned_by, running, turn};
 
 async fn stored(store: &dyn Store, tenant: &str, principal: &str) -> usize {
     let page = PageRequest { limit: 100, ascending: true, after: None, before: None, max_bytes: u64::MAX };
-    store.responses(&owned_by(tenant, principal), &page).await.unwrap().data.len()
+    store.responses(&owned_by(tenant, principal), &page, &ResponseFilter::default()).await.unwrap().data.len()
 }
 
 fn of(tenant: &str, principal: &str, bytes: usize) -> ResponseRecord {

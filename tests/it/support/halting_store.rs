@@ -18,8 +18,9 @@ use antwort::store::{
     ConversationContext, ConversationItem, ConversationLock, ConversationRecord, ConversationStore,
     DueNotice, ErasedCounts, ErasureTarget, EventLog, IdempotencyKeys, ItemWithState, JobQueue, JobStats,
     KeyedResponse, Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun,
-    Owner, Page, PageRequest, PendingApproval, ReadLimit, Requeue, ResponseRecord, ResponseStore, RunLog,
-    RunRegistration, StateKey, Store, StoreError, StoredConversation, TurnRecord, WebhookOutbox,
+    Owner, Page, PageRequest, PendingApproval, ReadLimit, Requeue, ResponseFilter, ResponseRecord,
+    ResponseStore, RunLog, RunRegistration, StateKey, Store, StoreError, StoredConversation, TurnRecord,
+    WebhookOutbox,
 };
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -337,8 +338,17 @@ impl ResponseStore for HaltingStore {
         self.inner.input_items(owner, id, page).await
     }
 
-    async fn responses(&self, owner: &Owner, page: &PageRequest) -> Result<Page, StoreError> {
-        self.inner.responses(owner, page).await
+    async fn traces(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<Arc<str>>>, StoreError> {
+        self.inner.traces(owner, ids).await
+    }
+
+    async fn responses(
+        &self,
+        owner: &Owner,
+        page: &PageRequest,
+        filter: &ResponseFilter,
+    ) -> Result<Page, StoreError> {
+        self.inner.responses(owner, page, filter).await
     }
 }
 

@@ -1,0 +1,341 @@
+//! The account of a run: which turns, calls and waits it had, when, and which limits stopped it.
+//!
+//! It is kept in the run's state, so that it survives the loss of a process, and stored with the end of the response in a
+//! compact form: short keys, and times as offsets from the start. `engine/trace_document` turns it into what the API shows.
+
+use std::borrow::Cow;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use tracing::Span;
+
+use crate::protocol::id::Id;
+use crate::protocol::response::Usage;
+use crate::provider::InferenceTiming;
+use crate::tools::OutputMeta;
+
+/// Calls that are noted of one run. Further ones are made, but not noted.
+const MAX_CALLS: usize = 2_000;
+/// Longer names and ids are cut.
+const MAX_NAME_BYTES: usize = 256;
+
+/// Milliseconds since the run was started.
+pub(in crate::engine) type Offset = i64;
+
+/// The account of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(in crate::engine) struct RunTrace {
+    /// Milliseconds since the epoch.
+    #[serde(rename = "s")]
+    pub started: i64,
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Offset>,
+    /// The provider, by its key in the configuration.
+    #[serde(rename = "p", default)]
+    pub provider: String,
+    /// The provider's name of the model.
+    #[serde(rename = "m", default)]
+    pub model: String,
+    #[serde(rename = "t", default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<TurnTrace>,
+    #[serde(rename = "w", default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<WaitTrace>,
+    #[serde(rename = "l", default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitTrace>,
+}
+
+/// An inference and its calls.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(in crate::engine) struct TurnTrace {
+    #[serde(rename = "s")]
+    pub sent: Offset,
+    /// Only calls, no inference: those that were approved are made before the model is asked.
+    #[serde(rename = "n", default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_no_inference: bool,
+    /// When each further attempt was sent.
+    #[serde(rename = "r", default, skip_serializing_if = "Vec::is_empty")]
+    pub retried: Vec<Offset>,
+    #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
+    pub first_byte: Option<Offset>,
+    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
+    pub first_token: Option<Offset>,
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Offset>,
+    #[serde(rename = "u", default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<TurnTokens>,
+    /// US dollars.
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    #[serde(rename = "f", default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallRecord>,
+}
+
+/// Input, of that cached, output, of that reasoning, total.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::engine) struct TurnTokens(pub u64, pub u64, pub u64, pub u64, pub u64);
+
+/// A call that the gateway has made.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(in crate::engine) struct CallRecord {
+    /// The item that shows it; of one that no item shows, its id in the audit log.
+    #[serde(rename = "i")]
+    pub call_id: String,
+    #[serde(rename = "n")]
+    pub name: String,
+    #[serde(rename = "x", default, skip_serializing_if = "Option::is_none")]
+    pub executor: Option<String>,
+    #[serde(rename = "a", default)]
+    pub attempts: u32,
+    #[serde(rename = "r", default, skip_serializing_if = "Vec::is_empty")]
+    pub retried: Vec<Offset>,
+    #[serde(rename = "s")]
+    pub started: Offset,
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Offset>,
+    #[serde(rename = "u", default)]
+    pub outcome: CallOutcomeKind,
+    /// The code of the failure.
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(rename = "h", default, skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
+    /// The executor that failed and was replaced.
+    #[serde(rename = "f", default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
+    #[serde(rename = "z", default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::engine) enum CallOutcomeKind {
+    /// Nobody knows: it has not returned, or its process is gone.
+    #[default]
+    Unknown,
+    Completed,
+    Failed,
+    /// Its work goes on.
+    Async,
+    Cancelled,
+}
+
+/// For whom a run has waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::engine) enum WaitKind {
+    /// The client, for outputs of its functions.
+    Client,
+    /// The user, for answers to questions of a tool.
+    Elicitation,
+    /// A callback, for the result of a call whose work went on.
+    Callback,
+    /// A place: a run slot or a worker.
+    Queue,
+}
+
+/// A time in which the run waited for somebody else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::engine) struct WaitTrace {
+    #[serde(rename = "k")]
+    pub kind: WaitKind,
+    #[serde(rename = "s")]
+    pub from: Offset,
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Offset>,
+}
+
+/// A limit that has stopped the run, or calls of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::engine) struct LimitTrace {
+    #[serde(rename = "n")]
+    pub name: Cow<'static, str>,
+    #[serde(rename = "s")]
+    pub at: Offset,
+}
+
+impl RunTrace {
+    pub(in crate::engine) fn begin(&mut self, started: Instant, provider: &str, model: &str) {
+        self.started = epoch_ms(started);
+        provider.clone_into(&mut self.provider);
+        model.clone_into(&mut self.model);
+    }
+
+    /// An inference is about to be made.
+    pub(in crate::engine) fn begin_turn(&mut self) {
+        let sent = self.now();
+        self.turns.push(TurnTrace { sent, ..TurnTrace::default() });
+    }
+
+    /// The first output of the inference that is under way has come.
+    pub(in crate::engine) fn note_first_token(&mut self) {
+        let now = self.now();
+        if let Some(turn) = self.turns.last_mut() {
+            turn.first_token.get_or_insert(now);
+        }
+    }
+
+    /// What an inference has used.
+    pub(in crate::engine) fn note_usage(&mut self, usage: &Usage, cost: Option<f64>) {
+        if let Some(turn) = self.turns.last_mut() {
+            turn.tokens = Some(TurnTokens::of(usage));
+            turn.cost = cost;
+        }
+    }
+
+    /// What the provider's stream says of an inference that has ended.
+    pub(in crate::engine) fn end_inference(&mut self, timing: &InferenceTiming) {
+        let (now, base) = (self.now(), self.started);
+        let offset = |at: Instant| epoch_ms(at) - base;
+        let Some(turn) = self.turns.last_mut() else { return };
+        if let Some(sent) = timing.sent {
+            turn.sent = offset(sent);
+        }
+        turn.retried.extend(timing.retried.iter().copied().map(offset));
+        turn.first_byte = timing.first_byte.map(offset);
+        turn.ended = Some(now);
+    }
+
+    /// Tells a span of the inference that has ended.
+    pub(in crate::engine) fn record_times(&self, span: &Span) {
+        let Some(turn) = self.turns.last() else { return };
+        span.record("antwort.attempts", turn.retried.len() + 1);
+        let of = [("antwort.first_byte_ms", turn.first_byte), ("antwort.first_token_ms", turn.first_token)];
+        for (name, at) in of {
+            if let Some(at) = at {
+                span.record(name, at - turn.sent);
+            }
+        }
+    }
+
+    /// Calls of the turn are about to be made.
+    pub(in crate::engine) fn begin_calls(&mut self, calls: impl Iterator<Item = CallRecord>) {
+        let noted: usize = self.turns.iter().map(|turn| turn.calls.len()).sum();
+        let now = self.now();
+        if self.turns.is_empty() {
+            // Calls that were approved are made before the first inference.
+            self.turns.push(TurnTrace { sent: now, has_no_inference: true, ..TurnTrace::default() });
+        }
+        let Some(turn) = self.turns.last_mut() else { return };
+        let noted_now = calls.take(MAX_CALLS.saturating_sub(noted));
+        turn.calls.extend(noted_now.map(|call| CallRecord { started: now, ..call }));
+    }
+
+    /// The call at this place of the turn has ended so.
+    pub(in crate::engine) fn end_call(
+        &mut self,
+        place: u32,
+        outcome: CallOutcomeKind,
+        error: Option<&str>,
+        meta: Option<&OutputMeta>,
+    ) {
+        let (now, base) = (self.now(), self.started);
+        let Some(call) = self.call(place) else { return };
+        call.outcome = outcome;
+        call.error = error.map(short);
+        let Some(meta) = meta else { return };
+        call.ended = Some(now);
+        call.executor = meta.executor.as_deref().map(short);
+        call.attempts = meta.attempts;
+        call.cached = meta.cached;
+        call.truncated = meta.truncated;
+        call.fallback = meta.fallback_from.as_deref().map(short);
+        if let Some(times) = &meta.times {
+            let offset = |at: Instant| epoch_ms(at) - base;
+            call.started = offset(times.began);
+            call.ended = Some(offset(times.ended));
+            call.retried = times.retried.iter().copied().map(offset).collect();
+        }
+    }
+
+    /// The item that shows a call is known.
+    pub(in crate::engine) fn note_item(&mut self, place: u32, item: &Id) {
+        if let Some(call) = self.call(place) {
+            item.as_str().clone_into(&mut call.call_id);
+        }
+    }
+
+    fn call(&mut self, place: u32) -> Option<&mut CallRecord> {
+        self.turns.last_mut()?.calls.get_mut(place as usize)
+    }
+
+    pub(in crate::engine) fn begin_wait(&mut self, kind: WaitKind) {
+        let from = self.now();
+        self.waits.push(WaitTrace { kind, from, to: None });
+    }
+
+    /// Whatever the run has waited for, it goes on.
+    pub(in crate::engine) fn end_waits(&mut self) {
+        let now = self.now();
+        for wait in self.waits.iter_mut().filter(|wait| wait.to.is_none()) {
+            wait.to = Some(now);
+        }
+    }
+
+    /// A wait whose times are known.
+    pub(in crate::engine) fn add_wait(&mut self, kind: WaitKind, from: Instant, to: Instant) {
+        let (from, to) = (epoch_ms(from) - self.started, epoch_ms(to) - self.started);
+        self.waits.push(WaitTrace { kind, from, to: Some(to) });
+    }
+
+    /// The run goes on in this process, after it has been executed for so long: what lies between was a wait.
+    pub(in crate::engine) fn resume(&mut self, active: Duration, has_asked_user: bool) {
+        if self.waits.iter().any(|wait| wait.to.is_none()) {
+            return self.end_waits();
+        }
+        let waited = |wait: &WaitTrace| wait.to.map_or(0, |to| to - wait.from);
+        let known: i64 = self.waits.iter().map(waited).sum();
+        let (now, active) = (self.now(), i64::try_from(active.as_millis()).unwrap_or(i64::MAX));
+        let kind = if has_asked_user { WaitKind::Elicitation } else { WaitKind::Queue };
+        let from = active.saturating_add(known).min(now);
+        self.waits.push(WaitTrace { kind, from, to: Some(now) });
+    }
+
+    pub(in crate::engine) fn reach_limit(&mut self, name: Cow<'static, str>) {
+        if !self.limits.iter().any(|limit| limit.name == name) {
+            let at = self.now();
+            self.limits.push(LimitTrace { name, at });
+        }
+    }
+
+    /// The run has ended. Returns the account as it is stored.
+    pub(in crate::engine) fn end(&mut self) -> Option<String> {
+        self.end_waits();
+        self.ended = Some(self.now());
+        serde_json::to_string(self).ok()
+    }
+
+    fn now(&self) -> Offset {
+        now_ms() - self.started
+    }
+}
+
+impl TurnTokens {
+    pub(in crate::engine) fn of(usage: &Usage) -> Self {
+        Self(
+            usage.input_tokens,
+            usage.input_tokens_details.cached_tokens,
+            usage.output_tokens,
+            usage.output_tokens_details.reasoning_tokens,
+            usage.total_tokens,
+        )
+    }
+}
+
+/// A name, cut if it is long.
+pub(in crate::engine) fn short(text: &str) -> String {
+    text.get(..text.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or_default().to_owned()
+}
+
+/// The time of the clock that this instant was.
+fn epoch_ms(at: Instant) -> i64 {
+    let (now, wall) = (Instant::now(), now_ms());
+    let ago = i64::try_from(now.saturating_duration_since(at).as_millis()).unwrap_or_default();
+    let ahead = i64::try_from(at.saturating_duration_since(now).as_millis()).unwrap_or_default();
+    wall - ago + ahead
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
