@@ -24,6 +24,7 @@ OUTSIDE = {
     **{path.relative_to(PROJECT).as_posix(): name for name, path in FILES.items()},
     "config/default.yaml": "settings.md",
 }
+CODE = re.compile(r"`[^`]+`")
 LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 
 
@@ -78,6 +79,8 @@ def relinked(text: str, source: Path, page: Path, target: Path) -> str:
 
     lines = text.splitlines()
     for number, line in prose(text):
+        # Within code, GitHub wants the bars of a table's cell escaped, and the generator shows the escape.
+        line = CODE.sub(lambda code: code[0].replace("\\|", "|"), line) if line.lstrip().startswith("|") else line
         lines[number - 1] = LINK.sub(moved, line)
     return "\n".join(indented(lines)) + "\n"
 
