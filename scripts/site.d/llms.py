@@ -10,7 +10,7 @@ import sys
 from itertools import groupby
 from pathlib import Path
 
-from pages import MADE, navigation, title_and_summary
+from pages import MADE, navigation, summary
 
 HEAD = """# antwort
 
@@ -24,10 +24,9 @@ def main() -> None:
     parts, whole = [HEAD], [HEAD]
     for section, entries in groupby(navigation(), key=lambda entry: entry[0]):
         lines = [f"## {section}"] if section else []
-        for _, _, page in entries:
+        for _, title, page in entries:
             text = (docs / page).read_text()
-            title, summary = title_and_summary(text)
-            lines.append(f"- [{title}]({address(page)}): {summary}")
+            lines.append(f"- [{title}]({address(page)}): {summary(text)}")
             if page not in MADE and section != "Project":
                 whole.append(f"<!-- {address(page)} -->\n\n{text.strip()}\n")
         parts.append("\n".join(lines) + "\n")

@@ -60,11 +60,10 @@ def prose(text: str) -> list[tuple[int, str]]:
     return lines
 
 
-def title_and_summary(text: str) -> tuple[str, str]:
-    """The heading of a page, and the first sentence of its first paragraph."""
-    title = re.search(r"^# (.+)$", text, re.MULTILINE)[1]
+def summary(text: str) -> str:
+    """The first sentence of a page's first paragraph."""
     paragraph: list[str] = []
-    for _, line in prose(text.split("\n", 1)[1] if text.startswith("# ") else text):
+    for _, line in prose(text):
         if line.startswith(("#", "|", "-", ">", "<", "!", "1.")):
             if paragraph:
                 break
@@ -74,4 +73,4 @@ def title_and_summary(text: str) -> tuple[str, str]:
             break
     words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(paragraph))
     sentence = re.match(r"(.+?[.:])(?= [A-Z`]|$)", words)
-    return title.replace("`", ""), (sentence[1] if sentence else words).rstrip(":")
+    return (sentence[1] if sentence else words).rstrip(":")
