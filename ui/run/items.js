@@ -1,0 +1,77 @@
+// Items of a response, as text.
+
+import { el } from '../lib/dom.js';
+import { icon } from '../lib/icons.js';
+import { isCall, nameOf, plainType, texts } from './trace.js';
+import { statusWords } from './words.js';
+
+/**
+ * A text as it is; JSON indented.
+ * @param {string} text
+ * @param {string} label for those who hear the page
+ */
+export function textBlock(text, label) {
+  return el('pre', { tabindex: 0, role: 'group', 'aria-label': label, text: text === '' ? '(empty)' : pretty(text) });
+}
+
+/** @param {string} text */
+export function pretty(text) {
+  if (!/^\s*[[{]/.test(text)) return text;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * @param {any} item
+ * @returns {HTMLElement}
+ */
+export function renderItem(item) {
+  const type = plainType(item);
+  if (type === 'message') return block('message', 'Answer', item, el('div', { class: 'said', text: texts(item.content).join('\n') }));
+  if (type === 'reasoning') return reasoning(item);
+  if (isCall(item)) return call(item);
+  if (type === 'mcp_approval_request') return block('call', `Asks for approval: ${item.name} of ${item.server_label}`, item, textBlock(item.arguments ?? '', 'Arguments'));
+  if (type === 'mcp_list_tools') return folded(`Tools of ${item.server_label}: ${(item.tools ?? []).length}`, item, (item.tools ?? []).map((/** @type {any} */ tool) => tool.name).join('\n'));
+  if (/_output$/.test(type)) return block('call', `Result of ${item.name ?? item.call_id}`, item, textBlock(typeof item.output === 'string' ? item.output : JSON.stringify(item.output), 'Result'));
+  if (type === 'user_message') return block('message', `${item.name} to the user`, item, el('div', { class: 'said', text: item.text ?? '' }));
+  return folded(type || 'Item', item, JSON.stringify(item));
+}
+
+/** @param {any} item */
+function reasoning(item) {
+  const words = texts([...(item.summary ?? []), ...(item.content ?? [])]).join('\n');
+  if (!words) return block('reasoning', item.encrypted_content ? 'Reasoning, sealed' : 'Reasoning, not shown', item);
+  return block('reasoning', 'Reasoning', item, el('div', { class: 'said', text: words }));
+}
+
+/** @param {any} item */
+function call(item) {
+  const own = item.arguments ?? item.input ?? (item.action ? JSON.stringify(item.action) : '');
+  const error = item.error ? textBlock(typeof item.error === 'string' ? item.error : JSON.stringify(item.error), 'Error') : null;
+  return block('call', `Calls ${nameOf(item)}`, item, own === '' ? null : textBlock(own, 'Arguments'), item.output ? el('span', { class: 'muted small', text: 'Result' }) : null, item.output ? textBlock(item.output, 'Result') : null, error);
+}
+
+/**
+ * @param {string} kind
+ * @param {string} title
+ * @param {any} item
+ * @param {...(Node | null)} content
+ */
+function block(kind, title, item, ...content) {
+  const state = item.status && item.status !== 'completed' ? statusWords(item.status === 'calling' ? 'in_progress' : item.status) : null;
+  return el('section', { class: `item item-${kind}` },
+    el('div', { class: 'item-head' }, title, state ? el('span', { class: `state ${state.tone}` }, icon(state.icon), state.word) : null),
+    ...content);
+}
+
+/**
+ * @param {string} title
+ * @param {any} item
+ * @param {string} text
+ */
+function folded(title, item, text) {
+  return block('other', '', { ...item, status: null }, el('details', null, el('summary', { text: title }), textBlock(text, title)));
+}

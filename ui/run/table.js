@@ -1,0 +1,93 @@
+// The table that says the same as the picture.
+
+import { el, replace } from '../lib/dom.js';
+import { cost, duration, rate, tokens } from '../lib/format.js';
+import { callId } from './account.js';
+import { belonging, written } from './trace.js';
+import { attemptWords, outcomeWords, waitWords } from './words.js';
+
+/** @typedef {{at: number, cells: (string | Node)[], tone: string, row: string}} Row */
+
+const HEADS = ['What', 'State', 'Begins', 'Time', 'To first byte', 'To first token', 'Tokens in (cached)', 'Tokens out', 'Tokens/s', 'Cost', 'Remarks'];
+const NUMBERS = new Set([2, 3, 4, 5, 6, 7, 8, 9]);
+
+/**
+ * @param {HTMLElement} root
+ * @param {{response: any, trace: import('./trace.js').Trace}} run
+ * @param {(row: string) => void} onShow
+ */
+export function renderTable(root, { response, trace }, onShow) {
+  const rows = rowsOf(response, trace);
+  replace(root, el('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'The run as a table' },
+    el('table', { class: 'run-table' },
+      el('caption', { class: 'visually-hidden', text: 'All steps of the run in the order of their begin' }),
+      el('thead', null, el('tr', null, HEADS.map((head, index) => el('th', { scope: 'col', class: NUMBERS.has(index) ? 'number' : '', text: head })))),
+      el('tbody', null, rows.map((row) => el('tr', { class: row.tone }, row.cells.map((cell, index) => cellOf(cell, index, row, onShow))))))));
+}
+
+/**
+ * @param {string | Node} cell
+ * @param {number} index
+ * @param {Row} row
+ * @param {(row: string) => void} onShow
+ */
+function cellOf(cell, index, row, onShow) {
+  if (index > 0) return el('td', { class: NUMBERS.has(index) ? 'number' : '' }, cell);
+  return el('th', { scope: 'row' }, el('button', { type: 'button', class: 'link', on: { click: () => onShow(row.row) } }, cell));
+}
+
+/**
+ * @param {any} response
+ * @param {import('./trace.js').Trace} trace
+ * @returns {Row[]}
+ */
+function rowsOf(response, trace) {
+  const items = belonging(response?.output ?? [], trace).turns;
+  const begins = (/** @type {number} */ at) => (at === trace.started_at ? '0' : duration(at - trace.started_at));
+  /** @type {Row[]} */
+  const rows = [];
+  trace.turns.forEach((turn, index) => {
+    rows.push(turnRow(turn, items[index] ?? [], begins));
+    turn.calls.forEach((call, number) => rows.push(callRow(call, callId(turn, number), begins, trace.ended_at !== null)));
+  });
+  trace.waits.forEach((wait, index) => rows.push({
+    at: wait.from, tone: '', row: `wait-${index}`,
+    cells: ['Wait', waitWords(wait.kind, wait.to === null ? null : wait.to - wait.from), begins(wait.from), duration(wait.to === null ? null : wait.to - wait.from), '', '', '', '', '', '', ''],
+  }));
+  return rows.sort((a, b) => a.at - b.at);
+}
+
+/**
+ * @param {import('./trace.js').Turn} turn
+ * @param {any[]} items
+ * @param {(at: number) => string} begins
+ * @returns {Row}
+ */
+function turnRow(turn, items, begins) {
+  const since = (/** @type {number | null} */ at) => (at === null ? '–' : duration(at - turn.sent_at));
+  const cached = turn.usage?.input_tokens_details?.cached_tokens ?? 0;
+  const speed = turn.usage && turn.first_token_at && turn.ended_at ? rate(turn.usage.output_tokens, turn.ended_at - turn.first_token_at) : null;
+  const kinds = written(items).map((part) => ({ reasoning: 'reasoning', text: 'text', arguments: 'call arguments' })[part.kind]);
+  return {
+    at: turn.sent_at, tone: 'turn', row: `turn-${turn.index}`,
+    cells: [`Turn ${turn.index + 1}: ${turn.model ?? 'model'}`, turn.ended_at === null ? 'Not finished' : 'Finished', begins(turn.sent_at), since(turn.ended_at), since(turn.first_byte_at), since(turn.first_token_at),
+      turn.usage ? `${tokens(turn.usage.input_tokens)}${cached ? ` (${tokens(cached)})` : ''}` : '–', tokens(turn.usage?.output_tokens), speed?.replace(' tokens/s', '') ?? '–', cost(turn.cost_usd),
+      [attemptWords(turn), kinds.join(', ')].filter(Boolean).join('; ')],
+  };
+}
+
+/**
+ * @param {import('./trace.js').Call} call
+ * @param {string} row
+ * @param {(at: number) => string} begins
+ * @param {boolean} over
+ * @returns {Row}
+ */
+function callRow(call, row, begins, over) {
+  const remarks = [call.error, attemptWords(call), call.cached ? 'cached' : '', call.fallback ? `fallback for ${call.fallback}` : '', call.truncated ? 'truncated' : '', call.executor];
+  const state = outcomeWords(call, over);
+  return {
+    at: call.started_at, tone: call.outcome === 'failed' ? 'bad' : '', row,
+    cells: [call.name, el('span', { class: `state ${state.tone}`, text: state.word }), begins(call.started_at), duration(call.ended_at === null ? null : call.ended_at - call.started_at), '', '', '', '', '', '', remarks.filter(Boolean).join('; ')],
+  };
+}
