@@ -31,10 +31,20 @@ export function account(trace, now = lastMoment(trace)) {
   /** @type {Account['longest']} */
   let longest = null;
   for (const stretch of stretches) {
-    const ms = stretch.to - stretch.from;
+    // A call that waits for others is not what took long: the wait is.
+    const ms = stretch.to - stretch.from - (stretch.part === 'tools' ? waited(stretch, stretches) : 0);
     if (ms > (longest?.ms ?? 0)) longest = { ...stretch, ms };
   }
   return { total: Math.max(0, end - trace.started_at), parts: PARTS.map((part) => ({ part, ms: sums.get(part) ?? 0 })), longest };
+}
+
+/**
+ * @param {Stretch} call
+ * @param {Stretch[]} stretches
+ */
+function waited(call, stretches) {
+  const shared = (/** @type {Stretch} */ wait) => Math.max(0, Math.min(wait.to, call.to) - Math.max(wait.from, call.from));
+  return stretches.reduce((sum, one) => sum + (one.part === 'waits' ? shared(one) : 0), 0);
 }
 
 /**

@@ -5,7 +5,7 @@ import { duration } from '../lib/format.js';
 /**
  * @typedef {{from: number, to: number}} Interval
  * @typedef {{from: number, to: number, x: number, end: number, cut: boolean}} Piece
- * @typedef {{x: number, label: string}} Tick
+ * @typedef {{x: number, label: string, last: boolean}} Tick the label of `last` stands before it
  * @typedef {{from: number, to: number, width: number, pieces: Piece[], x: (moment: number) => number, ticks: Tick[]}} Axis
  */
 
@@ -45,7 +45,7 @@ export function makeAxis(from, to, width, cuts = []) {
   }
   add(from + whole, false);
   const place = (/** @type {number} */ moment) => locate(pieces, moment);
-  return { from, to: from + whole, width, pieces, x: place, ticks: ticksOf(pieces, from, shown / Math.max(1, width - cutWidth * cuts.length)) };
+  return { from, to: from + whole, width, pieces, x: place, ticks: ticksOf(pieces, from, shown / Math.max(1, width - cutWidth * cuts.length), width) };
 }
 
 /**
@@ -63,9 +63,10 @@ function locate(pieces, moment) {
  * @param {Piece[]} pieces
  * @param {number} from
  * @param {number} msPerPixel
+ * @param {number} width
  * @returns {Tick[]}
  */
-function ticksOf(pieces, from, msPerPixel) {
+function ticksOf(pieces, from, msPerPixel, width) {
   const step = STEPS.find((one) => one / msPerPixel >= TICK_DISTANCE) ?? STEPS[STEPS.length - 1];
   /** @type {Tick[]} */
   const ticks = [];
@@ -74,9 +75,23 @@ function ticksOf(pieces, from, msPerPixel) {
     for (let offset = first; offset <= piece.to - from; offset += step) {
       const x = locate(pieces, from + offset);
       if (x - (ticks.at(-1)?.x ?? -TICK_DISTANCE) < TICK_DISTANCE * 0.75) continue;
-      ticks.push({ x, label: tickLabel(offset, step) });
+      ticks.push({ x, label: tickLabel(offset, step), last: false });
     }
   }
+  return lastInside(ticks, width);
+}
+
+/**
+ * The label of the last tick stands before it, where there is no room behind; without a label if it would meet the one before.
+ * @param {Tick[]} ticks
+ * @param {number} width
+ */
+function lastInside(ticks, width) {
+  const [before, last] = ticks.slice(-2);
+  const needs = (/** @type {Tick} */ tick) => tick.label.length * 6.4 + 8;
+  if (!last || last.x + needs(last) <= width) return ticks;
+  last.last = true;
+  if (before.x + needs(before) > last.x - needs(last)) last.label = '';
   return ticks;
 }
 

@@ -1,7 +1,7 @@
 // Where the words of a bar go: behind it, before it, or beneath it, so that they never lie on a bar or outside of the picture.
 
 /** The mean width of a character of the captions, in pixels; rather too large. */
-const CHARACTER = 6.6;
+const CHARACTER = 6.2;
 const DISTANCE = 6;
 
 /**

@@ -3,7 +3,7 @@
 import { el, replace } from '../lib/dom.js';
 import { cost, duration, exact, rate } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
-import { renderItem, textBlock } from './items.js';
+import { errorText, renderItem, textBlock } from './items.js';
 import { belonging } from './trace.js';
 import { usageWords } from './layout.js';
 import { limitAdvice, limitWords, toolErrorWords } from './words.js';
@@ -77,15 +77,6 @@ function ofCall(call, owned, trace) {
     result !== undefined && result !== null ? el('h3', { text: 'Result' }) : null,
     result !== undefined && result !== null ? textBlock(typeof result === 'string' ? result : JSON.stringify(result), 'Result') : null,
   ];
-}
-
-/** @param {any} error @returns {string} */
-export function errorText(error) {
-  if (!error) return '';
-  if (typeof error === 'string') return error;
-  if (error.message) return String(error.message);
-  const content = Array.isArray(error.content) ? error.content.map((/** @type {any} */ part) => part?.text ?? '').join('\n') : '';
-  return content || JSON.stringify(error);
 }
 
 /**

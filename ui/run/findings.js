@@ -142,7 +142,7 @@ export function troubles(trace) {
   /** @type {Finding[]} */
   const found = [];
   for (const turn of trace.turns) {
-    if (turn.attempts > 1) found.push({ text: `Turn ${turn.index + 1}: the model server was asked ${turn.attempts} times before it answered.`, tone: 'warn', row: `turn-${turn.index}` });
+    if (turn.attempts > 1) found.push({ text: `Turn ${turn.index + 1}: the model server was asked ${turn.attempts} times${turn.first_byte_at ? ' before it answered' : ', and did not answer'}.`, tone: 'warn', row: `turn-${turn.index}` });
     turn.calls.forEach((call, index) => {
       const row = callId(turn, index);
       const place = `turn ${turn.index + 1}`;

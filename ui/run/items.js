@@ -1,5 +1,6 @@
 // Items of a response, as text.
 
+import { reveal, shown } from '../json-text.js';
 import { el } from '../lib/dom.js';
 import { icon } from '../lib/icons.js';
 import { isCall, nameOf, plainType, texts } from './trace.js';
@@ -11,17 +12,7 @@ import { statusWords } from './words.js';
  * @param {string} label for those who hear the page
  */
 export function textBlock(text, label) {
-  return el('pre', { tabindex: 0, role: 'group', 'aria-label': label, text: text === '' ? '(empty)' : pretty(text) });
-}
-
-/** @param {string} text */
-export function pretty(text) {
-  if (!/^\s*[[{]/.test(text)) return text;
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
+  return el('pre', { tabindex: 0, role: 'group', 'aria-label': label, text: text === '' ? '(empty)' : shown(text) });
 }
 
 /**
@@ -30,13 +21,13 @@ export function pretty(text) {
  */
 export function renderItem(item) {
   const type = plainType(item);
-  if (type === 'message') return block('message', 'Answer', item, el('div', { class: 'said', text: texts(item.content).join('\n') }));
+  if (type === 'message') return block('message', 'Answer', item, el('div', { class: 'said', text: reveal(texts(item.content).join('\n')) }));
   if (type === 'reasoning') return reasoning(item);
   if (isCall(item)) return call(item);
   if (type === 'mcp_approval_request') return block('call', `Asks for approval: ${item.name} of ${item.server_label}`, item, textBlock(item.arguments ?? '', 'Arguments'));
   if (type === 'mcp_list_tools') return folded(`Tools of ${item.server_label}: ${(item.tools ?? []).length}`, item, (item.tools ?? []).map((/** @type {any} */ tool) => tool.name).join('\n'));
   if (/_output$/.test(type)) return block('call', `Result of ${item.name ?? item.call_id}`, item, textBlock(typeof item.output === 'string' ? item.output : JSON.stringify(item.output), 'Result'));
-  if (type === 'user_message') return block('message', `${item.name} to the user`, item, el('div', { class: 'said', text: item.text ?? '' }));
+  if (type === 'user_message') return block('message', `${item.name} to the user`, item, el('div', { class: 'said', text: reveal(item.text ?? '') }));
   return folded(type || 'Item', item, JSON.stringify(item));
 }
 
@@ -44,14 +35,28 @@ export function renderItem(item) {
 function reasoning(item) {
   const words = texts([...(item.summary ?? []), ...(item.content ?? [])]).join('\n');
   if (!words) return block('reasoning', item.encrypted_content ? 'Reasoning, sealed' : 'Reasoning, not shown', item);
-  return block('reasoning', 'Reasoning', item, el('div', { class: 'said', text: words }));
+  return block('reasoning', 'Reasoning', item, el('div', { class: 'said', text: reveal(words) }));
 }
 
-/** @param {any} item */
+/** A call with its first words; the rest when it is opened. @param {any} item */
 function call(item) {
   const own = item.arguments ?? item.input ?? (item.action ? JSON.stringify(item.action) : '');
-  const error = item.error ? textBlock(typeof item.error === 'string' ? item.error : JSON.stringify(item.error), 'Error') : null;
-  return block('call', `Calls ${nameOf(item)}`, item, own === '' ? null : textBlock(own, 'Arguments'), item.output ? el('span', { class: 'muted small', text: 'Result' }) : null, item.output ? textBlock(item.output, 'Result') : null, error);
+  const error = errorText(item.error);
+  const state = statusWords(item.status === 'calling' ? 'in_progress' : (item.status ?? 'completed'));
+  return el('section', { class: `item item-call ${state.tone === 'ok' ? 'went-well' : ''}` }, el('details', null,
+    el('summary', null, el('span', { class: 'twisty', 'aria-hidden': 'true' }, icon('closed')), el('span', { class: `state ${state.tone}` }, icon(state.icon), el('span', { class: 'visually-hidden', text: state.word })), el('span', { text: reveal(nameOf(item)) }), el('code', { text: reveal(own.slice(0, 120), false) })),
+    el('span', { class: 'muted small', text: 'Arguments' }), textBlock(own, 'Arguments'),
+    item.output ? el('span', { class: 'muted small', text: 'Result' }) : null, item.output ? textBlock(item.output, 'Result') : null,
+    error ? el('span', { class: 'muted small', text: 'Error' }) : null, error ? textBlock(error, 'Error') : null));
+}
+
+/** The words of a call's error, in any of its forms. @param {any} error @returns {string} */
+export function errorText(error) {
+  if (!error) return '';
+  if (typeof error === 'string') return error;
+  if (error.message) return String(error.message);
+  const content = Array.isArray(error.content) ? error.content.map((/** @type {any} */ part) => part?.text ?? '').join('\n') : '';
+  return content || JSON.stringify(error);
 }
 
 /**

@@ -1,10 +1,11 @@
 // Where everything of the picture lies. Pure: the account of a run, its response and a width in; groups, lanes, bars, bands and gaps out.
 
+import { reveal } from '../json-text.js';
 import { cost, counted, duration, rate, tokens } from '../lib/format.js';
 import { callId } from './account.js';
 import { idleTimes, makeAxis } from './axis.js';
 import { belonging, lastMoment, written } from './trace.js';
-import { attemptWords, limitWords, outcomeWords, statusWords, waitWords } from './words.js';
+import { attemptWords, continuedWords, limitWords, outcomeWords, statusWords, waitsFor, waitWords } from './words.js';
 
 /**
  * @typedef {import('./trace.js').Trace} Trace
@@ -40,7 +41,8 @@ import { attemptWords, limitWords, outcomeWords, statusWords, waitWords } from '
  * @param {Trace} trace
  * @param {any} response
  * @param {number} width of the plot, in pixels
- * @param {{compress?: boolean, now?: number}} [options] `now`: the end of what still goes on
+ * @param {{compress?: boolean, now?: number, continued?: boolean}} [options] `now`: the end of what still goes on; `continued`: what it
+ *   waited for has come, in another response
  * @returns {Layout}
  */
 export function layout(trace, response, width, options = {}) {
@@ -49,11 +51,11 @@ export function layout(trace, response, width, options = {}) {
   const idle = idleTimes(busyTimes(trace, until), trace.started_at, until);
   const axis = makeAxis(trace.started_at, until, width, options.compress ? idle : []);
   const items = belonging(response?.output ?? [], trace).turns;
-  const groups = trace.turns.map((turn, index) => turnGroup(turn, index, items[index] ?? [], axis, over));
+  const groups = trace.turns.flatMap((turn, index) => turnGroups(turn, index, items[index] ?? [], axis, over));
   const waits = trace.waits.map((wait, index) => waitGroup(wait, index, axis, over));
   return {
     axis,
-    groups: [...inOrder(groups, waits, trace), ...(over ? [endGroup(trace, response, axis)] : [])],
+    groups: [...inOrder(groups, waits, trace), ...(over ? [endGroup(trace, response, axis, options.continued === true)] : [])],
     bands: trace.waits.map((wait) => bandOf(wait, axis)),
     gaps: axis.pieces.filter((piece) => piece.cut).map((piece) => ({ x: piece.x, w: piece.end - piece.x, words: `${duration(piece.to - piece.from)} not to scale` })),
     shortenable: idle.length > 0 ? duration(idle.reduce((sum, gap) => sum + gap.to - gap.from, 0)) : null,
@@ -97,9 +99,9 @@ const endOf = (call, until) => call.ended_at ?? (call.outcome === 'async' ? call
  * @param {Trace} trace
  */
 function inOrder(turns, waits, trace) {
-  const behind = trace.waits.map((wait) => trace.turns.filter((turn) => turn.sent_at <= wait.from).length);
-  const at = (/** @type {number} */ place) => waits.filter((_, index) => behind[index] === place);
-  return [...at(0), ...turns.flatMap((group, index) => [group, ...at(index + 1)])];
+  const behind = trace.waits.map((wait) => trace.turns.findLast((turn) => turn.sent_at <= wait.from)?.index ?? -1);
+  const at = (/** @type {number} */ turn) => waits.filter((_, index) => behind[index] === turn);
+  return [...at(-1), ...turns.flatMap((group) => (group.lane.kind === 'model' ? [group, ...at(trace.turns[group.lane.turn].index)] : [group]))];
 }
 
 /**
@@ -108,12 +110,15 @@ function inOrder(turns, waits, trace) {
  * @param {any[]} items
  * @param {import('./axis.js').Axis} axis
  * @param {boolean} over
- * @returns {Group}
+ * @returns {Group[]} calls that were made before the model was asked, as approved ones are, have groups of their own before it
  */
-function turnGroup(turn, index, items, axis, over) {
-  const calls = turn.calls.map((call, number) => callLane(turn, index, call, number, axis, over));
+function turnGroups(turn, index, items, axis, over) {
+  const lanes = turn.calls.map((call, number) => callLane(turn, index, call, number, axis, over));
+  const first = lanes.filter((_, number) => turn.calls[number].started_at < turn.sent_at);
+  const calls = lanes.filter((lane) => !first.includes(lane));
   const lane = modelLane(turn, index, items, axis, over);
-  return { id: lane.id, lane, calls, failed: turn.calls.filter((call) => call.outcome === 'failed').length };
+  const failed = (/** @type {Lane[]} */ of) => of.filter((one) => one.state.tone === 'bad').length;
+  return [...first.map((one) => ({ id: one.id, lane: one, calls: [], failed: failed([one]) })), { id: lane.id, lane, calls, failed: failed(calls) }];
 }
 
 /**
@@ -202,7 +207,7 @@ function callLane(turn, index, call, number, axis, over) {
   const begins = [call.started_at, ...retries];
   const bars = begins.map((at, attempt) => bar(axis, at, begins[attempt + 1] ?? end, attempt < retries.length ? 'attempt' : kind)).filter((one) => one !== null);
   return {
-    id: callId(turn, number), kind: 'call', label: call.name, note: call.executor ?? '', state,
+    id: callId(turn, number), kind: 'call', label: reveal(call.name), note: call.executor ?? '', state,
     bars: bars.length > 0 ? bars : [thin(axis, call.started_at, kind)],
     marks: retries.map((at) => ({ x: axis.x(at), kind: 'retry' })),
     caption: callCaption(call, state, end - call.started_at), badges: callBadges(call),
@@ -273,9 +278,10 @@ function bandOf(wait, axis) {
  * @param {Trace} trace
  * @param {any} response
  * @param {import('./axis.js').Axis} axis
+ * @param {boolean} continued
  * @returns {Group}
  */
-function endGroup(trace, response, axis) {
+function endGroup(trace, response, axis, continued) {
   const at = trace.ended_at ?? axis.to;
   const x = axis.x(at);
   const reason = response?.incomplete_details?.reason;
@@ -283,8 +289,13 @@ function endGroup(trace, response, axis) {
   const words = reason ? `${limitWords(reason)} (${reason})` : error ? `error ${error}` : '';
   return {
     id: 'end', calls: [], failed: 0,
-    lane: { id: 'end', kind: 'end', label: 'End', note: '', state: statusWords(response?.status ?? 'completed'), bars: [], marks: [], caption: words, badges: [], start: x, end: x, ms: at - trace.started_at, turn: -1, call: -1 },
+    lane: { id: 'end', kind: 'end', label: 'End', note: '', state: continued ? continuedWords(response) : endState(response), bars: [], marks: [], caption: words, badges: [], start: x, end: x, ms: at - trace.started_at, turn: -1, call: -1 },
   };
+}
+
+/** @param {any} response */
+function endState(response) {
+  return statusWords(waitsFor(response) === 'approval' ? 'approval' : (response?.status ?? 'completed'));
 }
 
 /**

@@ -10,7 +10,7 @@ import { treeKeys } from './tree-keys.js';
 /**
  * @typedef {import('./layout.js').Lane} Lane
  * @typedef {import('./layout.js').Group} Group
- * @typedef {{trace: import('./trace.js').Trace, response: any, now?: number, compress?: boolean}} Shown
+ * @typedef {{trace: import('./trace.js').Trace, response: any, now?: number, compress?: boolean, continued?: boolean}} Shown
  * @typedef {object} Picture
  * @property {HTMLElement} root
  * @property {(shown: Shown) => import('./layout.js').Layout | null} show
@@ -20,8 +20,8 @@ import { treeKeys } from './tree-keys.js';
  */
 
 const NARROW = 640;
-const NAME_WIDTH = 216;
-const TIME_WIDTH = 70;
+const NAME_WIDTH = 236;
+const TIME_WIDTH = 76;
 // Beyond so many calls the turns begin collapsed.
 const MANY_CALLS = 60;
 
@@ -32,8 +32,9 @@ const MANY_CALLS = 60;
 export function createPicture({ label, onSelect, onLayout }) {
   const axis = el('div', { class: 'pic-axis', 'aria-hidden': 'true' });
   const under = el('div', { class: 'pic-under', 'aria-hidden': 'true' });
+  const over = el('div', { class: 'pic-over', 'aria-hidden': 'true' });
   const tree = el('div', { class: 'pic-rows', role: 'tree', 'aria-label': label });
-  const root = el('div', { class: 'picture' }, axis, el('div', { class: 'pic-body' }, under, tree));
+  const root = el('div', { class: 'picture' }, axis, el('div', { class: 'pic-body' }, under, tree, over));
   /** @type {Map<string, HTMLElement>} */
   const rows = new Map();
   /** @type {Map<string, boolean>} what the reader collapsed or expanded */
@@ -57,6 +58,7 @@ export function createPicture({ label, onSelect, onLayout }) {
     drawn = layout(shown.trace, shown.response, plot, shown);
     drawAxis(axis, drawn, shown.trace);
     drawUnder(under, drawn);
+    replace(over, drawn.gaps.map((gap) => area(gap, 'gap')));
     const { groups } = drawn;
     const wanted = groups.flatMap((group, index) => {
       const collapsed = isCollapsed(group);
@@ -229,23 +231,27 @@ function spoken(lane, group) {
  * @param {import('./trace.js').Trace} trace
  */
 function drawAxis(axis, drawn, trace) {
-  const ticks = drawn.axis.ticks.map((tick) => el('span', { class: tick.x > drawn.axis.width - 40 ? 'tick last' : 'tick', style: { left: `${tick.x}px` }, text: tick.label }));
+  const ticks = drawn.axis.ticks.map((tick) => el('span', { class: tick.last ? 'tick last' : 'tick', style: { left: `${tick.x}px` }, text: tick.label }));
   const cuts = drawn.gaps.map((gap) => el('span', { class: 'cut', style: { left: `${gap.x}px`, width: `${gap.w}px` }, text: gap.words.replace(' not to scale', ''), title: gap.words }));
   replace(axis, el('div', { class: 'lane-name muted small', text: `from ${moment(trace.started_at)}${trace.watched ? ', by this page’s clock' : ''}` }), el('div', { class: 'lane-plot' }, ticks, cuts), el('div', { class: 'lane-time muted small', text: 'time' }));
 }
 
 /**
- * What lies beneath all rows: grid lines, waits, shortened gaps, the moment of a limit.
+ * What lies beneath all rows: grid lines, waits, the moment of a limit.
  * @param {HTMLElement} under
  * @param {import('./layout.js').Layout} drawn
  */
 function drawUnder(under, drawn) {
-  const area = (/** @type {{x: number, w: number}} */ at, /** @type {string} */ kind) => el('span', { class: kind, style: { left: `${at.x}px`, width: `${Math.max(1, at.w)}px` } });
   replace(
     under,
     drawn.axis.ticks.map((tick) => el('span', { class: 'grid', style: { left: `${tick.x}px` } })),
     drawn.bands.map((band) => area(band, 'band')),
-    drawn.gaps.map((gap) => area(gap, 'gap')),
     drawn.stops.map((stop) => el('span', { class: 'stop', style: { left: `${Math.min(stop.x, drawn.axis.width - 1)}px` } })),
   );
 }
+
+/**
+ * @param {{x: number, w: number}} at
+ * @param {string} kind
+ */
+const area = (at, kind) => el('span', { class: kind, style: { left: `${at.x}px`, width: `${Math.max(1, at.w)}px` } });

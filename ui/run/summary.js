@@ -26,14 +26,14 @@ export function renderSummary(root, { response, trace, now }, onShow) {
     el('h2', { class: 'visually-hidden', text: 'Summary' }),
     el('ul', { class: 'findings' },
       running ? null : finding(why, onShow),
-      why.advice ? el('li', { class: 'advice' }, why.advice) : null,
+      why.advice ? el('li', null, why.advice) : null,
+      el('li', { class: 'muted' }, totals(response, trace)),
       (trace ? slowness(trace, now) : []).map((one) => finding(one, onShow)),
       named.map((one) => finding(one, onShow)),
       found.length > NAMED ? el('li', { class: 'muted', text: `and ${found.length - NAMED} more: see the table` }) : null,
-      trace && failed.length === 0 && !running && trace.turns.some((turn) => turn.calls.length > 0) ? el('li', null, 'No tool call failed.') : null,
+      trace && failed.length === 0 && !running && trace.turns.some((turn) => turn.calls.length > 0) ? el('li', null, icon('done'), 'No tool call failed.') : null,
     ),
     trace ? timeBar(trace, now) : null,
-    el('p', { class: 'muted small', text: totals(response, trace) }),
   );
 }
 
@@ -42,10 +42,10 @@ export function renderSummary(root, { response, trace, now }, onShow) {
  * @param {(row: string) => void} onShow
  */
 function finding(found, onShow) {
-  const mark = { bad: 'failed', warn: 'limit', ok: 'done', '': '' }[found.tone];
+  const mark = { bad: 'failed', warn: 'limit', ok: 'done', '': 'queued' }[found.tone];
   const row = found.row;
   const show = row && row !== 'end' ? el('button', { type: 'button', class: 'link', text: 'show', 'aria-label': `Show in the picture: ${found.text}`, on: { click: () => onShow(row) } }) : null;
-  return el('li', { class: found.tone ? `tone-${found.tone}` : '' }, mark ? icon(mark) : null, el('span', { class: 'words', text: found.text }), ' ', show);
+  return el('li', { class: found.tone ? `tone-${found.tone}` : '' }, icon(mark), el('span', { class: 'words', text: found.text }), ' ', show);
 }
 
 /**

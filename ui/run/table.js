@@ -1,15 +1,18 @@
 // The table that says the same as the picture.
 
+import { reveal } from '../json-text.js';
 import { el, replace } from '../lib/dom.js';
 import { cost, duration, rate, tokens } from '../lib/format.js';
+import { icon } from '../lib/icons.js';
 import { callId } from './account.js';
 import { belonging, written } from './trace.js';
-import { attemptWords, outcomeWords, waitWords } from './words.js';
+import { attemptWords, limitWords, outcomeWords, statusWords, waitsFor, waitWords } from './words.js';
 
 /** @typedef {{at: number, cells: (string | Node)[], tone: string, row: string}} Row */
 
-const HEADS = ['What', 'State', 'Begins', 'Time', 'To first byte', 'To first token', 'Tokens in (cached)', 'Tokens out', 'Tokens/s', 'Cost', 'Remarks'];
-const NUMBERS = new Set([2, 3, 4, 5, 6, 7, 8, 9]);
+const HEADS = ['What', 'State', 'Remarks', 'Begins', 'Time', 'To first byte', 'To first token', 'Tokens in (cached)', 'Tokens out', 'Tokens/s', 'Cost'];
+const FIRST_NUMBER = 3;
+const NONE = ['', '', '', '', '', ''];
 
 /**
  * @param {HTMLElement} root
@@ -21,7 +24,7 @@ export function renderTable(root, { response, trace }, onShow) {
   replace(root, el('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'The run as a table' },
     el('table', { class: 'run-table' },
       el('caption', { class: 'visually-hidden', text: 'All steps of the run in the order of their begin' }),
-      el('thead', null, el('tr', null, HEADS.map((head, index) => el('th', { scope: 'col', class: NUMBERS.has(index) ? 'number' : '', text: head })))),
+      el('thead', null, el('tr', null, HEADS.map((head, index) => el('th', { scope: 'col', class: index >= FIRST_NUMBER ? 'number' : '', text: head })))),
       el('tbody', null, rows.map((row) => el('tr', { class: row.tone }, row.cells.map((cell, index) => cellOf(cell, index, row, onShow))))))));
 }
 
@@ -32,7 +35,7 @@ export function renderTable(root, { response, trace }, onShow) {
  * @param {(row: string) => void} onShow
  */
 function cellOf(cell, index, row, onShow) {
-  if (index > 0) return el('td', { class: NUMBERS.has(index) ? 'number' : '' }, cell);
+  if (index > 0) return el('td', { class: index >= FIRST_NUMBER ? 'number' : '' }, cell);
   return el('th', { scope: 'row' }, el('button', { type: 'button', class: 'link', on: { click: () => onShow(row.row) } }, cell));
 }
 
@@ -52,9 +55,11 @@ function rowsOf(response, trace) {
   });
   trace.waits.forEach((wait, index) => rows.push({
     at: wait.from, tone: '', row: `wait-${index}`,
-    cells: ['Wait', waitWords(wait.kind, wait.to === null ? null : wait.to - wait.from), begins(wait.from), duration(wait.to === null ? null : wait.to - wait.from), '', '', '', '', '', '', ''],
+    cells: ['Wait', wait.to === null ? 'Goes on' : 'Over', waitWords(wait.kind, wait.to === null ? null : wait.to - wait.from), begins(wait.from), duration(wait.to === null ? null : wait.to - wait.from), ...NONE],
   }));
-  return rows.sort((a, b) => a.at - b.at);
+  rows.sort((a, b) => a.at - b.at);
+  if (trace.ended_at !== null) rows.push(endRow(response, trace, trace.ended_at));
+  return rows;
 }
 
 /**
@@ -70,9 +75,8 @@ function turnRow(turn, items, begins) {
   const kinds = written(items).map((part) => ({ reasoning: 'reasoning', text: 'text', arguments: 'call arguments' })[part.kind]);
   return {
     at: turn.sent_at, tone: 'turn', row: `turn-${turn.index}`,
-    cells: [`Turn ${turn.index + 1}: ${turn.model ?? 'model'}`, turn.ended_at === null ? 'Not finished' : 'Finished', begins(turn.sent_at), since(turn.ended_at), since(turn.first_byte_at), since(turn.first_token_at),
-      turn.usage ? `${tokens(turn.usage.input_tokens)}${cached ? ` (${tokens(cached)})` : ''}` : '–', tokens(turn.usage?.output_tokens), speed?.replace(' tokens/s', '') ?? '–', cost(turn.cost_usd),
-      [attemptWords(turn), kinds.join(', ')].filter(Boolean).join('; ')],
+    cells: [`Turn ${turn.index + 1}: ${turn.model ?? 'model'}`, turn.ended_at === null ? 'Not finished' : 'Finished', [attemptWords(turn), kinds.join(', ')].filter(Boolean).join('; '), begins(turn.sent_at), since(turn.ended_at), since(turn.first_byte_at), since(turn.first_token_at),
+      turn.usage ? `${tokens(turn.usage.input_tokens)}${cached ? ` (${tokens(cached)})` : ''}` : '–', tokens(turn.usage?.output_tokens), speed?.replace(' tokens/s', '') ?? '–', cost(turn.cost_usd)],
   };
 }
 
@@ -88,6 +92,22 @@ function callRow(call, row, begins, over) {
   const state = outcomeWords(call, over);
   return {
     at: call.started_at, tone: call.outcome === 'failed' ? 'bad' : '', row,
-    cells: [call.name, el('span', { class: `state ${state.tone}`, text: state.word }), begins(call.started_at), duration(call.ended_at === null ? null : call.ended_at - call.started_at), '', '', '', '', '', '', remarks.filter(Boolean).join('; ')],
+    cells: [reveal(call.name), stateOf(state), remarks.filter(Boolean).join('; '), begins(call.started_at), duration(call.ended_at === null ? null : call.ended_at - call.started_at), ...NONE],
   };
+}
+
+/** @param {import('./words.js').State} state */
+const stateOf = (state) => el('span', { class: `state ${state.tone}` }, icon(state.icon), state.word);
+
+/**
+ * @param {any} response
+ * @param {import('./trace.js').Trace} trace
+ * @param {number} ended
+ * @returns {Row}
+ */
+function endRow(response, trace, ended) {
+  const reason = response.incomplete_details?.reason ?? null;
+  const why = reason ? `${limitWords(reason)} (${reason})` : (response.error?.code ?? '');
+  const state = statusWords(waitsFor(response) === 'approval' ? 'approval' : response.status);
+  return { at: ended, tone: 'turn', row: 'end', cells: ['End', stateOf(state), why, duration(ended - trace.started_at), duration(ended - trace.started_at), ...NONE] };
 }

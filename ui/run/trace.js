@@ -146,6 +146,8 @@ function writtenIn(item) {
     // Reasoning that is sealed has a length, too, and was written.
     return { kind: 'reasoning', length: shown || Math.round((item.encrypted_content?.length ?? 0) / 2) };
   }
+  // An approved call was written in the response that asked for the approval.
+  if (item.approval_request_id) return null;
   if (isCall(item)) return { kind: 'arguments', length: (item.arguments ?? item.input ?? '').length + nameOf(item).length };
   if (type === 'mcp_approval_request') return { kind: 'arguments', length: (item.arguments ?? '').length + nameOf(item).length };
   return null;

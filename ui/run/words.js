@@ -107,13 +107,24 @@ export const PART_WORDS = {
 export const attemptWords = (of) => (of.attempts > 1 ? counted(of.attempts, 'attempt') : null);
 
 /**
- * What an item of the output waits for, as far as it is the last of its chain.
+ * The state of a response that another one continued.
+ * @param {any} response
+ * @returns {State}
+ */
+export function continuedWords(response) {
+  const waited = waitsFor(response);
+  if (waited === 'approval') return { icon: 'done', word: 'Asked for approval', tone: 'ok' };
+  return waited === 'client' ? { icon: 'done', word: 'Asked the client', tone: 'ok' } : statusWords(response.status);
+}
+
+/**
+ * What a response waits for, as far as it is the last of its chain.
  * @param {any} response
  * @returns {'approval' | 'client' | null}
  */
 export function waitsFor(response) {
   const output = response?.output ?? [];
   const open = (/** @type {string} */ type) => output.some((/** @type {any} */ item) => String(item?.type).endsWith(type));
-  if (open('mcp_approval_request')) return 'approval';
+  if (response?.status === 'completed' && open('mcp_approval_request')) return 'approval';
   return response?.status === 'requires_action' ? 'client' : null;
 }

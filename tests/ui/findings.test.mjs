@@ -1,0 +1,72 @@
+// The answers in words: what a person asks first of a run.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+
+import * as format from '../../ui/lib/format.js';
+import { account } from '../../ui/run/account.js';
+import { ending, slowness, totals, troubles } from '../../ui/run/findings.js';
+import { approval, broken, longWait, stopped, twoTurns } from './runs.mjs';
+
+const texts = (found) => found.map((one) => one.text);
+
+test('the parts of the time add up to the whole, though calls overlap', () => {
+  for (const { trace } of [twoTurns(), longWait(), stopped(), broken()]) {
+    const { total, parts } = account(trace);
+    assert.equal(parts.reduce((sum, part) => sum + part.ms, 0), total);
+  }
+  const { parts } = account(twoTurns().trace);
+  assert.equal(parts.find((part) => part.part === 'tools').ms, 6450 - 1450);
+});
+
+test('why a run was slow', () => {
+  const { trace } = twoTurns();
+  assert.deepEqual(texts(slowness(trace)), [
+    'Most of the time went to tools: 5 s of 8.7 s (57 %).',
+    'The longest single step: the call of search_documents in turn 1, 5 s (57 %).',
+  ]);
+  assert.match(slowness(longWait().trace)[1].text, /the wait for a callback, 3 h/);
+  assert.match(slowness(broken().trace)[1].text, /first byte of the model \(gpt-oss-120b\) in turn 1, which took 3 attempts, 32 s/);
+});
+
+test('a wait counts as a wait, not as the work of the call that waits', () => {
+  const { parts } = account(longWait().trace);
+  assert.equal(parts.find((part) => part.part === 'waits').ms, 10_799_700);
+});
+
+test('why a run stopped', () => {
+  const { response, trace } = stopped();
+  const why = ending(response, trace);
+  assert.equal(why.text, 'Stopped early after 6 s, because the limit of turns (calls of the model) was reached (max_turns: 3).');
+  assert.match(why.advice, /antwort.limits.max_turns/);
+  assert.match(ending(broken().response, broken().trace).text, /^Failed after 32 s: The provider sent no first byte/);
+  assert.match(ending(approval().asked.response, approval().asked.trace).text, /to ask for approval/);
+  assert.match(ending(twoTurns().response, twoTurns().trace).text, /^Completed in 8.7 s/);
+});
+
+test('which calls failed, and what was retried', () => {
+  assert.deepEqual(texts(troubles(twoTurns().trace)), [
+    'get_stock_price in turn 1 needed 3 attempts.',
+    'search_documents failed in turn 1: it took too long (tool_timeout).',
+    'Turn 2: the model server was asked 2 times before it answered.',
+  ]);
+});
+
+test('totals', () => {
+  const { response, trace } = twoTurns();
+  assert.equal(totals(response, trace), '2 turns, 4 tool calls, 2,400 tokens in (1,600 cached), 172 out, $0.0021');
+});
+
+test('numbers as words', () => {
+  assert.equal(format.duration(840), '840 ms');
+  assert.equal(format.duration(3210), '3.2 s');
+  assert.equal(format.duration(59_600), '1 min');
+  assert.equal(format.duration(125_000), '2 min 5 s');
+  assert.equal(format.duration(10_800_000), '3 h');
+  assert.equal(format.duration(null), '–');
+  assert.equal(format.tokens(12_345), '12.3k');
+  assert.equal(format.cost(0.00123), '$0.00123');
+  assert.equal(format.cost(1.5), '$1.50');
+  assert.equal(format.counted(1, 'call'), '1 call');
+  assert.equal(format.rate(86, 750), '115 tokens/s');
+});

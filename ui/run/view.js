@@ -1,0 +1,157 @@
+// A run on the page: summary, picture or table, and beside it the output or the details of what is selected.
+
+import { el, replace } from '../lib/dom.js';
+import { renderDetails } from './details.js';
+import { createOutput } from './output.js';
+import { createPicture } from './picture.js';
+import { renderSummary } from './summary.js';
+import { renderTable } from './table.js';
+
+/**
+ * @typedef {{response: any, trace: import('./trace.js').Trace | null, now?: number}} Run
+ * @typedef {object} RunView
+ * @property {HTMLElement} root
+ * @property {(run: Run) => void} show
+ * @property {HTMLElement} above what a screen puts between the summary and the picture
+ * @property {HTMLElement} earlier what a screen puts on top of the picture
+ * @property {() => void} stop
+ */
+
+/** @returns {RunView} */
+export function createRunView() {
+  const summary = el('section', { class: 'card summary', 'aria-label': 'Summary' });
+  const above = el('div', { class: 'stack' });
+  const earlier = el('div', { class: 'chain' });
+  const tableRoot = el('div', { class: 'run-table-root', hidden: true });
+  const details = el('section', { class: 'details stack', 'aria-label': 'Details', hidden: true });
+  const output = createOutput();
+  const outputRoot = el('section', { class: 'stack', 'aria-label': 'Output' }, el('h2', { text: 'Output' }), output.root);
+  const side = el('aside', { class: 'card side', 'aria-label': 'Output and details' }, outputRoot, details);
+  /** @type {Run | null} */
+  let latest = null;
+  /** @type {Run | null} what the picture shows: behind the latest while someone inspects it */
+  let drawn = null;
+  let following = true;
+  let compress = false;
+  let asTable = false;
+  /** @type {import('./layout.js').Lane | null} */
+  let selected = null;
+
+  const picture = createPicture({ label: 'Timeline of the run', onSelect: selectLane, onLayout: (layout) => renderTools(layout) });
+  const missing = el('p', { class: 'muted', hidden: true, text: 'No times are known of this run: the gateway has no trace of it.' });
+  const tools = createTools({
+    onTable: (table) => { asTable = table; arrange(); },
+    onCompress: () => { compress = !compress; draw(); },
+    onCollapse: (collapse) => picture.collapseAll(collapse),
+    onFollow: () => { closeDetails(); following = true; drawn = latest; draw(); },
+  });
+  const main = el('section', { class: 'card pictured', 'aria-label': 'Picture' }, tools.root, earlier, missing, picture.root, tableRoot, legend());
+  const root = el('div', { class: 'run-view' }, summary, above, el('div', { class: 'run-columns' }, main, side));
+
+  const running = () => latest !== null && (latest.trace ? latest.trace.ended_at === null : /^(queued|in_progress)$/.test(latest.response.status));
+
+  /** @param {import('./layout.js').Lane} lane */
+  function selectLane(lane) {
+    selected = lane;
+    if (running()) following = false;
+    details.hidden = false;
+    outputRoot.hidden = true;
+    if (drawn?.trace) renderDetails(details, { response: drawn.response, trace: drawn.trace }, lane, closeDetails);
+    tools.follow(running(), following);
+  }
+
+  function closeDetails() {
+    selected = null;
+    details.hidden = true;
+    outputRoot.hidden = false;
+    picture.select(null);
+  }
+
+  /** @param {string} row */
+  function reveal(row) {
+    asTable = false;
+    arrange();
+    picture.select(row, { focus: true });
+  }
+
+  function arrange() {
+    const known = drawn?.trace !== null && drawn?.trace !== undefined;
+    missing.hidden = known;
+    picture.root.hidden = asTable || !known;
+    tableRoot.hidden = !asTable || !known;
+    if (asTable && drawn?.trace) renderTable(tableRoot, { response: drawn.response, trace: drawn.trace }, reveal);
+    tools.table(asTable);
+  }
+
+  function draw() {
+    if (drawn?.trace) picture.show({ ...drawn, trace: drawn.trace, compress });
+    arrange();
+    tools.follow(running(), following);
+  }
+
+  /** @param {import('./layout.js').Layout} layout */
+  function renderTools(layout) {
+    tools.layout(layout, compress, drawn?.trace?.watched === true, running());
+  }
+
+  return {
+    root,
+    above,
+    earlier,
+    show(run) {
+      const ended = running() && run.trace !== null && run.trace.ended_at !== null;
+      latest = run;
+      if (ended) following = true;
+      renderSummary(summary, run, reveal);
+      output.show(run.response);
+      if (following || !running()) drawn = run;
+      draw();
+      if (selected && !running() && drawn?.trace) picture.select(selected.id);
+    },
+    stop: () => picture.stop(),
+  };
+}
+
+/**
+ * @param {{onTable: (table: boolean) => void, onCompress: () => void, onCollapse: (collapse: boolean) => void, onFollow: () => void}} does
+ */
+function createTools(does) {
+  const button = (/** @type {string} */ text, /** @type {() => void} */ click) => el('button', { type: 'button', class: 'small', text, on: { click } });
+  const pictured = button('Picture', () => does.onTable(false));
+  const table = button('Table', () => does.onTable(true));
+  const compress = button('', does.onCompress);
+  const expand = button('Expand all', () => does.onCollapse(false));
+  const collapse = button('Collapse all', () => does.onCollapse(true));
+  const follow = button('Follow', does.onFollow);
+  const note = el('span', { class: 'muted small' });
+  const root = el('div', { class: 'row pic-tools' }, el('h2', { text: 'Timeline' }), el('div', { class: 'row switch', role: 'group', 'aria-label': 'Show as' }, pictured, table), compress, expand, collapse, follow, note);
+  return {
+    root,
+    table(/** @type {boolean} */ asTable) {
+      pictured.setAttribute('aria-pressed', String(!asTable));
+      table.setAttribute('aria-pressed', String(asTable));
+    },
+    follow(/** @type {boolean} */ running, /** @type {boolean} */ following) {
+      follow.hidden = !running;
+      follow.textContent = following ? 'Follows' : 'Follow again';
+      follow.setAttribute('aria-pressed', String(following));
+    },
+    layout(/** @type {import('./layout.js').Layout} */ layout, /** @type {boolean} */ compressed, /** @type {boolean} */ watched, /** @type {boolean} */ running) {
+      compress.hidden = layout.shortenable === null;
+      compress.textContent = `Shorten waits (${layout.shortenable ?? ''})`;
+      compress.setAttribute('aria-pressed', String(compressed));
+      const groups = layout.groups.filter((group) => group.calls.length > 0).length;
+      expand.hidden = collapse.hidden = groups < 2;
+      const words = [layout.gaps.length > 0 ? 'Not to scale: waits are shortened.' : '', watched ? `Times are ${running ? '' : 'still '}those of this page’s clock.` : ''];
+      note.textContent = words.filter(Boolean).join(' ');
+    },
+  };
+}
+
+/** What the colours and patterns mean. */
+function legend() {
+  const one = (/** @type {string} */ kind, /** @type {string} */ text) => el('li', null, el('span', { class: `swatch bar-${kind}`, 'aria-hidden': 'true' }), text);
+  return el('ul', { class: 'legend', 'aria-label': 'Legend' },
+    one('first_byte', 'to first byte'), one('first_token', 'to first token'), one('reasoning', 'reasoning'), one('text', 'text'), one('arguments', 'call arguments'), one('call', 'tool'), one('attempt', 'attempt given up'), one('call-failed', 'failed'),
+    el('li', { class: 'muted', text: 'The kinds share a turn by length of text.' }));
+}
