@@ -2,7 +2,7 @@
 
 import { cost, counted, duration, tokens } from '../lib/format.js';
 import { account, callId } from './account.js';
-import { attemptWords, limitAdvice, limitWords, PART_WORDS, statusWords, toolErrorWords, waitsFor, waitWords } from './words.js';
+import { attemptWords, limitAdvice, limitWords, statusWords, toolErrorWords, waitsFor, waitWords } from './words.js';
 
 /**
  * @typedef {import('./trace.js').Trace} Trace

@@ -1,6 +1,6 @@
 // A run on the page: summary, picture or table, and beside it the output or the details of what is selected.
 
-import { el, replace } from '../lib/dom.js';
+import { el } from '../lib/dom.js';
 import { renderDetails } from './details.js';
 import { createOutput } from './output.js';
 import { createPicture } from './picture.js';
