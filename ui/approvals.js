@@ -92,6 +92,7 @@ function definitionView(response, label, name, api) {
   const draw = (/** @type {Json} */ tool) => {
     head.textContent = tool.description ? `The server says: ${shown(String(tool.description))}` : 'The server does not describe it.';
     effect.textContent = effects(tool.annotations);
+    effect.classList.toggle('alarm', isDestructive(tool.annotations));
     replace(inside, el('pre', { tabindex: 0, 'aria-label': 'Schema of the arguments', text: shown(tool.input_schema ?? tool.parameters ?? {}) }));
   };
   const known = definitionIn(response, label, name);
@@ -122,12 +123,13 @@ async function fetchDefinition(api, label, name, draw, say) {
   }
 }
 
-/** @param {unknown} annotations in the words of MCP or of the gateway */
+/** In the words of MCP or of the gateway. @param {Json | null | undefined} annotations */
+export const isDestructive = (annotations) => (annotations?.readOnlyHint ?? annotations?.read_only) !== true && (annotations?.destructiveHint ?? annotations?.destructive) === true;
+
+/** @param {Json | null | undefined} annotations */
 export function effects(annotations) {
-  const of = /** @type {Json} */ (annotations ?? {});
-  const readOnly = of.readOnlyHint ?? of.read_only;
-  const destructive = of.destructiveHint ?? of.destructive;
+  if (isDestructive(annotations)) return 'Declared as destructive: it may change or delete things.';
+  const readOnly = annotations?.readOnlyHint ?? annotations?.read_only;
   if (readOnly === true) return 'Declared as read-only.';
-  if (destructive === true) return 'Declared as destructive: it may change or delete things.';
-  return readOnly === false || destructive === false ? 'Declared as changing things, but not as destructive.' : 'What it may change is not declared.';
+  return readOnly === false ? 'Declared as changing things, but not as destructive.' : 'What it may change is not declared.';
 }

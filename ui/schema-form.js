@@ -1,109 +1,75 @@
 // A form from a JSON Schema, with JSON in its place for what a form cannot say. What it asks for is in `schema-fields.js`.
 
-import { indented, parseJson, shown } from './json-text.js';
+import { indented, parseJson } from './json-text.js';
 import { el, replace } from './lib/dom.js';
-import { asObject, fieldsOf, hintOf, join, valueOf } from './schema-fields.js';
+import { aboutOf, asObject, fieldsOf, join, valueOf } from './schema-fields.js';
 
 /** @typedef {import('./schema-fields.js').Field} Field */
 /** @typedef {import('./schema-fields.js').Raw} Raw */
 /** @typedef {import('./schema-fields.js').Fault} Fault */
 /** @typedef {{root: HTMLElement, read: () => Raw, mark: (faults: Map<string, string>) => void}} Control */
-/**
- * @typedef {object} SchemaForm
- * @property {HTMLElement} root
- * @property {() => Reading} readForm  what was filled in; faults are shown, and the first is focused
- */
-/** `text` is the value as JSON, as it was typed. @typedef {{value: unknown, text: string, faults: Fault[]}} Reading */
+/** `text` is the value as JSON, as it was typed. @typedef {{value: any, text: string, faults: Fault[]}} Reading */
 
 const MAX_ROWS = 100;
 let ids = 0;
 
 /**
  * @param {unknown} schema of an object
- * @param {{value?: unknown, name: string}} options the value to begin with; the form's name for screen readers
- * @returns {SchemaForm}
+ * @param {{name: string}} options the form's name, for screen readers
+ * @returns {{root: HTMLElement, readForm: () => Reading}} `readForm`: what was filled in; faults are shown, and the first is focused
  */
-export function schemaForm(schema, { value, name }) {
+export function schemaForm(schema, { name }) {
   const field = fieldsOf(schema);
-  const onlyJson = field.kind !== 'group';
-  let asJson = onlyJson;
-  let fields = onlyJson ? null : control(field, value ?? field.preset, '');
-  let json = jsonControl({ ...field, label: 'JSON', kind: 'json' }, value ?? field.preset ?? (onlyJson ? {} : undefined), '');
-  const body = el('div', { class: 'schema-body' });
-  const toggle = el('button', { type: 'button', class: 'quiet small', on: { click: () => swap() } });
+  const jsonField = /** @type {Field} */ ({ ...field, kind: 'json', label: 'JSON', description: '' });
+  let control = controlOf(field, field.schema.default ?? (field.kind === 'json' ? {} : undefined), '');
+  let asJson = field.kind === 'json';
+  const body = el('div', { class: 'fields' }, control.root);
+  const toggle = el('button', { type: 'button', class: 'quiet small', hidden: asJson, text: 'Write JSON', on: { click: swap } });
   const message = el('p', { class: 'fault', role: 'alert' });
 
-  function swap() {
-    const { value: now, faults } = reading(!asJson);
-    if (asJson && faults.length > 0) return;
-    asJson = !asJson;
-    // What was filled in goes along; gaps in it are no fault of the person who wants to write JSON.
-    if (asJson) json = jsonControl({ ...field, label: 'JSON', kind: 'json' }, now ?? {}, '');
-    else fields = control(field, now, '');
-    draw();
+  /** @returns {Reading} */
+  function reading() {
+    if (!asJson) {
+      const { value, faults } = valueOf(field, control.read());
+      return { value, text: JSON.stringify(value), faults };
+    }
+    const text = String(control.read()).trim() || '{}';
+    const { value, error } = parseJson(text);
+    const wrong = error ?? (asObject(value) === value ? null : 'This has to be a JSON object: {…}.');
+    return { value, text, faults: wrong === null ? [] : [{ path: '', message: wrong }] };
   }
-  function draw() {
-    replace(body, (asJson ? json : /** @type {Control} */ (fields)).root);
+  // What was filled in goes along; gaps in it are no fault of who wants to write JSON.
+  function swap() {
+    const { value, faults } = reading();
+    if (asJson && faults.length > 0) return void readForm();
+    asJson = !asJson;
+    control = controlOf(asJson ? jsonField : field, value, '');
+    replace(body, control.root);
     toggle.textContent = asJson ? 'Fill in a form' : 'Write JSON';
     message.textContent = '';
   }
-  /** @param {boolean} [quiet] faults are not shown */
-  function reading(quiet = false) {
-    const { value: read, text, faults } = asJson ? readJson(json) : readFields(/** @type {Control} */ (fields), field);
-    if (quiet) return { value: read, text, faults };
-    (asJson ? json : /** @type {Control} */ (fields)).mark(new Map(faults.map((fault) => [fault.path, fault.message])));
-    message.textContent = faults.length > 0 ? `Not sent: ${faults.length === 1 ? 'one field has' : `${faults.length} fields have`} to be mended.` : '';
+  function readForm() {
+    const read = reading();
+    control.mark(new Map(read.faults.map((fault) => [fault.path, fault.message])));
+    message.textContent = read.faults.length > 0 ? 'Not sent: see the marked fields.' : '';
     /** @type {HTMLElement | null} */ (body.querySelector('[aria-invalid=true]'))?.focus();
-    return { value: read, text, faults };
+    return read;
   }
-  draw();
-  const root = el('div', { class: 'schema-form', role: 'group', 'aria-label': name }, body, el('div', { class: 'row' }, onlyJson ? null : toggle, message));
-  return { root, readForm: () => reading() };
+  return { root: el('div', { class: 'fields', role: 'group', 'aria-label': name }, body, el('div', { class: 'row spread' }, toggle, message)), readForm };
 }
 
-/** @param {Control} json @returns {Reading} */
-function readJson(json) {
-  const text = String(json.read()).trim() || '{}';
-  const { value, error } = parseJson(text);
-  const wrong = error ?? (typeof value === 'object' && value !== null && !Array.isArray(value) ? null : 'This has to be a JSON object: {…}.');
-  return { value, text, faults: wrong === null ? [] : [{ path: '', message: wrong }] };
-}
-
-/** @param {Control} fields @param {Field} field @returns {Reading} */
-function readFields(fields, field) {
-  const { value, faults } = valueOf(field, fields.read());
-  return { value, text: JSON.stringify(value ?? {}), faults };
-}
-
-/**
- * @param {Field} field
- * @param {unknown} value
- * @param {string} path
- * @returns {Control}
- */
-function control(field, value, path) {
+/** @param {Field} field @param {unknown} value @param {string} path @returns {Control} */
+function controlOf(field, value, path) {
   if (field.kind === 'group') return groupControl(field, value, path);
   if (field.kind === 'list') return listControl(field, value, path);
   if (field.kind === 'choices') return choicesControl(field, value, path);
-  if (field.kind === 'json') return jsonControl(field, value, path);
-  return leafControl(field, value, path);
-}
-
-/**
- * A label, what is to be known, the control, and its fault.
- * @param {Field} field
- * @param {string} path
- * @param {(attributes: Record<string, unknown>) => HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement} make
- * @returns {Control}
- */
-function labelled(field, path, make) {
   const id = `field-${(ids += 1)}`;
-  const about = [field.description, hintOf(field)].filter(Boolean).join(' — ');
-  const input = make({ id, required: field.required, 'aria-describedby': `${id}-about ${id}-fault` });
+  const input = inputOf(field, value);
+  for (const [name, text] of Object.entries({ id, 'aria-describedby': `${id}-about ${id}-fault`, spellcheck: 'false', autocomplete: 'off' })) input.setAttribute(name, text);
+  input.required = field.required;
   const fault = el('p', { class: 'fault', id: `${id}-fault` });
-  const root = el('div', { class: 'field' }, el('label', { for: id }, field.label || 'Value', marker(field)), el('p', { class: 'hint', id: `${id}-about`, text: about }), input, fault);
   return {
-    root,
+    root: el('div', { class: 'field' }, el('label', { for: id }, ...labelOf(field)), el('p', { class: 'hint', id: `${id}-about`, text: aboutOf(field) }), input, fault),
     read: () => input.value,
     mark(faults) {
       fault.textContent = faults.get(path) ?? '';
@@ -113,137 +79,87 @@ function labelled(field, path, make) {
 }
 
 /** @param {Field} field */
-function marker(field) {
-  return field.required ? null : el('span', { class: 'optional', text: ' optional' });
-}
+const labelOf = (field) => [field.label || 'Value', field.required ? null : el('span', { class: 'optional', text: ' optional' })];
 
-/**
- * @param {Field} field
- * @param {unknown} value
- * @param {string} path
- * @returns {Control}
- */
-function leafControl(field, value, path) {
-  if (field.kind === 'choice' || field.kind === 'boolean') {
-    const options = field.options ?? [{ value: true, label: 'true' }, { value: false, label: 'false' }];
-    const names = field.options ? options.map((_, i) => String(i)) : ['true', 'false'];
-    const chosen = options.findIndex((option) => JSON.stringify(option.value) === JSON.stringify(value));
-    return labelled(field, path, (attributes) => {
-      const empty = el('option', { value: '', text: field.required ? 'Choose…' : 'Not set' });
-      const select = el('select', attributes, empty, options.map((option, i) => el('option', { value: names[i], text: option.label })));
-      select.value = chosen < 0 ? '' : names[chosen];
-      return select;
-    });
+/** @param {Field} field @param {unknown} value */
+function inputOf({ kind, schema, options, required }, value) {
+  if (kind === 'choice' || kind === 'boolean') {
+    const all = options ?? [{ value: true, label: 'true' }, { value: false, label: 'false' }];
+    const names = all.map((option, i) => (options ? String(i) : option.label));
+    const select = el('select', null, el('option', { value: '', text: required ? 'Choose…' : 'Not set' }), all.map(({ label }, i) => el('option', { value: names[i], text: label })));
+    select.value = names[all.findIndex((option) => JSON.stringify(option.value) === JSON.stringify(value))] ?? '';
+    return select;
   }
-  const text = typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value);
-  const numeric = field.kind !== 'text';
-  const long = !numeric && (text.length > 80 || /\n/u.test(text) || Number(field.schema.maxLength) > 200);
-  return labelled(field, path, (attributes) => {
-    const common = { ...attributes, spellcheck: 'false', autocomplete: 'off', value: text };
-    if (long) return el('textarea', { ...common, rows: 4 });
-    if (field.schema.format === 'date') return el('input', { ...common, type: 'date' });
-    return el('input', { ...common, type: 'text', inputmode: numeric ? 'decimal' : null });
-  });
+  const text = value === undefined || value === null ? '' : typeof value === 'string' && kind === 'text' ? value : indented(JSON.stringify(value));
+  const long = text.length > 80 || /\n/u.test(text) || schema.maxLength > 200;
+  if (kind === 'json' || (kind === 'text' && long)) return el('textarea', { class: kind === 'json' ? 'code' : '', rows: Math.min(12, Math.max(4, text.split('\n').length)), value: text });
+  return el('input', { type: schema.format === 'date' ? 'date' : 'text', inputmode: kind === 'text' ? null : 'decimal', value: text });
 }
 
-/**
- * @param {Field} field
- * @param {unknown} value
- * @param {string} path
- * @returns {Control}
- */
-function jsonControl(field, value, path) {
-  const text = value === undefined ? '' : typeof value === 'string' && path === '' ? indented(value) : shown(JSON.stringify(value));
-  return labelled(field, path, (attributes) => el('textarea', { ...attributes, class: 'code', spellcheck: 'false', rows: Math.min(12, Math.max(4, text.split('\n').length)), value: text }));
-}
-
-/**
- * @param {Field} field
- * @param {unknown} value
- * @param {string} path
- * @returns {Control}
- */
+/** @param {Field} field @param {unknown} value @param {string} path @returns {Control} */
 function groupControl(field, value, path) {
-  const fields = field.fields ?? [];
   const known = asObject(value);
-  const inner = fields.map((part) => ({ key: part.key, control: control(part, Object.hasOwn(known, part.key) ? known[part.key] : part.preset, join(path, part.key)) }));
-  const empty = fields.length === 0 ? el('p', { class: 'hint', text: 'No arguments.' }) : null;
-  const roots = inner.map(({ control: part }) => part.root);
-  const root = path === '' ? el('div', { class: 'fields' }, empty, roots) : frame(field, roots);
+  const inner = (field.fields ?? []).map((part) => ({ key: part.key, control: controlOf(part, Object.hasOwn(known, part.key) ? known[part.key] : part.schema.default, join(path, part.key)) }));
+  const roots = inner.map(({ control }) => control.root);
+  const empty = roots.length === 0 ? el('p', { class: 'hint', text: 'No arguments.' }) : null;
   return {
-    root,
-    read: () => new Map(inner.map(({ key, control: part }) => [key, part.read()])),
-    mark: (faults) => inner.forEach(({ control: part }) => part.mark(faults)),
+    root: path === '' ? el('div', { class: 'fields' }, empty, roots) : frame(field, ...roots),
+    read: () => new Map(inner.map(({ key, control }) => [key, control.read()])),
+    mark: (faults) => inner.forEach(({ control }) => control.mark(faults)),
   };
 }
 
-/**
- * @param {Field} field
- * @param {...(HTMLElement | HTMLElement[])} children
- */
+/** @param {Field} field @param {...HTMLElement} children */
 function frame(field, ...children) {
-  const about = [field.description, hintOf(field)].filter(Boolean).join(' — ');
-  return el('fieldset', null, el('legend', null, field.label || 'Element', marker(field)), about ? el('p', { class: 'hint', text: about }) : null, ...children);
+  const about = aboutOf(field);
+  return el('fieldset', null, el('legend', null, ...labelOf(field)), about ? el('p', { class: 'hint', text: about }) : null, ...children);
 }
 
-/**
- * @param {Field} field
- * @param {unknown} value
- * @param {string} path
- * @returns {Control}
- */
+/** @param {Field} field @param {unknown} value @param {string} path @returns {Control} */
 function listControl(field, value, path) {
   const item = /** @type {Field} */ (field.item);
   /** @type {{row: HTMLElement, control: Control}[]} */
   let rows = [];
-  const list = el('div', { class: 'elements' });
+  const list = el('div', { class: 'fields' });
   const fault = el('p', { class: 'fault' });
-  const add = el('button', { type: 'button', class: 'small', text: `Add to ${field.label || 'the list'}`, on: { click: () => append(item.preset, true) } });
+  const add = el('button', { type: 'button', class: 'small', text: `Add to ${field.label || 'the list'}`, on: { click: () => append(item.schema.default)?.querySelector('input, select, textarea')?.focus() } });
 
-  /** @param {unknown} element @param {boolean} [focus] */
-  function append(element, focus) {
-    if (rows.length >= MAX_ROWS) return;
-    const number = String(rows.length);
-    const part = control({ ...item, label: item.label || `${field.label || 'Element'} ${rows.length + 1}` }, element, join(path, number));
-    const remove = el('button', { type: 'button', class: 'small quiet', 'aria-label': `Remove ${field.label || 'element'} ${rows.length + 1}`, text: 'Remove', on: { click: () => drop(row) } });
-    const row = el('div', { class: 'element' }, part.root, remove);
-    rows.push({ row, control: part });
+  /** @param {unknown} element @returns {any} */
+  function append(element) {
+    if (rows.length >= MAX_ROWS) return null;
+    const name = `${field.label || 'Element'} ${rows.length + 1}`;
+    const control = controlOf({ ...item, label: item.label || name }, element, join(path, String(rows.length)));
+    const row = el('div', { class: 'element' }, control.root, el('button', { type: 'button', class: 'small quiet', 'aria-label': `Remove ${name}`, text: 'Remove', on: { click: () => drop(row) } }));
+    rows.push({ row, control });
     list.append(row);
-    if (focus) /** @type {HTMLElement | null} */ (row.querySelector('input, select, textarea'))?.focus();
+    return row;
   }
-  /** Later ones get other numbers, so all are made anew. @param {HTMLElement} gone */
+  /** Those behind it get other numbers, so all are made anew. @param {HTMLElement} gone */
   function drop(gone) {
-    const kept = rows.filter(({ row }) => row !== gone).map(({ control: part }) => valueOf({ ...item, required: false }, part.read()).value);
+    const kept = rows.filter(({ row }) => row !== gone).map(({ control }) => valueOf({ ...item, required: false }, control.read()).value);
     rows = [];
     replace(list);
-    for (const element of kept) append(element);
+    kept.forEach(append);
     add.focus();
   }
-  if (Array.isArray(value)) for (const element of value.slice(0, MAX_ROWS)) append(element);
+  if (Array.isArray(value)) value.slice(0, MAX_ROWS).forEach(append);
   return {
     root: frame(field, list, add, fault),
-    read: () => rows.map(({ control: part }) => part.read()),
+    read: () => rows.map(({ control }) => control.read()),
     mark(faults) {
       fault.textContent = faults.get(path) ?? '';
-      rows.forEach(({ control: part }) => part.mark(faults));
+      rows.forEach(({ control }) => control.mark(faults));
     },
   };
 }
 
-/**
- * Any number of choices.
- * @param {Field} field
- * @param {unknown} value
- * @param {string} path
- * @returns {Control}
- */
+/** Any number of choices. @param {Field} field @param {unknown} value @param {string} path @returns {Control} */
 function choicesControl(field, value, path) {
-  const chosen = new Set(Array.isArray(value) ? value.map((element) => JSON.stringify(element)) : []);
+  const chosen = (Array.isArray(value) ? value : []).map((element) => JSON.stringify(element));
   const fault = el('p', { class: 'fault' });
-  const boxes = (field.options ?? []).map((option) => ({ option, box: el('input', { type: 'checkbox', checked: chosen.has(JSON.stringify(option.value)) }) }));
-  const labels = boxes.map(({ option, box }) => el('label', { class: 'check' }, box, ` ${option.label}`));
+  const boxes = (field.options ?? []).map((option) => ({ ...option, box: el('input', { type: 'checkbox', checked: chosen.includes(JSON.stringify(option.value)) }) }));
   return {
-    root: frame(field, labels, fault),
+    root: frame(field, ...boxes.map(({ label, box }) => el('label', { class: 'check' }, box, label)), fault),
     read: () => boxes.flatMap(({ box }, i) => (box.checked ? [String(i)] : [])),
     mark: (faults) => void (fault.textContent = faults.get(path) ?? ''),
   };

@@ -37,15 +37,11 @@ test('values are shown as JSON, texts as they are', () => {
   assert.equal(shown(undefined), '');
 });
 
-test('it is said where JSON is wrong', () => {
+test('it is said where JSON is wrong, as far as the browser tells', () => {
   assert.equal(parseJson('{"a": 1}').error, null);
-  assert.match(String(parseJson('').error), /no JSON/);
-  assert.match(String(parseJson('{\n  "a": 1,\n}').error), /Line 3, column 1/);
-  assert.ok(String(parseJson('<html>'.repeat(1000)).error).length < 200);
-  const wrong = {
-    '{"a" 1}': /column 6: a colon/, '{a: 1}': /column 2: a name/, '[1 2]': /column 4: a comma/, '["a': /column 2: this text/, '{"a": tru}': /column 7: a value/,
-    '{"a": 1': /too early/, '1 1': /column 3/, '[1,]': /column 4: a value/, '{"a":1]': /column 7/, '[01]': /column 2/, "{'a': 1}": /column 2/, '["\\x"]': /wrong escape/, '}': /column 1/, '[}': /column 2/, '{]': /column 2/,
-  };
-  for (const [text, message] of Object.entries(wrong)) assert.match(String(parseJson(text).error), message, text);
-  assert.match(String(parseJson(`${'['.repeat(100_000)}x`).error), /column 100001/);
+  assert.match(String(parseJson(' ').error), /no JSON/);
+  assert.match(String(parseJson('{\n  "a": 1\n  "b": 2\n}').error), /line 3/);
+  assert.match(String(parseJson('{\n"a": x}').error), /x/);
+  assert.ok(String(parseJson('<html>\u202e'.repeat(1000)).error).length < 220);
+  assert.doesNotMatch(String(parseJson('\u202e').error), /\u202e/);
 });

@@ -1,9 +1,117 @@
+// Try: a request is put together on the left, and its run is seen on the right.
+
+import { again } from '../request.js';
+import { echoed, openApprovals, openCalls } from '../continuation.js';
+import { announce } from '../lib/announce.js';
 import { el, replace } from '../lib/dom.js';
+import { addShortcuts } from '../lib/keys.js';
+import { watch } from '../run/live.js';
+import { tabs } from './parts.js';
+import { jsonEditor, programs } from './try/code.js';
+import { Draft } from './try/draft.js';
+import { requestForm } from './try/form.js';
+
+/** @typedef {Record<string, any>} Json */
+/** @typedef {import('../app.js').Context} Context */
 
 export const title = 'Try';
 
+const draft = new Draft();
+
 /** @type {import('../app.js').Screen['mount']} */
-export function mount(root) {
-  replace(root, el('h1', { text: title }));
-  return {};
+export function mount(root, context) {
+  const ended = new AbortController();
+  const place = el('div', { class: 'live' }, emptyRun());
+  const run = runner(context, place);
+  const json = jsonEditor(draft);
+  const views = tabs('Request as', [{ name: 'Form', panel: requestForm(draft, context.api, ended.signal) }, { name: 'JSON', panel: json.root }, ...programs(draft)]);
+  const send = () => {
+    if (draft.fault === null) return void run.start(draft.body, draft.attachments.expand(draft.body));
+    views.show('JSON');
+    json.complain();
+  };
+  const bar = el('div', { class: 'row send-bar' }, el('button', { type: 'button', class: 'primary', text: 'Send', on: { click: send } }), run.stopButton, el('span', { class: 'hint' }, el('kbd', { text: 'Ctrl' }), ' ', el('kbd', { text: 'Enter' })));
+  const fresh = el('button', { type: 'button', class: 'quiet small', text: 'New request', on: { click: () => draft.set({ input: '', ...(draft.body.model && { model: draft.body.model }) }) } });
+  replace(root,
+    el('div', { class: 'try' },
+      el('section', { class: 'card try-request', 'aria-label': 'Request' }, el('div', { class: 'row spread' }, el('h1', { text: title }), fresh), views.list, views.panels, bar),
+      el('section', { class: 'try-run', 'aria-label': 'Run' }, place)));
+  const forgetKeys = addShortcuts([{ key: 'Ctrl+Enter', help: 'Send the request', run: send }]);
+  void prefill(context, context.route.query);
+  return {
+    update: (route) => void prefill(context, route.query),
+    unmount() {
+      ended.abort();
+      forgetKeys();
+      run.leave();
+      draft.forget();
+    },
+  };
+}
+
+function emptyRun() {
+  return el('div', { class: 'empty' }, el('h2', { text: 'The run appears here' }), el('p', { class: 'muted', text: 'Send a request, and watch what the model and the tools do, and for how long.' }));
+}
+
+/**
+ * What links say: `?from=resp_…` is that request again, `?continue=resp_…` goes on behind it, `?tool=…` offers a tool.
+ * @param {Context} context
+ * @param {URLSearchParams} query
+ */
+async function prefill({ api, navigate }, query) {
+  const [from, after, tool] = [query.get('from'), query.get('continue'), query.get('tool')];
+  if (!from && !after && !tool) return;
+  if (tool) draft.set({ ...draft.body, tools: [query.get('server') ? { type: 'mcp', server_label: query.get('server'), allowed_tools: [tool] } : { type: `antwort:${tool}` }] });
+  try {
+    const id = from ?? after;
+    if (id) {
+      const path = `v1/responses/${encodeURIComponent(id)}`;
+      const response = await api.get(path);
+      if (after) draft.set({ ...echoed(response), previous_response_id: id, input: '' });
+      else draft.set({ ...again(echoed(response), (await api.get(`${path}/input_items`, { order: 'asc', limit: 100 })).data), ...(response.previous_response_id && { previous_response_id: response.previous_response_id }) });
+    }
+    announce('The request is filled in.');
+  } catch (error) {
+    announce(`The request cannot be read: ${error instanceof Error ? error.message : error}`);
+  }
+  navigate('#/try', { replace: true });
+}
+
+/**
+ * Runs one request at a time.
+ * @param {Context} context
+ * @param {HTMLElement} place
+ */
+function runner({ api }, place) {
+  /** @type {ReturnType<typeof watch> | null} */
+  let live = null;
+  const stopButton = el('button', { type: 'button', text: 'Stop', hidden: true, on: { click: () => live?.stop() } });
+
+  /** @param {Json} shown as it is edited @param {Json} body as it is sent */
+  function start(shown, body) {
+    live?.leave();
+    stopButton.hidden = false;
+    const [run, behind] = [el('div'), el('div', { class: 'row' })];
+    replace(place, run, behind);
+    const current = watch(run, { api, path: 'v1/responses', body: { stream: true, ...body }, onEnd(/** @type {{response: Json}} */ { response }) {
+      if (live !== current) return;
+      stopButton.hidden = true;
+      replace(behind, response.id ? afterwards(response, shown) : null);
+    } });
+    live = current;
+    // On a narrow screen the run is below the form.
+    if (place.getBoundingClientRect().top > innerHeight / 2) place.scrollIntoView({ block: 'start' });
+  }
+  return { start, stopButton, leave: () => live?.leave() };
+}
+
+/** What can follow. @param {Json} response @param {Json} request */
+function afterwards(response, request) {
+  const reply = () => {
+    draft.set({ ...request, input: '', previous_response_id: response.id });
+    /** @type {HTMLElement | null} */ (document.querySelector('.request-form textarea'))?.focus();
+  };
+  const waits = openApprovals(response).length + openCalls(response).length > 0;
+  const stored = !waits && response.store !== false && response.status !== 'failed' && response.status !== 'cancelled';
+  return stored ? el('button', { type: 'button', text: 'Reply to this', on: { click: reply } }) : null;
 }
