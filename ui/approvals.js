@@ -4,6 +4,7 @@
 import { approvalItem, definitionIn, mayNeedToken } from './continuation.js';
 import { indented, shown } from './json-text.js';
 import { el, replace } from './lib/dom.js';
+import { icon } from './lib/icons.js';
 
 /** @typedef {Record<string, any>} Json */
 /** @typedef {import('./lib/api.js').Api} Api */
@@ -31,7 +32,7 @@ export function approvalCard(request, response, { api, hasRequest, onChange }) {
     } }), text);
   const token = !hasRequest && mayNeedToken(response, label) ? tokenField(id, label) : null;
   const root = el('section', { class: 'card approval', 'aria-label': `Approval: ${name} of ${label}` },
-    el('h3', { class: 'row' }, el('span', { class: 'state warn' }, el('span', { class: 'icon', 'aria-hidden': 'true', text: '?' }), 'Approval needed')),
+    el('h3', { class: 'row' }, el('span', { class: 'state warn' }, icon('waits'), 'Approval needed')),
     el('dl', { class: 'facts' },
       el('dt', { text: 'Server' }), el('dd', null, el('strong', { text: shown(label) }), serverAddress(response, label)),
       el('dt', { text: 'Tool' }), el('dd', null, el('code', { text: shown(name) })),

@@ -55,7 +55,7 @@ const RULES = [
   [/^tool_timeout$/, 'tool', 'The tool took too long. Try it alone (screen Tools), or raise its timeout.'],
   [/^tool_|^mcp_|^http_error$|^invalid_result$|^callback_/, 'tool', 'Try the tool alone with these arguments (screen Tools).'],
   [/^server_(restarted|shutting_down)$|^run_attempts_exhausted$/, 'gateway', 'The gateway was stopped meanwhile. Send it again.'],
-  [/^server_|^request_timeout$/, 'gateway', LATER],
+  [/^server_(is_overloaded|starting)$|^request_timeout$/, 'gateway', LATER],
   [/^storage_/, 'gateway', 'The operator has to look at the database of the gateway, its disk or its server.'],
   [/^internal_error$/, 'gateway', 'Give the request id to the operator, who finds it in the log.'],
   [/^connection_failed$/, 'connection', 'Check that the gateway is running and reachable, then send it again.'],

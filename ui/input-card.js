@@ -7,6 +7,7 @@ import { inert } from './next-step.js';
 import { reveal, shown } from './json-text.js';
 import { announce } from './lib/announce.js';
 import { el, replace } from './lib/dom.js';
+import { icon } from './lib/icons.js';
 import { schemaForm } from './schema-form.js';
 
 /** @typedef {Record<string, any>} Json */
@@ -65,7 +66,7 @@ function questionView({ name, namespace, elicitation }) {
   const who = namespace ? `${name} of ${namespace}` : String(name);
   const message = String(elicitation.message ?? '').trim();
   const head = [
-    el('h3', { class: 'row' }, el('span', { class: 'state warn' }, el('span', { class: 'icon', 'aria-hidden': 'true', text: '?' }), 'A tool asks'), el('code', { text: shown(who) })),
+    el('h3', { class: 'row' }, el('span', { class: 'state warn' }, icon('waits'), 'A tool asks'), el('code', { text: shown(who) })),
     el('p', { class: 'message', text: message ? reveal(message) : 'The server has not said what it asks for.' }),
     el('p', { class: 'hint', text: 'The answer goes to the server of the tool. Do not enter passwords.' }),
   ];

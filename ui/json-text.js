@@ -1,13 +1,16 @@
 // JSON as text for people: indented without being read into numbers, so that what is shown is what is sent, digit for digit.
 
-/** Characters that are not seen, or that change the order in which others are seen. */
-const HIDDEN = /[\p{Cc}\p{Cf}\u034f\u115f\u1160\u17b4\u17b5\u2028\u2029\u202f\u205f\u3164\ufe00-\ufe0e\uffa0\ufff0-\ufff8\u{e0000}-\u{e0fff}]/gu;
+/**
+ * Characters that are not seen, or that change the order in which others are seen. Joiners belong to many scripts and to emoji; beside
+ * ASCII they have no use.
+ */
+const HIDDEN = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\u034f\u115f\u1160\u17b4\u17b5\u2028\u2029\u202f\u205f\u3164\ufe00-\ufe0e\uffa0\ufff0-\ufff8\u{e0000}-\u{e0fff}]|(?<=[\0-\x7f])[\u200c\u200d]|[\u200c\u200d](?=[\0-\x7f])/gu;
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gu;
 const MAX_INDENTED = 1_000_000;
 
-/** Hidden characters as escapes, which mean the same within a JSON string. @param {string} text */
-export function reveal(text) {
-  return text.replace(HIDDEN, (found) => (found === '\n' || found === '\t' ? found : found.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)));
+/** Hidden characters as escapes, which mean the same within a JSON string. @param {string} text @param {boolean} [keepLines] */
+export function reveal(text, keepLines = true) {
+  return text.replace(HIDDEN, (found) => (keepLines && (found === '\n' || found === '\t') ? found : found.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)));
 }
 
 /** JSON text, indented: each number and text as it was written. A text that is not JSON stays as it is. @param {string} text */

@@ -34,6 +34,7 @@ test('every reason of an early end is explained', () => {
 
 test('codes that a provider or a proxy made up are judged by type and status', () => {
   assert.equal(explain({ code: 'strange', type: 'rate_limit_error' }).fault, 'model');
+  assert.equal(explain({ code: 'server_error', type: 'rate_limit_error', status: 429 }).fault, 'model');
   assert.equal(explain({ status: 502 }).fault, 'connection');
   assert.equal(explain({ status: 418 }).fault, 'request');
   assert.equal(explain({ status: 403 }).fault, 'key');

@@ -18,6 +18,9 @@ test('characters that are not seen are escaped', () => {
   assert.equal(indented('{"a":"x\u202ey\u200bz"}'), '{\n  "a": "x\\u202ey\\u200bz"\n}');
   assert.equal(reveal('a\nb\tc\rd\u0000'), 'a\nb\tc\\u000dd\\u0000');
   assert.equal(reveal('\u{e0041}'), '\\udb40\\udc41');
+  assert.equal(reveal('a\nb', false), 'a\\u000ab');
+  assert.equal(reveal('a\u200db'), 'a\\u200db');
+  for (const text of ['👨‍👩‍👧 ⚠️', 'می‌خواهم', 'क्‍ष']) assert.equal(reveal(text), text);
   assert.equal(reveal('äöü 😀 日本語 שלום'), 'äöü 😀 日本語 שלום');
 });
 

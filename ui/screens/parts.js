@@ -2,6 +2,7 @@
 
 import { announce } from '../lib/announce.js';
 import { el, replace } from '../lib/dom.js';
+import { icon } from '../lib/icons.js';
 
 /** @typedef {import('../lib/dom.js').Child} Child */
 
@@ -81,8 +82,7 @@ export function tabs(label, tabs) {
 
 /** A state by sign and word. @param {Look} look @param {string} word */
 export function state(look, word) {
-  const sign = { ok: '✓', bad: '✕', warn: '!', busy: '…', off: '–' }[look];
-  return el('span', { class: `state ${look}` }, el('span', { class: 'icon', 'aria-hidden': 'true', text: sign }), word);
+  return el('span', { class: `state ${look}` }, icon({ ok: 'done', bad: 'failed', warn: 'limit', busy: 'runs', off: 'queued' }[look]), word);
 }
 
 /**
