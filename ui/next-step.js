@@ -41,7 +41,7 @@ export function renderNextStep(response, onContinue, { api, request }) {
     const missing = decisions.filter((card) => !card.read().item).length;
     button.setAttribute('aria-disabled', String(!ready() || sending || missing > 0));
     button.textContent = buttonText(decisions.map((card) => card.read().item), calls.length);
-    status.textContent = missing > 0 && cards.length > 1 ? `${counted(missing, 'decision')} missing: all are sent together.` : '';
+    status.textContent = missing > 0 && cards.length > 1 ? 'All are sent together.' : '';
   }
   async function send() {
     if (button.getAttribute('aria-disabled') === 'true') return;
@@ -71,7 +71,8 @@ export function renderNextStep(response, onContinue, { api, request }) {
 function buttonText(decisions, calls) {
   const [yes, no] = [decisions.filter((item) => item?.approve === true).length, decisions.filter((item) => item?.approve === false).length];
   const parts = [yes > 0 && `${yes} approved`, no > 0 && `${no} denied`, calls > 0 && counted(calls, 'output')].filter(Boolean);
-  return parts.length > 0 ? `Send: ${parts.join(', ')}` : 'Send the decision';
+  const open = decisions.length - yes - no;
+  return open > 0 ? `Approve or deny ${decisions.length > 1 ? `all ${decisions.length}` : 'it'} first` : `Send: ${parts.join(', ')}`;
 }
 
 /**
