@@ -32,7 +32,7 @@ export function approvalCard(request, response, { api, hasRequest, onChange }) {
     } }), text);
   const token = !hasRequest && mayNeedToken(response, label) ? tokenField(id, label) : null;
   const root = el('section', { class: 'card approval', 'aria-label': `Approval: ${name} of ${label}` },
-    el('h3', { class: 'row' }, el('span', { class: 'state warn' }, icon('waits'), 'Approval needed')),
+    el('h2', { class: 'row card-head' }, el('span', { class: 'state warn' }, icon('waits'), 'Approval needed')),
     el('dl', { class: 'facts' },
       el('dt', { text: 'Server' }), el('dd', null, el('strong', { text: shown(label) }), serverAddress(response, label)),
       el('dt', { text: 'Tool' }), el('dd', null, el('code', { text: shown(name) })),

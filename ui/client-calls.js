@@ -34,7 +34,7 @@ export function outcomeForm(call, { onChange } = {}) {
   };
   draw();
   const root = el('section', { class: 'card call', 'aria-label': `Call of ${call.name}` },
-    el('h3', { class: 'row' }, el('span', { class: 'state warn' }, icon('waits'), 'The client runs'), el('code', { text: shown(String(call.namespace ? `${call.namespace}.${call.name}` : call.name)) })),
+    el('h2', { class: 'row card-head' }, el('span', { class: 'state warn' }, icon('waits'), 'The client runs'), el('code', { text: shown(String(call.namespace ? `${call.namespace}.${call.name}` : call.name)) })),
     el('div', { class: 'field' }, el('span', { class: 'caption', text: 'Arguments' }), argumentsView(call.arguments ?? call.input)),
     el('fieldset', { class: 'decision' }, el('legend', { class: 'visually-hidden', text: `Outcome of ${call.name}` }), choice('text', 'Output'), choice('json', 'Output as JSON'), choice('error', 'Error')),
     el('div', { class: 'field' }, label, box, fault));

@@ -49,7 +49,7 @@ export function renderError(error, { onRetry, title = 'Error' } = {}) {
   if (details.requestId) rows.push(['Request id', el('code', { text: details.requestId })]);
   const list = el('dl', { class: 'facts' }, rows.flatMap(([term, value]) => [el('dt', { text: term }), el('dd', null, value)]));
   const card = el('section', { class: 'card error-card', role: 'group', 'aria-label': title, data: { fault: details.fault } },
-    el('h3', { class: 'state bad' }, icon('failed'), title),
+    el('h2', { class: 'state bad card-head' }, icon('failed'), title),
     el('p', { class: 'message', text: details.message }), list);
   if (details.retryAfter > 0 || onRetry) card.append(retry(details.retryAfter, onRetry));
   return card;

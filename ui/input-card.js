@@ -66,7 +66,7 @@ function questionView({ name, namespace, elicitation }) {
   const who = namespace ? `${name} of ${namespace}` : String(name);
   const message = String(elicitation.message ?? '').trim();
   const head = [
-    el('h3', { class: 'row' }, el('span', { class: 'state warn' }, icon('waits'), 'A tool asks'), el('code', { text: shown(who) })),
+    el('h2', { class: 'row card-head' }, el('span', { class: 'state warn' }, icon('waits'), 'A tool asks'), el('code', { text: shown(who) })),
     el('p', { class: 'message', text: message ? reveal(message) : 'The server has not said what it asks for.' }),
     el('p', { class: 'hint', text: 'The answer goes to the server of the tool. Do not enter passwords.' }),
   ];
