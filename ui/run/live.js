@@ -22,11 +22,13 @@ import { statusWords, waitsFor } from './words.js';
  * the run that follows is shown in its place.
  * @param {HTMLElement} root
  * @param {{api: import('../lib/api.js').Api, path?: string, body: any, headers?: Record<string, string>,
- *   onEnd?: (progress: Progress) => void}} options `onEnd` hears of the end of each run
- * @returns {{stop: () => void, leave: () => void}} `stop` ends the run, if it hangs on this connection; `leave` only takes it off the page
+ *   onBegin?: () => void, onEnd?: (progress: Progress) => void}} options told of the begin and the end of each run
+ * @returns {{stop: () => Promise<void>, leave: () => void}} `stop` cancels the run; `leave` only takes it off the page
  */
-export function watch(root, { api, path = 'v1/responses', body, headers, onEnd }) {
+export function watch(root, { api, path = 'v1/responses', body, headers, onBegin, onEnd }) {
   let follower = startFollowing({ api, path, body, headers });
+  /** @type {any} */
+  let latest = null;
   let end = show(body);
 
   /** @param {any} request */
@@ -45,8 +47,10 @@ export function watch(root, { api, path = 'v1/responses', body, headers, onEnd }
     const state = el('div', { class: 'row live-state' });
     const panel = createRunPanel({ api, request, onContinue: continueWith });
     replace(root, state, panel.root);
+    onBegin?.();
     void follower.ended.then((progress) => onEnd?.(progress));
     const leave = follower.subscribe((progress) => {
+      latest = progress.response;
       showState(state, progress);
       panel.progress(progress);
     });
@@ -56,8 +60,18 @@ export function watch(root, { api, path = 'v1/responses', body, headers, onEnd }
     };
   }
 
+  /** By its id its output stays, and the stream tells its end; what is not stored hangs on this connection. */
+  async function stop() {
+    try {
+      if (!latest?.id || latest.store === false) throw new Error('There is no id to cancel it by.');
+      await api.post(`v1/responses/${encodeURIComponent(latest.id)}/cancel`);
+    } catch {
+      follower.stop();
+    }
+  }
+
   return {
-    stop: () => follower.stop(),
+    stop,
     leave: () => end(),
   };
 }

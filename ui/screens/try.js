@@ -85,20 +85,27 @@ async function prefill({ api, navigate }, query) {
 function runner({ api }, place) {
   /** @type {ReturnType<typeof watch> | null} */
   let live = null;
-  const stopButton = el('button', { type: 'button', text: 'Stop', hidden: true, on: { click: () => live?.stop() } });
+  const stopButton = el('button', { type: 'button', text: 'Stop', hidden: true, on: { click: () => void live?.stop() } });
 
   /** @param {Json} shown as it is edited @param {Json} body as it is sent */
   function start(shown, body) {
     live?.leave();
-    stopButton.hidden = false;
+    live = null;
     const [run, behind] = [el('div'), el('div', { class: 'row' })];
     replace(place, run, behind);
-    const current = watch(run, { api, path: 'v1/responses', body: { stream: true, ...body }, onEnd(/** @type {{response: Json}} */ { response }) {
-      if (live !== current) return;
-      stopButton.hidden = true;
-      replace(behind, response.id ? afterwards(response, shown) : null);
-    } });
-    live = current;
+    live = watch(run, {
+      api,
+      body: { stream: true, ...body },
+      onBegin() {
+        stopButton.hidden = false;
+        replace(behind);
+      },
+      onEnd({ response }) {
+        if (!run.isConnected) return;
+        stopButton.hidden = true;
+        replace(behind, response.id ? afterwards(response, shown) : null);
+      },
+    });
     // On a narrow screen the run is below the form.
     if (place.getBoundingClientRect().top > innerHeight / 2) place.scrollIntoView({ block: 'start' });
   }
@@ -112,6 +119,6 @@ function afterwards(response, request) {
     /** @type {HTMLElement | null} */ (document.querySelector('.request-form textarea'))?.focus();
   };
   const waits = openApprovals(response).length + openCalls(response).length > 0;
-  const stored = !waits && response.store !== false && response.status !== 'failed' && response.status !== 'cancelled';
+  const stored = !waits && response.store !== false && /^(completed|incomplete)$/u.test(response.status);
   return stored ? el('button', { type: 'button', text: 'Reply to this', on: { click: reply } }) : null;
 }

@@ -71,7 +71,7 @@ function resultView(answer, waited) {
   return el('section', { class: 'stack result', 'aria-label': 'Result' },
     el('div', { class: 'row' }, answer.is_error ? state('bad', 'failed') : state('ok', 'answered'), el('span', { class: 'muted', text: [`in ${duration(meta.duration_ms ?? waited)}`, ...notes].join(', ') }), answer.code ? el('code', { text: answer.code }) : null),
     meta.truncated ? el('p', { class: 'notice warn', text: 'Shortened: the result was longer than tools.results.max_bytes. A model could read the rest with read_tool_output.' }) : null,
-    answer.is_error && answer.code ? el('p', { class: 'notice bad', text: `${FAULTS[fault]}: ${next}` }) : null,
+    answer.is_error && fault !== 'tool' ? el('p', { class: 'notice bad', text: `${FAULTS[fault]}: ${next}` }) : null,
     el('div', { class: 'row spread' }, el('h3', { text: answer.is_error ? 'Error, as the model reads it' : 'Output, as the model reads it' }), copyButton(() => String(answer.output))),
     answer.output === '' ? el('p', { class: 'muted', text: 'An empty text.' }) : el('pre', { tabindex: 0, role: 'group', 'aria-label': 'Output', text: shown(answer.output) }),
     answer.for_user ? el('div', { class: 'stack' }, el('h3', { text: 'For the user' }), el('pre', { tabindex: 0, role: 'group', 'aria-label': 'For the user', text: shown(answer.for_user) })) : null,

@@ -14,7 +14,7 @@ const MAX_IMAGE_BYTES = 16 * 1024 * 1024;
 
 /** @param {Draft} draft @param {Api} api @param {AbortSignal} signal */
 export function requestForm(draft, api, signal) {
-  const model = nameField(draft, 'model', 'Model', 'as the agent says');
+  const model = nameField(draft, 'model', 'Model', 'not set');
   const agent = nameField(draft, 'agent', 'Agent', 'none');
   const tools = toolsEditor(draft);
   void offerModels(draft, api, model.offer, signal);
@@ -109,7 +109,15 @@ function options(draft) {
     checkField(draft, 'antwort.tool_progress', 'Stream the progress of tools', { checked: true })));
 }
 
-/** @param {Draft} draft @param {Api} api @param {(names: {name: string}[], note?: string) => void} offer @param {AbortSignal} signal */
+/** Why something cannot be offered, in one sentence. @param {any} error @param {string} what @param {string} scope */
+function whyNot(error, what, scope) {
+  if (error.status === 401) return 'Enter an API key first: button “Key”.';
+  return error.status === 403 ? `This key may not list ${what} (scope ${scope}): enter a name.` : `The ${what} cannot be listed: ${error.message}`;
+}
+
+/** @typedef {(names: {name: string, words?: string}[], note?: string) => void} OfferNames */
+
+/** @param {Draft} draft @param {Api} api @param {OfferNames} offer @param {AbortSignal} signal */
 async function offerModels(draft, api, offer, signal) {
   try {
     const { data } = await api.get('v1/models', {}, { signal });
@@ -118,18 +126,20 @@ async function offerModels(draft, api, offer, signal) {
     if (names.length > 0 && draft.body.model === undefined && draft.body.agent === undefined) draft.set({ model: names[0].name, ...draft.body });
     offer(names, names.length === 0 ? 'No provider has told its models: enter a name.' : '');
   } catch (error) {
-    if (!signal.aborted) offer([], `The models cannot be listed: ${error instanceof Error ? error.message : error}`);
+    if (!signal.aborted) offer([], whyNot(error, 'models', 'models:read'));
   }
 }
 
-/** @param {Api} api @param {(names: {name: string, words?: string}[], note?: string) => void} offer @param {HTMLElement} root @param {AbortSignal} signal */
+/** @param {Api} api @param {OfferNames} offer @param {HTMLElement} root @param {AbortSignal} signal */
 async function offerAgents(api, offer, root, signal) {
   try {
     const { data } = await api.get('v1/agents', {}, { signal });
     offer(data.map((/** @type {Json} */ agent) => ({ name: String(agent.id), words: agent.description ?? undefined })));
     root.hidden = data.length === 0;
   } catch (error) {
-    if (!signal.aborted) offer([], `The agents cannot be listed: ${error instanceof Error ? error.message : error}`);
+    if (signal.aborted) return;
+    offer([], whyNot(error, 'agents', 'agents:read'));
+    root.hidden = /** @type {any} */ (error).status === 401;
   }
 }
 
@@ -147,6 +157,6 @@ async function offerTools(api, offer, signal) {
   ];
   const [own, servers] = await Promise.allSettled(all);
   if (signal.aborted) return;
-  const notes = [own.status === 'rejected' && 'This key may not list the gateway’s tools.', servers.status === 'rejected' && 'This key may not list MCP servers: add one by its label.'];
+  const notes = [own.status === 'rejected' && whyNot(own.reason, 'tools', 'tools:read'), servers.status === 'rejected' && servers.reason.status !== 401 && 'MCP servers cannot be listed with this key (scope mcp:admin): add one by its label.'];
   offer([own, servers].flatMap((part) => (part.status === 'fulfilled' ? part.value : [])), notes.filter(Boolean).join(' '));
 }
