@@ -112,6 +112,13 @@ test('an inference without an answer is all hatched and failed', () => {
   assert.equal(lane.state.word, 'Failed');
 });
 
+test('approved calls come before the first turn, which is turn 1', () => {
+  const { trace, response } = approval().done;
+  const groups = layout(trace, response, WIDTH).groups;
+  assert.deepEqual(groups.map((group) => group.lane.label), ['send_mail', 'Turn 1', 'End']);
+  assert.equal(groups[1].lane.bars.at(-1).kind, 'text');
+});
+
 test('two hundred calls are laid out in well under a frame’s patience', () => {
   const { trace, response } = huge();
   const begin = performance.now();

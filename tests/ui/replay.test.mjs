@@ -81,6 +81,8 @@ test('calls whose results come at once belong to one turn', () => {
   live.push({ type: 'response.mcp_call_arguments.done', output_index: 0, arguments: '{}' }, 200);
   live.push({ type: 'response.output_item.done', output_index: 0, item: { ...item('a'), status: 'completed' } }, 900);
   live.push({ type: 'response.output_item.added', output_index: 1, item: item('b') }, 901);
+  live.push({ type: 'response.mcp_call_arguments.delta', output_index: 1, delta: '{}' }, 901);
+  live.push({ type: 'response.mcp_call_arguments.done', output_index: 1, arguments: '{}' }, 902);
   live.push({ type: 'response.output_item.done', output_index: 1, item: { ...item('b'), status: 'failed' } }, 1500);
   assert.equal(live.trace.turns.length, 1);
   const [a, b] = live.trace.turns[0].calls;

@@ -109,7 +109,7 @@ export function approval() {
   const send = call('send_mail', 20, 640, { executor: 'mcp:mail' });
   return {
     asked: { trace: earlier(trace('resp_ask', 2100, [turn(0, [10, 600, 700, 2090])]), 10_800_000), response: response('resp_ask', [reasoning(), ask], { created_at: START / 1000 - 10_800, completed_at: START / 1000 - 10_798 }) },
-    done: { trace: trace('resp_sent', 2900, [turn(0, [650, 1200, 1300, 2890], { calls: [send] })]), response: response('resp_sent', [item(send, { approval_request_id: 'mcpr_1' }), message('The mail is sent.')], { previous_response_id: 'resp_ask' }) },
+    done: { trace: trace('resp_sent', 2900, [turn(0, [15, null, null, null], { attempts: 0, calls: [send] }), turn(1, [650, 1200, 1300, 2890])]), response: response('resp_sent', [item(send, { approval_request_id: 'mcpr_1' }), message('The mail is sent.')], { previous_response_id: 'resp_ask' }) },
   };
 }
 

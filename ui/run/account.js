@@ -59,13 +59,15 @@ function stretchesOf(trace, end) {
     if (to > from) found.push({ part, from, to, name, turn, id });
   };
   for (const turn of trace.turns) {
-    const ended = turn.ended_at ?? end;
-    const token = turn.first_token_at ?? ended;
-    const byte = turn.first_byte_at ?? token;
-    const id = `turn-${turn.index}`;
-    add('first_byte', turn.sent_at, Math.min(byte, ended), '', turn.index, id);
-    add('first_token', byte, Math.min(token, ended), '', turn.index, id);
-    add('writing', token, ended, '', turn.index, id);
+    if (turn.attempts > 0) {
+      const ended = turn.ended_at ?? end;
+      const token = turn.first_token_at ?? ended;
+      const byte = turn.first_byte_at ?? token;
+      const id = `turn-${turn.index}`;
+      add('first_byte', turn.sent_at, Math.min(byte, ended), '', turn.index, id);
+      add('first_token', byte, Math.min(token, ended), '', turn.index, id);
+      add('writing', token, ended, '', turn.index, id);
+    }
     turn.calls.forEach((call, index) => {
       const late = call.outcome === 'async' ? call.started_at : end;
       add('tools', call.started_at, call.ended_at ?? late, call.name, turn.index, callId(turn, index));

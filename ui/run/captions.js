@@ -1,7 +1,7 @@
 // Where the words of a bar go: behind it, before it, or beneath it, so that they never lie on a bar or outside of the picture.
 
 /** The mean width of a character of the captions, in pixels; rather too large. */
-const CHARACTER = 6.2;
+const CHARACTER = 6.8;
 const DISTANCE = 6;
 
 /**
@@ -11,7 +11,7 @@ const DISTANCE = 6;
  */
 export function captionPlace(lane, width) {
   const word = lane.kind === 'end' ? lane.state.word : '';
-  const needed = (lane.caption.length + word.length) * CHARACTER + (word && lane.caption ? 8 : 0) + lane.badges.reduce((sum, badge) => sum + badge.text.length * CHARACTER + 20, 0);
+  const needed = (lane.caption.length + word.length) * CHARACTER + (word && lane.caption ? 8 : 0) + lane.badges.reduce((sum, badge) => sum + badge.text.length * CHARACTER + 22, 0);
   if (lane.kind !== 'model') {
     if (lane.end + DISTANCE + needed <= width) return { side: 'after', x: lane.end + DISTANCE };
     if (lane.start - DISTANCE - needed >= 0) return { side: 'before', x: lane.start - DISTANCE };

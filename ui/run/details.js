@@ -92,7 +92,7 @@ function ofTurn(turn, items, trace) {
     facts([
       ['Model', turn.model], ['Provider', turn.provider], ['Sent', when(turn.sent_at, trace)], ['First byte', since(turn.first_byte_at)], ['First token', since(turn.first_token_at)], ['Ends', since(turn.ended_at)],
       ['Attempts', turn.attempts > 1 ? `${turn.attempts}; again at ${(turn.retried_at ?? []).map((at) => `+${duration(at - trace.started_at)}`).join(', ')}` : String(turn.attempts)],
-      ['Tokens', turn.usage ? usageWords(turn.usage) + (reasoning ? ` (${reasoning} reasoning)` : '') : null], ['Speed', speed], ['Cost', turn.cost_usd === null ? 'no price is configured' : cost(turn.cost_usd)],
+      ['Tokens', turn.usage ? usageWords(turn.usage) + (reasoning ? ` (${reasoning} reasoning)` : '') : null], ['Speed', speed], ['Cost', trace.watched ? null : turn.cost_usd === null ? 'not known: no price, or no usage' : cost(turn.cost_usd)],
     ]),
     items.length > 0 ? el('h3', { text: 'What the model wrote' }) : null,
     ...items.map((item) => renderItem(item)),

@@ -2,6 +2,7 @@
 
 import { cost, counted, duration, tokens } from '../lib/format.js';
 import { account, callId } from './account.js';
+import { turnName, turnNumber } from './trace.js';
 import { attemptWords, limitAdvice, limitWords, statusWords, toolErrorWords, waitsFor, waitWords } from './words.js';
 
 /**
@@ -16,7 +17,7 @@ import { attemptWords, limitAdvice, limitWords, statusWords, toolErrorWords, wai
  */
 export function totals(response, trace) {
   const words = [];
-  const turns = trace?.turns.length ?? response.antwort?.turns;
+  const turns = trace ? turnNumber(trace, trace.turns.at(-1)) : response.antwort?.turns;
   if (turns) words.push(counted(turns, 'turn'));
   const calls = trace?.turns.reduce((sum, turn) => sum + turn.calls.length, 0);
   if (calls) words.push(counted(calls, 'tool call'));
@@ -119,7 +120,7 @@ const PART_SENTENCE = {
  */
 function stepWords(trace, step) {
   const turn = trace.turns.find((one) => one.index === step.turn);
-  const where = `turn ${(step.turn ?? 0) + 1}`;
+  const where = turnName(trace, turn);
   if (step.part === 'tools') return `the call of ${step.name} in ${where}`;
   if (step.part === 'waits') return `the wait ${waitWords(step.name, 0).replace(/^0 ms /, '')}`;
   const model = turn?.model ? ` (${turn.model})` : '';
@@ -142,10 +143,10 @@ export function troubles(trace) {
   /** @type {Finding[]} */
   const found = [];
   for (const turn of trace.turns) {
-    if (turn.attempts > 1) found.push({ text: `Turn ${turn.index + 1}: the model server was asked ${turn.attempts} times${turn.first_byte_at ? ' before it answered' : ', and did not answer'}.`, tone: 'warn', row: `turn-${turn.index}` });
+    if (turn.attempts > 1) found.push({ text: `Turn ${turnNumber(trace, turn)}: the model server was asked ${turn.attempts} times${turn.first_byte_at ? ' before it answered' : ', and did not answer'}.`, tone: 'warn', row: `turn-${turn.index}` });
     turn.calls.forEach((call, index) => {
       const row = callId(turn, index);
-      const place = `turn ${turn.index + 1}`;
+      const place = turnName(trace, turn);
       if (call.outcome === 'failed') {
         const tries = call.attempts > 1 ? `, after ${attemptWords(call)}` : '';
         found.push({ text: `${call.name} failed in ${place}: ${toolErrorWords(call.error)}${call.error ? ` (${call.error})` : ''}${tries}.`, tone: 'bad', row });

@@ -4,7 +4,6 @@ import { ApiError } from '../lib/api.js';
 import { fold, nothing } from '../fold.js';
 import { liveTrace } from './live-trace.js';
 import { isLast, remember } from './streams.js';
-import { lastMoment } from './trace.js';
 
 /**
  * @typedef {{response: any, trace: import('./trace.js').Trace | null, now: number, over: boolean, error: unknown, inputs: any[]}} Progress
@@ -33,7 +32,7 @@ export const followerOf = (id) => ongoing.get(id) ?? null;
 export function startFollowing({ api, path, body, headers }) {
   const stopper = new AbortController();
   const { signal } = stopper;
-  const live = liveTrace(Date.now());
+  const live = liveTrace(body === undefined ? null : Date.now());
   /** @type {Set<(progress: Progress) => void>} */
   const listeners = new Set();
   /** @type {Progress} */
@@ -41,12 +40,10 @@ export function startFollowing({ api, path, body, headers }) {
   const known = defer();
   const ended = defer();
   let id = '';
-  // How far this page's clock is ahead of the gateway's, at most.
-  let ahead = Infinity;
   let scheduled = false;
 
   function tell() {
-    progress.now = progress.trace && !progress.trace.watched ? Date.now() - ahead : Date.now();
+    progress.now = Date.now();
     for (const listener of [...listeners]) listener(progress);
   }
   function tellSoon() {
@@ -65,7 +62,6 @@ export function startFollowing({ api, path, body, headers }) {
     id = response.id;
     ongoing.set(id, follower);
     known.resolve(id);
-    if (response.store !== false) void pollTrace();
   }
 
   /** @param {any} event */
@@ -75,28 +71,8 @@ export function startFollowing({ api, path, body, headers }) {
     if (event.type === 'antwort:input_required') progress.inputs.push(event);
     take(fold(progress.response, event));
     if (id) remember(id, structuredClone(event), now);
-    if (progress.trace === null || progress.trace.watched) progress.trace = live.trace;
+    progress.trace = live.trace;
     tellSoon();
-  }
-
-  async function readTrace() {
-    const trace = await api.get(`v1/responses/${encodeURIComponent(id)}/trace`, {}, { signal });
-    ahead = Math.min(ahead, Date.now() - lastMoment(trace));
-    progress.trace = trace;
-    tell();
-  }
-
-  /** The gateway's own times, as far as it tells them of a run that goes on. */
-  async function pollTrace() {
-    try {
-      for (;;) {
-        await pause(POLL, signal);
-        if (progress.over) return;
-        await readTrace();
-      }
-    } catch {
-      // There is no trace before the end: this page's own times stay.
-    }
   }
 
   async function pollResponse() {
@@ -139,7 +115,8 @@ export function startFollowing({ api, path, body, headers }) {
     for (const wait of [0, 400, 1200]) {
       try {
         await pause(wait, signal);
-        return await readTrace();
+        progress.trace = await api.get(`v1/responses/${encodeURIComponent(id)}/trace`, {}, { signal });
+        return;
       } catch {
         // It is stored a moment after the last event.
       }

@@ -44,7 +44,7 @@ function call(item) {
   const error = errorText(item.error);
   const state = statusWords(item.status === 'calling' ? 'in_progress' : (item.status ?? 'completed'));
   return el('section', { class: `item item-call ${state.tone === 'ok' ? 'went-well' : ''}` }, el('details', null,
-    el('summary', null, el('span', { class: 'twisty', 'aria-hidden': 'true' }, icon('closed')), el('span', { class: `state ${state.tone}` }, icon(state.icon), el('span', { class: 'visually-hidden', text: state.word })), el('span', { text: reveal(nameOf(item)) }), el('code', { text: reveal(own.slice(0, 120), false) })),
+    el('summary', null, el('span', { class: 'twisty', 'aria-hidden': 'true' }, icon('closed')), el('span', { class: `state ${state.tone}` }, icon(state.icon), el('span', { class: 'visually-hidden', text: state.word })), el('span', { class: 'called', text: reveal(nameOf(item)) }), el('code', { text: reveal(own.slice(0, 120), false) })),
     el('span', { class: 'muted small', text: 'Arguments' }), textBlock(own, 'Arguments'),
     item.output ? el('span', { class: 'muted small', text: 'Result' }) : null, item.output ? textBlock(item.output, 'Result') : null,
     error ? el('span', { class: 'muted small', text: 'Error' }) : null, error ? textBlock(error, 'Error') : null));

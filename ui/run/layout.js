@@ -4,7 +4,7 @@ import { reveal } from '../json-text.js';
 import { cost, counted, duration, rate, tokens } from '../lib/format.js';
 import { callId } from './account.js';
 import { idleTimes, makeAxis } from './axis.js';
-import { belonging, lastMoment, written } from './trace.js';
+import { belonging, lastMoment, turnNumber, written } from './trace.js';
 import { attemptWords, continuedWords, limitWords, outcomeWords, statusWords, waitsFor, waitWords } from './words.js';
 
 /**
@@ -51,7 +51,7 @@ export function layout(trace, response, width, options = {}) {
   const idle = idleTimes(busyTimes(trace, until), trace.started_at, until);
   const axis = makeAxis(trace.started_at, until, width, options.compress ? idle : []);
   const items = belonging(response?.output ?? [], trace).turns;
-  const groups = trace.turns.flatMap((turn, index) => turnGroups(turn, index, items[index] ?? [], axis, over));
+  const groups = trace.turns.flatMap((turn, index) => turnGroups(trace, turn, index, items[index] ?? [], axis, over));
   const waits = trace.waits.map((wait, index) => waitGroup(wait, index, axis, over));
   return {
     axis,
@@ -83,7 +83,7 @@ function busyTimes(trace, until) {
     if (to > at) busy.push({ from: at, to });
   };
   for (const turn of trace.turns) {
-    add(turn.sent_at, turn.ended_at ?? until);
+    if (turn.attempts > 0) add(turn.sent_at, turn.ended_at ?? until);
     for (const call of turn.calls) add(call.started_at, endOf(call, until));
   }
   return busy;
@@ -101,24 +101,26 @@ const endOf = (call, until) => call.ended_at ?? (call.outcome === 'async' ? call
 function inOrder(turns, waits, trace) {
   const behind = trace.waits.map((wait) => trace.turns.findLast((turn) => turn.sent_at <= wait.from)?.index ?? -1);
   const at = (/** @type {number} */ turn) => waits.filter((_, index) => behind[index] === turn);
-  return [...at(-1), ...turns.flatMap((group) => (group.lane.kind === 'model' ? [group, ...at(trace.turns[group.lane.turn].index)] : [group]))];
+  const isLast = (/** @type {number} */ index) => turns[index + 1]?.lane.turn !== turns[index].lane.turn;
+  return [...at(-1), ...turns.flatMap((group, index) => (isLast(index) ? [group, ...at(trace.turns[group.lane.turn].index)] : [group]))];
 }
 
 /**
+ * @param {Trace} trace
  * @param {Turn} turn
  * @param {number} index
  * @param {any[]} items
  * @param {import('./axis.js').Axis} axis
  * @param {boolean} over
- * @returns {Group[]} calls that were made before the model was asked, as approved ones are, have groups of their own before it
+ * @returns {Group[]} approved calls, which are made before the model is asked, are groups of their own
  */
-function turnGroups(turn, index, items, axis, over) {
-  const lanes = turn.calls.map((call, number) => callLane(turn, index, call, number, axis, over));
-  const first = lanes.filter((_, number) => turn.calls[number].started_at < turn.sent_at);
-  const calls = lanes.filter((lane) => !first.includes(lane));
-  const lane = modelLane(turn, index, items, axis, over);
+function turnGroups(trace, turn, index, items, axis, over) {
+  const calls = turn.calls.map((call, number) => callLane(turn, index, call, number, axis, over));
   const failed = (/** @type {Lane[]} */ of) => of.filter((one) => one.state.tone === 'bad').length;
-  return [...first.map((one) => ({ id: one.id, lane: one, calls: [], failed: failed([one]) })), { id: lane.id, lane, calls, failed: failed(calls) }];
+  if (turn.attempts === 0) return calls.map((one) => ({ id: one.id, lane: one, calls: [], failed: failed([one]) }));
+  const lane = modelLane(turn, index, items, axis, over);
+  lane.label = `Turn ${turnNumber(trace, turn)}`;
+  return [{ id: lane.id, lane, calls, failed: failed(calls) }];
 }
 
 /**
@@ -141,7 +143,7 @@ function modelLane(turn, index, items, axis, over) {
   // A turn in which the model never said anything has failed, if the run is over.
   const mute = over && turn.first_token_at === null && turn.first_byte_at === null;
   return {
-    id: `turn-${turn.index}`, kind: 'model', label: `Turn ${turn.index + 1}`, note: turn.model ?? '',
+    id: `turn-${turn.index}`, kind: 'model', label: '', note: turn.model ?? '',
     state: running ? statusWords('in_progress') : statusWords(mute ? 'failed' : 'completed'),
     bars: bars.length > 0 ? bars : [thin(axis, turn.sent_at, 'first_byte')],
     marks, caption: modelCaption(turn), badges: attemptBadges(turn),
@@ -177,7 +179,7 @@ export function usageWords(usage) {
  */
 function writing(turn, items, from, to, axis) {
   if (!turn.first_token_at) return [];
-  if (turn.spans && turn.spans.length > 0) return turn.spans.map((span) => bar(axis, span.from, span.to, span.kind));
+  if (turn.spans && turn.spans.length > 0) return turn.spans.map((span, index, all) => bar(axis, span.from, index === all.length - 1 ? to : span.to, span.kind));
   const parts = written(items);
   const whole = parts.reduce((sum, part) => sum + part.length, 0);
   if (whole === 0) return [bar(axis, from, to, 'text')];

@@ -12,12 +12,13 @@ import { isCall, nameOf, plainType } from './trace.js';
 const AT_ONCE = 60;
 
 /**
- * @param {number} startedAt when the request was sent
+ * @param {number | null} sentAt when the request was sent, null if another page sent it
  * @returns {{push: (event: any, now: number) => void, trace: Trace}} `trace` grows
  */
-export function liveTrace(startedAt) {
+export function liveTrace(sentAt) {
+  let startedAt = sentAt ?? Date.now();
   /** @type {Trace} */
-  const trace = { id: '', started_at: startedAt, ended_at: null, turns: [], waits: [], limits: [], watched: true };
+  const trace = { id: '', started_at: startedAt, ended_at: null, turns: [], waits: [], limits: [], watched: true, late: sentAt === null };
   /** @type {Map<number, Call>} calls by the index of their item */
   const calls = new Map();
   let model = '';
@@ -51,6 +52,9 @@ export function liveTrace(startedAt) {
     else if (type === 'reasoning') write('reasoning', now);
     else if (type === 'mcp_approval_request') write('arguments', now);
     else if (isCall(event.item)) beginCall(event, now);
+    const first = trace.turns[0];
+    // Approved calls are made before the model is asked.
+    if (event.item.approval_request_id && trace.turns.length === 1) Object.assign(first, { attempts: 0, first_token_at: null, spans: [] });
   }
 
   /** @param {any} event @param {number} now */
@@ -102,6 +106,7 @@ export function liveTrace(startedAt) {
       if (event.response) {
         trace.id = event.response.id;
         model = event.response.model ?? model;
+        if (trace.turns.length === 0 && trace.late) startedAt = trace.started_at = idleSince = Math.min(now, event.response.created_at * 1000);
         if (trace.turns.length === 0 && name !== 'queued') trace.turns.push({ ...openTurnAt(startedAt), model });
       }
       if (/^(completed|incomplete|failed)$/.test(name) || name === 'error') end(now);
@@ -110,7 +115,8 @@ export function liveTrace(startedAt) {
       else if (/arguments\.done$|input\.done$/.test(name)) dispatch(event, now);
       else if (/(output_text|refusal)\.delta$/.test(name)) write('text', now);
       else if (/^reasoning.*\.delta$/.test(name)) write('reasoning', now);
-      else if (/(arguments|input)\.delta$/.test(name)) write('arguments', now);
+      // The arguments of a call that was made in parallel are told when its turn is long over.
+      else if (/(arguments|input)\.delta$/.test(name) && trace.turns.at(-1)?.ended_at === null) write('arguments', now);
     },
   };
 }

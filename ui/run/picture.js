@@ -176,7 +176,6 @@ function fillRow(row, lane, level, plot, group, collapsed = false) {
   const calls = group && group.calls.length > 0;
   row.className = `lane lane-${lane.kind} tone-${lane.state.tone}`;
   row.setAttribute('aria-level', String(level));
-  row.setAttribute('aria-label', spoken(lane, group));
   if (calls) row.setAttribute('aria-expanded', String(!collapsed));
   else row.removeAttribute('aria-expanded');
   const overlay = collapsed && group ? group.calls : [];
@@ -185,7 +184,7 @@ function fillRow(row, lane, level, plot, group, collapsed = false) {
   const note = collapsed && group ? callsWords({ ...group, failed: 0 }) : lane.note;
   replace(
     row,
-    el('div', { class: 'lane-name' }, twisty, el('span', { class: `lane-icon tone-${lane.state.tone}` }, icon(lane.state.icon)),
+    el('div', { class: 'lane-name' }, twisty, el('span', { class: `lane-icon tone-${lane.state.tone}` }, icon(lane.state.icon), el('span', { class: 'visually-hidden', text: `${lane.state.word}: ` })),
       el('span', { class: 'lane-label', text: lane.label, title: lane.label }), failed, note ? el('span', { class: 'lane-note', text: note, title: note }) : null),
     plotOf(lane, plot, overlay),
     el('div', { class: 'lane-time', text: lane.ms === null ? '…' : duration(lane.ms) }),
@@ -213,16 +212,6 @@ function plotOf(lane, width, overlay) {
     lane.badges.map((badge) => el('span', { class: `badge ${badge.tone}`, text: badge.text })),
   );
   return el('div', { class: `lane-plot ${place.side === 'below' ? 'two' : ''}` }, el('div', { class: 'track' }, bars, thin, marks, end, place.side === 'below' ? null : caption), place.side === 'below' ? caption : null);
-}
-
-/**
- * The row as a sentence, for those who hear it.
- * @param {Lane} lane
- * @param {Group} [group]
- */
-function spoken(lane, group) {
-  const words = [lane.label, lane.note, lane.kind === 'wait' ? '' : lane.state.word, lane.ms === null ? '' : duration(lane.ms), lane.caption, ...lane.badges.map((badge) => badge.text), group ? callsWords(group) : ''];
-  return words.filter(Boolean).join(', ');
 }
 
 /**

@@ -25,7 +25,7 @@ export function renderSummary(root, { response, trace, now }, onShow) {
     root,
     el('h2', { class: 'visually-hidden', text: 'Summary' }),
     el('ul', { class: 'findings' },
-      running ? null : finding(why, onShow),
+      finding(running ? { ...why, text: `${why.text.replace('.', '')}${trace ? ` for ${duration(account(trace, now).total)}` : ''}.` } : why, onShow),
       why.advice ? el('li', null, why.advice) : null,
       el('li', { class: 'muted' }, totals(response, trace)),
       (trace ? slowness(trace, now) : []).map((one) => finding(one, onShow)),

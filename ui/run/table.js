@@ -5,7 +5,7 @@ import { el, replace } from '../lib/dom.js';
 import { cost, duration, rate, tokens } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { callId } from './account.js';
-import { belonging, written } from './trace.js';
+import { belonging, turnNumber, written } from './trace.js';
 import { attemptWords, limitWords, outcomeWords, statusWords, waitsFor, waitWords } from './words.js';
 
 /** @typedef {{at: number, cells: (string | Node)[], tone: string, row: string}} Row */
@@ -50,7 +50,7 @@ function rowsOf(response, trace) {
   /** @type {Row[]} */
   const rows = [];
   trace.turns.forEach((turn, index) => {
-    rows.push(turnRow(turn, items[index] ?? [], begins));
+    if (turn.attempts > 0) rows.push(turnRow(`Turn ${turnNumber(trace, turn)}`, turn, items[index] ?? [], begins));
     turn.calls.forEach((call, number) => rows.push(callRow(call, callId(turn, number), begins, trace.ended_at !== null)));
   });
   trace.waits.forEach((wait, index) => rows.push({
@@ -63,19 +63,20 @@ function rowsOf(response, trace) {
 }
 
 /**
+ * @param {string} name
  * @param {import('./trace.js').Turn} turn
  * @param {any[]} items
  * @param {(at: number) => string} begins
  * @returns {Row}
  */
-function turnRow(turn, items, begins) {
+function turnRow(name, turn, items, begins) {
   const since = (/** @type {number | null} */ at) => (at === null ? '–' : duration(at - turn.sent_at));
   const cached = turn.usage?.input_tokens_details?.cached_tokens ?? 0;
   const speed = turn.usage && turn.first_token_at && turn.ended_at ? rate(turn.usage.output_tokens, turn.ended_at - turn.first_token_at) : null;
   const kinds = written(items).map((part) => ({ reasoning: 'reasoning', text: 'text', arguments: 'call arguments' })[part.kind]);
   return {
     at: turn.sent_at, tone: 'turn', row: `turn-${turn.index}`,
-    cells: [`Turn ${turn.index + 1}: ${turn.model ?? 'model'}`, turn.ended_at === null ? 'Not finished' : 'Finished', [attemptWords(turn), kinds.join(', ')].filter(Boolean).join('; '), begins(turn.sent_at), since(turn.ended_at), since(turn.first_byte_at), since(turn.first_token_at),
+    cells: [`${name}: ${turn.model ?? 'model'}`, turn.ended_at === null ? 'Not finished' : 'Finished', [attemptWords(turn), kinds.join(', ')].filter(Boolean).join('; '), begins(turn.sent_at), since(turn.ended_at), since(turn.first_byte_at), since(turn.first_token_at),
       turn.usage ? `${tokens(turn.usage.input_tokens)}${cached ? ` (${tokens(cached)})` : ''}` : '–', tokens(turn.usage?.output_tokens), speed?.replace(' tokens/s', '') ?? '–', cost(turn.cost_usd)],
   };
 }

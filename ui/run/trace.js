@@ -22,7 +22,7 @@
  * @property {number} index
  * @property {string | null} provider
  * @property {string | null} model
- * @property {number} attempts
+ * @property {number} attempts 0: the model was not asked, only approved calls were made
  * @property {number[]} [retried_at]
  * @property {number} sent_at
  * @property {number | null} first_byte_at
@@ -42,6 +42,7 @@
  * @property {Wait[]} waits
  * @property {Limit[]} limits
  * @property {boolean} [watched] the times are those of this page's clock
+ * @property {boolean} [late] watched from the middle on
  */
 
 /** The type of an item without the prefix that one dialect gives it. @param {any} item @returns {string} */
@@ -162,6 +163,16 @@ export function texts(content) {
   if (typeof content === 'string') return [content];
   return (content ?? []).map((part) => part?.text ?? part?.refusal ?? '').filter(Boolean);
 }
+
+/**
+ * Turns are counted as inferences: approved calls that come before the first are of none.
+ * @param {Trace} trace
+ * @param {Turn | null | undefined} turn
+ */
+export const turnNumber = (trace, turn) => trace.turns.filter((one) => one.attempts > 0 && one.index <= (turn?.index ?? 0)).length;
+
+/** @param {Trace} trace @param {Turn | null | undefined} turn */
+export const turnName = (trace, turn) => (turn?.attempts === 0 ? 'the approved calls' : `turn ${turnNumber(trace, turn)}`);
 
 /** The last moment that a trace knows. @param {Trace} trace */
 export function lastMoment(trace) {

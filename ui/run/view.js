@@ -91,7 +91,7 @@ export function createRunView() {
 
   /** @param {import('./layout.js').Layout} layout */
   function renderTools(layout) {
-    tools.layout(layout, compress, drawn?.trace?.watched === true, running());
+    tools.layout(layout, compress, drawn?.trace ?? null);
   }
 
   return {
@@ -136,13 +136,13 @@ function createTools(does) {
       follow.textContent = following ? 'Follows' : 'Follow again';
       follow.setAttribute('aria-pressed', String(following));
     },
-    layout(/** @type {import('./layout.js').Layout} */ layout, /** @type {boolean} */ compressed, /** @type {boolean} */ watched, /** @type {boolean} */ running) {
+    layout(/** @type {import('./layout.js').Layout} */ layout, /** @type {boolean} */ compressed, /** @type {import('./trace.js').Trace | null} */ watched) {
       compress.hidden = layout.shortenable === null;
       compress.textContent = `Shorten waits (${layout.shortenable ?? ''})`;
       compress.setAttribute('aria-pressed', String(compressed));
       const groups = layout.groups.filter((group) => group.calls.length > 0).length;
       expand.hidden = collapse.hidden = groups < 2;
-      const words = [layout.gaps.length > 0 ? 'Not to scale: waits are shortened.' : '', watched ? `Times are ${running ? '' : 'still '}those of this page’s clock.` : ''];
+      const words = [layout.gaps.length > 0 ? 'Not to scale: waits are shortened.' : '', watched?.watched ? 'Times are those of this page’s clock.' : '', watched?.late ? 'Opened while it was running: what came before is drawn where this page heard of it.' : ''];
       note.textContent = words.filter(Boolean).join(' ');
     },
   };

@@ -65,12 +65,9 @@ function openRun(root, { api, navigate }, route) {
   async function load() {
     const ongoing = followerOf(id);
     if (ongoing) return follow(ongoing, false);
-    const [response, trace] = await Promise.all([
-      api.get(path, {}, { signal: stopper.signal }),
-      api.get(`${path}/trace`, {}, { signal: stopper.signal }).catch(() => null),
-    ]);
+    const response = await api.get(path, {}, { signal: stopper.signal });
     if (/^(queued|in_progress)$/.test(response.status)) return follow(startFollowing({ api, path }), true);
-    show(response, trace);
+    show(response, await api.get(`${path}/trace`, {}, { signal: stopper.signal }).catch(() => null));
   }
 
   /**
@@ -139,7 +136,7 @@ function openRun(root, { api, navigate }, route) {
     { key: 'u', help: 'Back to the runs', run: () => navigate('#/runs') },
   ]));
   load().catch((error) => {
-    if (!stopper.signal.aborted) replace(body, renderError(error));
+    if (!stopper.signal.aborted) replace(body, el('h2', { class: 'visually-hidden', text: 'Error' }), renderError(error));
   });
   return { stop: () => ends.forEach((end) => end()), moveTo: (/** @type {number | null} */ seq) => void moveTo(seq) };
 }

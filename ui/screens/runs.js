@@ -34,7 +34,7 @@ export function mount(root, { api, navigate, route }) {
       announce(counted(page.data.length, 'run'));
     } catch (error) {
       if (signal.aborted) return;
-      replace(list, renderError(error, { onRetry: () => void load() }));
+      replace(list, el('h2', { class: 'visually-hidden', text: 'Error' }), renderError(error, { onRetry: () => void load() }));
       replace(pager);
     } finally {
       list.removeAttribute('aria-busy');
