@@ -1,85 +1,156 @@
 // An error as a person needs it: what happened, whose fault it is, what to do next, and when to try again.
 
+import { reveal, shown } from './json-text.js';
 import { announce } from './lib/announce.js';
 import { el } from './lib/dom.js';
 import { icon } from './lib/icons.js';
-import { explain, FAULTS } from './error-table.js';
-import { reveal, shown } from './json-text.js';
 
-export { explain, FAULTS };
+/** @typedef {keyof typeof FAULTS} Fault */
 
-/**
- * @param {any} error an `ApiError`, the `error` of a response, of a call, or of a stream's event; or a text
- * @returns {{message: string, code: string, param: string, requestId: string, status: number, retryAfter: number, fault: import('./error-table.js').Fault, next: string, type: string}}
- */
-export function detailsOf(error) {
-  const of = typeof error === 'object' && error !== null ? error : { message: error };
-  const content = Array.isArray(of.content) ? of.content.map((/** @type {any} */ part) => part?.text).filter(Boolean).join('\n') : '';
-  const wait = Number(of.retryAfter ?? of.retry_after ?? 0);
-  return {
-    message: reveal(words(of.message) || content || (typeof error === 'object' ? shown(error) : 'No message.')),
-    code: words(of.code),
-    type: words(of.type),
-    param: words(of.param),
-    requestId: words(of.requestId ?? of.request_id),
-    status: Number(of.status) || 0,
-    retryAfter: Number.isFinite(wait) ? Math.min(wait, 86_400) : 0,
-    ...explain(of),
-  };
+export const FAULTS = {
+  request: 'The request',
+  key: 'The API key',
+  configuration: 'The gateway’s configuration',
+  gateway: 'The gateway',
+  model: 'The model server',
+  tool: 'A tool',
+  limit: 'A limit that was set',
+  connection: 'The connection',
+  unknown: 'Not known',
+};
+
+const LATER = 'Wait, then send it again.';
+const CORRECT = 'Correct the request as the message says, and send it again.';
+
+/** Codes, or patterns of them; the first that fits counts. @type {[RegExp, Fault, string][]} */
+const RULES = [
+  [/^(unsupported_parameter|unknown_parameter)$/, 'request', 'Leave the field out: this gateway does not serve it.'],
+  [/^(model|agent)_not_found$/, 'request', 'Choose a name from the list: this one is not served.'],
+  [/^context_length_exceeded$/, 'request', 'Shorten the input, set truncation to auto, or compact the conversation.'],
+  [/^(request_too_large|result_too_large)$/, 'request', 'Ask for less, or send less: this is more than is read.'],
+  [/^(previous_)?response_not_|^not_found$|^unknown_url$|^gone$/, 'request', 'It does not exist, was deleted, has expired, or belongs to another key.'],
+  [/response_in_progress$|^conversation_locked$|^conflict$/, 'request', 'Wait until the other response has ended, then send it again.'],
+  [/^idempotency_key_reused$/, 'request', 'Use another Idempotency-Key: this one belongs to another request.'],
+  [/^(stream_expired|event_log_unavailable)$/, 'request', 'Read the response itself: the events of its stream are not kept any more.'],
+  [/^input_|^approval_(not_open|request_not_found|mismatch)$/, 'request', 'Nothing waits for this answer any more. Reload the run, and decide again if it asks.'],
+  [/^approval_response_not_found$/, 'request', 'Answer all open approval requests in one request.'],
+  [/^approval_required$/, 'request', 'This tool is only called with an approval: use it in a response.'],
+  [/^invalid_api_key$/, 'key', 'Enter a valid API key of this gateway.'],
+  [/^insufficient_scope$/, 'key', 'Use a key with the scope that the message names, or ask the operator to add it.'],
+  [/^(origin|host)_not_allowed$|^invalid_host$|^duplicate_header$/, 'configuration', 'The operator has to allow this address (server.allowed_hosts, server.cors), or what is in front of the gateway has to be mended.'],
+  [/^upstream_(auth|proxy)_error$/, 'configuration', 'The operator has to correct the key of the model server, or the proxy in front of it.'],
+  [/^unknown_price$/, 'configuration', 'Configure a price of this model, or leave out the limit of cost.'],
+  [/^(access_denied|domain_not_allowed)$/, 'configuration', 'The configuration forbids this tool or its address.'],
+  [/^(run_unreadable|websocket_.*)$/, 'configuration', 'The operator has to look at the configuration; the message says where.'],
+  [/^upstream_rejected_request$/, 'request', CORRECT],
+  [/^upstream_(unreachable|connect_timeout)$/, 'model', 'Check that the model server is running, and its address in the configuration.'],
+  [/^upstream_.*timeout$/, 'model', 'The model server is slow or overloaded. Send it again later, or raise the provider’s timeouts.'],
+  [/^upstream_|^compaction_failed$/, 'model', 'Send it again; if that does not help, look into the log of the model server.'],
+  [/^rate_limit/, 'model', LATER],
+  [/^insufficient_quota$/, 'model', 'The quota at the provider is used up: waiting does not help.'],
+  [/^(tool_choice_not_satisfied|model_error|tool_not_allowed|invalid_arguments)$/, 'model', 'Try a model that is better at calling tools, require less, or say in the instructions which tools there are.'],
+  [/^invalid_structured_output$/, 'model', 'The answer does not match the schema. Try another model, or on_mismatch: repair.'],
+  [/content/, 'model', 'A content filter stopped the answer. Ask in other words.'],
+  [/^max_output_tokens$/, 'limit', 'Raise max_output_tokens, or ask for a shorter answer.'],
+  [/^max_identical_calls$/, 'limit', 'The model repeats one call. See what the tool answers, and say in the instructions when to stop.'],
+  [/^max_|^run_timeout$|^deadline$|^tool_call_limit$/, 'limit', 'Raise this limit, up to the operator’s ceiling, or see in the run why it needs so much.'],
+  [/^outcome_unknown$/, 'tool', 'The gateway stopped between call and result: check at the tool whether it had an effect.'],
+  [/^tool_not_found$/, 'request', 'Choose a tool that exists and that this key may use.'],
+  [/^mcp_server_|^tools_not_refreshed$|^tool_unavailable$/, 'tool', 'Check that the MCP server is running (screen Tools), its address and its credentials.'],
+  [/^tool_timeout$/, 'tool', 'The tool took too long. Try it alone (screen Tools), or raise its timeout.'],
+  [/^tool_|^mcp_|^http_error$|^invalid_result$|^callback_/, 'tool', 'Try the tool alone with these arguments (screen Tools).'],
+  [/^server_(restarted|shutting_down)$|^run_attempts_exhausted$/, 'gateway', 'The gateway was stopped meanwhile. Send it again.'],
+  [/^server_(is_overloaded|starting)$|^request_timeout$/, 'gateway', LATER],
+  [/^storage_/, 'gateway', 'The operator has to look at the database of the gateway, its disk or its server.'],
+  [/^internal_error$/, 'gateway', 'Give the request id to the operator, who finds it in the log.'],
+  [/^connection_failed$/, 'connection', 'Check that the gateway is running and reachable, then send it again.'],
+  [/^(aborted|cancelled)$/, 'connection', 'It was stopped on purpose.'],
+  [/^(invalid|unsupported|missing|mutually|array|string|object|integer|decimal|item)_|^method_not_allowed$|_not_cancellable$/, 'request', 'Correct the field that is named, and send it again.'],
+];
+
+/** @type {Record<string, [Fault, string]>} */
+const TYPES = {
+  invalid_request_error: ['request', CORRECT],
+  permission_error: ['key', 'Use a key that may do this.'],
+  conflict: ['request', LATER],
+  timeout: ['connection', LATER],
+  external_connector_error: ['tool', 'Check the MCP server (screen Tools).'],
+  server_error: ['gateway', 'Send it again; if that does not help, give the request id to the operator.'],
+  service_unavailable_error: ['gateway', LATER],
+};
+
+/** Whose fault it is, and what to do. @param {any} error of a request, a response or a call; or the `code` that ended a run */
+export function explain({ code, type, status }) {
+  const [fault, next] = ruleOf(code) ?? (Object.hasOwn(TYPES, type) ? TYPES[type] : (ruleOf(type) ?? byStatus(status)));
+  return { fault, next };
 }
+
+/** @param {any} code @returns {[Fault, string] | undefined} */
+function ruleOf(code) {
+  const rule = RULES.find(([pattern]) => pattern.test(code));
+  return rule && [rule[1], rule[2]];
+}
+
+/** @param {number} status @returns {[Fault, string]} */
+function byStatus(status) {
+  if (status === 401 || status === 403) return TYPES.permission_error;
+  if (status === 502 || status === 504) return ['connection', 'What is in front of the gateway got no answer from it. Check that it is running.'];
+  return status >= 400 && status < 500 ? TYPES.invalid_request_error : ['unknown', 'Read the message; the request id finds it in the gateway’s log.'];
+}
+
+const MAX_WAIT = 86_400;
 
 /** @param {unknown} value */
-function words(value) {
-  return typeof value === 'string' || typeof value === 'number' ? reveal(String(value)).slice(0, 4000) : '';
-}
+const words = (value) => (typeof value === 'string' || typeof value === 'number' ? reveal(String(value)).slice(0, 4000) : '');
 
 /**
  * A card; what there is of an output stays beside it.
- * @param {any} error
+ * @param {any} error an `ApiError`; the `error` of a response, a call or an event; or a text
  * @param {{onRetry?: () => void, title?: string}} [options] a button to try again, inert until `Retry-After` is over
  */
 export function renderError(error, { onRetry, title = 'Error' } = {}) {
-  const details = detailsOf(error);
-  /** @type {[string, string | Node][]} */
-  const rows = [['Cause', FAULTS[details.fault]], ['Next', details.next]];
-  if (details.param) rows.push(['Field', el('code', { text: details.param })]);
-  const name = details.code || details.type;
-  if (name) rows.push(['Code', el('code', { text: details.status ? `${name} (HTTP ${details.status})` : name })]);
-  else if (details.status) rows.push(['Status', `HTTP ${details.status}`]);
-  if (details.requestId) rows.push(['Request id', el('code', { text: details.requestId })]);
-  const list = el('dl', { class: 'facts' }, rows.flatMap(([term, value]) => [el('dt', { text: term }), el('dd', null, value)]));
-  const card = el('section', { class: 'card error-card', role: 'group', 'aria-label': title, data: { fault: details.fault } },
+  const of = Object(error) === error ? error : { message: error };
+  const content = Array.isArray(of.content) ? of.content.map((/** @type {any} */ part) => part?.text ?? '').join('\n') : '';
+  const { fault, next } = explain(of);
+  const [name, status] = [words(of.code ?? of.type), words(of.status || '')];
+  /** @type {[string, string][]} */
+  const rows = [['Cause', FAULTS[fault]], ['Next', next], ['Field', words(of.param)], ['Code', name && status ? `${name} (HTTP ${status})` : name || status], ['Request id', words(of.requestId ?? of.request_id)]];
+  const facts = rows.filter(([, value]) => value).map(([term, value], i) => [el('dt', { text: term }), el('dd', null, i < 2 ? value : el('code', { text: value }))]);
+  const wait = Math.min(Number(of.retryAfter) || 0, MAX_WAIT);
+  return el('section', { class: 'card error-card', role: 'group', 'aria-label': title },
     el('h2', { class: 'state bad card-head' }, icon('failed'), title),
-    el('p', { class: 'message', text: details.message }), list);
-  if (details.retryAfter > 0 || onRetry) card.append(retry(details.retryAfter, onRetry));
-  return card;
+    el('p', { class: 'message', text: words(of.message) || words(content) || shown(error) }),
+    el('dl', { class: 'facts' }, facts.flat()), wait > 0 || onRetry ? retry(wait, onRetry) : null);
 }
 
-/**
- * Counts down, for as long as it is on the page.
- * @param {number} seconds
- * @param {(() => void) | undefined} onRetry
- */
+/** Counts down, for as long as it is on the page. @param {number} seconds @param {(() => void) | undefined} onRetry */
 function retry(seconds, onRetry) {
   const until = Date.now() + seconds * 1000;
   const clock = el('span', { class: 'countdown' });
   const button = onRetry ? el('button', { type: 'button', text: 'Try again', on: { click: () => until <= Date.now() && onRetry() } }) : null;
-  const tick = () => {
-    const left = Math.ceil((until - Date.now()) / 1000);
+  const row = el('div', { class: 'row' }, button, clock);
+  countDown(until, row, (left) => {
     clock.textContent = left > 0 ? `The server asks to wait: ${clockText(left)}` : seconds > 0 ? 'It may be tried again now.' : '';
     button?.setAttribute('aria-disabled', String(left > 0));
-    if (left > 0) setTimeout(() => row.isConnected && tick(), 500);
-    else if (seconds > 0) announce('It may be tried again now.');
-  };
-  const row = el('div', { class: 'row' }, button, clock);
-  // The first look is after the card is on the page.
-  queueMicrotask(tick);
+    if (left <= 0 && seconds > 0) announce('It may be tried again now.');
+  });
   return row;
+}
+
+/** Tells the seconds that are left, as long as something is on the page. @param {number} until in ms @param {HTMLElement} shown @param {(left: number) => void} tell */
+export function countDown(until, shown, tell) {
+  const tick = () => {
+    const left = Math.max(0, Math.ceil((until - Date.now()) / 1000));
+    tell(left);
+    if (left > 0) setTimeout(() => shown.isConnected && tick(), 500);
+  };
+  // It is not on the page yet.
+  queueMicrotask(tick);
 }
 
 /** @param {number} seconds as `4:05` or `12 s` */
 export function clockText(seconds) {
   if (seconds < 60) return `${seconds} s`;
-  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, String(seconds % 60).padStart(2, '0')];
-  return hours > 0 ? `${hours}:${String(minutes).padStart(2, '0')}:${rest}` : `${minutes}:${rest}`;
+  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60].map((part) => String(part).padStart(2, '0'));
+  return hours === '00' ? `${Number(minutes)}:${rest}` : `${Number(hours)}:${minutes}:${rest}`;
 }

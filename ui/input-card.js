@@ -1,13 +1,11 @@
 // What a running response asks for (`antwort:input_required`): the output of a client's function, or an answer of the user to a
 // question of a tool. The response waits, and goes on in the same stream.
 
-import { outcomeForm } from './client-calls.js';
-import { clockText, renderError } from './errors.js';
-import { inert } from './next-step.js';
-import { reveal, shown } from './json-text.js';
+import { clockText, countDown, renderError } from './errors.js';
+import { reveal } from './json-text.js';
 import { announce } from './lib/announce.js';
 import { el, replace } from './lib/dom.js';
-import { icon } from './lib/icons.js';
+import { cardHead, inert, outcomeForm } from './next-step.js';
 import { schemaForm } from './schema-form.js';
 
 /** @typedef {Record<string, any>} Json */
@@ -54,7 +52,7 @@ export function renderInput(event, responseId, { api, onAnswered }) {
     buttons.append(button('Send the output', form.read, 'primary'), clock);
     replace(root, form.root, buttons, failure);
   }
-  countDown(Number(event.expires_at), clock, root);
+  countDown(event.expires_at * 1000, root, (left) => (clock.textContent = left > 0 ? `waits for ${clockText(left)} more` : 'too late: the response goes on without the answer'));
   return root;
 }
 
@@ -66,7 +64,7 @@ function questionView({ name, namespace, elicitation }) {
   const who = namespace ? `${name} of ${namespace}` : String(name);
   const message = String(elicitation.message ?? '').trim();
   const head = [
-    el('h2', { class: 'row card-head' }, el('span', { class: 'state warn' }, icon('waits'), 'A tool asks'), el('code', { text: shown(who) })),
+    cardHead('A tool asks', who),
     el('p', { class: 'message', text: message ? reveal(message) : 'The server has not said what it asks for.' }),
     el('p', { class: 'hint', text: 'The answer goes to the server of the tool. Do not enter passwords.' }),
   ];
@@ -84,19 +82,4 @@ function questionView({ name, namespace, elicitation }) {
       return faults.length > 0 ? null : { output: { action: 'accept', content: value } };
     },
   };
-}
-
-/**
- * @param {number} expiresAt in seconds
- * @param {HTMLElement} clock
- * @param {HTMLElement} root
- */
-function countDown(expiresAt, clock, root) {
-  if (!Number.isFinite(expiresAt)) return;
-  const tick = () => {
-    const left = Math.ceil(expiresAt - Date.now() / 1000);
-    clock.textContent = left > 0 ? `waits for ${clockText(left)} more` : 'too late: the response goes on without the answer';
-    if (left > 0) setTimeout(() => root.isConnected && tick(), 1000);
-  };
-  queueMicrotask(tick);
 }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { approvalItem, continuation, definitionIn, mayNeedToken, obstacle, openApprovals, openCalls, outputItem } from '../../ui/continuation.js';
+import { approvalItem, continuation, definitionIn, mayNeedToken, obstacle, openApprovals, openCalls, outputItem } from '../../ui/request.js';
 
 const approval = { type: 'mcp_approval_request', id: 'mcpr_1', server_label: 'ops', name: 'deploy', arguments: '{}' };
 const call = { type: 'function_call', id: 'fc_1', call_id: 'call_1', name: 'thermometer', arguments: '{"room":"kitchen"}' };

@@ -23,27 +23,27 @@ export function field(label, control, hint) {
   return el('div', { class: 'field' }, el('label', { for: control.id, text: label }), control, el('p', { class: 'hint', id: `${control.id}-hint`, text: hint }));
 }
 
+/** @param {string} text @param {() => void} click @param {string} [look] */
+export const button = (text, click, look = '') => el('button', { type: 'button', class: look, text, on: { click } });
+
+/** A text that scrolls by itself. @param {string} label for screen readers @param {string} text */
+export const pre = (label, text) => el('pre', { tabindex: 0, role: 'group', 'aria-label': label, text });
+
 /** @param {() => string} text @param {string} [label] */
 export function copyButton(text, label = 'Copy') {
-  /** @type {HTMLButtonElement} */
-  const button = el('button', { type: 'button', class: 'small', text: label, on: { click: () => void copy() } });
-  async function copy() {
-    try {
-      await navigator.clipboard.writeText(text());
-      button.textContent = 'Copied';
-      announce('Copied.');
-    } catch {
-      // Without TLS browsers have no clipboard for pages of other hosts.
-      button.textContent = 'Select and copy it by hand';
-    }
-    setTimeout(() => (button.textContent = label), 2000);
-  }
-  return button;
+  const copy = button(label, async () => {
+    // Without TLS browsers have no clipboard for pages of other hosts.
+    const done = await navigator.clipboard?.writeText(text()).then(() => true, () => false);
+    copy.textContent = done ? 'Copied' : 'Select and copy it by hand';
+    if (done) announce('Copied.');
+    setTimeout(() => (copy.textContent = label), 2000);
+  }, 'small');
+  return copy;
 }
 
 /** A text to be copied. @param {string} text @param {string} label for screen readers */
 export function codeBlock(text, label) {
-  return el('div', { class: 'code-block' }, el('pre', { tabindex: 0, role: 'group', 'aria-label': label, text }), copyButton(() => text));
+  return el('div', { class: 'code-block' }, pre(label, text), copyButton(() => text));
 }
 
 /**

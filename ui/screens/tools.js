@@ -4,7 +4,7 @@ import { renderError } from '../errors.js';
 import { reveal } from '../json-text.js';
 import { el, replace } from '../lib/dom.js';
 import { counted, duration } from '../lib/format.js';
-import { fill, state } from './parts.js';
+import { button, fill, state } from './parts.js';
 import { toolPanel } from './tools/panel.js';
 
 /** @typedef {Record<string, any>} Json */
@@ -84,7 +84,7 @@ function withoutHealth(error, open, again) {
   const label = el('input', { type: 'text', autocomplete: 'off', 'aria-label': 'Label of an MCP server', placeholder: 'label' });
   const show = () => label.value && open(label.value);
   const why = error.status === 401 ? 'The gateway asks for a key.' : 'This key has not the scope mcp:admin, so the health of the servers is not shown. A server’s tools can still be listed by its label, with the scope tools:read.';
-  return [el('p', { class: 'notice', text: why }), el('div', { class: 'row' }, label, el('button', { type: 'button', text: 'Show its tools', on: { click: show } }))];
+  return [el('p', { class: 'notice', text: why }), el('div', { class: 'row' }, label, button('Show its tools', show))];
 }
 
 /** @param {Json[]} sessions @param {(label: string) => void} open @param {() => void} again */
@@ -93,7 +93,7 @@ function serverCards(sessions, open, again) {
   const brought = sessions.filter(({ server_label: label }) => label === null);
   return [
     ownButton(open),
-    el('div', { class: 'row spread' }, el('h2', { text: 'MCP servers' }), el('button', { type: 'button', class: 'quiet small', text: 'Look again', on: { click: again } })),
+    el('div', { class: 'row spread' }, el('h2', { text: 'MCP servers' }), button('Look again', again, 'quiet small')),
     labels.size === 0 ? el('p', { class: 'muted', text: 'None is configured.' }) : null,
     ...[...labels].map(([label, all]) => serverCard(label, all, open)),
     brought.length > 0 ? el('details', null, el('summary', { text: counted(brought.length, 'server of requests', 'servers of requests') }), ...brought.map((session) => el('div', { class: 'server-facts' }, sessionFacts(session)))) : null,

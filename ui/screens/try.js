@@ -1,14 +1,13 @@
 // Try: a request is put together on the left, and its run is seen on the right.
 
-import { again } from '../request.js';
-import { echoed, openApprovals, openCalls } from '../continuation.js';
 import { announce } from '../lib/announce.js';
 import { el, replace } from '../lib/dom.js';
 import { addShortcuts } from '../lib/keys.js';
+import { again, echoed, openApprovals, openCalls } from '../request.js';
 import { watch } from '../run/live.js';
-import { tabs } from './parts.js';
+import { button, tabs } from './parts.js';
 import { jsonEditor, programs } from './try/code.js';
-import { Draft } from './try/draft.js';
+import { Draft } from './try/controls.js';
 import { requestForm } from './try/form.js';
 
 /** @typedef {Record<string, any>} Json */
@@ -30,8 +29,8 @@ export function mount(root, context) {
     views.show('JSON');
     json.complain();
   };
-  const bar = el('div', { class: 'row send-bar' }, el('button', { type: 'button', class: 'primary', text: 'Send', on: { click: send } }), run.stopButton, el('span', { class: 'hint' }, el('kbd', { text: 'Ctrl' }), ' ', el('kbd', { text: 'Enter' })));
-  const fresh = el('button', { type: 'button', class: 'quiet small', text: 'New request', on: { click: () => draft.set({ input: '', ...(draft.body.model && { model: draft.body.model }) }) } });
+  const bar = el('div', { class: 'row send-bar' }, button('Send', send, 'primary'), run.stopButton, el('span', { class: 'hint' }, el('kbd', { text: 'Ctrl' }), ' ', el('kbd', { text: 'Enter' })));
+  const fresh = button('New request', () => draft.set({ input: '', ...(draft.body.model && { model: draft.body.model }) }), 'quiet small');
   replace(root,
     el('div', { class: 'try' },
       el('section', { class: 'card try-request', 'aria-label': 'Request' }, el('div', { class: 'row spread' }, el('h1', { text: title }), fresh), views.list, views.panels, bar),
@@ -120,5 +119,5 @@ function afterwards(response, request) {
   };
   const waits = openApprovals(response).length + openCalls(response).length > 0;
   const stored = !waits && response.store !== false && /^(completed|incomplete)$/u.test(response.status);
-  return stored ? el('button', { type: 'button', text: 'Reply to this', on: { click: reply } }) : null;
+  return stored ? button('Reply to this', reply) : null;
 }

@@ -5,7 +5,7 @@ import { reveal } from '../../json-text.js';
 import { el, replace } from '../../lib/dom.js';
 import { counted } from '../../lib/format.js';
 import { asObject } from '../../schema-fields.js';
-import { fill } from '../parts.js';
+import { button, fill } from '../parts.js';
 
 /** @typedef {Record<string, any>} Json */
 /** @typedef {{method: string, path: string, of: Json, shared: unknown}} Operation */
@@ -16,7 +16,7 @@ const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
 export function apiReference(api) {
   const place = el('div', { class: 'stack' });
   const load = () => fill(place, () => api.get('openapi.json'), reference, (error) => renderError(error, { onRetry: load }));
-  replace(place, el('div', { class: 'row' }, el('button', { type: 'button', text: 'Show the operations', on: { click: load } }), el('a', { href: '../openapi.json', text: 'openapi.json' }), el('a', { href: '../openapi.yaml', text: 'openapi.yaml' })));
+  replace(place, el('div', { class: 'row' }, button('Show the operations', load), el('a', { href: '../openapi.json', text: 'openapi.json' }), el('a', { href: '../openapi.yaml', text: 'openapi.yaml' })));
   return place;
 }
 

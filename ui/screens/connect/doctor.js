@@ -3,7 +3,7 @@
 import { parseJson, reveal } from '../../json-text.js';
 import { el, replace } from '../../lib/dom.js';
 import { gateway } from '../../lib/api.js';
-import { codeBlock, state } from '../parts.js';
+import { button, codeBlock, state } from '../parts.js';
 
 /** @typedef {Record<string, any>} Json */
 /** @typedef {import('../parts.js').Look} Look */
@@ -38,7 +38,7 @@ export function doctorReport() {
   return el('div', { class: 'stack' },
     el('p', { class: 'hint', text: 'antwort doctor asks a model server what it can do, and what it only pretends to. Run it where the server can be reached:' }),
     codeBlock(`antwort doctor ${upstream} --json > doctor.json`, 'Command'),
-    el('div', { class: 'row' }, el('button', { type: 'button', text: 'Open a report', on: { click: () => file.click() } }), el('span', { class: 'hint', text: `Read in this page; not sent to ${gateway().host} or elsewhere.` })), file, fault, place);
+    el('div', { class: 'row' }, button('Open a report', () => file.click()), el('span', { class: 'hint', text: `Read in this page; not sent to ${gateway().host} or elsewhere.` })), file, fault, place);
 }
 
 /** @param {unknown} value */

@@ -7,7 +7,7 @@ import { curl, javascript, python } from '../../snippets.js';
 import { copyButton, field } from '../parts.js';
 
 /** @typedef {Record<string, any>} Json */
-/** @typedef {import('./draft.js').Draft} Draft */
+/** @typedef {import('./controls.js').Draft} Draft */
 
 /** @param {Draft} draft @returns {{root: HTMLElement, complain: () => void}} `complain` shows what keeps it from being sent */
 export function jsonEditor(draft) {

@@ -1,11 +1,40 @@
-// Controls that are bound to fields of the request: they write their field, and show it when something else has written it.
+// The request that is being written, and controls that are bound to its fields: they write their field, and show it when something
+// else has written it.
 
 import { el, replace } from '../../lib/dom.js';
-import { getAt, setAt } from '../../request.js';
+import { Attachments, getAt, setAt } from '../../request.js';
 import { field } from '../parts.js';
 
-/** @typedef {import('./draft.js').Draft} Draft */
-/** @typedef {import('./draft.js').View} View */
+/** @typedef {Record<string, any>} Json */
+/** What shows a part of the request, and is told of changes that others make. @typedef {{refresh: (body: Json) => void}} View */
+
+export class Draft {
+  /** @type {Json} */
+  body = { input: '' };
+  attachments = new Attachments();
+  /** What is wrong with the JSON that is being typed; `body` is the last that was right. @type {string | null} */
+  fault = null;
+  /** @type {Set<View>} */
+  #views = new Set();
+
+  /** @param {View} view */
+  watch(view) {
+    this.#views.add(view);
+    view.refresh(this.body);
+  }
+
+  /** @param {Json} body @param {View} [by] is not told: it has made the change, and may have the cursor */
+  set(body, by) {
+    this.body = body;
+    this.fault = null;
+    for (const view of this.#views) if (view !== by) view.refresh(body);
+  }
+
+  /** Views of a screen that is gone are forgotten. */
+  forget() {
+    this.#views.clear();
+  }
+}
 
 /** @param {Draft} draft @param {string} path @param {string} label @param {{rows?: number, hint?: string, placeholder?: string}} [options] */
 export function textField(draft, path, label, { rows, hint, placeholder } = {}) {

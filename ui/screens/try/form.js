@@ -2,12 +2,12 @@
 
 import { el, replace } from '../../lib/dom.js';
 import { readInput, setAt, writeInput } from '../../request.js';
-import { field } from '../parts.js';
+import { button, field } from '../parts.js';
 import { checkField, nameField, numberField, selectField, textField } from './controls.js';
 import { toolsEditor } from './tools.js';
 
 /** @typedef {Record<string, any>} Json */
-/** @typedef {import('./draft.js').Draft} Draft */
+/** @typedef {import('./controls.js').Draft} Draft */
 /** @typedef {import('../../lib/api.js').Api} Api */
 
 const MAX_IMAGE_BYTES = 16 * 1024 * 1024;
@@ -31,7 +31,7 @@ export function requestForm(draft, api, signal) {
 function inputField(draft) {
   const text = el('textarea', { rows: 4, placeholder: 'Ask something', on: { input: () => write() } });
   const file = el('input', { type: 'file', accept: 'image/png,image/jpeg,image/gif,image/webp', class: 'visually-hidden', tabindex: -1, 'aria-label': 'Image file', on: { change: () => void attach() } });
-  const pick = el('button', { type: 'button', class: 'small', text: 'Attach an image', on: { click: () => file.click() } });
+  const pick = button('Attach an image', () => file.click(), 'small');
   const preview = el('div', { class: 'row' });
   const note = el('p', { class: 'fault', role: 'alert' });
   const elsewhere = el('p', { class: 'notice', text: 'The input has more than a text and an image: edit it in the tab JSON.' });
@@ -52,7 +52,7 @@ function inputField(draft) {
   function draw() {
     const url = image && (draft.attachments.get(image) ?? image);
     const shows = url && /^data:image\/(png|jpeg|gif|webp);/u.test(url);
-    const remove = el('button', { type: 'button', class: 'quiet small', text: 'Remove the image', on: { click: () => { image = null; write(); draw(); pick.focus(); } } });
+    const remove = button('Remove the image', () => { image = null; write(); draw(); pick.focus(); }, 'quiet small');
     replace(preview, ...(image ? [shows ? el('img', { src: url, alt: 'The attached image', class: 'thumbnail' }) : el('code', { class: 'small', text: image.slice(0, 80) }), remove] : [pick]));
   }
   const input = field('Input', text);

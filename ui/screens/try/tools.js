@@ -4,10 +4,10 @@ import { parseJson, shown } from '../../json-text.js';
 import { el, replace } from '../../lib/dom.js';
 import { describeTool, setAt } from '../../request.js';
 import { asObject } from '../../schema-fields.js';
-import { field } from '../parts.js';
+import { button, field } from '../parts.js';
 
 /** @typedef {Record<string, any>} Json */
-/** @typedef {import('./draft.js').Draft} Draft */
+/** @typedef {import('./controls.js').Draft} Draft */
 /** @typedef {{words: string, group: string, tool: Json}} Offer */
 
 /** @type {[string | undefined, string][]} */
@@ -78,7 +78,7 @@ function adder(draft) {
   const root = field('Add a tool', select);
   const line = el('div', { class: 'row' });
   select.replaceWith(line);
-  replace(line, select, el('button', { type: 'button', text: 'Add', on: { click: add } }));
+  replace(line, select, button('Add', add));
   root.append(note);
   return {
     root,
@@ -110,7 +110,7 @@ function serverForm(draft) {
   };
   return el('details', null, el('summary', { text: 'Add an MCP server' }), el('div', { class: 'stack inset' },
     field('Label', label), field('Address', url, 'Left empty for a server of the configuration.'), field('Token', token, 'Sent to the server with each call; it appears in the JSON.'), field('Only these tools', only, 'Names, with commas; empty for all.'),
-    el('div', { class: 'row' }, el('button', { type: 'button', text: 'Add the server', on: { click: add } }), fault)));
+    el('div', { class: 'row' }, button('Add the server', add), fault)));
 }
 
 /** A function that the client runs. @param {Draft} draft */
@@ -129,5 +129,5 @@ function functionForm(draft) {
   return el('details', null, el('summary', { text: 'Add a function of the client' }), el('div', { class: 'stack inset' },
     el('p', { class: 'hint', text: 'The model may call it; the response then asks for its output, here on this page.' }),
     field('Name', name), field('Description', description), field('Parameters, a JSON Schema', parameters),
-    el('div', { class: 'row' }, el('button', { type: 'button', text: 'Add the function', on: { click: add } }), fault)));
+    el('div', { class: 'row' }, button('Add the function', add), fault)));
 }
