@@ -46,7 +46,7 @@ function nameOf(event) {
 
 /** @param {EventTarget | null} target */
 function isWriting(target) {
-  return target instanceof HTMLElement && (target.isContentEditable || target.matches('input, textarea, select'));
+  return target instanceof HTMLElement && (target.isContentEditable || target.matches('input:not([type=range], [type=radio], [type=checkbox]), textarea, select'));
 }
 
 /** Opens the list of the shortcuts that work now. */

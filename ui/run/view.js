@@ -53,7 +53,11 @@ export function createRunView() {
   /** @param {import('./layout.js').Lane} lane */
   function selectLane(lane) {
     selected = lane;
-    if (running()) following = false;
+    if (running() && following) {
+      following = false;
+      // The account of a live run grows; what is inspected must not.
+      drawn = structuredClone(drawn);
+    }
     details.hidden = false;
     outputRoot.hidden = true;
     if (drawn?.trace) renderDetails(details, { response: drawn.response, trace: drawn.trace }, lane, closeDetails);
@@ -123,6 +127,8 @@ function createTools(does) {
   const expand = button('Expand all', () => does.onCollapse(false));
   const collapse = button('Collapse all', () => does.onCollapse(true));
   const follow = button('Follow', does.onFollow);
+  // Until there is something to be shortened or folded.
+  compress.hidden = expand.hidden = collapse.hidden = true;
   const note = el('span', { class: 'muted small' });
   const root = el('div', { class: 'row pic-tools' }, el('h2', { text: 'Timeline' }), el('div', { class: 'row switch', role: 'group', 'aria-label': 'Show as' }, pictured, table), compress, expand, collapse, follow, note);
   return {

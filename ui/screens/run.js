@@ -101,7 +101,7 @@ function openRun(root, { api, navigate }, route) {
     const made = createReplay({ api, response, onMove: (seq) => navigate(`#/runs/${encodeURIComponent(id)}/seq/${seq}`, { replace: true }) });
     replay = made;
     ends.push(() => made.stop());
-    renderHead(head, response, { api, path, onReplay: () => void moveTo(0) });
+    renderHead(head, response, { api, path, onReplay: begin });
     announce(`Run: ${statusWords(response.status).word}`);
     if (asked !== null) void moveTo(asked);
   }
@@ -120,13 +120,17 @@ function openRun(root, { api, navigate }, route) {
     if (!made.root.isConnected) replace(replayRoot, made.root);
   }
 
+  /** From the first event, which the address says, too. */
+  function begin() {
+    navigate(`#/runs/${encodeURIComponent(id)}/seq/0`, { replace: true });
+  }
+
   /** @param {number} by */
   function step(by) {
     if (!replay) return;
-    const first = !replay.root.isConnected;
+    if (!replay.root.isConnected && by > 0) return begin();
     openReplay(replay);
-    const made = replay;
-    void (first && by > 0 ? made.moveTo(0) : made.step(by)).catch(() => {});
+    void replay.step(by).catch(() => {});
   }
 
   ends.push(addShortcuts([

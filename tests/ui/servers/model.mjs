@@ -42,7 +42,8 @@ async function stream(scripts, turn, request, response) {
     sent += 1;
     if (turn.pace) await sleep(turn.pace);
   }
-  if (turn.cut) return response.destroy();
+  // What was written still arrives.
+  if (turn.cut) return response.socket.end();
   choice({}, finish(turn));
   event({ choices: [], usage: usage(turn) });
   response.end('data: [DONE]\n\n');

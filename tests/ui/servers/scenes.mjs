@@ -27,6 +27,11 @@ export const MODELS = {
   // Held until a test lets it go on: before the first token, and behind the third word.
   slow: [{ gate: 'first_token', text: 'It took a while.' }],
   watched: [{ gate_after: 3, text: 'One two three and, when it may, four five six.' }],
+  // Held before the first token of both turns.
+  stepwise: [
+    { gate: 'first_token', calls: [call('lookup', { key: 'a' })] },
+    { gate: 'first_token', text: 'All steps are done.' },
+  ],
   endless: [1, 2, 3, 4].map((n) => ({ calls: [call('lookup', { key: `page ${n}` })] })),
   limited: [{ fail: [{ status: 429, message: 'Too many requests', headers: { 'retry-after': '30' } }], always: true }],
   broken: [{ fail: [{ status: 500, message: 'The model server is on fire' }], always: true }],

@@ -15,7 +15,7 @@ export async function assertAccessible(page) {
     TAGS,
   );
   const found = violations.flatMap(({ id, help, nodes }) =>
-    nodes.map((node) => `${id} (${help}): ${node.html.slice(0, 200)}\n${node.failureSummary}`),
+    nodes.map((node) => `${id} (${help}): ${node.html.slice(0, 160)}\n${node.failureSummary}`),
   );
   assert.deepEqual(found, []);
 }

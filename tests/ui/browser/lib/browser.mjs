@@ -26,16 +26,22 @@ let opened = [];
 
 /** To be called once in a file of tests: each test's pages are checked and closed behind it. */
 export function withBrowser() {
-  before(async () => {
-    browser = await chromium.launch({ executablePath: env.chromium, args: FLAGS });
-  });
+  before(start);
   afterEach(async () => {
     const all = opened;
     opened = [];
     await Promise.all(all.map(({ context }) => context.close()));
     for (const { watch } of all) watch.check();
   });
-  after(() => browser?.close());
+  after(close);
+}
+
+export async function start() {
+  browser = await chromium.launch({ executablePath: env.chromium, args: FLAGS });
+}
+
+export async function close() {
+  await browser?.close();
 }
 
 /** What a page has done that it should not; `allow` takes back what a test brought about. */
@@ -87,15 +93,22 @@ export async function open(hash = '', options = {}) {
   opened.push({ context, watch });
   context.on('request', (request) => watch.request(request.url()));
   const page = await context.newPage();
-  page.on('console', (message) => watch.add(`console ${message.type()}: ${message.text()} (${message.location().url})`));
-  page.on('pageerror', (error) => watch.add(`page error: ${error.stack ?? error}`));
+  page.on('console', (message) => {
+    // Advice of the browser, which consoles do not show by default.
+    if (message.type() !== 'verbose') watch.add(`console ${message.type()}: ${message.text()} (${message.location().url})`);
+  });
+  page.on('pageerror', (error) => watch.add(`page error: ${error.message} ${error.stack}`));
   page.on('popup', (popup) => watch.add(`popup ${popup.url()}`));
   page.on('dialog', (dialog) => watch.add(`dialog ${dialog.message()}`));
   await page.addInitScript(() => {
     addEventListener('securitypolicyviolation', (event) => console.error(`violates ${event.effectiveDirective}: ${event.blockedURI}`));
   });
   await page.goto(`${gateway}/ui/${hash}`);
-  await page.getByRole('heading', { level: 1 }).first().waitFor();
+  try {
+    await page.getByRole('heading', { level: 1 }).first().waitFor();
+  } catch (error) {
+    throw new Error(`the page does not come up: ${watch.problems.join('\n')}`, { cause: error });
+  }
   return Object.assign(page, { watch });
 }
 

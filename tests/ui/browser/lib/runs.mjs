@@ -6,6 +6,12 @@ import { run, servers, until } from './gateway.mjs';
 /** Two turns, two calls at once. */
 export const parallel = () => run({ model: 'parallel', tools: servers('desk'), input: 'What are a and b?' });
 
+/** The same, of which the events are kept. */
+export async function logged() {
+  const { id } = await run({ model: 'parallel', tools: servers('desk'), input: 'What are a and b?', background: true });
+  return until(id, ({ status }) => status === 'completed');
+}
+
 /** Two turns, of which the second was tried twice. */
 export const retried = () => run({ model: 'retry', tools: servers('desk'), input: `Try it, ${unique()}.` });
 
@@ -50,6 +56,12 @@ export async function chain() {
 /** Still running: it waits behind its third word until the gate `watched` is released. */
 export async function running() {
   const { id } = await run({ model: 'watched', input: 'Count.', background: true });
+  return until(id, ({ status }) => status === 'in_progress');
+}
+
+/** Still running: it waits before each first token until the gate `stepwise` is released. */
+export async function stepwise() {
+  const { id } = await run({ agent: 'stepwise', input: 'Go step by step.', background: true });
   return until(id, ({ status }) => status === 'in_progress');
 }
 

@@ -1,0 +1,114 @@
+// A run is tried, watched, approved and replayed with the keyboard alone.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { open, withBrowser } from './lib/browser.mjs';
+import { main, rows, state, tabTo } from './lib/page.mjs';
+
+withBrowser();
+
+test('a run is tried, watched, approved and replayed', async () => {
+  const page = await open('#/connect');
+  await page.mouse.move(0, 0);
+  const keys = page.keyboard;
+  await keys.press('1');
+  await tabTo(page, page.getByRole('textbox', { name: 'Input' }));
+  await keys.type('Deploy the shop.');
+  await tabTo(page, page.getByRole('combobox', { name: 'Agent' }));
+  await keys.type('operator');
+  await keys.press('Control+Enter');
+
+  // It is watched, and asks.
+  const asks = main(page).getByRole('region', { name: 'What the response waits for' });
+  await asks.waitFor();
+  await main(page).getByText('I ask first.').first().waitFor();
+  await tabTo(page, asks.getByRole('radio', { name: 'Approve this call' }));
+  await keys.press('Space');
+  const send = asks.getByRole('button', { name: /^(Send|Approve)/ });
+  await page.waitForFunction((button) => button.getAttribute('aria-disabled') !== 'true', await send.elementHandle());
+  await tabTo(page, send);
+  await keys.press('Enter');
+  await main(page).getByText('Deployed, if you said so.').first().waitFor();
+
+  // Its own page.
+  await tabTo(page, main(page).getByRole('link', { name: 'Open the run' }));
+  await keys.press('Enter');
+  await page.getByRole('heading', { level: 1, name: /^Run resp_/ }).waitFor();
+  await state(page, 'Completed').waitFor();
+
+  // The picture.
+  await rows(page).first().waitFor();
+  await keys.press('t');
+  await focused(page, 'treeitem');
+  await keys.press('End');
+  await keys.press('Enter');
+  await main(page).getByRole('region', { name: 'Details' }).waitFor();
+
+  // The replay: event by event, and to its end.
+  await keys.press('.');
+  const slider = main(page).getByRole('slider', { name: 'Event' });
+  await slider.waitFor();
+  await at(page, 0);
+  await keys.press('.');
+  await keys.press('.');
+  await at(page, 2);
+  await keys.press(',');
+  await at(page, 1);
+  await tabTo(page, slider);
+  await keys.press('ArrowRight');
+  await at(page, 2);
+  await keys.press('.');
+  await at(page, 3);
+  await keys.press('End');
+  const replay = main(page).getByRole('region', { name: 'Replay' });
+  await replay.getByText('Deployed, if you said so.').first().waitFor();
+  await replay.getByText('Completed', { exact: true }).first().waitFor();
+
+  await keys.press('u');
+  await page.getByRole('heading', { level: 1, name: 'Runs' }).waitFor();
+});
+
+test('the list of runs is walked, and one of them opened', async () => {
+  const page = await open('#/runs');
+  await main(page).getByRole('table').waitFor();
+  await page.keyboard.press('j');
+  await page.keyboard.press('j');
+  await page.keyboard.press('k');
+  await focused(page, 'link');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: /^Run resp_/ }).waitFor();
+});
+
+test('the shortcuts are listed, and closed', async () => {
+  const page = await open('#/runs');
+  await main(page).getByRole('table').waitFor();
+  await page.keyboard.press('?');
+  const dialog = page.getByRole('dialog', { name: 'Keyboard' });
+  await dialog.waitFor();
+  for (const key of ['j', 'k', '?']) await dialog.getByText(key, { exact: true }).first().waitFor();
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+});
+
+test('a letter that is typed into a field is a letter', async () => {
+  const page = await open('#/try');
+  const input = page.getByRole('textbox', { name: 'Input' });
+  await input.focus();
+  await page.keyboard.type('1234 jk?,.tu');
+  assert.equal(await input.inputValue(), '1234 jk?,.tu');
+  await page.getByRole('heading', { level: 1, name: 'Try' }).waitFor();
+});
+
+async function focused(page, role) {
+  const matches = (wanted) => {
+    const element = document.activeElement;
+    return element?.getAttribute('role') === wanted || (wanted === 'link' && element?.localName === 'a');
+  };
+  await page.waitForFunction(matches, role);
+}
+
+/** The replay is at this event, and the address says so. */
+async function at(page, seq) {
+  await page.waitForFunction((wanted) => location.hash.endsWith(`/seq/${wanted}`), seq);
+  await main(page).getByRole('group', { name: 'The event' }).getByText(`"sequence_number": ${seq}`).waitFor();
+}

@@ -1,0 +1,98 @@
+// A gateway that asks for keys: what the page says without one and with one that may do nothing, and where a key never is.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { assertAccessible } from './lib/axe.mjs';
+import { open, shot, withBrowser } from './lib/browser.mjs';
+import { env } from './lib/environment.mjs';
+import { enterKey, go, main, openAll } from './lib/page.mjs';
+import * as runs from './lib/runs.mjs';
+
+withBrowser();
+
+const { full, none, reader } = env.keys;
+const gateway = env.keyed;
+const SCREENS = {
+  '#/try': /responses:create|models:read/,
+  '#/runs': /responses:read/,
+  '#/tools': /tools:read/,
+  '#/connect': /models:read|scope|key/i,
+};
+
+test('without a key each screen says that one is needed', async () => {
+  for (const hash of Object.keys(SCREENS)) {
+    const page = await open(hash, { gateway });
+    page.watch.allowErrorAnswers(401);
+    await main(page).getByText(/key/i).first().waitFor();
+    await assertAccessible(page);
+    await shot(page, `no-key${hash.replace('#/', '-')}`);
+  }
+});
+
+test('a key without scopes is told, for each screen, which one it lacks', async () => {
+  const page = await open('#/runs', { gateway });
+  page.watch.allowErrorAnswers(401, 403);
+  await enterKey(page, none);
+  for (const [hash, scope] of Object.entries(SCREENS)) {
+    await go(page, hash);
+    await main(page).getByText(scope).first().waitFor();
+    await assertAccessible(page);
+    await shot(page, `no-scopes${hash.replace('#/', '-')}`);
+  }
+});
+
+test('a key that reads sees runs, and hears that it cannot make one', async () => {
+  const { id } = await runs.approval({ gateway, key: full });
+  const page = await open(`#/runs/${id}`, { gateway });
+  page.watch.allowErrorAnswers(401, 403);
+  await enterKey(page, reader);
+  await main(page).getByText('deploy').first().waitFor();
+  await page
+    .getByRole('radio', { name: /approve/i })
+    .first()
+    .check();
+  await main(page)
+    .getByRole('button', { name: /approve|send/i })
+    .last()
+    .click();
+  await main(page).getByText('responses:create').first().waitFor();
+});
+
+test('a key is kept in memory alone', async () => {
+  const page = await open('#/try', { gateway });
+  page.watch.allowErrorAnswers(401);
+  await enterKey(page, full);
+  for (const hash of Object.keys(SCREENS)) {
+    await go(page, hash);
+    await openAll(page);
+    for (const copy of await main(page).getByRole('button', { name: /^Copy/ }).all()) {
+      if (!(await copy.isVisible())) continue;
+      await copy.click();
+      const copied = await page.evaluate(() => navigator.clipboard.readText());
+      assert.ok(copied.length > 0);
+      assert.ok(!copied.includes(full), `copied: ${copied}`);
+    }
+    await assertNowhere(page);
+  }
+  // Nor does a reload bring it back.
+  await page.reload();
+  await main(page).getByText(/key/i).first().waitFor();
+});
+
+async function assertNowhere(page) {
+  const places = await page.evaluate(async () => ({
+    document: document.documentElement.outerHTML,
+    fields: [...document.querySelectorAll('input, textarea, select')].map((field) => field.value).join('\n'),
+    address: location.href,
+    history: JSON.stringify(history.state),
+    local: JSON.stringify({ ...localStorage }),
+    session: JSON.stringify({ ...sessionStorage }),
+    cookies: document.cookie,
+    databases: JSON.stringify(await indexedDB.databases()),
+    caches: JSON.stringify(await caches.keys()),
+    workers: String((await navigator.serviceWorker?.getRegistrations())?.length ?? 0),
+    name: window.name,
+  }));
+  for (const [place, content] of Object.entries(places)) assert.ok(!content.includes(full), `the key is in ${place}`);
+  assert.deepEqual([places.local, places.session, places.cookies, places.databases, places.workers], ['{}', '{}', '', '[]', '0']);
+}

@@ -1,0 +1,50 @@
+// A run that is still going on: the page follows it, but not while someone inspects what there is.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { assertAccessible } from './lib/axe.mjs';
+import { open, shot, withBrowser } from './lib/browser.mjs';
+import { release, until } from './lib/gateway.mjs';
+import { main, rows, state } from './lib/page.mjs';
+import * as runs from './lib/runs.mjs';
+
+withBrowser();
+
+test('it follows to the end', async () => {
+  const { id } = await runs.running();
+  const page = await open(`#/runs/${id}`);
+  await main(page).getByText('One two three').first().waitFor();
+  await main(page).getByRole('button', { name: 'Follows', pressed: true }).waitFor();
+  await shot(page, 'run-live');
+  await assertAccessible(page);
+  await release('watched');
+  await main(page).getByText('One two three and, when it may, four five six.').first().waitFor();
+  await state(page, 'Completed').waitFor();
+  await main(page).getByRole('button', { name: 'Follows' }).waitFor({ state: 'hidden' });
+});
+
+test('it stops following while one inspects', async () => {
+  const { id } = await runs.stepwise();
+  const page = await open(`#/runs/${id}`);
+  await rows(page).first().click();
+  await main(page).getByRole('region', { name: 'Details' }).waitFor();
+  const before = await rows(page).count();
+  await release('stepwise');
+  const summary = main(page).getByRole('region', { name: 'Summary' });
+  await summary.getByText('1 turn, 1 tool call').waitFor();
+  assert.equal(await rows(page).count(), before, 'the picture stays as it is inspected');
+  await main(page).getByRole('region', { name: 'Details' }).waitFor();
+  await main(page).getByRole('button', { name: 'Follow again' }).click();
+  await page.waitForFunction((count) => document.querySelectorAll('[role=treeitem]').length > count, before);
+  await release('stepwise');
+  await main(page).getByText('All steps are done.').first().waitFor();
+  await state(page, 'Completed').waitFor();
+});
+
+test('it is cancelled from its page', async () => {
+  const { id } = await runs.running();
+  const page = await open(`#/runs/${id}`);
+  await main(page).getByRole('button', { name: 'Cancel the run' }).click();
+  await state(page, 'Cancelled').waitFor();
+  await until(id, ({ status }) => status === 'cancelled');
+});

@@ -1,0 +1,32 @@
+// Makes the pictures of the documents: a journey that is planned in turns, with tools that take their time and one that must be approved.
+
+import { close, open, shot, start } from './lib/browser.mjs';
+import { main, rows, state } from './lib/page.mjs';
+
+await start();
+
+// Try: the request, and the run that stops to ask.
+const page = await open('#/try', { height: 860 });
+await page.getByRole('combobox', { name: 'Agent' }).selectOption('planner');
+await page.getByRole('textbox', { name: 'Input' }).fill('Two seats from Oslo to Bergen on Saturday, please, and a hotel near the station.');
+await main(page).getByRole('button', { name: 'Send', exact: true }).click();
+const asks = main(page).getByRole('region', { name: 'What the response waits for' });
+await asks.waitFor();
+await page.evaluate(() => scrollTo(0, 0));
+await picture('ui-try');
+
+// The approval, on the run's own page.
+await main(page).getByRole('link', { name: 'Open the run' }).click();
+await asks.waitFor();
+await rows(page).first().waitFor();
+await picture('ui-approval');
+
+// The run of which the approval was the end: its picture.
+await page.getByRole('region', { name: 'Picture' }).scrollIntoViewIfNeeded();
+await picture('ui-run');
+await close();
+
+async function picture(name) {
+  await page.mouse.move(0, 0);
+  await shot(page, name, { fullPage: false });
+}

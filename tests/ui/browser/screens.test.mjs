@@ -1,0 +1,63 @@
+// Each screen in light, in dark and on a phone: axe-core finds nothing, the console stays empty, nobody else is asked, nothing is cut off.
+
+import { before, describe, test } from 'node:test';
+import { assertAccessible, assertNoSidewaysScroll } from './lib/axe.mjs';
+import { open, shot, withBrowser } from './lib/browser.mjs';
+import * as runs from './lib/runs.mjs';
+
+const VARIANTS = {
+  light: {},
+  dark: { dark: true },
+  phone: { width: 360, height: 740 },
+};
+
+/** Runs by name, made once. */
+const made = {};
+
+/** @type {Record<string, {hash: () => string, shows: (page: any) => Promise<void>, statuses?: number[]}>} */
+const SCREENS = {
+  try: { hash: () => '#/try', shows: (page) => page.getByRole('button', { name: 'Send' }).waitFor() },
+  runs: { hash: () => '#/runs', shows: (page) => page.getByText(made.failedCall.model).first().waitFor() },
+  run: { hash: () => `#/runs/${made.parallel.id}`, shows: says('The first is 1 and the second is 2.') },
+  'run-with-failed-call': { hash: () => `#/runs/${made.failedCall.id}`, shows: says('burn') },
+  'run-with-retry': { hash: () => `#/runs/${made.retried.id}`, shows: says('It worked at the second attempt.') },
+  'run-waiting-for-approval': {
+    hash: () => `#/runs/${made.approval.id}`,
+    shows: (page) => page.getByRole('region', { name: 'What the response waits for' }).waitFor(),
+  },
+  'run-waiting-for-two-approvals': { hash: () => `#/runs/${made.twoApprovals.id}`, shows: says('erase') },
+  'run-waiting-for-a-function': { hash: () => `#/runs/${made.clientCall.id}`, shows: says('thermometer') },
+  'run-stopped-by-a-limit': { hash: () => `#/runs/${made.limited.id}`, shows: says(/max_turns/) },
+  'run-failed': { hash: () => `#/runs/${made.failed.id}`, shows: says(/on fire/) },
+  'run-of-a-chain': { hash: () => `#/runs/${made.chain.id}`, shows: says('Hello, I am a script.') },
+  'run-at-an-event': { hash: () => `#/runs/${made.logged.id}/seq/3`, shows: says('response.') },
+  'run-unknown': { hash: () => '#/runs/resp_unknown', shows: says(/not found|no response/i), statuses: [404] },
+  tools: { hash: () => '#/tools', shows: says('calculate') },
+  connect: { hash: () => '#/connect', shows: says(/\/v1/) },
+};
+
+function says(text) {
+  return (page) => page.getByRole('main').getByText(text).filter({ visible: true }).first().waitFor();
+}
+
+withBrowser();
+
+before(async () => {
+  const names = ['parallel', 'failedCall', 'retried', 'approval', 'twoApprovals', 'clientCall', 'limited', 'failed', 'chain', 'logged'];
+  await Promise.all(names.map(async (name) => (made[name] = await runs[name]())));
+});
+
+for (const [variant, options] of Object.entries(VARIANTS)) {
+  describe(variant, () => {
+    for (const [name, { hash, shows, statuses = [] }] of Object.entries(SCREENS)) {
+      test(name, async () => {
+        const page = await open(hash(), options);
+        page.watch.allowErrorAnswers(...statuses);
+        await shows(page);
+        await shot(page, `${name}-${variant}`);
+        await assertAccessible(page);
+        await assertNoSidewaysScroll(page);
+      });
+    }
+  });
+}

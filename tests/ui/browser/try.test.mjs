@@ -1,0 +1,204 @@
+// A request is put together and sent; errors say what to do next; functions of the client and questions of tools are answered.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { assertAccessible } from './lib/axe.mjs';
+import { open, shot, withBrowser } from './lib/browser.mjs';
+import { release, response } from './lib/gateway.mjs';
+import { main } from './lib/page.mjs';
+import { THERMOMETER } from './lib/runs.mjs';
+
+withBrowser();
+
+/** Opens Try with this request. */
+async function tryIt(request, options) {
+  const page = await open('#/try', options);
+  await main(page).getByRole('tab', { name: 'JSON' }).click();
+  await main(page).getByLabel('Request body').fill(JSON.stringify(request));
+  return page;
+}
+
+const send = (page) => main(page).getByRole('button', { name: 'Send', exact: true }).click();
+const shownRun = (page) => main(page).getByRole('region', { name: 'Run' });
+
+test('the form makes the request, and JSON and form are one', async () => {
+  const page = await open('#/try');
+  await page.getByRole('textbox', { name: 'Input' }).fill('Say hello.');
+  await page.getByRole('combobox', { name: 'Model' }).selectOption('plain');
+  await page.getByRole('textbox', { name: 'Instructions' }).fill('Be kind.');
+  await main(page).getByRole('tab', { name: 'JSON' }).click();
+  const text = main(page).getByLabel('Request body');
+  const body = JSON.parse(await text.inputValue());
+  assert.deepEqual([body.model, body.instructions, body.input], ['plain', 'Be kind.', 'Say hello.']);
+  await text.fill(JSON.stringify({ ...body, input: 'Say it again.', temperature: 0.5 }));
+  await main(page).getByRole('tab', { name: 'Form' }).click();
+  assert.equal(await page.getByRole('textbox', { name: 'Input' }).inputValue(), 'Say it again.');
+  const sent = page.waitForRequest((request) => request.method() === 'POST');
+  await send(page);
+  const { model, temperature, input, stream } = JSON.parse((await sent).postData());
+  assert.deepEqual({ model, temperature, input, stream }, { model: 'plain', temperature: 0.5, input: 'Say it again.', stream: true });
+  await shownRun(page).getByText('Hello, I am a script.').first().waitFor();
+  await shot(page, 'try-run');
+  await assertAccessible(page);
+});
+
+test('a run is watched while it waits for its first token and while it is written', async () => {
+  const page = await tryIt({ model: 'slow', input: 'Take your time.' });
+  await send(page);
+  await shownRun(page).getByText('Running', { exact: true }).first().waitFor();
+  await main(page).getByRole('button', { name: 'Stop' }).waitFor();
+  await shot(page, 'try-live');
+  await assertAccessible(page);
+  await release('slow');
+  await shownRun(page).getByText('It took a while.').first().waitFor();
+  await shownRun(page).getByText('Completed', { exact: true }).first().waitFor();
+  await main(page).getByRole('button', { name: 'Stop' }).waitFor({ state: 'hidden' });
+});
+
+test('an error that asks to wait says whose it is, what to do next, and counts down', async () => {
+  const page = await tryIt({ model: 'limited', input: 'Go on.' });
+  page.watch.allowErrorAnswers(429);
+  await send(page);
+  const error = main(page).getByRole('group', { name: 'Error' });
+  await error.getByText(/asks to wait: \d+ s/).waitFor();
+  for (const term of ['Cause', 'Next', 'Code', 'Request id']) await error.getByText(term, { exact: true }).waitFor();
+  await error.getByText(/HTTP 429/).waitFor();
+  await shot(page, 'try-error');
+  await assertAccessible(page);
+});
+
+test('a request that is refused names its field', async () => {
+  const page = await tryIt({ model: 'plain', input: 'Go on.', temperature: 99 });
+  page.watch.allowErrorAnswers(400);
+  await send(page);
+  const error = main(page).getByRole('group', { name: 'Error' });
+  await error.getByText('temperature', { exact: true }).waitFor();
+  await assertAccessible(page);
+});
+
+test('what was written stays beside the error that ended it', async () => {
+  const page = await tryIt({ model: 'cut', input: 'Go on.' });
+  await send(page);
+  await main(page).getByRole('group', { name: 'Error' }).waitFor();
+  await shownRun(page).getByText('This answer ends in the middle of').first().waitFor();
+  await shot(page, 'try-cut');
+});
+
+test('a function of the client is answered by a person', async () => {
+  const page = await tryIt({ model: 'client', input: 'How warm is it?', tools: [THERMOMETER] });
+  await send(page);
+  const asks = main(page).getByRole('region', { name: 'What the response waits for' });
+  await asks.getByText('"room": "kitchen"').waitFor();
+  await asks.getByRole('textbox').fill('22 degrees');
+  await assertAccessible(page);
+  await shot(page, 'client-function');
+  const sent = page.waitForRequest((request) => request.method() === 'POST');
+  await pressWhenReady(page, asks.getByRole('button', { name: /^Send/ }));
+  const { input } = JSON.parse((await sent).postData());
+  assert.equal(input[0].type, 'function_call_output');
+  assert.equal(input[0].output, '22 degrees');
+  await shownRun(page).getByText('It is as warm as you say.').first().waitFor();
+});
+
+test('a question of a tool is answered while the run waits', async () => {
+  const page = await tryIt({ agent: 'clerk', input: 'A shirt, please.', antwort: { elicitation: ['form'] } });
+  await send(page);
+  const question = main(page).getByRole('region', { name: /^Question of order/ });
+  await question.getByText('Which size?').waitFor();
+  await assertAccessible(page);
+  await shot(page, 'question');
+  await question.getByRole('combobox').selectOption('M');
+  await pressWhenReady(page, question.getByRole('button', { name: 'Send' }));
+  await shownRun(page).getByText('Ordered.').first().waitFor();
+});
+
+test('a denial is sent with its reason, and all decisions together', async () => {
+  const page = await tryIt({ model: 'two-approvals', input: 'Tidy up.', tools: [{ type: 'mcp', server_label: 'ops' }] });
+  await send(page);
+  const asks = main(page).getByRole('region', { name: 'What the response waits for' });
+  const cards = asks.getByRole('region', { name: /^Approval: / });
+  await cards.nth(1).waitFor();
+  assert.equal(await cards.count(), 2);
+  const button = asks.getByRole('button', { name: /^(Send|Approve|Deny)/ });
+  await cards.nth(0).getByText('"version": 7').waitFor();
+  await untilChecked(page, cards.nth(0).getByRole('radio', { name: 'Approve this call' }));
+  // One is missing: nothing can be sent.
+  assert.equal(await button.getAttribute('aria-disabled'), 'true');
+  await untilChecked(page, cards.nth(1).getByRole('radio', { name: 'Deny' }));
+  await cards
+    .nth(1)
+    .getByLabel(/^Reason/)
+    .fill('Not on a Friday');
+  await assertAccessible(page);
+  const sent = page.waitForRequest((request) => request.method() === 'POST');
+  await pressWhenReady(page, button);
+  const { input } = JSON.parse((await sent).postData());
+  assert.deepEqual(
+    input.map(({ type, approve, reason }) => ({ type, approve, reason })),
+    [
+      { type: 'mcp_approval_response', approve: true, reason: undefined },
+      { type: 'mcp_approval_response', approve: false, reason: 'Not on a Friday' },
+    ],
+  );
+  await shownRun(page).getByText('Both are settled.').first().waitFor();
+});
+
+test('a click that comes too early approves nothing', async () => {
+  const page = await tryIt({ agent: 'operator', input: 'Deploy.' });
+  // As soon as there is a button, it is clicked.
+  await page.evaluate(() => {
+    const click = (added) => {
+      for (const each of added.querySelectorAll('.approval input[type=radio], .next-step button')) each.click();
+    };
+    const seen = new MutationObserver((changes) => {
+      for (const { addedNodes } of changes) for (const added of addedNodes) if (added instanceof Element) click(added);
+    });
+    seen.observe(document.body, { childList: true, subtree: true });
+  });
+  const requests = [];
+  page.on('request', (request) => request.method() === 'POST' && requests.push(request.url()));
+  await send(page);
+  const asks = main(page).getByRole('region', { name: 'What the response waits for' });
+  await asks.waitFor();
+  assert.equal(await asks.getByRole('radio', { name: 'Approve this call' }).isChecked(), false);
+  assert.equal(requests.length, 1);
+});
+
+test('programs of the request can be run as they are copied', async () => {
+  const page = await tryIt({ model: 'plain', input: 'It\'s "quoted" $HOME `pwd` \\ é' });
+  for (const name of ['curl', 'Python', 'JavaScript']) {
+    await main(page).getByRole('tab', { name }).click();
+    await main(page).getByRole('tabpanel', { name }).getByRole('button', { name: 'Copy' }).click();
+    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    assert.ok(copied.includes('/v1'), copied);
+    if (name === 'curl') await assertRuns(copied);
+  }
+});
+
+/** The shell sends what was typed. */
+async function assertRuns(command) {
+  const { execFile } = await import('node:child_process');
+  const { promisify } = await import('node:util');
+  const { stdout } = await promisify(execFile)('bash', ['-c', command], { env: { ...process.env, ANTWORT_API_KEY: 'unused' } });
+  const id = stdout.match(/resp_[0-9a-f]+/)?.[0];
+  assert.ok(id, stdout.slice(0, 500));
+  const { model } = await response(id);
+  assert.equal(model, 'plain');
+}
+
+/** Buttons of what has just come are inert for a second. */
+async function pressWhenReady(page, button) {
+  await page.waitForFunction((each) => each.getAttribute('aria-disabled') !== 'true' && !each.disabled, await button.elementHandle());
+  await button.click();
+}
+
+/** Radios of what has just come take no click for a second. */
+async function untilChecked(page, radio) {
+  await page.waitForFunction(
+    (each) => {
+      if (!each.checked) each.click();
+      return each.checked;
+    },
+    await radio.elementHandle(),
+  );
+}
