@@ -21,13 +21,13 @@ export function textBlock(text, label) {
  */
 export function renderItem(item) {
   const type = plainType(item);
-  if (type === 'message') return block('message', 'Answer', item, el('div', { class: 'said', text: reveal(texts(item.content).join('\n')) }));
+  if (type === 'message') return block('message', 'Answer', item, el('div', { class: 'said', dir: 'auto', text: reveal(texts(item.content).join('\n')) }));
   if (type === 'reasoning') return reasoning(item);
   if (isCall(item)) return call(item);
   if (type === 'mcp_approval_request') return block('call', `Asks for approval: ${item.name} of ${item.server_label}`, item, textBlock(item.arguments ?? '', 'Arguments'));
   if (type === 'mcp_list_tools') return folded(`Tools of ${item.server_label}: ${(item.tools ?? []).length}`, item, (item.tools ?? []).map((/** @type {any} */ tool) => tool.name).join('\n'));
   if (/_output$/.test(type)) return block('call', `Result of ${item.name ?? item.call_id}`, item, textBlock(typeof item.output === 'string' ? item.output : JSON.stringify(item.output), 'Result'));
-  if (type === 'user_message') return block('message', `${item.name} to the user`, item, el('div', { class: 'said', text: reveal(item.text ?? '') }));
+  if (type === 'user_message') return block('message', `${item.name} to the user`, item, el('div', { class: 'said', dir: 'auto', text: reveal(item.text ?? '') }));
   return folded(type || 'Item', item, JSON.stringify(item));
 }
 
@@ -35,7 +35,7 @@ export function renderItem(item) {
 function reasoning(item) {
   const words = texts([...(item.summary ?? []), ...(item.content ?? [])]).join('\n');
   if (!words) return block('reasoning', item.encrypted_content ? 'Reasoning, sealed' : 'Reasoning, not shown', item);
-  return block('reasoning', 'Reasoning', item, el('div', { class: 'said', text: reveal(words) }));
+  return block('reasoning', 'Reasoning', item, el('div', { class: 'said', dir: 'auto', text: reveal(words) }));
 }
 
 /** A call with its first words; the rest when it is opened. @param {any} item */
