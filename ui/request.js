@@ -161,8 +161,8 @@ export function outputItem(call, { output = '', error }) {
   return { type, call_id: call.call_id, output: error === undefined ? output : `Error: ${error}` };
 }
 
-/** Fields of a response that its continuation does not inherit, and needs again. */
-const ECHOED = ['model', 'agent', 'prompt', 'instructions', 'temperature', 'top_p', 'max_output_tokens', 'max_tool_calls', 'parallel_tool_calls', 'truncation', 'store', 'metadata', 'service_tier'];
+/** What a response repeats of its request, and how it does where the request has not said it. @type {Json} */
+const ECHOED = { model: null, agent: null, prompt: null, instructions: null, temperature: 1, top_p: 1, max_output_tokens: null, max_tool_calls: null, parallel_tool_calls: true, truncation: 'disabled', store: true, metadata: {}, service_tier: 'default' };
 const OPTIONS = ['limits', 'stream_visibility', 'tool_cache', 'tool_progress', 'client_action_status', 'client_tools', 'elicitation'];
 
 /**
@@ -199,7 +199,7 @@ function withToken(tool, credentials) {
 export function echoed(response) {
   /** @type {Json} */
   const body = {};
-  for (const name of ECHOED) if (response[name] !== null && response[name] !== undefined) body[name] = response[name];
+  for (const [name, usual] of Object.entries(ECHOED)) if (JSON.stringify(response[name] ?? usual) !== JSON.stringify(usual)) body[name] = response[name];
   // An agent's model and instructions are its own.
   if (body.agent || body.prompt) delete body.instructions;
   if (Array.isArray(response.tools) && response.tools.length > 0) body.tools = response.tools.map(declared);

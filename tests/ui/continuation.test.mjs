@@ -35,9 +35,9 @@ test('a request that is known is sent again, with its credentials and without wh
 
 test('without it, the response says what is to be repeated', () => {
   const tools = [{ type: 'mcp', server_label: 'ops', server_url: 'https://ops.example/mcp', headers: null, allowed_tools: null, require_approval: 'always', server_description: null }];
-  const echo = response({ tools, instructions: 'Be brief.', temperature: 1, tool_choice: 'auto', text: { format: { type: 'text' } }, reasoning: { effort: null }, antwort: { turns: 2, limits: { max_turns: 3 } } });
+  const echo = response({ tools, instructions: 'Be brief.', temperature: 0.5, top_p: 1, metadata: {}, tool_choice: 'auto', text: { format: { type: 'text' } }, reasoning: { effort: null }, antwort: { turns: 2, limits: { max_turns: 3 } } });
   assert.deepEqual(continuation(echo, [], { credentials: new Map([['ops', 'token']]) }), {
-    model: 'm', instructions: 'Be brief.', temperature: 1, store: true, antwort: { limits: { max_turns: 3 } }, previous_response_id: 'resp_1', input: [],
+    model: 'm', instructions: 'Be brief.', temperature: 0.5, antwort: { limits: { max_turns: 3 } }, previous_response_id: 'resp_1', input: [],
     tools: [{ type: 'mcp', server_label: 'ops', server_url: 'https://ops.example/mcp', require_approval: 'always', authorization: 'token' }],
   });
   assert.ok(mayNeedToken(echo, 'ops'));
@@ -45,7 +45,7 @@ test('without it, the response says what is to be repeated', () => {
 });
 
 test('a conversation goes on by itself, and a response that was not stored by its items', () => {
-  assert.deepEqual(continuation(response({ conversation: { id: 'conv_1' } }), [], {}), { model: 'm', store: true, conversation: { id: 'conv_1' }, input: [] });
+  assert.deepEqual(continuation(response({ conversation: { id: 'conv_1' } }), [], {}), { model: 'm', conversation: { id: 'conv_1' }, input: [] });
   const unstored = response({ store: false });
   const request = { model: 'm', store: false, input: 'Deploy.' };
   assert.deepEqual(continuation(unstored, [], { request }).input, [{ role: 'user', content: 'Deploy.' }, approval]);
