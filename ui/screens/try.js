@@ -1,5 +1,6 @@
 // Try: a request is put together on the left, and its run is seen on the right.
 
+import { renderError } from '../errors.js';
 import { announce } from '../lib/announce.js';
 import { el, replace } from '../lib/dom.js';
 import { addShortcuts } from '../lib/keys.js';
@@ -36,9 +37,9 @@ export function mount(root, context) {
       el('section', { class: 'card try-request', 'aria-label': 'Request' }, el('div', { class: 'row spread' }, el('h1', { text: title }), fresh), views.list, views.panels, bar),
       el('section', { class: 'try-run', 'aria-label': 'Run' }, place)));
   const forgetKeys = addShortcuts([{ key: 'Ctrl+Enter', help: 'Send the request', run: send }]);
-  void prefill(context, context.route.query);
+  void prefill(context, context.route.query, place);
   return {
-    update: (route) => void prefill(context, route.query),
+    update: (route) => void prefill(context, route.query, place),
     unmount() {
       ended.abort();
       forgetKeys();
@@ -56,8 +57,9 @@ function emptyRun() {
  * What links say: `?from=resp_…` is that request again, `?continue=resp_…` goes on behind it, `?tool=…` offers a tool.
  * @param {Context} context
  * @param {URLSearchParams} query
+ * @param {HTMLElement} place where it is said that this cannot be done
  */
-async function prefill({ api, navigate }, query) {
+async function prefill({ api, navigate }, query, place) {
   const [from, after, tool] = [query.get('from'), query.get('continue'), query.get('tool')];
   if (!from && !after && !tool) return;
   if (tool) draft.set({ ...draft.body, tools: [query.get('server') ? { type: 'mcp', server_label: query.get('server'), allowed_tools: [tool] } : { type: `antwort:${tool}` }] });
@@ -71,7 +73,7 @@ async function prefill({ api, navigate }, query) {
     }
     announce('The request is filled in.');
   } catch (error) {
-    announce(`The request cannot be read: ${error instanceof Error ? error.message : error}`);
+    replace(place, renderError(error, { title: 'The request cannot be read' }));
   }
   navigate('#/try', { replace: true });
 }
