@@ -5,78 +5,59 @@ import { announce } from './lib/announce.js';
 import { el } from './lib/dom.js';
 import { icon } from './lib/icons.js';
 
-/** @typedef {keyof typeof FAULTS} Fault */
-
+/** @type {Record<Cause, string>} */
 export const FAULTS = {
-  request: 'The request',
-  key: 'The API key',
-  configuration: 'The gateway’s configuration',
-  gateway: 'The gateway',
-  model: 'The model server',
-  tool: 'A tool',
-  limit: 'A limit that was set',
-  connection: 'The connection',
-  unknown: 'Not known',
+  request: 'The request', key: 'The API key', configuration: 'The gateway’s configuration', gateway: 'The gateway', model: 'The model server', tool: 'A tool',
+  limit: 'A limit that was set', connection: 'The connection', unknown: 'Not known',
 };
 
 const LATER = 'Wait, then send it again.';
-const CORRECT = 'Correct the request as the message says, and send it again.';
+const CORRECT = 'Correct what the message names, and send it again.';
+const SERVER = 'Check that the server is running (screen Tools), its address and its credentials.';
 
-/** Codes, or patterns of them; the first that fits counts. @type {[RegExp, Fault, string][]} */
+/** Whose fault the codes are, and what to do; the first that fits counts. @type {[RegExp, Cause, string][]} */
 const RULES = [
-  [/^(unsupported_parameter|unknown_parameter)$/, 'request', 'Leave the field out: this gateway does not serve it.'],
-  [/^(model|agent)_not_found$/, 'request', 'Choose a name from the list: this one is not served.'],
+  [/^un(supported|known)_parameter$/, 'request', 'Leave the field out: this gateway does not serve it.'],
+  [/^(model|agent|tool)_not_found$/, 'request', 'Choose a name from the list: this one is not served, or not to this key.'],
   [/^context_length_exceeded$/, 'request', 'Shorten the input, set truncation to auto, or compact the conversation.'],
-  [/^(request_too_large|result_too_large)$/, 'request', 'Ask for less, or send less: this is more than is read.'],
-  [/^(previous_)?response_not_|^not_found$|^unknown_url$|^gone$/, 'request', 'It does not exist, was deleted, has expired, or belongs to another key.'],
-  [/response_in_progress$|^conversation_locked$|^conflict$/, 'request', 'Wait until the other response has ended, then send it again.'],
+  [/_too_large$/, 'request', 'Ask for less, or send less: this is more than is read.'],
+  [/response_not_|^not_found$|^unknown_url$|^gone$/, 'request', 'It does not exist, was deleted, has expired, or belongs to another key.'],
+  [/_in_progress$|^conversation_locked$|^conflict$/, 'request', 'Wait until the other response has ended, then send it again.'],
   [/^idempotency_key_reused$/, 'request', 'Use another Idempotency-Key: this one belongs to another request.'],
   [/^(stream_expired|event_log_unavailable)$/, 'request', 'Read the response itself: the events of its stream are not kept any more.'],
-  [/^input_|^approval_(not_open|request_not_found|mismatch)$/, 'request', 'Nothing waits for this answer any more. Reload the run, and decide again if it asks.'],
-  [/^approval_response_not_found$/, 'request', 'Answer all open approval requests in one request.'],
-  [/^approval_required$/, 'request', 'This tool is only called with an approval: use it in a response.'],
+  [/^input_|^approval_/, 'request', 'Reload the run: nothing waits for this answer any more, or it asks for another one.'],
   [/^invalid_api_key$/, 'key', 'Enter a valid API key of this gateway.'],
   [/^insufficient_scope$/, 'key', 'Use a key with the scope that the message names, or ask the operator to add it.'],
-  [/^(origin|host)_not_allowed$|^invalid_host$|^duplicate_header$/, 'configuration', 'The operator has to allow this address (server.allowed_hosts, server.cors), or what is in front of the gateway has to be mended.'],
+  [/_not_allowed$|^invalid_host$|^duplicate_header$|^access_denied$|^run_unreadable$|^websocket_/, 'configuration', 'The operator has to allow this in the configuration; the message says what.'],
   [/^upstream_(auth|proxy)_error$/, 'configuration', 'The operator has to correct the key of the model server, or the proxy in front of it.'],
   [/^unknown_price$/, 'configuration', 'Configure a price of this model, or leave out the limit of cost.'],
-  [/^(access_denied|domain_not_allowed)$/, 'configuration', 'The configuration forbids this tool or its address.'],
-  [/^(run_unreadable|websocket_.*)$/, 'configuration', 'The operator has to look at the configuration; the message says where.'],
   [/^upstream_rejected_request$/, 'request', CORRECT],
   [/^upstream_(unreachable|connect_timeout)$/, 'model', 'Check that the model server is running, and its address in the configuration.'],
-  [/^upstream_.*timeout$/, 'model', 'The model server is slow or overloaded. Send it again later, or raise the provider’s timeouts.'],
+  [/^upstream_.*timeout$/, 'model', 'It is slow or overloaded. Send it again later, or raise the provider’s timeouts.'],
   [/^upstream_|^compaction_failed$/, 'model', 'Send it again; if that does not help, look into the log of the model server.'],
   [/^rate_limit/, 'model', LATER],
   [/^insufficient_quota$/, 'model', 'The quota at the provider is used up: waiting does not help.'],
-  [/^(tool_choice_not_satisfied|model_error|tool_not_allowed|invalid_arguments)$/, 'model', 'Try a model that is better at calling tools, require less, or say in the instructions which tools there are.'],
-  [/^invalid_structured_output$/, 'model', 'The answer does not match the schema. Try another model, or on_mismatch: repair.'],
+  [/^(tool_choice_not_satisfied|model_error|invalid_arguments|invalid_structured_output)$/, 'model', 'The model did not keep to the tools or the schema. Try a better one, or require less.'],
   [/content/, 'model', 'A content filter stopped the answer. Ask in other words.'],
-  [/^max_output_tokens$/, 'limit', 'Raise max_output_tokens, or ask for a shorter answer.'],
   [/^max_identical_calls$/, 'limit', 'The model repeats one call. See what the tool answers, and say in the instructions when to stop.'],
   [/^max_|^run_timeout$|^deadline$|^tool_call_limit$/, 'limit', 'Raise this limit, up to the operator’s ceiling, or see in the run why it needs so much.'],
   [/^outcome_unknown$/, 'tool', 'The gateway stopped between call and result: check at the tool whether it had an effect.'],
-  [/^tool_not_found$/, 'request', 'Choose a tool that exists and that this key may use.'],
-  [/^mcp_server_|^tools_not_refreshed$|^tool_unavailable$/, 'tool', 'Check that the MCP server is running (screen Tools), its address and its credentials.'],
-  [/^tool_timeout$/, 'tool', 'The tool took too long. Try it alone (screen Tools), or raise its timeout.'],
-  [/^tool_|^mcp_|^http_error$|^invalid_result$|^callback_/, 'tool', 'Try the tool alone with these arguments (screen Tools).'],
-  [/^server_(restarted|shutting_down)$|^run_attempts_exhausted$/, 'gateway', 'The gateway was stopped meanwhile. Send it again.'],
+  [/^mcp_server_|^tools_not_refreshed$|^tool_unavailable$/, 'tool', SERVER],
+  [/^tool_timeout$/, 'tool', 'It took too long. Try it alone (screen Tools), or raise its timeout.'],
+  [/^tool_|^mcp_|^http_error$|^invalid_result$|^callback_/, 'tool', 'Try it alone with these arguments (screen Tools).'],
+  [/^server_(restarted|shutting_down)$|^run_attempts_exhausted$/, 'gateway', 'It was stopped meanwhile. Send it again.'],
   [/^server_(is_overloaded|starting)$|^request_timeout$/, 'gateway', LATER],
-  [/^storage_/, 'gateway', 'The operator has to look at the database of the gateway, its disk or its server.'],
+  [/^storage_/, 'gateway', 'The operator has to look at its database, the disk or the server.'],
   [/^internal_error$/, 'gateway', 'Give the request id to the operator, who finds it in the log.'],
   [/^connection_failed$/, 'connection', 'Check that the gateway is running and reachable, then send it again.'],
   [/^(aborted|cancelled)$/, 'connection', 'It was stopped on purpose.'],
-  [/^(invalid|unsupported|missing|mutually|array|string|object|integer|decimal|item)_|^method_not_allowed$|_not_cancellable$/, 'request', 'Correct the field that is named, and send it again.'],
+  [/^(invalid|unsupported|missing|mutually|array|string|object|integer|decimal|item|method)_|_not_cancellable$/, 'request', CORRECT],
 ];
 
-/** @type {Record<string, [Fault, string]>} */
+/** @type {Record<string, [Cause, string]>} */
 const TYPES = {
-  invalid_request_error: ['request', CORRECT],
-  permission_error: ['key', 'Use a key that may do this.'],
-  conflict: ['request', LATER],
-  timeout: ['connection', LATER],
-  external_connector_error: ['tool', 'Check the MCP server (screen Tools).'],
-  server_error: ['gateway', 'Send it again; if that does not help, give the request id to the operator.'],
-  service_unavailable_error: ['gateway', LATER],
+  invalid_request_error: ['request', CORRECT], permission_error: ['key', 'Use a key that may do this.'], conflict: ['request', LATER], timeout: ['connection', LATER],
+  external_connector_error: ['tool', SERVER], server_error: ['gateway', 'Send it again; if that does not help, give the request id to the operator.'], service_unavailable_error: ['gateway', LATER],
 };
 
 /** Whose fault it is, and what to do. @param {any} error of a request, a response or a call; or the `code` that ended a run */
@@ -85,13 +66,13 @@ export function explain({ code, type, status }) {
   return { fault, next };
 }
 
-/** @param {any} code @returns {[Fault, string] | undefined} */
+/** @param {any} code @returns {[Cause, string] | undefined} */
 function ruleOf(code) {
   const rule = RULES.find(([pattern]) => pattern.test(code));
   return rule && [rule[1], rule[2]];
 }
 
-/** @param {number} status @returns {[Fault, string]} */
+/** @param {number} status @returns {[Cause, string]} */
 function byStatus(status) {
   if (status === 401 || status === 403) return TYPES.permission_error;
   if (status === 502 || status === 504) return ['connection', 'What is in front of the gateway got no answer from it. Check that it is running.'];

@@ -3,8 +3,6 @@
 
 import { reveal } from './json-text.js';
 
-/** @typedef {Record<string, unknown>} Json */
-
 /** The parameters of `responses.create` in the Python SDK; others go into `extra_body`. */
 const PYTHON = new Set('background context_management conversation include input instructions max_output_tokens max_tool_calls metadata model parallel_tool_calls previous_response_id prompt prompt_cache_key reasoning safety_identifier service_tier store stream stream_options temperature text tool_choice tools top_logprobs top_p truncation user'.split(' '));
 
@@ -92,8 +90,6 @@ function block(open, inside, close, depth, step) {
   const indent = step.repeat(depth + 1);
   return `${open}\n${inside.map((part) => `${indent}${part},\n`).join('')}${step.repeat(depth)}${close}`;
 }
-
-/** @typedef {{name: string, note?: string, text: string}} Recipe */
 
 /**
  * @param {string} base the gateway's address with `/v1`

@@ -1,137 +1,148 @@
 // Connect: is the gateway ready, what may this key do, what is the model server like, and how is a client set up.
 
 import { renderError } from '../errors.js';
-import { reveal } from '../json-text.js';
+import { asObject } from '../forms.js';
+import { parseJson, reveal } from '../json-text.js';
 import { gateway } from '../lib/api.js';
 import { el, replace } from '../lib/dom.js';
+import { counted } from '../lib/format.js';
 import { recipes } from '../snippets.js';
-import { apiReference } from './connect/api-reference.js';
-import { doctorReport } from './connect/doctor.js';
-import { button, codeBlock, copyButton, field, fill, state } from './parts.js';
-
-/** @typedef {Record<string, any>} Json */
-/** @typedef {import('../lib/api.js').Api} Api */
+import { button, codeBlock, copyButton, facts, field, fill, state } from './parts.js';
 
 export const title = 'Connect';
 
-/** @type {import('../app.js').Screen['mount']} */
+/** @type {Page.Screen['mount']} */
 export function mount(root, { api, store }) {
+  const section = (/** @type {string} */ name, /** @type {HTMLElement[]} */ ...content) => el('section', { class: 'card stack', 'aria-label': name }, el('h2', { text: name }), ...content);
   const ready = el('div', { class: 'stack' });
   const readiness = () => fill(ready, askReadiness, (health) => readyView(health, readiness), (error) => renderError(error, { onRetry: readiness }));
   replace(root, el('h1', { text: title }), el('div', { class: 'connect' },
-    el('div', { class: 'stack' },
-      section('Readiness', ready), section('API key', keySection(api, store)), section('What doctor found', doctorReport())),
-    el('div', { class: 'stack' }, section('Clients', clients(api)), section('The API', apiReference(api)))));
+    el('div', { class: 'stack' }, section('Readiness', ready), section('API key', ...keyForm(api, store)), section('What doctor found', ...doctor())),
+    el('div', { class: 'stack' }, section('Clients', ...clients(api)), section('The API', reference(api)))));
   void readiness();
   return {};
 }
 
-/** @param {string} name @param {...HTMLElement} content */
-function section(name, ...content) {
-  return el('section', { class: 'card stack', 'aria-label': name }, el('h2', { text: name }), ...content);
-}
-
-/** Also an answer of 503 has a body that says what is missing. @returns {Promise<Json>} */
+/** An answer of 503 has a body, too, that says what is missing. @returns {Promise<Json>} */
 async function askReadiness() {
-  const reply = await fetch(new URL('readyz?verbose', gateway()), { credentials: 'omit', cache: 'no-store' }).catch(() => {
-    throw new Error('The gateway does not answer.');
-  });
+  const reply = await fetch(new URL('readyz?verbose', gateway()), { credentials: 'omit', cache: 'no-store' });
   if (reply.status !== 200 && reply.status !== 503) throw Object.assign(new Error(`The server answered ${reply.status}.`), { status: reply.status });
   return reply.json();
 }
 
-/** @type {Record<string, string>} */
-const STORE = { full: 'no room for responses', replaced: 'the database was removed or replaced beneath the process', locked: 'another server has it', migrating: 'it is brought to the schema of this version', unavailable: 'cannot be reached' };
-
 /** @param {Json} health @param {() => void} again */
-function readyView(health, again) {
-  const look = (/** @type {unknown} */ value) => state(value === 'ok' ? 'ok' : 'bad', reveal(String(value === 'ok' ? 'ok' : (STORE[String(value)] ?? value))));
-  const overall = { ok: state('ok', 'ready'), draining: state('warn', 'stopping: it takes nothing more'), unavailable: state('bad', 'not ready') }[String(health.status)] ?? state('warn', String(health.status));
-  /** @type {[string, unknown][]} */
-  const checks = [['Store', health.checks?.store], ...Object.entries(health.providers ?? {}).map(([name, value]) => /** @type {[string, unknown]} */ ([`Provider ${name}`, value]))];
-  return [
-    el('div', { class: 'row spread' }, overall, button('Look again', again, 'quiet small')),
-    el('dl', { class: 'facts' }, checks.filter(([, value]) => value !== undefined).flatMap(([name, value]) => [el('dt', { text: reveal(name) }), el('dd', null, look(value))])),
-  ];
+function readyView({ status, checks, providers }, again) {
+  const look = (/** @type {any} */ value) => state(value === 'ok' ? 'ok' : value === 'draining' ? 'warn' : 'bad', reveal(String(value)));
+  const rows = Object.entries(providers ?? {}).map(([name, value]) => /** @type {[string, any]} */ ([`Provider ${name}`, look(value)]));
+  return [el('div', { class: 'row spread' }, status === 'ok' ? state('ok', 'ready') : look(status), button('Look again', again, 'quiet small')), facts([['Store', look(checks?.store)], ...rows])];
 }
 
-/** Recipes with this gateway's address and a model. @param {Api} api */
-function clients(api) {
-  const base = new URL('v1', gateway()).href;
-  const place = el('div', { class: 'stack' });
-  const model = el('input', { type: 'text', value: 'my-model', list: 'known-models', autocomplete: 'off', spellcheck: 'false', on: { input: () => draw() } });
-  const known = el('datalist', { id: 'known-models' });
-  let shown = 0;
-  function draw() {
-    const all = recipes(base, model.value || 'my-model');
-    const choice = el('select', { on: { change: () => { shown = Number(choice.value); draw(); choiceFocus(); } } }, all.map(({ name }, i) => el('option', { value: i, text: name })));
-    choice.value = String(shown);
-    const { note, text, name } = all[shown];
-    replace(place, field('Client', choice), note ? el('p', { class: 'hint', text: note }) : null, codeBlock(text, name));
-  }
-  const choiceFocus = () => place.querySelector('select')?.focus();
-  const address = el('div', { class: 'row' }, el('code', { class: 'address', text: base }), copyButton(() => base, 'Copy the address'));
-  draw();
-  void api.get('v1/models').then(({ data }) => {
-    replace(known, data.map((/** @type {Json} */ one) => el('option', { value: String(one.id) })));
-    if (model.value !== 'my-model' || data.length === 0) return;
-    model.value = String(data[0].id);
-    draw();
-  }, () => undefined);
-  return el('div', { class: 'stack' }, address, el('div', { class: 'pair' }, field('Model', model)), known, place);
-}
+/** What is asked to see what a key may do: nothing is changed by it. */
+const PROBES = [['v1/models', 'models:read'], ['v1/responses', 'responses:read'], ['v1/tools', 'tools:read'], ['v1/agents', 'agents:read'], ['v1/mcp/servers', 'mcp:admin']];
 
-/** What is asked, and what it shows. @type {[string, string, string][]} */
-const PROBES = [
-  ['v1/models', 'models:read', 'list models'],
-  ['v1/responses?limit=1', 'responses:read', 'read runs'],
-  ['v1/tools', 'tools:read', 'list tools'],
-  ['v1/agents', 'agents:read', 'list agents'],
-  ['v1/mcp/servers', 'mcp:admin', 'see the health of MCP servers'],
-];
-
-/**
- * @param {import('../lib/api.js').Api} api
- * @param {import('../lib/store.js').Store} store
- */
-function keySection(api, store) {
-  const input = el('input', { type: 'text', class: 'secret', autocomplete: 'off', spellcheck: 'false', on: { keydown: (event) => { if (event.key === 'Enter') use(); } } });
+/** @param {Page.Api} api @param {Page.Store} store */
+function keyForm(api, store) {
+  const input = el('input', { type: 'text', class: 'secret', autocomplete: 'off', spellcheck: 'false', on: { keydown: (event) => event.key === 'Enter' && use(input.value) } });
   const answers = el('div');
   // The screen is made anew with another key.
-  const use = () => {
-    api.setKey(input.value);
+  const use = (/** @type {string} */ key) => {
+    api.setKey(key);
     store.set('denied', null);
     store.set('key', store.get('key') + 1);
   };
-  const forget = () => {
-    input.value = '';
-    use();
-  };
-  const check = button('What may it do?', () => void probe(api, answers));
-  const now = api.hasKey() ? state('ok', 'a key is used') : state('off', 'no key is used');
-  return el('div', { class: 'stack' }, now,
+  const probe = () => fill(answers, () => Promise.all(PROBES.map(([path]) => api.get(path, { limit: 1 }, { quiet: true }).then(() => state('ok', 'allowed'), ({ status, message }) => state('bad', status === 401 ? 'a key is needed' : status === 403 ? 'refused' : message)))),
+    (verdicts) => [facts(verdicts.map((verdict, i) => [PROBES[i][1], verdict])), el('p', { class: 'hint', text: 'Scopes that create, run or delete something are not tried.' })], renderError);
+  return [api.hasKey() ? state('ok', 'a key is used') : state('off', 'no key is used'),
     field('API key', input, 'Kept in the memory of this page, sent to this gateway only, and forgotten when the page is closed or reloaded.'),
-    el('div', { class: 'row' }, button('Use this key', use, 'primary'), api.hasKey() ? button('Forget it', forget) : null, check),
-    answers);
+    el('div', { class: 'row' }, button('Use this key', () => use(input.value), 'primary'), api.hasKey() ? button('Forget it', () => use('')) : null, button('What may it do?', probe)), answers];
 }
 
-/** @param {import('../lib/api.js').Api} api @param {HTMLElement} place */
-async function probe(api, place) {
-  replace(place, el('p', { class: 'muted', text: 'Asking …' }));
-  const rows = await Promise.all(PROBES.map(async ([path, scope, words]) => {
-    const [address, search] = path.split('?');
-    const error = await api.get(address, Object.fromEntries(new URLSearchParams(search))).then(() => null, (/** @type {any} */ failed) => failed);
-    return el('tr', null, el('th', { scope: 'row', text: words }), el('td', null, el('code', { text: scope })), el('td', null, verdict(error)));
-  }));
-  replace(place,
-    el('div', { class: 'scroll' }, el('table', null, el('caption', { class: 'visually-hidden', text: 'What this key may do' }), el('thead', null, el('tr', null, ['To', 'Scope', 'Answer'].map((text) => el('th', { scope: 'col', text })))), el('tbody', null, rows))),
-    el('p', { class: 'hint', text: 'Scopes that create or delete something are not tried: responses:create, responses:delete, tools:execute, tools:admin, data:admin.' }));
+/** @type {Record<string, Look>} */
+const LOOKS = { yes: 'ok', works: 'ok', no: 'bad', does_not_work: 'bad', ignored: 'warn', unstable: 'warn', works_with_gaps: 'warn' };
+/** The last report, while the page is open. @type {Json | null} */
+let report = null;
+
+/** What `antwort doctor --json` found about a model server: a file that is read in the page, and sent nowhere. */
+function doctor() {
+  const place = el('div', { class: 'stack' }, report ? reportView(report) : null);
+  const fault = el('p', { class: 'fault', role: 'alert' });
+  const file = el('input', { type: 'file', accept: '.json', class: 'visually-hidden', tabindex: -1, 'aria-label': 'Report of doctor', on: { change: () => void read() } });
+  async function read() {
+    const { value, error } = parseJson(await file.files?.[0]?.slice(0, 4_000_000).text() ?? '');
+    const fits = value?.object === 'doctor.report' && Array.isArray(value.findings);
+    fault.textContent = error ?? (fits ? '' : 'This is no report of antwort doctor --json.');
+    if (fits) replace(place, ...reportView((report = value)));
+    file.value = '';
+  }
+  return [el('p', { class: 'hint', text: 'antwort doctor asks a model server what it can do, and what it only pretends to. Run it where the server can be reached:' }),
+    codeBlock('Command', 'antwort doctor http://127.0.0.1:11434/v1 --json > doctor.json'),
+    el('div', { class: 'row' }, button('Open a report', () => file.click()), el('span', { class: 'hint', text: 'Read in this page, and sent nowhere.' })), file, fault, place];
 }
 
-/** @param {any} error */
-function verdict(error) {
-  if (error === null) return state('ok', 'allowed');
-  if (error.status === 401) return state('bad', 'a valid key is needed');
-  if (error.status === 403) return state('bad', 'refused');
-  return state('warn', error.message);
+/** @param {Json} report */
+function reportView({ verdict, findings, config, tokens, ...about }) {
+  const text = (/** @type {unknown} */ value) => reveal(typeof value === 'string' ? value : (JSON.stringify(value) ?? '')).slice(0, 20_000);
+  const look = (/** @type {any} */ value) => state(LOOKS[value] ?? 'off', text(value).replaceAll('_', ' '));
+  return [
+    facts([['Verdict', look(verdict)], ...['url', 'model', 'preset', 'at'].filter((name) => about[name]).map((name) => /** @type {[string, any]} */ ([name, text(about[name])])), ['tokens', `${text(tokens?.input)} in, ${text(tokens?.output)} out`]]),
+    el('div', { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'Findings' }, el('table', null,
+      el('thead', null, el('tr', null, ['Question', 'Answer', 'Evidence'].map((name) => el('th', { scope: 'col', text: name })))),
+      el('tbody', null, findings.slice(0, 500).map(asObject).map((/** @type {Json} */ one) => el('tr', null, el('th', { scope: 'row', text: text(one.question ?? one.id) }), el('td', null, look(one.answer)), el('td', { class: 'small', text: text(one.evidence) })))))),
+    ...(config ? [el('h3', { text: 'Configuration' }), codeBlock('Configuration', text(config))] : []),
+  ];
 }
+
+/** Recipes with this gateway's address and a model. @param {Page.Api} api */
+function clients(api) {
+  const base = new URL('v1', gateway()).href;
+  const place = el('div', { class: 'stack' });
+  const model = el('input', { type: 'text', value: 'my-model', autocomplete: 'off', spellcheck: 'false', on: { input: draw } });
+  const choice = el('select', { on: { change: draw } }, recipes(base, '').map(({ name }, i) => el('option', { value: i, text: name })));
+  function draw() {
+    const { note, text, name } = recipes(base, model.value)[Number(choice.value)];
+    replace(place, note ? el('p', { class: 'hint', text: note }) : null, codeBlock(name, text));
+  }
+  draw();
+  void api.get('v1/models', {}, { quiet: true }).then(({ data }) => {
+    if (model.value === 'my-model' && data.length > 0) model.value = String(data[0].id);
+    draw();
+  }, () => undefined);
+  return [el('div', { class: 'row' }, el('code', { class: 'address', text: base }), copyButton(() => base)), el('div', { class: 'pairs' }, field('Model', model), field('Client', choice)), place];
+}
+
+/** The API, as the gateway describes it: operations by their tag. It is fetched when it is asked for. @param {Page.Api} api */
+function reference(api) {
+  const links = ['json', 'yaml'].map((type) => el('a', { href: `../openapi.${type}`, text: `openapi.${type}` }));
+  const place = el('div', { class: 'stack' }, el('div', { class: 'row' }, button('Show the operations', () => void load()), links));
+  const load = () => fill(place, () => api.get('openapi.json'), operations, (error) => renderError(error, { onRetry: load }));
+  return place;
+}
+
+/** @param {Json} document */
+function operations(document) {
+  /** @type {Map<string, HTMLElement[]>} */
+  const byTag = new Map();
+  for (const [path, item] of Object.entries(asObject(document.paths))) {
+    for (const [method, of] of Object.entries(asObject(item)).filter(([name]) => name !== 'parameters')) {
+      const tag = String(of.tags?.[0] ?? 'other');
+      byTag.set(tag, [...(byTag.get(tag) ?? []), operation(method, path, of, item.parameters ?? [], document)]);
+    }
+  }
+  const about = new Map((document.tags ?? []).map((/** @type {Json} */ tag) => [tag.name, tag.description]));
+  return [...byTag].map(([tag, all]) => el('details', null, el('summary', null, el('strong', { text: tag }), el('span', { class: 'muted', text: ` ${about.get(tag) ?? ''} ${counted(all.length, 'operation')}` })), all));
+}
+
+/** @param {string} method @param {string} path @param {Json} of @param {Json[]} shared @param {Json} document */
+function operation(method, path, of, shared, document) {
+  // One reference is followed; schemas are named.
+  const resolved = (/** @type {any} */ value) => (value?.$ref ?? '').split('/').slice(1).reduce((/** @type {any} */ found, /** @type {string} */ key) => found?.[key], value?.$ref ? document : value) ?? value;
+  const schema = (/** @type {any} */ part) => Object.values(asObject(part?.content)).map((media) => media.schema?.$ref?.split('/').at(-1) ?? media.schema?.type ?? '').join(', ');
+  const parameters = [...shared, ...(of.parameters ?? [])].map(resolved).map(({ name, in: where, description }) => [`${where} ${name}`, prose(description)]);
+  const answers = Object.entries(asObject(of.responses)).filter(([status]) => status.startsWith('2')).map(([status, answer]) => [status, prose(`${resolved(answer).description} ${schema(resolved(answer))}`)]);
+  return el('details', { class: 'inset' },
+    el('summary', null, el('span', { class: `method ${method}`, text: method.toUpperCase() }), el('code', { text: path }), el('span', { class: 'muted', text: ` ${of.summary ?? ''}` })),
+    el('div', { class: 'stack inset' }, prose(of.description), facts(/** @type {[string, any][]} */ ([...parameters, ...(of.requestBody ? [['body', schema(of.requestBody)]] : []), ...answers]))));
+}
+
+/** Words between backticks are code. @param {unknown} text */
+const prose = (text) => el('div', { class: 'message' }, String(text ?? '').trim().replace(/([^\n])\n(?!\n|[-*])/gu, '$1 ').split('`').map((part, i) => (i % 2 ? el('code', { text: part }) : part)));

@@ -4,23 +4,13 @@ import { announce } from '../lib/announce.js';
 import { el, replace } from '../lib/dom.js';
 import { icon } from '../lib/icons.js';
 
-/** @typedef {import('../lib/dom.js').Child} Child */
-
 let ids = 0;
 
-/**
- * A control with its label.
- * @template {HTMLElement} C
- * @param {string} label
- * @param {C} control
- * @param {string} [hint]
- * @returns {HTMLDivElement}
- */
+/** A control with its label. @param {string} label @param {HTMLElement} control @param {string} [hint] */
 export function field(label, control, hint) {
   control.id ||= `control-${(ids += 1)}`;
-  if (!hint) return el('div', { class: 'field' }, el('label', { for: control.id, text: label }), control);
-  control.setAttribute('aria-describedby', `${control.id}-hint`);
-  return el('div', { class: 'field' }, el('label', { for: control.id, text: label }), control, el('p', { class: 'hint', id: `${control.id}-hint`, text: hint }));
+  if (hint) control.setAttribute('aria-describedby', `${control.id}-hint`);
+  return el('div', { class: 'field' }, el('label', { for: control.id, text: label }), control, hint ? el('p', { class: 'hint', id: `${control.id}-hint`, text: hint }) : null);
 }
 
 /** @param {string} text @param {() => void} click @param {string} [look] */
@@ -29,38 +19,31 @@ export const button = (text, click, look = '') => el('button', { type: 'button',
 /** A text that scrolls by itself. @param {string} label for screen readers @param {string} text */
 export const pre = (label, text) => el('pre', { tabindex: 0, role: 'group', 'aria-label': label, text });
 
-/** @param {() => string} text @param {string} [label] */
-export function copyButton(text, label = 'Copy') {
-  const copy = button(label, async () => {
+/** @param {() => string} text */
+export function copyButton(text) {
+  const copy = button('Copy', async () => {
     // Without TLS browsers have no clipboard for pages of other hosts.
     const done = await navigator.clipboard?.writeText(text()).then(() => true, () => false);
     copy.textContent = done ? 'Copied' : 'Select and copy it by hand';
     if (done) announce('Copied.');
-    setTimeout(() => (copy.textContent = label), 2000);
+    setTimeout(() => (copy.textContent = 'Copy'), 2000);
   }, 'small');
   return copy;
 }
 
-/** A text to be copied. @param {string} text @param {string} label for screen readers */
-export function codeBlock(text, label) {
-  return el('div', { class: 'code-block' }, pre(label, text), copyButton(() => text));
-}
+/** A text to be copied. @param {string} label @param {string} text */
+export const codeBlock = (label, text) => el('div', { class: 'stack tight' }, pre(label, text), el('div', null, copyButton(() => text)));
 
-/**
- * Tabs, by the pattern of ARIA: arrows move, and the panel follows.
- * @param {string} label
- * @param {{name: string, panel: HTMLElement, onShow?: () => void}[]} tabs
- * @returns {{list: HTMLElement, panels: HTMLElement, show: (name: string) => void}}
- */
+/** Tabs, by the pattern of ARIA: arrows move, and the panel follows. @param {string} label @param {{name: string, panel: HTMLElement, onShow?: () => void}[]} tabs */
 export function tabs(label, tabs) {
   const id = `tabs-${(ids += 1)}`;
-  const buttons = tabs.map(({ name }, i) => el('button', { type: 'button', role: 'tab', id: `${id}-tab-${i}`, 'aria-controls': `${id}-panel-${i}`, text: name, on: { click: () => select(i), keydown: (event) => move(event, i) } }));
-  const panels = tabs.map(({ panel }, i) => el('div', { role: 'tabpanel', id: `${id}-panel-${i}`, 'aria-labelledby': `${id}-tab-${i}` }, panel));
+  const buttons = tabs.map(({ name }, i) => el('button', { type: 'button', role: 'tab', id: `${id}-${i}`, 'aria-controls': `${id}-panel-${i}`, text: name, on: { click: () => select(i), keydown: (event) => move(event, i) } }));
+  const panels = tabs.map(({ panel }, i) => el('div', { role: 'tabpanel', id: `${id}-panel-${i}`, 'aria-labelledby': `${id}-${i}` }, panel));
   /** @param {number} chosen */
   function select(chosen) {
-    buttons.forEach((button, i) => {
-      button.setAttribute('aria-selected', String(i === chosen));
-      button.tabIndex = i === chosen ? 0 : -1;
+    buttons.forEach((tab, i) => {
+      tab.setAttribute('aria-selected', String(i === chosen));
+      tab.tabIndex = i === chosen ? 0 : -1;
       panels[i].hidden = i !== chosen;
     });
     tabs[chosen].onShow?.();
@@ -75,35 +58,23 @@ export function tabs(label, tabs) {
     buttons[next].focus();
   }
   select(0);
-  return { list: el('div', { role: 'tablist', class: 'tabs', 'aria-label': label }, buttons), panels: el('div', null, panels), show: (name) => select(tabs.findIndex((tab) => tab.name === name)) };
+  return { list: el('div', { role: 'tablist', class: 'tabs', 'aria-label': label }, buttons), panels: el('div', null, panels), show: (/** @type {string} */ name) => select(tabs.findIndex((tab) => tab.name === name)) };
 }
-
-/** @typedef {'ok' | 'bad' | 'warn' | 'busy' | 'off'} Look */
 
 /** A state by sign and word. @param {Look} look @param {string} word */
-export function state(look, word) {
-  return el('span', { class: `state ${look}` }, icon({ ok: 'done', bad: 'failed', warn: 'limit', busy: 'runs', off: 'queued' }[look]), word);
-}
+export const state = (look, word) => el('span', { class: `state ${look}` }, icon({ ok: 'done', bad: 'failed', warn: 'limit', busy: 'runs', off: 'queued' }[look]), word);
+
+/** Terms with what is known of them. @param {[string, any][]} rows */
+export const facts = (rows) => el('dl', { class: 'facts' }, rows.flatMap(([term, value]) => [el('dt', { text: term }), el('dd', null, value instanceof Node ? value : String(value))]));
 
 /**
  * Fills a place with what is loaded, or with why it is not. Of several loads into one place the last counts.
- * @template T
- * @param {HTMLElement} place
- * @param {() => Promise<T>} load
- * @param {(loaded: T) => Child[] | Child} draw
- * @param {(error: any) => Child[] | Child} failed
+ * @template T @param {HTMLElement} place @param {() => Promise<T>} load
+ * @param {(loaded: T) => any} draw a child, or a list of children @param {(error: any) => any} failed
  */
 export async function fill(place, load, draw, failed) {
   const turn = String((ids += 1));
   place.dataset.load = turn;
-  place.setAttribute('aria-busy', 'true');
-  let children;
-  try {
-    children = draw(await load());
-  } catch (error) {
-    children = failed(error);
-  }
-  if (place.dataset.load !== turn) return;
-  place.setAttribute('aria-busy', 'false');
-  replace(place, ...(Array.isArray(children) ? children : [children]));
+  const children = await load().then(draw).catch(failed);
+  if (place.dataset.load === turn) replace(place, ...[children].flat());
 }
