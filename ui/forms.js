@@ -170,6 +170,7 @@ export function schemaForm(schema, { name, value = asObject(schema).default, bar
   let asJson = field.kind === 'json';
   let control = controlOf(field, value ?? (asJson ? {} : undefined), '');
   const body = el('div', { class: 'fields' }, control.root);
+  if (bare) body.querySelectorAll('.optional').forEach((marker) => marker.remove());
   const toggle = el('button', { type: 'button', class: 'quiet small', hidden: asJson || bare, text: 'Write JSON', on: { click: swap } });
   const message = el('p', { class: 'fault', role: 'alert' });
 
@@ -239,7 +240,7 @@ function inputOf({ kind, schema, options, required }, value) {
     return el('select', null, el('option', { value: '', text: required ? 'Choose…' : 'Not set' }), all.map(({ label }, i) => el('option', { value: names[i], text: label, selected: i === chosen })));
   }
   const shown = value === undefined || value === null ? '' : kind === 'text' && typeof value === 'string' ? value : indented(JSON.stringify(value));
-  const long = kind === 'json' || (kind === 'text' && (shown.length > 80 || shown.includes('\n') || schema.maxLength > 200));
+  const long = kind === 'json' || (kind === 'text' && (shown.length > 80 || shown.includes('\n') || schema.maxLength > 200 || schema.contentMediaType));
   const attributes = { required, spellcheck: 'false', autocomplete: 'off', value: shown, class: schema.writeOnly ? 'secret' : kind === 'json' ? 'code' : '' };
   return long ? el('textarea', { ...attributes, rows: 4 }) : el('input', { ...attributes, type: schema.format === 'date' ? 'date' : 'text', inputmode: kind === 'text' ? null : 'decimal' });
 }

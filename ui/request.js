@@ -104,7 +104,7 @@ export function continuation(response, answers, { request, tokens = new Map() } 
   const { input, previous_response_id: _, tool_choice: choice, ...body } = request ?? echoed(response);
   // What was forced was done, and would be forced again.
   if (choice === 'none' || asObject(choice).mode === 'auto') body.tool_choice = choice;
-  body.tools = body.tools?.map((/** @type {Json} */ tool) => (tokens.get(tool.server_label) ? { ...tool, authorization: tokens.get(tool.server_label) } : tool));
+  if (body.tools) body.tools = body.tools.map((/** @type {Json} */ tool) => (tokens.get(tool.server_label) ? { ...tool, authorization: tokens.get(tool.server_label) } : tool));
   const before = Array.isArray(input) ? input : [{ role: 'user', content: input }];
   const unstored = response.store === false && !response.conversation;
   return { ...body, ...(!unstored && !response.conversation && { previous_response_id: response.id }), input: unstored ? [...before, ...items(response), ...answers] : answers };

@@ -27,7 +27,7 @@ test('calls that are hidden are not the client\'s, by their names', () => {
 test('a request that is known is sent again, with its credentials and without what was forced', () => {
   const tools = [{ type: 'mcp', server_label: 'ops', server_url: 'https://ops.example/mcp', authorization: 'secret' }];
   const request = { model: 'm', input: 'Deploy.', instructions: 'Be brief.', tools, tool_choice: 'required', previous_response_id: 'resp_0', antwort: { tool_progress: true } };
-  assert.deepEqual(continuation(response(), [approvalItem('mcpr_1', { approve: true })], { request }), {
+  assert.deepEqual(continuation(response(), [approvalItem('mcpr_1', true)], { request }), {
     model: 'm', instructions: 'Be brief.', tools, antwort: { tool_progress: true }, previous_response_id: 'resp_1',
     input: [{ type: 'mcp_approval_response', approval_request_id: 'mcpr_1', approve: true }],
   });
@@ -36,7 +36,7 @@ test('a request that is known is sent again, with its credentials and without wh
 test('without it, the response says what is to be repeated', () => {
   const tools = [{ type: 'mcp', server_label: 'ops', server_url: 'https://ops.example/mcp', headers: null, allowed_tools: null, require_approval: 'always', server_description: null }];
   const echo = response({ tools, instructions: 'Be brief.', temperature: 0.5, top_p: 1, metadata: {}, tool_choice: 'auto', text: { format: { type: 'text' } }, reasoning: { effort: null }, antwort: { turns: 2, limits: { max_turns: 3 } } });
-  assert.deepEqual(continuation(echo, [], { credentials: new Map([['ops', 'token']]) }), {
+  assert.deepEqual(continuation(echo, [], { tokens: new Map([['ops', 'token']]) }), {
     model: 'm', instructions: 'Be brief.', temperature: 0.5, antwort: { limits: { max_turns: 3 } }, previous_response_id: 'resp_1', input: [],
     tools: [{ type: 'mcp', server_label: 'ops', server_url: 'https://ops.example/mcp', require_approval: 'always', authorization: 'token' }],
   });
@@ -54,8 +54,8 @@ test('a conversation goes on by itself, and a response that was not stored by it
 });
 
 test('items: a reason only with a denial, an error as the model reads errors', () => {
-  assert.deepEqual(approvalItem('a', { approve: false, reason: ' no ' }), { type: 'mcp_approval_response', approval_request_id: 'a', approve: false, reason: 'no' });
-  assert.deepEqual(approvalItem('a', { approve: true, reason: 'no' }), { type: 'mcp_approval_response', approval_request_id: 'a', approve: true });
+  assert.deepEqual(approvalItem('a', false, ' no '), { type: 'mcp_approval_response', approval_request_id: 'a', approve: false, reason: 'no' });
+  assert.deepEqual(approvalItem('a', true, 'no'), { type: 'mcp_approval_response', approval_request_id: 'a', approve: true });
   assert.deepEqual(outputItem(call, { output: '22' }), { type: 'function_call_output', call_id: 'call_1', output: '22' });
   assert.deepEqual(outputItem({ ...call, type: 'antwort:custom_tool_call' }, { error: 'broken' }), { type: 'custom_tool_call_output', call_id: 'call_1', output: 'Error: broken' });
 });
@@ -64,5 +64,5 @@ test('the definition is the newest that the response lists', () => {
   const list = (description, label = 'ops') => ({ type: 'mcp_list_tools', server_label: label, tools: [{ name: 'deploy', description, input_schema: {} }] });
   const output = [list('old'), list('other', 'desk'), list('new'), { type: 'mcp_list_tools', server_label: 'ops', tools: null }];
   assert.equal(definitionIn(response({ output }), 'ops', 'deploy').description, 'new');
-  assert.equal(definitionIn(response(), 'ops', 'deploy'), null);
+  assert.equal(definitionIn(response(), 'ops', 'deploy'), undefined);
 });

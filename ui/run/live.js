@@ -1,7 +1,7 @@
 // A run in a panel: while it goes on and at its end, with what it asks for. Used by the screens Run and Try.
 
 import { renderError } from '../errors.js';
-import { renderInput } from '../input-card.js';
+import { renderInput } from '../next-step.js';
 import { announce } from '../lib/announce.js';
 import { ApiError } from '../lib/api.js';
 import { el, replace } from '../lib/dom.js';

@@ -38,7 +38,7 @@ function readyView({ status, checks, providers }, again) {
 }
 
 /** What is asked to see what a key may do: nothing is changed by it. */
-const PROBES = [['v1/models', 'models:read'], ['v1/responses', 'responses:read'], ['v1/tools', 'tools:read'], ['v1/agents', 'agents:read'], ['v1/mcp/servers', 'mcp:admin']];
+const PROBES = [['v1/models', 'models:read'], ['v1/responses?limit=1', 'responses:read'], ['v1/tools', 'tools:read'], ['v1/agents', 'agents:read'], ['v1/mcp/servers', 'mcp:admin']];
 
 /** @param {Page.Api} api @param {Page.Store} store */
 function keyForm(api, store) {
@@ -50,7 +50,7 @@ function keyForm(api, store) {
     store.set('denied', null);
     store.set('key', store.get('key') + 1);
   };
-  const probe = () => fill(answers, () => Promise.all(PROBES.map(([path]) => api.get(path, { limit: 1 }, { quiet: true }).then(() => state('ok', 'allowed'), ({ status, message }) => state('bad', status === 401 ? 'a key is needed' : status === 403 ? 'refused' : message)))),
+  const probe = () => fill(answers, () => Promise.all(PROBES.map(([path]) => api.get(path).then(() => state('ok', 'allowed'), ({ status, message }) => state('bad', status === 401 ? 'a key is needed' : status === 403 ? 'refused' : message)))),
     (verdicts) => [facts(verdicts.map((verdict, i) => [PROBES[i][1], verdict])), el('p', { class: 'hint', text: 'Scopes that create, run or delete something are not tried.' })], renderError);
   return [api.hasKey() ? state('ok', 'a key is used') : state('off', 'no key is used'),
     field('API key', input, 'Kept in the memory of this page, sent to this gateway only, and forgotten when the page is closed or reloaded.'),
@@ -103,7 +103,7 @@ function clients(api) {
     replace(place, note ? el('p', { class: 'hint', text: note }) : null, codeBlock(name, text));
   }
   draw();
-  void api.get('v1/models', {}, { quiet: true }).then(({ data }) => {
+  void api.get('v1/models').then(({ data }) => {
     if (model.value === 'my-model' && data.length > 0) model.value = String(data[0].id);
     draw();
   }, () => undefined);

@@ -30,7 +30,7 @@ export function createDraft() {
   };
 }
 
-const count = (/** @type {string} */ title) => ({ type: 'integer', minimum: 1, title });
+const count = (/** @type {string} */ title) => ({ type: 'integer', title });
 const LIMITS = {
   max_output_tokens: count('Output tokens'), max_tool_calls: count('Tool calls'), 'antwort.limits.max_turns': count('Turns'), 'antwort.limits.max_total_tokens': count('Tokens in all'),
   'antwort.limits.max_seconds': { type: 'number', title: 'Seconds' }, 'antwort.limits.max_cost_usd': { type: 'number', title: 'Cost in US dollars' }, 'antwort.limits.max_identical_calls': count('Identical calls'),
@@ -133,7 +133,7 @@ function inputField(draft) {
 /** @param {Draft} draft */
 function toolsEditor(draft) {
   const rows = el('ul', { class: 'tool-rows' });
-  const choice = el('select', { class: 'grow' });
+  const choice = el('select', null);
   /** @type {Json[]} */
   let offered = [];
   const adder = field('Add a tool', choice);
@@ -195,7 +195,7 @@ function addForm(what, properties, required, add) {
  * @param {Draft} draft @param {Page.Api} api @param {AbortSignal} signal @param {ReturnType<typeof section>} who @param {(offers: Json[]) => void} offerTools @param {HTMLElement} note
  */
 async function offer(draft, api, signal, who, offerTools, note) {
-  const [models, agents, tools, servers] = await Promise.all(['models', 'agents', 'tools', 'mcp/servers'].map((what) => api.get(`v1/${what}`, {}, { signal, quiet: true }).then(({ data }) => data, (error) => error)));
+  const [models, agents, tools, servers] = await Promise.all(['models', 'agents', 'tools', 'mcp/servers'].map((what) => api.get(`v1/${what}`, {}, { signal }).then(({ data }) => data, (error) => error)));
   if (signal.aborted) return;
   const listed = [models, agents, tools, servers].filter((list) => !Array.isArray(list));
   note.textContent = listed.some(({ status }) => status === 401) ? 'The gateway asks for a key: button “Key”.' : listed.map(({ message }) => `Not everything can be listed: ${message}`)[0] ?? '';

@@ -44,10 +44,11 @@ export function mount(root, { api, navigate, route }) {
   }
   const own = () => entry('', open, el('strong', { text: 'The gateway’s own' }), about('built in, or of the configuration'));
   /** @returns {Promise<void>} */
-  const loadServers = () => fill(servers, () => api.get('v1/mcp/servers', {}, { quiet: true }), ({ data }) => {
-    const labels = [...new Set(data.map(({ server_label: label }) => label))].filter((label) => label !== null);
+  const loadServers = () => fill(servers, () => api.get('v1/mcp/servers'), ({ data }) => {
+    const all = /** @type {Json[]} */ (data);
+    const labels = [...new Set(all.map((one) => one.server_label))].filter((label) => label !== null);
     return [own(), el('div', { class: 'row spread' }, el('h2', { text: 'MCP servers' }), button('Look again', loadServers, 'quiet small')),
-      ...labels.map((label) => serverCard(data.filter(({ server_label: one }) => one === label), (first, look) => entry(label, open, el('span', { class: 'row spread' }, el('strong', { text: label }), look), about(first.description)))),
+      ...labels.map((label) => serverCard(all.filter((one) => one.server_label === label), (first, look) => entry(label, open, el('span', { class: 'row spread' }, el('strong', { text: label }), look), about(first.description)))),
       labels.length === 0 ? el('p', { class: 'muted', text: 'None is configured.' }) : null];
   }, (error) => [own(), ...withoutHealth(error, open, loadServers)]).then(() => press(servers, source));
 
