@@ -6,7 +6,7 @@
  */
 const HIDDEN = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\u034f\u115f\u1160\u17b4\u17b5\u2028\u2029\u202f\u205f\u3164\ufe00-\ufe0e\uffa0\ufff0-\ufff8\u{e0000}-\u{e0fff}]|(?<=[\0-\x7f])[\u200c\u200d]|[\u200c\u200d](?=[\0-\x7f])/gu;
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gu;
-const MAX_INDENTED = 1_000_000;
+const MAX_INDENTED = 250_000;
 
 /** Hidden characters as escapes, which mean the same within a JSON string. @param {string} text @param {boolean} [keepLines] */
 export function reveal(text, keepLines = true) {
