@@ -11,18 +11,10 @@ import * as runsScreen from './screens/runs.js';
 import * as toolsScreen from './screens/tools.js';
 import * as tryScreen from './screens/try.js';
 
-/**
- * @typedef {{screen: string, id: string | null, seq: number | null, query: URLSearchParams}} Route
- * @typedef {object} Context
- * @property {import('./lib/api.js').Api} api
- * @property {import('./lib/store.js').Store} store keys: `theme`, `denied` (the last 401 or 403), `key` (counts changes of the key)
- * @property {(hash: string, options?: {replace?: boolean}) => void} navigate
- * @property {Route} route of the moment of mounting
- * @typedef {{update?: (route: Route) => void, unmount?: () => void}} Mounted
- * @typedef {{title: string, mount: (root: HTMLElement, context: Context) => Mounted}} Screen
- */
+/** @typedef {Page.Context} Context */
+/** @typedef {Page.Screen} Screen */
 
-/** @type {Record<string, Screen>} */
+/** @type {Record<string, Page.Screen>} */
 const SCREENS = { try: tryScreen, runs: runsScreen, run: runScreen, tools: toolsScreen, connect: connectScreen };
 const LINKS = [
   ['try', 'Try', '1'],
@@ -35,13 +27,10 @@ const store = createStore({ theme: 'system', denied: null, key: 0 });
 const api = createApi({ onDenied: (error) => store.set('denied', error) });
 const main = /** @type {HTMLElement} */ (document.getElementById('main'));
 
-/** @type {{name: string, screen: Mounted} | null} */
+/** @type {{name: string, screen: Page.Mounted} | null} */
 let mounted = null;
 
-/**
- * @param {string} hash
- * @returns {Route}
- */
+/** @param {string} hash @returns {Page.Route} */
 function parseRoute(hash) {
   const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?');
   const [screen = '', id = '', kind = '', seq = ''] = path.split('/');
@@ -53,10 +42,7 @@ function parseRoute(hash) {
   };
 }
 
-/**
- * @param {string} hash
- * @param {{replace?: boolean}} [options]
- */
+/** @param {string} hash @param {{replace?: boolean}} [options] */
 function navigate(hash, options = {}) {
   if (!options.replace) {
     location.hash = hash;

@@ -1,19 +1,26 @@
 // Folds the events of a stream into the response that they describe. The twin of the gateway's
-// `src/response/accumulator.rs`: what a client would build, tested on the same streams.
+// `src/response/accumulator.rs`: what a client would build, tested on the same streams. And the way back.
 
-/**
- * @typedef {Record<string, any> & {output: any[]}} Folded the response as it is so far
- * @typedef {Record<string, any> & {type: string}} StreamEvent
- */
+/** The response as it is so far. @typedef {Record<string, any> & {output: any[]}} Folded */
 
 /** A response of which nothing is known yet. @returns {Folded} */
 export const nothing = () => ({ object: 'response', id: null, status: 'queued', output: [] });
 
-/**
- * The response at the end of these events.
- * @param {StreamEvent[]} events
- * @param {number} [count] only the first so many
- */
+/** Where the text of an event belongs: a list of the item, and a field of its part; or a field of the item. @type {Record<string, [string, string]>} */
+const TEXTS = {
+  output_text: ['content', 'text'],
+  refusal: ['content', 'refusal'],
+  // The dialects differ in the name of this one.
+  reasoning_text: ['content', 'text'],
+  reasoning: ['content', 'text'],
+  reasoning_summary_text: ['summary', 'text'],
+  function_call_arguments: ['', 'arguments'],
+  mcp_call_arguments: ['', 'arguments'],
+  custom_tool_call_input: ['', 'input'],
+  code_interpreter_call_code: ['', 'code'],
+};
+
+/** The response at the end of the first so many events. @param {any[]} events @param {number} [count] */
 export function foldAll(events, count = events.length) {
   let response = nothing();
   for (const event of events.slice(0, count)) response = fold(response, event);
@@ -22,134 +29,89 @@ export function foldAll(events, count = events.length) {
 
 /**
  * Applies one event. Changes the response that it is given, unless the event brings one of its own.
- * @param {Folded} response
- * @param {StreamEvent} event
- * @returns {Folded}
+ * @param {Folded} response @param {any} event @returns {Folded}
  */
 export function fold(response, event) {
-  // The dialects differ in the names of events that only one of them has.
+  if (event.response) return whole(response, event.response);
   const name = event.type.replace(/^(response\.|antwort:)/, '');
-  if (event.response && typeof event.response === 'object') return whole(response, event);
   const item = response.output[event.output_index];
-  switch (name) {
-    case 'error':
-      // The error is top-level too; `response.failed` follows and brings the same.
-      response.error = event.error ?? { code: event.code, message: event.message, param: event.param };
-      break;
-    case 'output_item.added':
-    case 'output_item.done':
-      response.output[event.output_index] = structuredClone(event.item);
-      break;
-    case 'content_part.added':
-    case 'content_part.done':
-      list(item, 'content')[event.content_index] = structuredClone(event.part);
-      break;
-    case 'reasoning_summary_part.added':
-    case 'reasoning_summary_part.done':
-      list(item, 'summary')[event.summary_index] = structuredClone(event.part);
-      break;
-    default:
-      if (item) change(item, name, event);
-  }
+  // `response.failed` follows, and brings the same error.
+  if (name === 'error') response.error = event.error ?? { code: event.code, message: event.message, param: event.param };
+  else if (/^output_item\.(added|done)$/.test(name)) response.output[event.output_index] = structuredClone(event.item);
+  else if (item) change(item, name, event);
   return response;
 }
 
-/**
- * An event with the whole response. It replaces everything, but a response that comes without its items keeps those of the stream.
- * @param {Folded} before
- * @param {StreamEvent} event
- * @returns {Folded}
- */
-function whole(before, event) {
-  const output = Array.isArray(event.response.output) ? structuredClone(event.response.output) : before.output;
-  return { ...structuredClone({ ...event.response, output: [] }), output };
+/** The response of an event replaces everything, but one without its items keeps those of the stream. @param {Folded} before @param {any} response */
+function whole(before, response) {
+  const output = Array.isArray(response.output) ? structuredClone(response.output) : before.output;
+  return { ...structuredClone({ ...response, output: [] }), output };
 }
 
-/**
- * @param {any} item
- * @param {string} name
- * @param {StreamEvent} event
- */
+/** @param {any} item @param {string} name @param {any} event */
 function change(item, name, event) {
-  switch (name) {
-    case 'output_text.delta': {
-      const part = partOf(item, 'content', event.content_index);
-      part.text = (part.text ?? '') + event.delta;
-      if (event.logprobs?.length > 0) part.logprobs = [...(part.logprobs ?? []), ...event.logprobs];
-      break;
-    }
-    case 'output_text.done':
-    case 'reasoning_text.done':
-    case 'reasoning.done':
-      partOf(item, 'content', event.content_index).text = event.text;
-      break;
-    case 'output_text.annotation.added':
-      list(partOf(item, 'content', event.content_index), 'annotations').push(event.annotation);
-      break;
-    case 'reasoning_text.delta':
-    case 'reasoning.delta':
-      grow(partOf(item, 'content', event.content_index), 'text', event.delta);
-      break;
-    case 'refusal.delta':
-      grow(partOf(item, 'content', event.content_index), 'refusal', event.delta);
-      break;
-    case 'refusal.done':
-      partOf(item, 'content', event.content_index).refusal = event.refusal;
-      break;
-    case 'reasoning_summary_text.delta':
-      grow(partOf(item, 'summary', event.summary_index), 'text', event.delta);
-      break;
-    case 'reasoning_summary_text.done':
-      partOf(item, 'summary', event.summary_index).text = event.text;
-      break;
-    case 'function_call_arguments.delta':
-    case 'mcp_call_arguments.delta':
-      grow(item, 'arguments', event.delta);
-      break;
-    case 'function_call_arguments.done':
-    case 'mcp_call_arguments.done':
-      item.arguments = event.arguments;
-      break;
-    case 'custom_tool_call_input.delta':
-      grow(item, 'input', event.delta);
-      break;
-    case 'custom_tool_call_input.done':
-      item.input = event.input;
-      break;
-    case 'code_interpreter_call_code.delta':
-      grow(item, 'code', event.delta);
-      break;
-    case 'code_interpreter_call_code.done':
-      item.code = event.code;
-      break;
-    default:
-      // Stages of hosted tools, progress reports and questions change no item.
+  const at = event.content_index ?? event.summary_index;
+  if (/^(content|reasoning_summary)_part\./.test(name)) {
+    (item[name.startsWith('content') ? 'content' : 'summary'] ??= [])[at] = structuredClone(event.part);
+  } else if (name === 'output_text.annotation.added') {
+    (item.content[at].annotations ??= []).push(event.annotation);
+  } else {
+    const [, kind, step] = /^(.*)\.(delta|done)$/.exec(name) ?? [];
+    // Stages of hosted tools, progress reports and questions change no item.
+    if (kind && Object.hasOwn(TEXTS, kind)) write(item, TEXTS[kind], at, step === 'done', event);
   }
 }
 
-/**
- * @param {any} of
- * @param {string} name
- * @returns {any[]}
- */
-function list(of, name) {
-  return (of[name] ??= []);
+/** @param {any} item @param {[string, string]} place @param {number} at @param {boolean} done @param {any} event */
+function write(item, [list, field], at, done, event) {
+  const of = list ? ((item[list] ??= [])[at] ??= {}) : item;
+  of[field] = done ? event[field] : (of[field] ?? '') + event.delta;
+  if (!done && event.logprobs?.length > 0) of.logprobs = [...(of.logprobs ?? []), ...event.logprobs];
 }
 
-/**
- * @param {any} item
- * @param {'content' | 'summary'} name
- * @param {number} index
- */
-function partOf(item, name, index) {
-  return (list(item, name)[index] ??= {});
+/** A stream that could have made a response: for runs of which no events were kept. Never called exact. @param {any} response one that has ended @returns {any[]} events whose fold is the response */
+export function reconstruct(response) {
+  const begun = { ...response, status: 'in_progress', output: [], usage: null, error: null, incomplete_details: null, completed_at: null };
+  /** @type {any[]} */
+  const events = [{ type: 'response.created', response: begun }, { type: 'response.in_progress', response: begun }];
+  (response.output ?? []).forEach((/** @type {any} */ item, /** @type {number} */ index) => events.push(...ofItem(item, index)));
+  const end = response.status === 'failed' || response.status === 'incomplete' ? response.status : 'completed';
+  events.push({ type: `response.${end}`, response });
+  return events.map((event, index) => ({ sequence_number: index, ...event }));
 }
 
-/**
- * @param {any} of
- * @param {string} name
- * @param {string} delta
- */
-function grow(of, name, delta) {
-  of[name] = (of[name] ?? '') + delta;
+/** @param {any} item @param {number} index @returns {any[]} */
+function ofItem(item, index) {
+  const at = { output_index: index, item_id: item.id };
+  const done = { type: 'response.output_item.done', output_index: index, item };
+  const added = (/** @type {any} */ begun) => ({ type: 'response.output_item.added', output_index: index, item: { ...item, ...begun } });
+  const status = item.status ? { status: 'in_progress' } : {};
+  const type = item.type.replace(/^antwort:/, '');
+  if (type === 'message') {
+    const parts = (item.content ?? []).flatMap((/** @type {any} */ part, /** @type {number} */ number) => ofPart(part, { ...at, content_index: number }));
+    return [added({ ...status, content: [] }), ...parts, done];
+  }
+  if (type === 'reasoning') {
+    const parts = (item.summary ?? []).flatMap((/** @type {any} */ part, /** @type {number} */ number) => [
+      { type: 'response.reasoning_summary_part.added', ...at, summary_index: number, part: { ...part, text: '' } },
+      { type: 'response.reasoning_summary_text.delta', ...at, summary_index: number, delta: part.text ?? '' },
+    ]);
+    return [added({ summary: [], ...(item.content ? { content: [] } : {}) }), ...parts, done];
+  }
+  if (typeof item.arguments === 'string' && type !== 'mcp_approval_request') {
+    const of = type === 'mcp_call' || type === 'tool_call' ? 'mcp_call' : 'function_call';
+    return [added({ ...status, arguments: '', ...('output' in item ? { output: null } : {}), ...('error' in item ? { error: null } : {}) }), { type: `response.${of}_arguments.delta`, ...at, delta: item.arguments }, done];
+  }
+  return [added(status), done];
+}
+
+/** @param {any} part @param {Record<string, any>} at */
+function ofPart(part, at) {
+  const refusal = part.type === 'refusal';
+  const empty = refusal ? { ...part, refusal: '' } : { ...part, text: '', annotations: [] };
+  return [
+    { type: 'response.content_part.added', ...at, part: empty },
+    { type: `response.${refusal ? 'refusal' : 'output_text'}.delta`, ...at, delta: (refusal ? part.refusal : part.text) ?? '' },
+    { type: 'response.content_part.done', ...at, part },
+  ];
 }

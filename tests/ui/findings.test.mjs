@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 
 import * as format from '../../ui/lib/format.js';
-import { account } from '../../ui/run/account.js';
+import { account } from '../../ui/run/trace.js';
 import { ending, slowness, totals, troubles } from '../../ui/run/findings.js';
 import { approval, broken, longWait, stopped, twoTurns } from './runs.mjs';
 
@@ -38,7 +38,7 @@ test('why a run stopped', () => {
   const { response, trace } = stopped();
   const why = ending(response, trace);
   assert.equal(why.text, 'Stopped early after 6 s, because the limit of turns (calls of the model) was reached (max_turns: 3).');
-  assert.match(why.advice, /antwort.limits.max_turns/);
+  assert.match(why.advice, /Raise this limit/);
   assert.match(ending(broken().response, broken().trace).text, /^Failed after 32 s: The provider sent no first byte/);
   assert.match(ending(approval().asked.response, approval().asked.trace).text, /to ask for approval/);
   assert.match(ending(twoTurns().response, twoTurns().trace).text, /^Completed in 8.7 s/);
@@ -46,8 +46,8 @@ test('why a run stopped', () => {
 
 test('which calls failed, and what was retried', () => {
   assert.deepEqual(texts(troubles(twoTurns().trace)), [
+    'search_documents in turn 1 failed (tool_timeout). The tool took too long. Try it alone (screen Tools), or raise its timeout.',
     'get_stock_price in turn 1 needed 3 attempts.',
-    'search_documents failed in turn 1: it took too long (tool_timeout).',
     'Turn 2: the model server was asked 2 times before it answered.',
   ]);
 });

@@ -4,8 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 
 import { idleTimes, makeAxis } from '../../ui/run/axis.js';
-import { captionPlace } from '../../ui/run/captions.js';
-import { layout } from '../../ui/run/layout.js';
+import { captionPlace, layout } from '../../ui/run/layout.js';
 import { belonging } from '../../ui/run/trace.js';
 import { approval, broken, going, huge, longWait, stopped, twoTurns } from './runs.mjs';
 
@@ -76,7 +75,7 @@ test('a long wait is a band with its length, and is shortened only when asked', 
   assert.ok(plain.bands[0].w > WIDTH * 0.99);
   const short = layout(trace, response, WIDTH, { compress: true });
   assert.equal(short.gaps.length, 1);
-  assert.equal(short.gaps[0].words, '3 h not to scale');
+  assert.equal(short.gaps[0].words, '3 h');
   const second = short.groups.find((group) => group.id === 'turn-1');
   assert.ok(second && second.lane.end - second.lane.start > 300, 'the second turn can be seen');
 });
@@ -89,7 +88,7 @@ test('a run without idle times has nothing to shorten', () => {
 test('a limit is a line where it stopped the run, and its reason is in the last row', () => {
   const { trace, response } = stopped();
   const drawn = layout(trace, response, WIDTH);
-  assert.match(drawn.stops[0].words, /turns/);
+  assert.ok(drawn.stops[0] > WIDTH * 0.99);
   const end = drawn.groups.at(-1);
   assert.match(end.lane.caption, /limit of turns .*\(max_turns\)/);
   assert.equal(end.lane.state.word, 'Stopped early');

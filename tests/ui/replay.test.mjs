@@ -4,12 +4,11 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import test from 'node:test';
 
-import { foldAll } from '../../ui/fold.js';
+import { foldAll, reconstruct } from '../../ui/fold.js';
 import { layout } from '../../ui/run/layout.js';
 import { liveTrace } from '../../ui/run/live-trace.js';
-import { reconstruct } from '../../ui/run/reconstruct.js';
-import { recall, remember } from '../../ui/run/streams.js';
-import { sseDecoder } from '../../ui/lib/sse.js';
+import { recall, remember } from '../../ui/run/follow.js';
+import { sseDecoder } from '../../ui/lib/api.js';
 import { approval, broken, huge, message, reasoning, response, stopped, twoTurns } from './runs.mjs';
 
 const SNAPSHOTS = new URL('../it/snapshots/', import.meta.url);
@@ -92,9 +91,9 @@ test('calls whose results come at once belong to one turn', () => {
 
 test('a watched stream is kept, if it was watched whole', () => {
   const events = reconstruct(twoTurns().response);
-  events.forEach((event, index) => remember('whole', event, index));
-  events.slice(1).forEach((event, index) => remember('part', event, index));
-  assert.equal(recall('whole').events.length, events.length);
+  events.forEach((event) => remember('whole', event));
+  events.slice(1).forEach((event) => remember('part', event));
+  assert.equal(recall('whole').length, events.length);
   assert.equal(recall('part'), null);
   assert.equal(recall('unknown'), null);
 });
@@ -102,12 +101,12 @@ test('a watched stream is kept, if it was watched whole', () => {
 test('what is kept of watched streams is bounded: the oldest goes first', () => {
   const big = 'x'.repeat(3_000_000);
   for (const id of ['one', 'two', 'three']) {
-    remember(id, { type: 'response.created', sequence_number: 0, response: { id } }, 0);
-    remember(id, { type: 'response.output_text.delta', sequence_number: 1, delta: big }, 1);
-    remember(id, { type: 'response.completed', sequence_number: 2, response: { id } }, 2);
+    remember(id, { type: 'response.created', sequence_number: 0, response: { id } });
+    remember(id, { type: 'response.output_text.delta', sequence_number: 1, delta: big });
+    remember(id, { type: 'response.completed', sequence_number: 2, response: { id } });
   }
   assert.equal(recall('one'), null);
-  assert.equal(recall('three').events.length, 3);
+  assert.equal(recall('three').length, 3);
 });
 
 test('server-sent events, cut anywhere', () => {

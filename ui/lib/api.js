@@ -1,15 +1,12 @@
 // Talks to the gateway that serves this page. The key is kept in memory only, and goes nowhere else.
 
-import { sseDecoder } from './sse.js';
-
-/** @typedef {Record<string, string | number | boolean | null | undefined>} Query */
+/** @typedef {Page.Api} Api */
 
 /** An answer that is an error, or no answer at all (status 0). */
 export class ApiError extends Error {
   /**
    * @param {string} message
-   * @param {{status: number, code?: string | null, type?: string | null, param?: string | null,
-   *   requestId?: string | null, retryAfter?: number | null}} of
+   * @param {{status: number, code?: string | null, type?: string | null, param?: string | null, requestId?: string | null, retryAfter?: number | null}} of
    */
   constructor(message, of) {
     super(message);
@@ -28,36 +25,13 @@ export class ApiError extends Error {
 /** The address of the gateway: the folder above the page, also behind a path prefix. */
 export const gateway = () => new URL('../', document.baseURI);
 
-/**
- * @typedef {object} Api
- * @property {(path: string, query?: Query, options?: {signal?: AbortSignal}) => Promise<any>} get
- * @property {(path: string, body?: unknown, options?: {signal?: AbortSignal, headers?: Record<string, string>}) => Promise<any>} post
- * @property {(path: string, options: StreamOptions) => Promise<{requestId: string | null}>} stream resolves at the end
- *   of the stream: POST with a body, else GET
- * @property {(key: string) => void} setKey
- * @property {() => boolean} hasKey
- */
-
-/**
- * @typedef {object} StreamOptions
- * @property {unknown} [body]
- * @property {Query} [query]
- * @property {AbortSignal} [signal]
- * @property {Record<string, string>} [headers]
- * @property {(event: any) => void} onEvent gets each event's data, parsed
- */
-
-/**
- * @param {{onDenied?: (error: ApiError) => void}} [hooks] `onDenied` hears of each 401 and 403
- * @returns {Api}
- */
+/** @param {{onDenied?: (error: ApiError) => void}} [hooks] `onDenied` hears of each 401 and 403 @returns {Api} */
 export function createApi(hooks = {}) {
   let key = '';
 
   /**
-   * @param {string} method
-   * @param {string} path
-   * @param {{query?: Query, body?: unknown, signal?: AbortSignal, headers?: Record<string, string>, accept?: string}} options
+   * @param {string} method @param {string} path
+   * @param {{query?: Page.Query, body?: unknown, signal?: AbortSignal, headers?: Record<string, string>, accept?: string}} options
    */
   async function send(method, path, { query, body, signal, headers, accept }) {
     const address = new URL(path.replace(/^\//, ''), gateway());
@@ -97,11 +71,7 @@ export function createApi(hooks = {}) {
   };
 }
 
-/**
- * @param {Response} reply
- * @param {(event: any) => void} onEvent
- * @param {AbortSignal | undefined} signal
- */
+/** @param {Response} reply @param {(event: any) => void} onEvent @param {AbortSignal | undefined} signal */
 async function readEvents(reply, onEvent, signal) {
   const decoder = sseDecoder((frame) => {
     if (frame.data !== '[DONE]') onEvent(JSON.parse(frame.data));
@@ -126,10 +96,7 @@ async function readJson(reply) {
   return text === '' ? null : JSON.parse(text);
 }
 
-/**
- * @param {Response} reply
- * @returns {Promise<ApiError>}
- */
+/** @param {Response} reply @returns {Promise<ApiError>} */
 async function errorOf(reply) {
   const text = await reply.text().catch(() => '');
   /** @type {any} */
@@ -150,12 +117,52 @@ async function errorOf(reply) {
   });
 }
 
-/**
- * @param {unknown} cause
- * @param {AbortSignal | undefined} signal
- */
+/** @param {unknown} cause @param {AbortSignal | undefined} signal */
 function noAnswer(cause, signal) {
   if (signal?.aborted) return new ApiError('Stopped.', { status: 0, code: 'aborted' });
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new ApiError(`The connection to the gateway failed: ${reason}`, { status: 0, code: 'connection_failed' });
+}
+
+/**
+ * Decodes server-sent events (the HTML standard's `text/event-stream`).
+ * @param {(frame: {event: string, data: string, id: string | null}) => void} onFrame called for each event that has data
+ * @returns {{push: (text: string) => void}} takes the stream piece by piece, cut anywhere
+ */
+export function sseDecoder(onFrame) {
+  let rest = '';
+  let begun = false;
+  let event = '';
+  /** @type {string[]} */
+  let data = [];
+  /** @type {string | null} */
+  let id = null;
+
+  function line(/** @type {string} */ text) {
+    if (text === '') {
+      if (data.length > 0) onFrame({ event: event || 'message', data: data.join('\n'), id });
+      event = '';
+      data = [];
+      return;
+    }
+    const colon = text.indexOf(':');
+    const field = colon < 0 ? text : text.slice(0, colon);
+    const value = colon < 0 ? '' : text.slice(colon + 1).replace(/^ /, '');
+    if (field === 'data') data.push(value);
+    else if (field === 'event') event = value;
+    else if (field === 'id') id = value;
+  }
+
+  return {
+    push(text) {
+      if (text === '') return;
+      rest += begun ? text : text.replace(/^\uFEFF/, '');
+      begun = true;
+      // A carriage return at the end may be half of a line break.
+      const complete = rest.endsWith('\r') ? rest.length - 1 : rest.length;
+      const lines = rest.slice(0, complete).split(/\r\n|\n|\r/);
+      rest = (lines.pop() ?? '') + rest.slice(complete);
+      lines.forEach(line);
+    },
+  };
 }

@@ -1,16 +1,6 @@
 // Makes elements. Text is always set as text: nothing here parses markup, so that a model's or a tool's words stay words.
 
-/**
- * @typedef {Node | string | number | null | undefined | false} Child
- * @typedef {{
- *   class?: string,
- *   text?: string | number,
- *   on?: Record<string, (event: any) => void>,
- *   style?: Record<string, string | number>,
- *   data?: Record<string, string | number>,
- *   [attribute: string]: unknown,
- * }} Props
- */
+/** @typedef {Node | string | number | null | undefined | false} Child @typedef {{ class?: string, text?: string | number, on?: Record<string, (event: any) => void>, style?: Record<string, string | number>, data?: Record<string, string | number>, [attribute: string]: unknown, }} Props */
 
 const SVG = 'http://www.w3.org/2000/svg';
 // Set as properties: their attributes are only the initial state of a control.
@@ -19,10 +9,7 @@ const PROPERTIES = new Set(['value', 'checked', 'selected', 'indeterminate']);
 /**
  * An HTML element. Props are attributes, besides `class`, `text`, `on` (listeners), `style` (an object) and `data`.
  * An attribute of `true` is set without a value; of `false`, null or undefined not at all (but `aria-*` is written out).
- * @template {keyof HTMLElementTagNameMap} K
- * @param {K} tag
- * @param {Props | null} [props]
- * @param {...(Child | Child[])} children
+ * @template {keyof HTMLElementTagNameMap} K @param {K} tag @param {Props | null} [props] @param {...(Child | Child[])} children
  * @returns {HTMLElementTagNameMap[K]}
  */
 export function el(tag, props, ...children) {
@@ -34,10 +21,7 @@ export function el(tag, props, ...children) {
 
 /**
  * The same for SVG.
- * @template {keyof SVGElementTagNameMap} K
- * @param {K} tag
- * @param {Props | null} [props]
- * @param {...(Child | Child[])} children
+ * @template {keyof SVGElementTagNameMap} K @param {K} tag @param {Props | null} [props] @param {...(Child | Child[])} children
  * @returns {SVGElementTagNameMap[K]}
  */
 export function svg(tag, props, ...children) {
@@ -47,20 +31,13 @@ export function svg(tag, props, ...children) {
   return /** @type {SVGElementTagNameMap[K]} */ (element);
 }
 
-/**
- * Puts children in the place of those that a node has.
- * @param {Element} node
- * @param {...(Child | Child[])} children
- */
+/** Puts children in the place of those that a node has. @param {Element} node @param {...(Child | Child[])} children */
 export function replace(node, ...children) {
   node.replaceChildren();
   append(node, children);
 }
 
-/**
- * @param {Element} node
- * @param {(Child | Child[])[]} children
- */
+/** @param {Element} node @param {(Child | Child[])[]} children */
 function append(node, children) {
   for (const child of children.flat()) {
     if (child === null || child === undefined || child === false) continue;
@@ -68,10 +45,7 @@ function append(node, children) {
   }
 }
 
-/**
- * @param {HTMLElement | SVGElement} element
- * @param {Props | null | undefined} props
- */
+/** @param {HTMLElement | SVGElement} element @param {Props | null | undefined} props */
 function apply(element, props) {
   for (const [name, value] of Object.entries(props ?? {})) {
     if (name === 'text') element.textContent = String(value);
@@ -84,28 +58,20 @@ function apply(element, props) {
   }
 }
 
-/**
- * @param {Element} element
- * @param {Record<string, (event: any) => void>} listeners
- */
+/** @param {Element} element @param {Record<string, (event: any) => void>} listeners */
 function listen(element, listeners) {
   for (const [type, listener] of Object.entries(listeners)) element.addEventListener(type, listener);
 }
 
 /**
  * Through the object model, which the content security policy allows, unlike the attribute.
- * @param {HTMLElement | SVGElement} element
- * @param {Record<string, string | number>} style
+ * @param {HTMLElement | SVGElement} element @param {Record<string, string | number>} style
  */
 export function restyle(element, style) {
   for (const [name, value] of Object.entries(style)) element.style.setProperty(name, String(value));
 }
 
-/**
- * @param {Element} element
- * @param {string} name
- * @param {unknown} value
- */
+/** @param {Element} element @param {string} name @param {unknown} value */
 function attribute(element, name, value) {
   if (value === null || value === undefined) return;
   if (typeof value === 'boolean' && !name.startsWith('aria-')) {
@@ -116,11 +82,7 @@ function attribute(element, name, value) {
   element.setAttribute(name, String(value));
 }
 
-/**
- * Whether an attribute can neither run a script nor lead to another origin.
- * @param {string} name
- * @param {string} value
- */
+/** Whether an attribute can neither run a script nor lead to another origin. @param {string} name @param {string} value */
 function harmless(name, value) {
   if (name.startsWith('on') || name === 'srcdoc' || name === 'style') return false;
   if (name === 'href') return /^(#|\.{1,2}\/)/.test(value);

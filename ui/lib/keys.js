@@ -2,22 +2,12 @@
 
 import { el, replace } from './dom.js';
 
-/**
- * @typedef {object} Shortcut
- * @property {string} key as in `KeyboardEvent.key`; `Ctrl+Enter` also means the command key of a Mac
- * @property {string} help what it does, for the list
- * @property {(event: KeyboardEvent) => void} run
- */
-
-/** @type {Set<Shortcut[]>} */
+/** @type {Set<Page.Shortcut[]>} */
 const groups = new Set();
 // Single characters can get in the way of speech input, so they can be turned off.
 let characters = true;
 
-/**
- * @param {Shortcut[]} shortcuts
- * @returns {() => void} ends them
- */
+/** @param {Page.Shortcut[]} shortcuts @returns {() => void} ends them */
 export function addShortcuts(shortcuts) {
   groups.add(shortcuts);
   return () => void groups.delete(shortcuts);
@@ -62,11 +52,7 @@ export function showHelp() {
   openDialog('Keyboard', el('table', { class: 'keys' }, el('tbody', null, rows)), el('label', { class: 'check' }, toggle, ' Shortcuts of a single character'));
 }
 
-/**
- * A modal dialog with a title and a button to close it; gone from the page once closed.
- * @param {string} title
- * @param {...import('./dom.js').Child} content
- */
+/** A modal dialog with a title and a button to close it; gone from the page once closed. @param {string} title @param {...import('./dom.js').Child} content */
 export function openDialog(title, ...content) {
   const dialog = el('dialog', { 'aria-label': title, on: { close: () => dialog.remove() } });
   const close = el('button', { type: 'button', class: 'quiet', text: 'Close', on: { click: () => dialog.close() } });

@@ -1,16 +1,8 @@
 // One store: the state that several views share. It tells its subscribers which keys have changed.
 
-/**
- * @typedef {object} Store
- * @property {(key: string) => any} get
- * @property {(key: string, value: unknown) => void} set tells the subscribers, if the value is another
- * @property {(keys: string[], told: (changed: string) => void) => () => void} subscribe returns what ends it
- */
+/** @typedef {Page.Store} Store */
 
-/**
- * @param {Record<string, unknown>} initial
- * @returns {Store}
- */
+/** @param {Record<string, unknown>} initial @returns {Store} */
 export function createStore(initial) {
   const values = new Map(Object.entries(initial));
   /** @type {Set<{keys: string[], told: (changed: string) => void}>} */

@@ -2,26 +2,13 @@
 
 import { duration } from '../lib/format.js';
 
-/**
- * @typedef {{from: number, to: number}} Interval
- * @typedef {{from: number, to: number, x: number, end: number, cut: boolean}} Piece
- * @typedef {{x: number, label: string, last: boolean}} Tick the label of `last` stands before it
- * @typedef {{from: number, to: number, width: number, pieces: Piece[], x: (moment: number) => number, ticks: Tick[]}} Axis
- */
-
 /** A shortened gap is this wide, in pixels. */
 export const CUT = 56;
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000,
   3_600_000, 7_200_000, 10_800_000, 21_600_000, 43_200_000, 86_400_000, 172_800_000, 432_000_000, 864_000_000];
 const TICK_DISTANCE = 84;
 
-/**
- * @param {number} from
- * @param {number} to
- * @param {number} width
- * @param {Interval[]} cuts disjoint, in order
- * @returns {Axis}
- */
+/** @param {number} from @param {number} to @param {number} width @param {Interval[]} cuts disjoint, in order @returns {Axis} */
 export function makeAxis(from, to, width, cuts = []) {
   const whole = Math.max(1, to - from);
   const shown = whole - cuts.reduce((sum, cut) => sum + cut.to - cut.from, 0);
@@ -48,10 +35,7 @@ export function makeAxis(from, to, width, cuts = []) {
   return { from, to: from + whole, width, pieces, x: place, ticks: ticksOf(pieces, from, shown / Math.max(1, width - cutWidth * cuts.length), width) };
 }
 
-/**
- * @param {Piece[]} pieces
- * @param {number} moment
- */
+/** @param {Piece[]} pieces @param {number} moment */
 function locate(pieces, moment) {
   const piece = pieces.find((one) => moment <= one.to) ?? pieces[pieces.length - 1];
   if (!piece) return 0;
@@ -59,13 +43,7 @@ function locate(pieces, moment) {
   return piece.x + share * (piece.end - piece.x);
 }
 
-/**
- * @param {Piece[]} pieces
- * @param {number} from
- * @param {number} msPerPixel
- * @param {number} width
- * @returns {Tick[]}
- */
+/** @param {Piece[]} pieces @param {number} from @param {number} msPerPixel @param {number} width @returns {Tick[]} */
 function ticksOf(pieces, from, msPerPixel, width) {
   const step = STEPS.find((one) => one / msPerPixel >= TICK_DISTANCE) ?? STEPS[STEPS.length - 1];
   /** @type {Tick[]} */
@@ -83,8 +61,7 @@ function ticksOf(pieces, from, msPerPixel, width) {
 
 /**
  * The label of the last tick stands before it, where there is no room behind; without a label if it would meet the one before.
- * @param {Tick[]} ticks
- * @param {number} width
+ * @param {Tick[]} ticks @param {number} width
  */
 function lastInside(ticks, width) {
   const [before, last] = ticks.slice(-2);
@@ -95,11 +72,7 @@ function lastInside(ticks, width) {
   return ticks;
 }
 
-/**
- * As exact as its step: behind a shortened gap of hours seconds still count.
- * @param {number} offset
- * @param {number} step
- */
+/** As exact as its step: behind a shortened gap of hours seconds still count. @param {number} offset @param {number} step */
 function tickLabel(offset, step) {
   if (offset === 0) return '0';
   if (offset < 1000) return `${offset} ms`;
@@ -114,10 +87,7 @@ function tickLabel(offset, step) {
 
 /**
  * The times in which nothing happens, as far as they are long against the rest: what the button shortens.
- * @param {Interval[]} busy
- * @param {number} from
- * @param {number} to
- * @returns {Interval[]}
+ * @param {Interval[]} busy @param {number} from @param {number} to @returns {Interval[]}
  */
 export function idleTimes(busy, from, to) {
   const sorted = [...busy].sort((a, b) => a.from - b.from);

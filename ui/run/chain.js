@@ -3,18 +3,14 @@
 import { renderError } from '../errors.js';
 import { el, replace } from '../lib/dom.js';
 import { duration, moment } from '../lib/format.js';
-import { icon } from '../lib/icons.js';
+import { icon, stateMark } from '../lib/icons.js';
 import { totals } from './findings.js';
 import { createPicture } from './picture.js';
 import { continuedWords, waitsFor, waitWords } from './words.js';
 
-/** @typedef {{response: any, trace: import('./trace.js').Trace | null}} Loaded */
+/** @typedef {{response: any, trace: Trace | null}} Loaded */
 
-/**
- * @param {HTMLElement} root
- * @param {{api: import('../lib/api.js').Api, run: Loaded}} options
- * @returns {() => void} ends it
- */
+/** @param {HTMLElement} root @param {{api: Page.Api, run: Loaded}} options @returns {() => void} ends it */
 export function renderChain(root, { api, run }) {
   /** @type {(() => void)[]} */
   const ends = [];
@@ -24,16 +20,11 @@ export function renderChain(root, { api, run }) {
   // The one before is asked for at once: without it nobody knows how long the wait was.
   if (id) void addEarlier(id, run, true);
 
-  /**
-   * @param {string} earlier
-   * @param {Loaded} later
-   * @param {boolean} load
-   */
+  /** @param {string} earlier @param {Loaded} later @param {boolean} load */
   async function addEarlier(earlier, later, load) {
     const body = el('div', { class: 'chain-body', hidden: true });
     const head = el('span', { class: 'chain-head row' }, 'Earlier response ', el('code', { text: short(earlier) }));
-    const twisty = el('span', { class: 'twisty' }, icon('closed'));
-    const button = el('button', { type: 'button', class: 'chain-row', 'aria-expanded': 'false', on: { click: () => void toggle() } }, twisty, icon('chain'), head);
+    const button = el('button', { type: 'button', class: 'chain-row', 'aria-expanded': 'false', on: { click: () => void toggle() } }, el('span', { class: 'twisty' }, icon('open')), icon('chain'), head);
     const wait = el('div', { class: 'chain-wait', hidden: true });
     root.prepend(el('div', { class: 'chain-link' }, button, body, wait));
     /** @type {Loaded | null} */
@@ -44,14 +35,13 @@ export function renderChain(root, { api, run }) {
       const response = await api.get(`v1/responses/${encodeURIComponent(earlier)}`, {}, { signal: stopper.signal });
       loaded = { response, trace: null };
       const state = continuedWords(response);
-      replace(head, el('span', { class: `state ${state.tone}` }, icon(state.icon), state.word), el('code', { text: short(earlier) }), el('span', { class: 'muted small', text: `${moment(response.created_at * 1000)} · ${totals(response, null)}` }));
+      replace(head, stateMark(state), el('code', { text: short(earlier) }), el('span', { class: 'muted small', text: `${moment(response.created_at * 1000)} · ${totals(response, null)}` }));
       showWait(wait, loaded, later);
     }
     async function toggle() {
       const open = body.hidden;
       body.hidden = !open;
       button.setAttribute('aria-expanded', String(open));
-      replace(twisty, icon(open ? 'open' : 'closed'));
       if (open && !drawn) await draw();
     }
     async function draw() {
@@ -82,11 +72,7 @@ export function renderChain(root, { api, run }) {
   };
 }
 
-/**
- * @param {HTMLElement} body
- * @param {Loaded} loaded
- * @returns {() => void}
- */
+/** @param {HTMLElement} body @param {Loaded} loaded @returns {() => void} */
 function drawEarlier(body, { response, trace }) {
   const link = el('a', { href: `#/runs/${encodeURIComponent(response.id)}`, text: 'Open this run' });
   if (!trace) {
@@ -100,11 +86,7 @@ function drawEarlier(body, { response, trace }) {
   return () => picture.stop();
 }
 
-/**
- * @param {HTMLElement} root
- * @param {Loaded} earlier
- * @param {Loaded} later
- */
+/** @param {HTMLElement} root @param {Loaded} earlier @param {Loaded} later */
 function showWait(root, earlier, later) {
   const ended = earlier.trace?.ended_at ?? (earlier.response.completed_at ? earlier.response.completed_at * 1000 : null);
   const begun = later.trace?.started_at ?? later.response.created_at * 1000;

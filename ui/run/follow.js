@@ -3,17 +3,7 @@
 import { ApiError } from '../lib/api.js';
 import { fold, nothing } from '../fold.js';
 import { liveTrace } from './live-trace.js';
-import { isLast, remember } from './streams.js';
-
-/**
- * @typedef {{response: any, trace: import('./trace.js').Trace | null, now: number, over: boolean, error: unknown, inputs: any[]}} Progress
- *   `error`: why nothing more is heard; `inputs`: the questions that came (`antwort:input_required`)
- * @typedef {object} Follower
- * @property {(listener: (progress: Progress) => void) => () => void} subscribe tells at once, and then of each change
- * @property {Promise<string>} known the id of the response, once there is one
- * @property {Promise<Progress>} ended
- * @property {() => void} stop hears no more; a run that hangs on this connection is cancelled by it
- */
+import { isRunning } from './words.js';
 
 const POLL = 1200;
 const TICK = 250;
@@ -25,8 +15,7 @@ const ongoing = new Map();
 export const followerOf = (id) => ongoing.get(id) ?? null;
 
 /**
- * @param {{api: import('../lib/api.js').Api, path: string, body?: any, headers?: Record<string, string>}} request a POST with a body, or
- *   the path of a response that runs
+ * @param {{api: Page.Api, path: string, body?: any, headers?: Record<string, string>}} request a POST with a body, or the path of a response that runs
  * @returns {Follower}
  */
 export function startFollowing({ api, path, body, headers }) {
@@ -70,7 +59,7 @@ export function startFollowing({ api, path, body, headers }) {
     live.push(event, now);
     if (event.type === 'antwort:input_required') progress.inputs.push(event);
     take(fold(progress.response, event));
-    if (id) remember(id, structuredClone(event), now);
+    if (id) remember(id, structuredClone(event));
     progress.trace = live.trace;
     tellSoon();
   }
@@ -80,7 +69,7 @@ export function startFollowing({ api, path, body, headers }) {
       const response = await api.get(`v1/responses/${encodeURIComponent(id)}`, {}, { signal });
       take(response);
       tell();
-      if (!/^(queued|in_progress)$/.test(response.status)) return;
+      if (!isRunning(response)) return;
       await pause(POLL, signal);
     }
   }
@@ -88,12 +77,12 @@ export function startFollowing({ api, path, body, headers }) {
   async function run() {
     if (body !== undefined && body.stream !== true) {
       take(await api.post(path, body, { signal, headers }));
-      if (/^(queued|in_progress)$/.test(progress.response.status)) await log(`v1/responses/${encodeURIComponent(id)}`);
+      if (isRunning(progress.response)) await log(`v1/responses/${encodeURIComponent(id)}`);
       return;
     }
     if (body === undefined) return log(path);
     await api.stream(path, { body, headers, signal, onEvent });
-    if (!progress.over && id && !isEnd(progress.response)) await pollResponse();
+    if (id && isRunning(progress.response)) await pollResponse();
   }
 
   /** @param {string} of */
@@ -147,9 +136,6 @@ export function startFollowing({ api, path, body, headers }) {
   return follower;
 }
 
-/** @param {any} response */
-const isEnd = (response) => isLast({ type: `response.${response.status}` }) || /^(requires_action|cancelled)$/.test(response.status);
-
 /** @returns {{promise: Promise<any>, resolve: (value: any) => void, reject: (reason: unknown) => void}} */
 function defer() {
   /** @type {(value: any) => void} */
@@ -162,11 +148,7 @@ function defer() {
   return { promise, resolve, reject };
 }
 
-/**
- * @param {number} ms
- * @param {AbortSignal} signal
- * @returns {Promise<void>}
- */
+/** @param {number} ms @param {AbortSignal} signal @returns {Promise<void>} */
 function pause(ms, signal) {
   return new Promise((resolve, reject) => {
     const stop = () => reject(new ApiError('Stopped.', { status: 0, code: 'aborted' }));
@@ -174,4 +156,30 @@ function pause(ms, signal) {
     signal.addEventListener('abort', stop, { once: true });
     setTimeout(resolve, ms);
   });
+}
+
+const MAX_CHARACTERS = 8_000_000;
+/** The streams that were watched in this page, so that they can be replayed; the oldest first. @type {Map<string, {events: any[], size: number}>} */
+const watched = new Map();
+
+/** Keeps an event of a stream that is being watched. @param {string} id of the response @param {any} event */
+export function remember(id, event) {
+  const stream = watched.get(id) ?? { events: [], size: 0 };
+  stream.events.push(event);
+  stream.size += JSON.stringify(event).length;
+  watched.delete(id);
+  watched.set(id, stream);
+  let all = [...watched.values()].reduce((sum, one) => sum + one.size, 0);
+  for (const [oldest, one] of watched) {
+    if (all <= MAX_CHARACTERS) break;
+    watched.delete(oldest);
+    all -= one.size;
+  }
+}
+
+/** A stream, if it was watched from its first event to its last. @param {string} id */
+export function recall(id) {
+  const events = watched.get(id)?.events ?? [];
+  const whole = /^response\.(completed|incomplete|failed)$/.test(events.at(-1)?.type) && events.every((event, index) => event.sequence_number === index);
+  return whole ? events : null;
 }

@@ -2,12 +2,6 @@
 
 import { isCall, nameOf, plainType } from './trace.js';
 
-/**
- * @typedef {import('./trace.js').Trace} Trace
- * @typedef {import('./trace.js').Turn} Turn
- * @typedef {import('./trace.js').Call} Call
- */
-
 // Calls of one turn are told one after another. What follows a result at once was made in parallel with it.
 const AT_ONCE = 60;
 
@@ -35,7 +29,7 @@ export function liveTrace(sentAt) {
     return turn;
   }
 
-  /** @param {import('./trace.js').Kind} kind @param {number} now */
+  /** @param {Kind} kind @param {number} now */
   function write(kind, now) {
     const turn = openTurn(now);
     turn.first_token_at ??= now;

@@ -5,24 +5,18 @@ import { renderInput } from '../next-step.js';
 import { announce } from '../lib/announce.js';
 import { ApiError } from '../lib/api.js';
 import { el, replace } from '../lib/dom.js';
-import { icon } from '../lib/icons.js';
+import { stateMark } from '../lib/icons.js';
 import { renderNextStep } from '../next-step.js';
 import { renderChain } from './chain.js';
 import { startFollowing } from './follow.js';
 import { createRunView } from './view.js';
-import { statusWords, waitsFor } from './words.js';
-
-/**
- * @typedef {import('./follow.js').Follower} Follower
- * @typedef {import('./follow.js').Progress} Progress
- */
+import { stateOf, statusWords } from './words.js';
 
 /**
  * Sends a request and shows its run while it goes on. What it asks for (approvals, functions of the client) is sent from here, too, and
  * the run that follows is shown in its place.
  * @param {HTMLElement} root
- * @param {{api: import('../lib/api.js').Api, path?: string, body: any, headers?: Record<string, string>,
- *   onBegin?: () => void, onEnd?: (progress: Progress) => void}} options told of the begin and the end of each run
+ * @param {{api: Page.Api, path?: string, body: any, headers?: Record<string, string>, onBegin?: () => void, onEnd?: (progress: Progress) => void}} options told of the begin and the end of each run
  * @returns {{stop: () => Promise<void>, leave: () => void}} `stop` cancels the run; `leave` only takes it off the page
  */
 export function watch(root, { api, path = 'v1/responses', body, headers, onBegin, onEnd }) {
@@ -70,49 +64,37 @@ export function watch(root, { api, path = 'v1/responses', body, headers, onBegin
     }
   }
 
-  return {
-    stop,
-    leave: () => end(),
-  };
+  return { stop, leave: () => end() };
 }
 
-/**
- * @param {HTMLElement} root
- * @param {Progress} progress
- */
+/** @param {HTMLElement} root @param {Progress} progress */
 function showState(root, { response, error }) {
-  const waits = waitsFor(response);
-  const state = statusWords(error ? 'failed' : waits === 'approval' ? 'approval' : response.status);
+  const state = error ? statusWords('failed') : stateOf(response);
   if (root.dataset.state === state.word + response.id) return;
   root.dataset.state = state.word + response.id;
   announce(`Run: ${state.word}`);
-  replace(root, el('span', { class: `state ${state.tone}` }, icon(state.icon), state.word), response.id && response.store !== false ? el('a', { href: `#/runs/${encodeURIComponent(response.id)}`, text: 'Open the run' }) : null);
+  replace(root, stateMark(state), response.id && response.store !== false ? el('a', { href: `#/runs/${encodeURIComponent(response.id)}`, text: 'Open the run' }) : null);
 }
 
 /**
  * The view of a run, with its chain, its errors and what it asks for.
- * @param {{api: import('../lib/api.js').Api, request?: any, onContinue: (body: any) => Promise<void>}} options `request`: the one that
- *   the run is of, where the page knows it
+ * @param {{api: Page.Api, request?: any, onContinue: (body: any) => Promise<void>}} options `request`: the one that the run is of, where the page knows it
  */
 export function createRunPanel({ api, request = null, onContinue }) {
   const view = createRunView();
   const [errors, inputs, next] = [el('div', { class: 'stack' }), el('div', { class: 'stack' }), el('div', { class: 'stack' })];
   view.above.append(errors, inputs, next);
   let endChain = () => {};
-  /** @type {any} */
-  let chained = null;
+  let chained = false;
   let finished = false;
   let asked = 0;
   /** @type {unknown} */
   let shownError = null;
 
-  /** @param {import('./view.js').Run} run */
+  /** @param {Run} run */
   function chain(run) {
-    const begun = run.trace?.started_at ?? null;
-    if (!run.response.id || (chained && chained.id === run.response.id && (chained.begun !== null || begun === null))) return;
-    if (chained?.id === run.response.id && !run.response.previous_response_id) return;
-    chained = { id: run.response.id, begun };
-    endChain();
+    if (!run.response.id || chained) return;
+    chained = true;
     endChain = renderChain(view.earlier, { api, run });
   }
 
@@ -134,7 +116,7 @@ export function createRunPanel({ api, request = null, onContinue }) {
 
   return {
     root: view.root,
-    /** A run that has ended. @param {import('./view.js').Run} run */
+    /** A run that has ended. @param {Run} run */
     show(run) {
       view.show(run);
       chain(run);
@@ -145,11 +127,9 @@ export function createRunPanel({ api, request = null, onContinue }) {
     progress(progress) {
       const { response, trace, now, over, error } = progress;
       view.show({ response, trace, now });
-      if (response.id) chain({ response, trace });
+      chain({ response, trace });
       showError(error ?? response.error ?? null);
-      for (const event of progress.inputs.slice(asked)) {
-        inputs.append(renderInput(event, response.id, { api }));
-      }
+      inputs.append(...progress.inputs.slice(asked).map((event) => renderInput(event, response.id, { api })));
       asked = progress.inputs.length;
       if (over && response.id) finish(response);
     },

@@ -1,114 +1,78 @@
-// Draws the layout of a run as rows of a tree. What lies where is decided in `layout.js`.
+// Draws the layout of a run as rows of a tree, with the keys that the ARIA authoring practices give a tree.
 
 import { el, replace } from '../lib/dom.js';
-import { duration, moment } from '../lib/format.js';
+import { counted, duration, moment } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
-import { captionPlace } from './captions.js';
-import { callsWords, layout } from './layout.js';
-import { treeKeys } from './tree-keys.js';
-
-/**
- * @typedef {import('./layout.js').Lane} Lane
- * @typedef {import('./layout.js').Group} Group
- * @typedef {{trace: import('./trace.js').Trace, response: any, now?: number, compress?: boolean, continued?: boolean}} Shown
- * @typedef {object} Picture
- * @property {HTMLElement} root
- * @property {(shown: Shown) => import('./layout.js').Layout | null} show
- * @property {(id: string | null, options?: {focus?: boolean}) => void} select
- * @property {(collapse: boolean) => void} collapseAll
- * @property {() => void} stop
- */
+import { captionPlace, layout } from './layout.js';
 
 const NARROW = 640;
-const NAME_WIDTH = 236;
-const TIME_WIDTH = 76;
-// Beyond so many calls the turns begin collapsed.
+/** What the columns of names and times take, as the style sheet has them. */
+const COLUMNS = 236 + 76;
+const PADDING = 20;
+/** Beyond so many calls the turns begin collapsed. */
 const MANY_CALLS = 60;
 
-/**
- * @param {{label: string, onSelect: (lane: Lane) => void, onLayout?: (layout: import('./layout.js').Layout) => void}} options
- * @returns {Picture}
- */
+/** @param {{label: string, onSelect: (lane: Lane) => void, onLayout?: (layout: Layout) => void}} options @returns {Picture} */
 export function createPicture({ label, onSelect, onLayout }) {
-  const axis = el('div', { class: 'pic-axis', 'aria-hidden': 'true' });
-  const under = el('div', { class: 'pic-under', 'aria-hidden': 'true' });
-  const over = el('div', { class: 'pic-over', 'aria-hidden': 'true' });
+  const layer = (/** @type {string} */ name) => el('div', { class: `pic-${name}`, 'aria-hidden': 'true' });
+  const [axis, under, over] = [layer('axis'), layer('under'), layer('over')];
   const tree = el('div', { class: 'pic-rows', role: 'tree', 'aria-label': label });
   const root = el('div', { class: 'picture' }, axis, el('div', { class: 'pic-body' }, under, tree, over));
   /** @type {Map<string, HTMLElement>} */
   const rows = new Map();
-  /** @type {Map<string, boolean>} what the reader collapsed or expanded */
+  /** What the reader collapsed (true) or expanded. @type {Map<string, boolean>} */
   const chosen = new Map();
-  /** @type {Shown | null} */
+  /** @type {TracedRun & LayoutOptions | null} */
   let shown = null;
-  /** @type {import('./layout.js').Layout | null} */
-  let drawn = null;
+  /** @type {Group[]} */
+  let groups = [];
   /** @type {string | null} */
   let selected = null;
+  let drawnWidth = 0;
 
-  const calls = () => (drawn?.groups ?? []).reduce((sum, group) => sum + group.calls.length, 0);
-  const isCollapsed = (/** @type {Group} */ group) => group.calls.length > 0 && (chosen.get(group.id) ?? calls() > MANY_CALLS);
+  const isCollapsed = (/** @type {Group} */ group) => group.calls.length > 0 && (chosen.get(group.id) ?? groups.reduce((sum, one) => sum + one.calls.length, 0) > MANY_CALLS);
 
   function draw() {
-    const width = root.clientWidth;
-    if (!shown || width === 0) return null;
+    const width = (drawnWidth = root.clientWidth);
+    if (!shown || width === 0) return;
     const narrow = width < NARROW;
     root.classList.toggle('narrow', narrow);
-    const plot = narrow ? width - 20 : width - NAME_WIDTH - TIME_WIDTH - 20;
-    drawn = layout(shown.trace, shown.response, plot, shown);
+    const plot = width - PADDING - (narrow ? 0 : COLUMNS);
+    const drawn = layout(shown.trace, shown.response, plot, shown);
+    groups = drawn.groups;
     drawAxis(axis, drawn, shown.trace);
-    drawUnder(under, drawn);
-    replace(over, drawn.gaps.map((gap) => area(gap, 'gap')));
-    const { groups } = drawn;
-    const wanted = groups.flatMap((group, index) => {
+    // Beneath all rows: grid lines, waits, the moment of a limit. Above them: what is not to scale.
+    replace(under, drawn.axis.ticks.map((tick) => place('grid', tick.x)), drawn.bands.map((band) => place('band', band.x, band.w)), drawn.stops.map((x) => place('stop', Math.min(x, plot - 1))));
+    replace(over, drawn.gaps.map((gap) => place('gap', gap.x, gap.w)));
+    sync(tree, groups.flatMap((group, index) => {
       const collapsed = isCollapsed(group);
-      const head = rowOf(group.lane, 1, index + 1, groups.length, plot, group, collapsed);
-      if (collapsed) return [head];
-      return [head, ...group.calls.map((lane, number) => rowOf(lane, 2, number + 1, group.calls.length, plot))];
-    });
-    sync(tree, wanted);
-    if (!wanted.some((row) => row.tabIndex === 0) && wanted[0]) wanted[0].tabIndex = 0;
+      const head = rowOf(group.lane, [1, index + 1, groups.length], plot, collapsed ? group.calls : []);
+      if (group.calls.length > 0) head.setAttribute('aria-expanded', String(!collapsed));
+      return [head, ...(collapsed ? [] : group.calls.map((lane, number) => rowOf(lane, [2, number + 1, group.calls.length], plot)))];
+    }));
     onLayout?.(drawn);
-    return drawn;
   }
 
-  /**
-   * @param {Lane} lane
-   * @param {number} level
-   * @param {number} position
-   * @param {number} size
-   * @param {number} plot
-   * @param {Group} [group]
-   * @param {boolean} [collapsed]
-   */
-  function rowOf(lane, level, position, size, plot, group, collapsed = false) {
-    let row = rows.get(lane.id);
-    if (!row) {
-      row = el('div', { role: 'treeitem', tabindex: -1, data: { id: lane.id } });
-      rows.set(lane.id, row);
-    }
-    fillRow(row, lane, level, plot, group, collapsed);
-    row.setAttribute('aria-posinset', String(position));
-    row.setAttribute('aria-setsize', String(size));
-    row.setAttribute('aria-selected', String(lane.id === selected));
-    row.tabIndex = lane.id === selected ? 0 : -1;
+  /** @param {Lane} lane @param {number[]} place its level, its position there, and how many there are @param {number} plot @param {Lane[]} [folded] */
+  function rowOf(lane, [level, position, size], plot, folded = []) {
+    const row = rows.get(lane.id) ?? el('div', { role: 'treeitem', data: { id: lane.id } });
+    rows.set(lane.id, row);
+    fillRow(row, lane, plot, folded);
+    const first = selected === null && level === 1 && position === 1;
+    const attributes = { 'aria-level': level, 'aria-posinset': position, 'aria-setsize': size, 'aria-selected': lane.id === selected, tabindex: first || lane.id === selected ? 0 : -1 };
+    for (const [name, value] of Object.entries(attributes)) row.setAttribute(name, String(value));
+    row.removeAttribute('aria-expanded');
     return row;
   }
 
-  /** @param {string} id */
-  const laneOf = (id) => drawn?.groups.flatMap((group) => [group.lane, ...group.calls]).find((lane) => lane.id === id);
-
-  /**
-   * @param {string | null} id
-   * @param {{focus?: boolean}} [options]
-   */
-  function select(id, { focus = false } = {}) {
-    const group = drawn?.groups.find((one) => one.calls.some((lane) => lane.id === id));
+  /** @param {string | null} id */
+  function select(id, focus = false) {
+    const group = groups.find((one) => one.calls.some((lane) => lane.id === id));
     if (group && isCollapsed(group)) chosen.set(group.id, false);
     selected = id;
     draw();
     if (id && focus) rows.get(id)?.focus();
-    const lane = id ? laneOf(id) : undefined;
+    const lane = groups.flatMap((one) => [one.lane, ...one.calls]).find((one) => one.id === id);
     if (lane) onSelect(lane);
   }
 
@@ -121,41 +85,49 @@ export function createPicture({ label, onSelect, onLayout }) {
   tree.addEventListener('click', (event) => {
     const target = /** @type {Element} */ (event.target);
     const id = target.closest('[role=treeitem]')?.getAttribute('data-id');
-    if (!id) return;
-    const group = drawn?.groups.find((one) => one.id === id);
-    if (group && target.closest('.twisty')) toggle(id, !isCollapsed(group));
-    select(id, { focus: true });
+    const group = groups.find((one) => one.id === id);
+    if (group && target.closest('.twisty')) toggle(group.id, !isCollapsed(group));
+    if (id) select(id, true);
   });
-  tree.addEventListener('keydown', (event) => treeKeys(event, tree, { select: (id) => select(id, { focus: true }), toggle }));
-
-  const observer = new ResizeObserver(() => {
-    if (root.clientWidth !== lastWidth) {
-      lastWidth = root.clientWidth;
-      draw();
-    }
-  });
-  let lastWidth = 0;
+  tree.addEventListener('keydown', (event) => treeKeys(event, tree, (id) => select(id, true), toggle));
+  const observer = new ResizeObserver(() => root.clientWidth !== drawnWidth && draw());
   observer.observe(root);
   return {
     root,
     show(next) {
       shown = next;
-      return draw();
+      draw();
     },
     select,
     collapseAll(collapse) {
-      for (const group of drawn?.groups ?? []) chosen.set(group.id, collapse);
+      for (const group of groups) chosen.set(group.id, collapse);
       draw();
     },
     stop: () => observer.disconnect(),
   };
 }
 
-/**
- * Puts rows in place without moving those that stay, so that the focus stays, too.
- * @param {HTMLElement} tree
- * @param {HTMLElement[]} wanted
- */
+/** @param {KeyboardEvent} event @param {HTMLElement} tree @param {(id: string) => void} select @param {(id: string, collapse: boolean) => void} toggle */
+function treeKeys(event, tree, select, toggle) {
+  const rows = /** @type {HTMLElement[]} */ ([...tree.children]);
+  const at = rows.indexOf(/** @type {HTMLElement} */ (event.target));
+  if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+  const id = rows[at].dataset.id ?? '';
+  const go = (/** @type {number} */ index) => select(rows[Math.max(0, Math.min(rows.length - 1, index))].dataset.id ?? '');
+  const expanded = rows[at].getAttribute('aria-expanded');
+  const parent = rows.findLastIndex((row, index) => index <= at && row.getAttribute('aria-level') === '1');
+  /** @type {Record<string, () => void>} */
+  const keys = {
+    ArrowDown: () => go(at + 1), j: () => go(at + 1), ArrowUp: () => go(at - 1), k: () => go(at - 1), Home: () => go(0), End: () => go(rows.length - 1), Enter: () => go(at), ' ': () => go(at),
+    ArrowRight: () => (expanded === 'false' ? toggle(id, false) : expanded === 'true' ? go(at + 1) : undefined),
+    ArrowLeft: () => (expanded === 'true' ? toggle(id, true) : go(parent)),
+  };
+  if (!Object.hasOwn(keys, event.key)) return;
+  event.preventDefault();
+  keys[event.key]();
+}
+
+/** Puts rows in place without moving those that stay, so that the focus stays, too. @param {HTMLElement} tree @param {HTMLElement[]} wanted */
 function sync(tree, wanted) {
   const keep = new Set(wanted);
   for (const child of [...tree.children]) if (!keep.has(/** @type {HTMLElement} */ (child))) child.remove();
@@ -164,83 +136,48 @@ function sync(tree, wanted) {
   });
 }
 
-/**
- * @param {HTMLElement} row
- * @param {Lane} lane
- * @param {number} level
- * @param {number} plot
- * @param {Group} [group]
- * @param {boolean} [collapsed]
- */
-function fillRow(row, lane, level, plot, group, collapsed = false) {
-  const calls = group && group.calls.length > 0;
-  row.className = `lane lane-${lane.kind} tone-${lane.state.tone}`;
-  row.setAttribute('aria-level', String(level));
-  if (calls) row.setAttribute('aria-expanded', String(!collapsed));
-  else row.removeAttribute('aria-expanded');
-  const overlay = collapsed && group ? group.calls : [];
-  const twisty = calls ? el('span', { class: 'twisty', 'aria-hidden': 'true' }, icon(collapsed ? 'closed' : 'open')) : el('span', { class: 'twisty none' });
-  const failed = collapsed && group && group.failed > 0 ? el('span', { class: 'lane-failed', text: `${group.failed} failed` }) : null;
-  const note = collapsed && group ? callsWords({ ...group, failed: 0 }) : lane.note;
+/** @param {HTMLElement} row @param {Lane} lane @param {number} plot @param {Lane[]} folded the calls of a collapsed turn */
+function fillRow(row, lane, plot, folded) {
+  const { state } = lane;
+  const isTurn = lane.kind === 'model';
+  const failed = folded.filter((call) => call.state.tone === 'bad').length;
+  const note = folded.length > 0 ? counted(folded.length, 'call') : lane.note;
+  row.className = `lane lane-${lane.kind}${state.tone === 'bad' ? ' tone-bad' : ''}`;
   replace(
     row,
-    el('div', { class: 'lane-name' }, twisty, el('span', { class: `lane-icon tone-${lane.state.tone}` }, icon(lane.state.icon), el('span', { class: 'visually-hidden', text: `${lane.state.word}: ` })),
-      el('span', { class: 'lane-label', text: lane.label, title: lane.label }), failed, note ? el('span', { class: 'lane-note', text: note, title: note }) : null),
-    plotOf(lane, plot, overlay),
+    el('div', { class: 'lane-name' },
+      isTurn ? el('span', { class: 'twisty', 'aria-hidden': 'true' }, icon('open')) : null,
+      el('span', { class: `lane-icon tone-${state.tone}` }, icon(state.icon), el('span', { class: 'visually-hidden', text: `${state.word}: ` })),
+      el('span', { class: 'lane-label', text: lane.label, title: lane.label }), failed > 0 ? el('span', { class: 'lane-failed', text: `${failed} failed` }) : null, el('span', { class: 'lane-note', text: note, title: note })),
+    plotOf(lane, plot, folded),
     el('div', { class: 'lane-time', text: lane.ms === null ? '…' : duration(lane.ms) }),
   );
 }
 
-/**
- * @param {Lane} lane
- * @param {number} width
- * @param {Lane[]} overlay the calls of a collapsed turn
- */
-function plotOf(lane, width, overlay) {
-  const place = captionPlace(lane, width);
-  const bars = lane.bars.map((bar) => el('span', { class: `bar bar-${bar.kind}`, style: { left: `${bar.x}px`, width: `${bar.w}px` } }));
-  const thin = overlay.flatMap((call) => call.bars.map((bar) => el('span', { class: `bar over bar-${bar.kind}`, style: { left: `${bar.x}px`, width: `${bar.w}px` } })));
-  const marks = lane.marks.map((mark) => el('span', { class: `mark mark-${mark.kind}`, style: { left: `${mark.x}px` } }));
-  const end = lane.kind === 'end' ? el('span', { class: `mark mark-end tone-${lane.state.tone}`, style: { left: `${Math.min(lane.start, width - 1)}px` } }) : null;
-  /** @type {Record<string, string>} */
-  const at = place.side === 'before' ? { right: `${width - place.x}px` } : { left: `${place.x}px`, 'max-width': `${Math.max(80, width - place.x)}px` };
-  const caption = el(
-    'span',
-    { class: `caption ${place.side}`, style: place.side === 'below' ? { 'margin-left': `${place.x}px` } : at },
-    lane.kind === 'end' ? el('span', { class: `state ${lane.state.tone}`, text: lane.state.word }) : null,
+/** Something that lies in a plot. @param {string} look @param {number} x @param {number} [w] @param {string} [text] */
+const place = (look, x, w, text = '') => el('span', { class: look, text, style: w === undefined ? { left: `${x}px` } : { left: `${x}px`, width: `${Math.max(1, w)}px` } });
+
+/** @param {Lane} lane @param {number} width @param {Lane[]} folded */
+function plotOf(lane, width, folded) {
+  const { side, x } = captionPlace(lane, width);
+  const style = { [side === 'below' ? 'margin-left' : side === 'after' ? 'left' : 'right']: `${side === 'before' ? width - x : x}px` };
+  const caption = el('span', { class: `caption ${side}`, style },
+    lane.kind === 'end' ? lane.state.word : null,
     lane.caption ? el('span', { class: 'caption-text', text: lane.caption }) : null,
-    lane.badges.map((badge) => el('span', { class: `badge ${badge.tone}`, text: badge.text })),
-  );
-  return el('div', { class: `lane-plot ${place.side === 'below' ? 'two' : ''}` }, el('div', { class: 'track' }, bars, thin, marks, end, place.side === 'below' ? null : caption), place.side === 'below' ? caption : null);
+    lane.badges.map((badge) => el('span', { class: `badge ${badge.tone}`, text: badge.text })));
+  const track = el('div', { class: 'track' },
+    lane.bars.map((bar) => place(`bar bar-${bar.kind}`, bar.x, bar.w)),
+    folded.flatMap((call) => call.bars.map((bar) => place(`bar over bar-${bar.kind}`, bar.x, bar.w))),
+    lane.marks.map((mark) => place(`mark mark-${mark.kind}`, mark.x)),
+    lane.kind === 'end' ? place(`mark mark-end tone-${lane.state.tone}`, Math.min(lane.start, width - 1)) : null,
+    side === 'below' ? null : caption);
+  return el('div', { class: 'lane-plot' }, track, side === 'below' ? caption : null);
 }
 
-/**
- * @param {HTMLElement} axis
- * @param {import('./layout.js').Layout} drawn
- * @param {import('./trace.js').Trace} trace
- */
+/** @param {HTMLElement} axis @param {Layout} drawn @param {Trace} trace */
 function drawAxis(axis, drawn, trace) {
-  const ticks = drawn.axis.ticks.map((tick) => el('span', { class: tick.last ? 'tick last' : 'tick', style: { left: `${tick.x}px` }, text: tick.label }));
-  const cuts = drawn.gaps.map((gap) => el('span', { class: 'cut', style: { left: `${gap.x}px`, width: `${gap.w}px` }, text: gap.words.replace(' not to scale', ''), title: gap.words }));
-  replace(axis, el('div', { class: 'lane-name muted small', text: `from ${moment(trace.started_at)}${trace.watched ? ', by this page’s clock' : ''}` }), el('div', { class: 'lane-plot' }, ticks, cuts), el('div', { class: 'lane-time muted small', text: 'time' }));
+  replace(axis,
+    el('div', { class: 'lane-name muted small', text: `from ${moment(trace.started_at)}${trace.watched ? ', by this page’s clock' : ''}` }),
+    el('div', { class: 'lane-plot' }, drawn.axis.ticks.map((tick) => place(tick.last ? 'tick last' : 'tick', tick.x, undefined, tick.label)), drawn.gaps.map((gap) => place('cut', gap.x, gap.w, gap.words))),
+    el('div', { class: 'lane-time muted small', text: 'time' }));
 }
-
-/**
- * What lies beneath all rows: grid lines, waits, the moment of a limit.
- * @param {HTMLElement} under
- * @param {import('./layout.js').Layout} drawn
- */
-function drawUnder(under, drawn) {
-  replace(
-    under,
-    drawn.axis.ticks.map((tick) => el('span', { class: 'grid', style: { left: `${tick.x}px` } })),
-    drawn.bands.map((band) => area(band, 'band')),
-    drawn.stops.map((stop) => el('span', { class: 'stop', style: { left: `${Math.min(stop.x, drawn.axis.width - 1)}px` } })),
-  );
-}
-
-/**
- * @param {{x: number, w: number}} at
- * @param {string} kind
- */
-const area = (at, kind) => el('span', { class: kind, style: { left: `${at.x}px`, width: `${Math.max(1, at.w)}px` } });

@@ -1,20 +1,17 @@
 // The stream again, event by event: the response as it was, beside the raw event.
 
 import { renderError } from '../errors.js';
-import { foldAll } from '../fold.js';
+import { foldAll, reconstruct } from '../fold.js';
 import { shown } from '../json-text.js';
 import { ApiError } from '../lib/api.js';
 import { el, replace } from '../lib/dom.js';
 import { number } from '../lib/format.js';
-import { icon } from '../lib/icons.js';
-import { createOutput } from './output.js';
-import { reconstruct } from './reconstruct.js';
-import { recall } from './streams.js';
+import { stateMark } from '../lib/icons.js';
+import { createOutput } from './items.js';
+import { recall } from './follow.js';
 import { statusWords } from './words.js';
 
-/** @typedef {{events: any[], source: 'log' | 'watched' | 'reconstructed'}} Stream */
-
-/** @type {Record<Stream['source'], [string, string, string]>} tone, word, explanation */
+/** @type {Record<EventStream['source'], [string, string, string]>} tone, word, explanation */
 const SOURCES = {
   log: ['ok', 'Exact', 'These are the events as they were sent, from the gateway’s event log.'],
   watched: ['ok', 'Exact', 'These are the events as this page received them.'],
@@ -22,7 +19,7 @@ const SOURCES = {
 };
 
 /**
- * @param {{api: import('../lib/api.js').Api, response: any, onMove: (seq: number) => void}} options
+ * @param {{api: Page.Api, response: any, onMove: (seq: number) => void}} options
  * @returns {{root: HTMLElement, moveTo: (seq: number) => Promise<void>, step: (by: number) => Promise<void>, stop: () => void}}
  */
 export function createReplay({ api, response, onMove }) {
@@ -53,15 +50,10 @@ export function createReplay({ api, response, onMove }) {
   };
 }
 
-/**
- * @param {import('../lib/api.js').Api} api
- * @param {any} response
- * @param {AbortSignal} signal
- * @returns {Promise<Stream>}
- */
+/** @param {Page.Api} api @param {any} response @param {AbortSignal} signal @returns {Promise<EventStream>} */
 async function readStream(api, response, signal) {
   const watched = recall(response.id);
-  if (watched) return { events: watched.events, source: 'watched' };
+  if (watched) return { events: watched, source: 'watched' };
   /** @type {any[]} */
   const events = [];
   try {
@@ -74,15 +66,11 @@ async function readStream(api, response, signal) {
   }
 }
 
-/**
- * @param {HTMLElement} root
- * @param {Stream} stream
- * @param {(seq: number) => void} onMove
- */
+/** @param {HTMLElement} root @param {EventStream} stream @param {(seq: number) => void} onMove */
 function drawStream(root, { events, source }, onMove) {
   const last = events.length - 1;
   let at = last;
-  const output = createOutput({ label: 'The response as it was' });
+  const output = createOutput('The response as it was');
   const state = el('span', { class: 'row' });
   const raw = el('pre', { tabindex: 0, 'aria-label': 'The event', role: 'group' });
   const kind = el('h3', { class: 'mono' });
@@ -101,8 +89,7 @@ function drawStream(root, { events, source }, onMove) {
     place.textContent = `event ${number(event.sequence_number ?? at)} of ${number(last)}`;
     kind.textContent = event.type;
     raw.textContent = shown(event);
-    const words = statusWords(folded.status);
-    replace(state, el('span', { class: `state ${words.tone}` }, icon(words.icon), words.word));
+    replace(state, stateMark(statusWords(folded.status)));
     output.show(folded);
     if (told) onMove(event.sequence_number ?? at);
   }

@@ -1,49 +1,4 @@
-// What the gateway tells of a run's times, and which items of the response belong to which turn.
-
-/**
- * @typedef {{input_tokens: number, input_tokens_details?: {cached_tokens?: number}, output_tokens: number,
- *   output_tokens_details?: {reasoning_tokens?: number}, total_tokens: number}} Usage
- * @typedef {'reasoning' | 'text' | 'arguments'} Kind what a model writes
- * @typedef {{kind: Kind, from: number, to: number}} Span
- * @typedef {object} Call
- * @property {string} call_id
- * @property {string} name
- * @property {string | null} executor
- * @property {number} attempts
- * @property {number[]} [retried_at]
- * @property {number} started_at
- * @property {number | null} ended_at
- * @property {'completed' | 'failed' | 'async' | 'cancelled' | 'unknown' | null} outcome null while it runs
- * @property {string | null} [error]
- * @property {boolean} [cached]
- * @property {string | null} [fallback]
- * @property {boolean} [truncated]
- * @typedef {object} Turn
- * @property {number} index
- * @property {string | null} provider
- * @property {string | null} model
- * @property {number} attempts 0: the model was not asked, only approved calls were made
- * @property {number[]} [retried_at]
- * @property {number} sent_at
- * @property {number | null} first_byte_at
- * @property {number | null} first_token_at
- * @property {number | null} ended_at
- * @property {Usage | null} usage
- * @property {number | null} cost_usd
- * @property {Call[]} calls
- * @property {Span[]} [spans] when the model wrote what, where that was watched
- * @typedef {{kind: string, from: number, to: number | null}} Wait
- * @typedef {{name: string, at: number}} Limit
- * @typedef {object} Trace
- * @property {string} id
- * @property {number} started_at
- * @property {number | null} ended_at
- * @property {Turn[]} turns
- * @property {Wait[]} waits
- * @property {Limit[]} limits
- * @property {boolean} [watched] the times are those of this page's clock
- * @property {boolean} [late] watched from the middle on
- */
+// What the gateway tells of a run's times: where the time went, and which items of the response belong to which turn. Pure.
 
 /** The type of an item without the prefix that one dialect gives it. @param {any} item @returns {string} */
 export const plainType = (item) => String(item?.type ?? '').replace(/^antwort:/, '');
@@ -55,18 +10,9 @@ export const isCall = (item) => /_call$/.test(plainType(item));
 const isOutput = (item) => /_output$/.test(plainType(item));
 
 /**
- * @typedef {object} Belonging
- * @property {any[][]} turns the items of each turn, in order
- * @property {Map<string, any>} items the item of a call, by the call's id
- * @property {Map<string, any>} outputs the item with the result of a call, where that is one of its own
- */
-
-/**
  * Which items belong to which turn. The trace names the calls of each turn; what the model wrote before them is of their
  * turn, what comes behind them of the next.
- * @param {any[]} output
- * @param {Trace} trace
- * @returns {Belonging}
+ * @param {any[]} output @param {Trace} trace @returns {Belonging}
  */
 export function belonging(output, trace) {
   const { items, turnOf } = claim(output, trace);
@@ -93,11 +39,7 @@ export function belonging(output, trace) {
   return { turns, items, outputs };
 }
 
-/**
- * Finds the item of each call: by its id, else the next one of its name.
- * @param {any[]} output
- * @param {Trace} trace
- */
+/** Finds the item of each call: by its id, else the next one of its name. @param {any[]} output @param {Trace} trace */
 function claim(output, trace) {
   /** @type {Map<string, any>} */
   const byId = new Map();
@@ -122,8 +64,7 @@ export const nameOf = (item) => item.name ?? plainType(item).replace(/_call$/, '
 
 /**
  * What a model wrote in a turn, in order, with its length: how the bar of a turn is divided where nobody watched.
- * @param {any[]} items
- * @returns {{kind: Kind, length: number}[]}
+ * @param {any[]} items @returns {{kind: Kind, length: number}[]}
  */
 export function written(items) {
   /** @type {{kind: Kind, length: number}[]} */
@@ -154,21 +95,13 @@ function writtenIn(item) {
   return null;
 }
 
-/**
- * The texts of content parts.
- * @param {any[] | string | null | undefined} content
- * @returns {string[]}
- */
+/** The texts of content parts. @param {any[] | string | null | undefined} content @returns {string[]} */
 export function texts(content) {
   if (typeof content === 'string') return [content];
   return (content ?? []).map((part) => part?.text ?? part?.refusal ?? '').filter(Boolean);
 }
 
-/**
- * Turns are counted as inferences: approved calls that come before the first are of none.
- * @param {Trace} trace
- * @param {Turn | null | undefined} turn
- */
+/** Turns are counted as inferences: approved calls that come before the first are of none. @param {Trace} trace @param {Turn | null | undefined} turn */
 export const turnNumber = (trace, turn) => trace.turns.filter((one) => one.attempts > 0 && one.index <= (turn?.index ?? 0)).length;
 
 /** @param {Trace} trace @param {Turn | null | undefined} turn */
@@ -189,3 +122,54 @@ export function lastMoment(trace) {
   for (const limit of trace.limits) see(limit.at);
   return last;
 }
+
+// What counts where two overlap: a call that waits for its user is a wait, not a tool's work.
+/** @type {Part[]} */
+const ORDER = ['writing', 'first_token', 'first_byte', 'waits', 'tools', 'other'];
+/** @type {Part[]} */
+const SHOWN = ['first_byte', 'first_token', 'writing', 'tools', 'waits', 'other'];
+
+/** @param {Trace} trace @param {number} [now] the end of what still goes on @returns {Account} */
+export function account(trace, now = lastMoment(trace)) {
+  const end = trace.ended_at ?? Math.max(now, lastMoment(trace));
+  const stretches = stretchesOf(trace, end);
+  const inside = stretches.flatMap(({ from, to }) => [from, to]).filter((at) => at > trace.started_at && at < end);
+  const cuts = [...new Set([trace.started_at, ...inside, end])].sort((a, b) => a - b);
+  const pieces = cuts.slice(1).map((to, index) => {
+    const over = stretches.filter((one) => one.from < to && one.to >= to).map((one) => one.part);
+    return { from: cuts[index], to, part: ORDER.find((one) => over.includes(one)) ?? 'other' };
+  });
+  const sum = (/** @type {Part} */ part) => pieces.reduce((ms, one) => ms + (one.part === part ? one.to - one.from : 0), 0);
+  // A call that waits for others is not what took long: the wait is.
+  const long = stretches.map((one) => ({ ...one, ms: one.to - one.from - (one.part === 'tools' ? waited(one, stretches) : 0) }));
+  const longest = long.reduce((most, one) => (one.ms > (most?.ms ?? 0) ? one : most), /** @type {Account['longest']} */ (null));
+  return { total: Math.max(0, end - trace.started_at), parts: SHOWN.map((part) => ({ part, ms: sum(part) })), pieces, longest };
+}
+
+/** @param {Stretch} call @param {Stretch[]} stretches */
+function waited(call, stretches) {
+  const shared = (/** @type {Stretch} */ wait) => Math.max(0, Math.min(wait.to, call.to) - Math.max(wait.from, call.from));
+  return stretches.reduce((sum, one) => sum + (one.part === 'waits' ? shared(one) : 0), 0);
+}
+
+/** @param {Trace} trace @param {number} end @returns {Stretch[]} */
+function stretchesOf(trace, end) {
+  /** @type {Stretch[]} */
+  const found = [];
+  for (const turn of trace.turns) {
+    const of = { name: '', turn: turn.index, id: `turn-${turn.index}` };
+    const ended = turn.ended_at ?? end;
+    const token = Math.min(turn.first_token_at ?? ended, ended);
+    const byte = Math.min(turn.first_byte_at ?? token, token);
+    if (turn.attempts > 0) found.push({ ...of, part: 'first_byte', from: turn.sent_at, to: byte }, { ...of, part: 'first_token', from: byte, to: token }, { ...of, part: 'writing', from: token, to: ended });
+    turn.calls.forEach((call, index) => found.push({ part: 'tools', from: call.started_at, to: endOfCall(call, end), name: call.name, turn: turn.index, id: callId(turn, index) }));
+  }
+  trace.waits.forEach((wait, index) => found.push({ part: 'waits', from: wait.from, to: wait.to ?? end, name: wait.kind, turn: null, id: `wait-${index}` }));
+  return found.filter((one) => one.to > one.from);
+}
+
+/** @param {Call} call @param {number} end of what still goes on */
+export const endOfCall = (call, end) => call.ended_at ?? (call.outcome === 'async' ? call.started_at : end);
+
+/** The name of a call's row. @param {Turn} turn @param {number} index */
+export const callId = (turn, index) => `turn-${turn.index}-call-${index}`;

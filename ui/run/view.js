@@ -1,30 +1,22 @@
 // A run on the page: summary, picture or table, and beside it the output or the details of what is selected.
 
-import { el } from '../lib/dom.js';
+import { el, replace } from '../lib/dom.js';
+import { duration } from '../lib/format.js';
+import { stateMark } from '../lib/icons.js';
 import { renderDetails } from './details.js';
-import { createOutput } from './output.js';
+import { createOutput } from './items.js';
+import { layout } from './layout.js';
 import { createPicture } from './picture.js';
 import { renderSummary } from './summary.js';
-import { renderTable } from './table.js';
+import { isRunning } from './words.js';
 
-/**
- * @typedef {{response: any, trace: import('./trace.js').Trace | null, now?: number}} Run
- * @typedef {object} RunView
- * @property {HTMLElement} root
- * @property {(run: Run) => void} show
- * @property {HTMLElement} above what a screen puts between the summary and the picture
- * @property {HTMLElement} earlier what a screen puts on top of the picture
- * @property {() => void} stop
- */
-
-/** @returns {RunView} */
 export function createRunView() {
   const summary = el('section', { class: 'card summary', 'aria-label': 'Summary' });
   const above = el('div', { class: 'stack' });
   const earlier = el('div', { class: 'chain' });
   const tableRoot = el('div', { class: 'run-table-root', hidden: true });
   const details = el('section', { class: 'details stack', 'aria-label': 'Details', hidden: true });
-  const output = createOutput();
+  const output = createOutput('Items of the response');
   const outputRoot = el('section', { class: 'stack', 'aria-label': 'Output' }, el('h2', { text: 'Output' }), output.root);
   const side = el('aside', { class: 'card side', 'aria-label': 'Output and details' }, outputRoot, details);
   /** @type {Run | null} */
@@ -34,10 +26,10 @@ export function createRunView() {
   let following = true;
   let compress = false;
   let asTable = false;
-  /** @type {import('./layout.js').Lane | null} */
+  /** @type {Lane | null} */
   let selected = null;
 
-  const picture = createPicture({ label: 'Timeline of the run', onSelect: selectLane, onLayout: (layout) => renderTools(layout) });
+  const picture = createPicture({ label: 'Timeline of the run', onSelect: selectLane, onLayout: (drawing) => tools.layout(drawing, compress, drawn?.trace ?? null) });
   const missing = el('p', { class: 'muted', hidden: true, text: 'No times are known of this run: the gateway has no trace of it.' });
   const tools = createTools({
     onTable: (table) => { asTable = table; arrange(); },
@@ -48,9 +40,9 @@ export function createRunView() {
   const main = el('section', { class: 'card pictured', 'aria-label': 'Picture' }, tools.root, earlier, missing, picture.root, tableRoot, legend());
   const root = el('div', { class: 'run-view' }, summary, above, el('div', { class: 'run-columns' }, main, side));
 
-  const running = () => latest !== null && (latest.trace ? latest.trace.ended_at === null : /^(queued|in_progress)$/.test(latest.response.status));
+  const running = () => latest !== null && (latest.trace ? latest.trace.ended_at === null : isRunning(latest.response));
 
-  /** @param {import('./layout.js').Lane} lane */
+  /** @param {Lane} lane */
   function selectLane(lane) {
     selected = lane;
     if (running() && following) {
@@ -75,7 +67,7 @@ export function createRunView() {
   function reveal(row) {
     asTable = false;
     arrange();
-    picture.select(row, { focus: true });
+    picture.select(row, true);
   }
 
   function arrange() {
@@ -93,16 +85,11 @@ export function createRunView() {
     tools.follow(running(), following);
   }
 
-  /** @param {import('./layout.js').Layout} layout */
-  function renderTools(layout) {
-    tools.layout(layout, compress, drawn?.trace ?? null);
-  }
-
   return {
     root,
     above,
     earlier,
-    show(run) {
+    show(/** @type {Run} */ run) {
       const ended = running() && run.trace !== null && run.trace.ended_at !== null;
       latest = run;
       if (ended) following = true;
@@ -116,9 +103,7 @@ export function createRunView() {
   };
 }
 
-/**
- * @param {{onTable: (table: boolean) => void, onCompress: () => void, onCollapse: (collapse: boolean) => void, onFollow: () => void}} does
- */
+/** @param {{onTable: (table: boolean) => void, onCompress: () => void, onCollapse: (collapse: boolean) => void, onFollow: () => void}} does */
 function createTools(does) {
   const button = (/** @type {string} */ text, /** @type {() => void} */ click) => el('button', { type: 'button', class: 'small', text, on: { click } });
   const pictured = button('Picture', () => does.onTable(false));
@@ -130,6 +115,7 @@ function createTools(does) {
   // Until there is something to be shortened or folded.
   compress.hidden = expand.hidden = collapse.hidden = true;
   const note = el('span', { class: 'muted small' });
+  compress.hidden = expand.hidden = collapse.hidden = follow.hidden = true;
   const root = el('div', { class: 'row pic-tools' }, el('h2', { text: 'Timeline' }), el('div', { class: 'row switch', role: 'group', 'aria-label': 'Show as' }, pictured, table), compress, expand, collapse, follow, note);
   return {
     root,
@@ -142,13 +128,12 @@ function createTools(does) {
       follow.textContent = following ? 'Follows' : 'Follow again';
       follow.setAttribute('aria-pressed', String(following));
     },
-    layout(/** @type {import('./layout.js').Layout} */ layout, /** @type {boolean} */ compressed, /** @type {import('./trace.js').Trace | null} */ watched) {
-      compress.hidden = layout.shortenable === null;
-      compress.textContent = `Shorten waits (${layout.shortenable ?? ''})`;
+    layout(/** @type {Layout} */ { shortenable, groups, gaps }, /** @type {boolean} */ compressed, /** @type {Trace | null} */ watched) {
+      compress.hidden = shortenable === null;
+      compress.textContent = `Shorten waits (${shortenable ?? ''})`;
       compress.setAttribute('aria-pressed', String(compressed));
-      const groups = layout.groups.filter((group) => group.calls.length > 0).length;
-      expand.hidden = collapse.hidden = groups < 2;
-      const words = [layout.gaps.length > 0 ? 'Not to scale: waits are shortened.' : '', watched?.watched ? 'Times are those of this page’s clock.' : '', watched?.late ? 'Opened while it was running: what came before is drawn where this page heard of it.' : ''];
+      expand.hidden = collapse.hidden = groups.filter((group) => group.calls.length > 0).length < 2;
+      const words = [gaps.length > 0 ? 'Not to scale: waits are shortened.' : '', watched?.watched ? 'Times are those of this page’s clock.' : '', watched?.late ? 'Opened while it was running: what came before is drawn where this page heard of it.' : ''];
       note.textContent = words.filter(Boolean).join(' ');
     },
   };
@@ -160,4 +145,19 @@ function legend() {
   return el('ul', { class: 'legend', 'aria-label': 'Legend' },
     one('first_byte', 'to first byte'), one('first_token', 'to first token'), one('reasoning', 'reasoning'), one('text', 'text'), one('arguments', 'call arguments'), one('call', 'tool'), one('attempt', 'attempt given up'), one('call-failed', 'failed'),
     el('li', { class: 'muted', text: 'The kinds share a turn by length of text.' }));
+}
+
+/** The table that says the same as the picture. @param {HTMLElement} root @param {TracedRun} run @param {(row: string) => void} onShow shows a row of the picture */
+function renderTable(root, { response, trace, now }, onShow) {
+  const lanes = layout(trace, response, 1000, { now }).groups.flatMap((group) => [group.lane, ...group.calls]);
+  const cell = (/** @type {string} */ look, /** @type {import('../lib/dom.js').Child[]} */ ...content) => el('td', { class: look }, content);
+  const rowOf = (/** @type {Lane} */ lane) => el('tr', { class: `row-${lane.kind}` },
+    el('th', { scope: 'row' }, el('button', { type: 'button', class: 'link', text: lane.label, on: { click: () => onShow(lane.id) } }), ' ', el('span', { class: 'muted small', text: lane.note })),
+    cell('', stateMark(lane.state)),
+    cell('number', lane.at === 0 ? '0' : duration(lane.at)),
+    cell('number', duration(lane.ms)),
+    cell('', [lane.caption, ...lane.badges.map((badge) => badge.text)].filter(Boolean).join(' · ')));
+  replace(root, el('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'The run as a table' }, el('table', { class: 'run-table' },
+    el('thead', null, el('tr', null, ['What', 'State', 'Begins', 'Time', 'Remarks'].map((head, index) => el('th', { scope: 'col', class: index === 2 || index === 3 ? 'number' : '', text: head })))),
+    el('tbody', null, lanes.map(rowOf)))));
 }

@@ -4,19 +4,17 @@ import { renderError } from '../errors.js';
 import { announce } from '../lib/announce.js';
 import { el, replace } from '../lib/dom.js';
 import { moment } from '../lib/format.js';
-import { icon } from '../lib/icons.js';
+import { stateMark } from '../lib/icons.js';
 import { addShortcuts, openDialog } from '../lib/keys.js';
 import { shown } from '../json-text.js';
 import { followerOf, startFollowing } from '../run/follow.js';
 import { createRunPanel } from '../run/live.js';
 import { createReplay } from '../run/replay.js';
-import { statusWords, waitsFor } from '../run/words.js';
+import { isRunning, stateOf } from '../run/words.js';
 
 export const title = 'Run';
 
-/** @typedef {import('../app.js').Route} Route */
-
-/** @type {import('../app.js').Screen['mount']} */
+/** @type {Page.Screen['mount']} */
 export function mount(root, context) {
   let route = context.route;
   let shownRun = openRun(root, context, route);
@@ -34,11 +32,7 @@ export function mount(root, context) {
   };
 }
 
-/**
- * @param {HTMLElement} root
- * @param {import('../app.js').Context} context
- * @param {Route} route
- */
+/** @param {HTMLElement} root @param {Page.Context} context @param {Page.Route} route */
 function openRun(root, { api, navigate }, route) {
   const id = route.id ?? '';
   const path = `v1/responses/${encodeURIComponent(id)}`;
@@ -66,14 +60,11 @@ function openRun(root, { api, navigate }, route) {
     const ongoing = followerOf(id);
     if (ongoing) return follow(ongoing, false);
     const response = await api.get(path, {}, { signal: stopper.signal });
-    if (/^(queued|in_progress)$/.test(response.status)) return follow(startFollowing({ api, path }), true);
+    if (isRunning(response)) return follow(startFollowing({ api, path }), true);
     show(response, await api.get(`${path}/trace`, {}, { signal: stopper.signal }).catch(() => null));
   }
 
-  /**
-   * @param {import('../run/follow.js').Follower} follower
-   * @param {boolean} own begun by this screen, and of no use without it
-   */
+  /** @param {Follower} follower @param {boolean} own begun by this screen, and of no use without it */
   function follow(follower, own) {
     replace(body, panel.root);
     let status = '';
@@ -89,7 +80,7 @@ function openRun(root, { api, navigate }, route) {
     });
   }
 
-  /** @param {any} response @param {import('../run/trace.js').Trace | null} trace */
+  /** @param {any} response @param {Trace | null} trace */
   function show(response, trace) {
     replace(body, panel.root);
     panel.show({ response, trace });
@@ -102,7 +93,7 @@ function openRun(root, { api, navigate }, route) {
     replay = made;
     ends.push(() => made.stop());
     renderHead(head, response, { api, path, onReplay: begin });
-    announce(`Run: ${statusWords(response.status).word}`);
+    announce(`Run: ${stateOf(response).word}`);
     if (asked !== null) void moveTo(asked);
   }
 
@@ -145,15 +136,8 @@ function openRun(root, { api, navigate }, route) {
   return { stop: () => ends.forEach((end) => end()), moveTo: (/** @type {number | null} */ seq) => void moveTo(seq) };
 }
 
-/**
- * @param {HTMLElement} root
- * @param {any} response
- * @param {{api: import('../lib/api.js').Api, path: string, onReplay: (() => void) | null}} does
- */
+/** @param {HTMLElement} root @param {any} response @param {{api: Page.Api, path: string, onReplay: (() => void) | null}} does */
 function renderHead(root, response, { api, path, onReplay }) {
-  const waits = response.output ? waitsFor(response) : null;
-  const state = response.status ? statusWords(waits === 'approval' ? 'approval' : response.status) : null;
-  const running = /^(queued|in_progress)$/.test(response.status ?? '');
   const said = el('span', { role: 'status', class: 'muted small' });
   const cancel = el('button', { type: 'button', class: 'danger', text: 'Cancel the run', on: { click: () => void api.post(`${path}/cancel`).catch((error) => (said.textContent = error.message)) } });
   const meta = response.model ? [response.model, response.agent ? `agent ${response.agent}` : '', `begun ${moment(response.created_at * 1000)}`, response.background ? 'in the background' : '', response.conversation ? `in ${response.conversation.id}` : ''] : [];
@@ -162,10 +146,10 @@ function renderHead(root, response, { api, path, onReplay }) {
     el('div', { class: 'row' },
       el('a', { href: '#/runs', text: 'Runs' }), el('span', { class: 'muted', 'aria-hidden': 'true', text: '/' }),
       el('h1', null, 'Run ', el('code', { text: response.id })),
-      state ? el('span', { class: `state ${state.tone}` }, icon(state.icon), state.word) : null),
+      response.status ? stateMark(stateOf(response)) : null),
     el('div', { class: 'row' },
       el('span', { class: 'muted', text: meta.filter(Boolean).join(' · ') }), el('span', { class: 'grow' }), said,
-      running ? cancel : null,
+      isRunning(response) ? cancel : null,
       onReplay ? el('button', { type: 'button', text: 'Replay', on: { click: onReplay } }) : null,
       onReplay ? el('button', { type: 'button', text: 'JSON', on: { click: () => showJson(response) } }) : null),
   );

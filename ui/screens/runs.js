@@ -5,7 +5,7 @@ import { reveal } from '../json-text.js';
 import { announce } from '../lib/announce.js';
 import { el, replace } from '../lib/dom.js';
 import { ago, cost, counted, duration, exact, tokens } from '../lib/format.js';
-import { icon } from '../lib/icons.js';
+import { icon, stateMark } from '../lib/icons.js';
 import { addShortcuts } from '../lib/keys.js';
 import { STATUSES, limitWords, statusWords } from '../run/words.js';
 
@@ -13,7 +13,7 @@ export const title = 'Runs';
 
 const PAGE = 25;
 
-/** @type {import('../app.js').Screen['mount']} */
+/** @type {Page.Screen['mount']} */
 export function mount(root, { api, navigate, route }) {
   const stopper = { current: new AbortController() };
   const list = el('div', { 'aria-live': 'off' });
@@ -72,10 +72,7 @@ function queryText(of) {
   return set.size > 0 ? `?${set}` : '';
 }
 
-/**
- * @param {(of: {status: string, model: string}) => void} onChange
- * @param {() => void} onReload
- */
+/** @param {(of: {status: string, model: string}) => void} onChange @param {() => void} onReload */
 function createFilters(onChange, onReload) {
   const told = () => onChange({ status: status.value, model: model.value.trim() });
   const status = el('select', { id: 'filter-status', on: { change: told } }, el('option', { value: '', text: 'Any' }), STATUSES.map((one) => el('option', { value: one, text: statusWords(one).word })));
@@ -91,11 +88,7 @@ function createFilters(onChange, onReload) {
   };
 }
 
-/**
- * @param {HTMLElement} root
- * @param {any[]} runs
- * @param {URLSearchParams} query
- */
+/** @param {HTMLElement} root @param {any[]} runs @param {URLSearchParams} query */
 function renderList(root, runs, query) {
   if (runs.length === 0) {
     const filtered = query.get('status') || query.get('model') || query.get('after');
@@ -118,7 +111,7 @@ function rowOf(run) {
   const cell = (/** @type {string} */ name, /** @type {any[]} */ ...content) => el('td', { role: 'cell', class: name }, ...content);
   const link = el('a', { class: 'run', href: `#/runs/${encodeURIComponent(run.id)}` }, el('code', { text: short(run.id) }));
   return el('tr', { role: 'row', on: { click: (event) => { if (!(/** @type {Element} */ (event.target).closest('a'))) link.click(); } } },
-    cell('run-state', el('span', { class: `state ${state.tone}` }, icon(state.icon), state.word), why ? el('div', { class: 'small muted why', title: limitWords(why), text: why }) : null),
+    cell('run-state', stateMark(state), why ? el('div', { class: 'small muted why', title: limitWords(why), text: why }) : null),
     cell('run-what', link, run.background ? el('span', { class: 'badge', text: 'background' }) : null, chainOf(run), el('div', { class: 'run-text', text: reveal(run.text ?? '') || '–' })),
     cell('run-model', run.model, run.agent ? el('div', { class: 'small muted', text: `agent ${run.agent}` }) : null),
     cell('number', run.turns === null ? '–' : counted(run.turns, 'turn'), run.calls ? el('div', { class: 'small muted', text: counted(run.calls, 'call') }) : null),
@@ -138,11 +131,7 @@ function chainOf(run) {
 /** @param {string} id */
 const short = (id) => (id.length > 22 ? `${id.slice(0, 9)}…${id.slice(-8)}` : id);
 
-/**
- * @param {HTMLElement} root
- * @param {any} page
- * @param {URLSearchParams} query
- */
+/** @param {HTMLElement} root @param {any} page @param {URLSearchParams} query */
 function renderPager(root, page, query) {
   const of = { status: query.get('status') ?? '', model: query.get('model') ?? '' };
   replace(root,
