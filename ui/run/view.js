@@ -16,7 +16,7 @@ export function createRunView() {
   const earlier = el('div', { class: 'chain' });
   const tableRoot = el('div', { class: 'run-table-root', hidden: true });
   const details = el('section', { class: 'details stack', 'aria-label': 'Details', hidden: true });
-  const output = createOutput('Items of the response');
+  const output = createOutput('Output');
   const outputRoot = el('section', { class: 'stack', 'aria-label': 'Output' }, el('h2', { text: 'Output' }), output.root);
   const side = el('aside', { class: 'card side', 'aria-label': 'Output and details' }, outputRoot, details);
   /** @type {Run | null} */
