@@ -7,7 +7,8 @@ await start();
 
 // Try: the request, and the run that stops to ask.
 const page = await open('#/try', { height: 860 });
-await page.getByRole('combobox', { name: 'Agent' }).selectOption('planner');
+await page.getByRole('combobox', { name: 'Model' }).selectOption({ label: 'qwen3-32b' });
+await page.getByRole('combobox', { name: 'Agent' }).selectOption({ label: 'planner – Plans journeys' });
 await page.getByRole('textbox', { name: 'Input' }).fill('Two seats from Oslo to Bergen on Saturday, please, and a hotel near the station.');
 await main(page).getByRole('button', { name: 'Send', exact: true }).click();
 const asks = main(page).getByRole('region', { name: 'What the response waits for' });
