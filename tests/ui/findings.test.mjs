@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
+import { explain } from '../../ui/errors.js';
 import * as format from '../../ui/lib/format.js';
 import { account } from '../../ui/run/trace.js';
 import { ending, slowness, totals, troubles } from '../../ui/run/findings.js';
@@ -45,8 +46,9 @@ test('why a run stopped', () => {
 });
 
 test('which calls failed, and what was retried', () => {
-  assert.deepEqual(texts(troubles(twoTurns().trace)), [
-    'search_documents in turn 1 failed (tool_timeout). The tool took too long. Try it alone (screen Tools), or raise its timeout.',
+  const [failed, ...others] = texts(troubles(twoTurns().trace));
+  assert.equal(failed, `search_documents in turn 1 failed (tool_timeout). ${explain({ code: 'tool_timeout' }).next}`);
+  assert.deepEqual(others, [
     'get_stock_price in turn 1 needed 3 attempts.',
     'Turn 2: the model server was asked 2 times before it answered.',
   ]);
