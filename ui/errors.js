@@ -66,13 +66,13 @@ export function explain({ code, type, status }) {
   return { fault, next };
 }
 
-/** @param {any} code @returns {[Cause, string] | undefined} */
+/** @type {Errors['ruleOf']} */
 function ruleOf(code) {
   const rule = RULES.find(([pattern]) => pattern.test(code));
   return rule && [rule[1], rule[2]];
 }
 
-/** @param {number} status @returns {[Cause, string]} */
+/** @type {Errors['byStatus']} */
 function byStatus(status) {
   if (status === 401 || status === 403) return TYPES.permission_error;
   if (status === 502 || status === 504) return ['connection', 'What is in front of the gateway got no answer from it. Check that it is running.'];
@@ -84,11 +84,7 @@ const MAX_WAIT = 86_400;
 /** @param {unknown} value */
 const words = (value) => (typeof value === 'string' || typeof value === 'number' ? reveal(String(value)).slice(0, 4000) : '');
 
-/**
- * A card; what there is of an output stays beside it.
- * @param {any} error an `ApiError`; the `error` of a response, a call or an event; or a text
- * @param {{onRetry?: () => void, title?: string}} [options] a button to try again, inert until `Retry-After` is over
- */
+/** A card; what there is of an output stays beside it. @type {Errors['renderError']} */
 export function renderError(error, { onRetry, title = 'Error' } = {}) {
   const of = Object(error) === error ? error : { message: error };
   const content = Array.isArray(of.content) ? of.content.map((/** @type {any} */ part) => part?.text ?? '').join('\n') : '';
@@ -104,7 +100,7 @@ export function renderError(error, { onRetry, title = 'Error' } = {}) {
     el('dl', { class: 'facts' }, facts.flat()), wait > 0 || onRetry ? retry(wait, onRetry) : null);
 }
 
-/** Counts down, for as long as it is on the page. @param {number} seconds @param {(() => void) | undefined} onRetry */
+/** Counts down, for as long as it is on the page. @type {Errors['retry']} */
 function retry(seconds, onRetry) {
   const until = Date.now() + seconds * 1000;
   const clock = el('span', { class: 'countdown' });
@@ -118,7 +114,7 @@ function retry(seconds, onRetry) {
   return row;
 }
 
-/** Tells the seconds that are left, as long as something is on the page. @param {number} until in ms @param {HTMLElement} shown @param {(left: number) => void} tell */
+/** Tells the seconds that are left, as long as something is on the page. @type {Errors['countDown']} */
 export function countDown(until, shown, tell) {
   const tick = () => {
     const left = Math.max(0, Math.ceil((until - Date.now()) / 1000));

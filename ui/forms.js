@@ -13,21 +13,21 @@ const MAX_REFS = 8;
 const MAX_ROWS = 100;
 const MAX_TEXT = 2_000;
 
-/** @param {any} value @returns {Json} */
+/** @type {Forms['asObject']} */
 export const asObject = (value) => (typeof value === 'object' && value !== null && !Array.isArray(value) ? value : {});
 /** @param {any} value */
 const text = (value) => (typeof value === 'string' ? reveal(value.slice(0, MAX_TEXT)) : '');
-/** @param {string} path @param {string | number} key */
+/** @type {Forms['join']} */
 const join = (path, key) => `${path}/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
-/** The fields of a schema; the root is a group, or one field for JSON. @param {unknown} schema @returns {Field} */
+/** The fields of a schema; the root is a group, or one field for JSON. @type {Forms['fieldsOf']} */
 export function fieldsOf(schema) {
   const root = asObject(schema);
   const field = fieldOf('', root, true, { root, left: MAX_FIELDS }, 0);
   return field.kind === 'group' ? field : { ...field, kind: 'json' };
 }
 
-/** @param {string} key @param {unknown} declared @param {boolean} required @param {{root: Json, left: number}} budget @param {number} depth */
+/** @type {Forms['fieldOf']} */
 function fieldOf(key, declared, required, budget, depth) {
   budget.left -= 1;
   const { schema, nullable } = plain(asObject(declared), budget.root);
@@ -36,7 +36,7 @@ function fieldOf(key, declared, required, budget, depth) {
   return budget.left < 0 ? field : { ...field, ...shape(schema, budget, depth) };
 }
 
-/** @param {Json} schema @param {{root: Json, left: number}} budget @param {number} depth @returns {Partial<Field>} */
+/** @type {Forms['shape']} */
 function shape(schema, budget, depth) {
   const options = optionsOf(schema);
   if (options) return options.length > 0 ? { kind: 'choice', options } : {};
@@ -57,7 +57,7 @@ function shape(schema, budget, depth) {
   return { kind: 'group', fields: properties.map(([name, property]) => fieldOf(name, property, required.includes(name), budget, depth + 1)) };
 }
 
-/** Follows references within the schema, and takes the null out of `X or null`. @param {Json} schema @param {Json} root */
+/** Follows references within the schema, and takes the null out of `X or null`. @type {Forms['plain']} */
 function plain(schema, root) {
   let nullable = false;
   for (let step = 0; step < MAX_REFS; step += 1) {
@@ -77,7 +77,7 @@ function plain(schema, root) {
   return { schema: {}, nullable };
 }
 
-/** @param {string} reference such as `#/$defs/Size` @param {Json} root */
+/** @type {Forms['lookUp']} */
 function lookUp(reference, root) {
   let found = reference.startsWith('#') ? root : {};
   for (const part of reference.split('/').slice(1, 11)) {
@@ -113,7 +113,7 @@ function aboutOf(schema) {
   return [text(schema.description), [...hints, ...bounds].join('; ')].filter(Boolean).join(' — ');
 }
 
-/** @param {Json} schema @param {any} value */
+/** @type {Forms['boundFault']} */
 function boundFault(schema, value) {
   const size = typeof value === 'number' ? value : [...value].length;
   const kinds = typeof value === 'number' ? /imum$/ : typeof value === 'string' ? /Length$/ : /Items$/;
@@ -121,10 +121,7 @@ function boundFault(schema, value) {
   return broken ? `It has to be: ${broken[1]} ${schema[broken[0]]}.` : null;
 }
 
-/**
- * The value of a filled-in field. `undefined`: it was left empty, and may be.
- * @param {Field} field @param {Raw | undefined} raw @param {string} [path] @returns {{value: any, faults: Fault[]}}
- */
+/** The value of a filled-in field. `undefined`: it was left empty, and may be. @type {Forms['valueOf']} */
 export function valueOf(field, raw, path = '') {
   const skipped = raw === undefined || isEmpty(raw);
   if (skipped && !field.required) return { value: undefined, faults: [] };
@@ -143,10 +140,10 @@ export function valueOf(field, raw, path = '') {
   return { value, faults: error === null ? [] : [{ path, message: error }] };
 }
 
-/** @param {Raw} raw @returns {boolean} */
+/** @type {Forms['isEmpty']} */
 const isEmpty = (raw) => (typeof raw === 'string' ? raw === '' : [...raw.values()].every(isEmpty));
 
-/** @param {Field} field @param {string} typed @returns {{value: unknown, error: string | null}} */
+/** @type {Forms['leafValue']} */
 function leafValue({ kind, options, schema }, typed) {
   if (kind === 'json') return parseJson(typed);
   if (kind === 'boolean') return { value: typed === 'true', error: null };
@@ -160,11 +157,7 @@ function leafValue({ kind, options, schema }, typed) {
 
 let ids = 0;
 
-/**
- * @param {unknown} schema of an object
- * @param {{name: string, value?: any, bare?: boolean}} options the form's name, for screen readers; `bare`: without the way to JSON
- * @returns {{root: HTMLElement, readForm: (quiet?: boolean) => Reading}} `readForm`: what was filled in; faults are shown, and the first is focused
- */
+/** @type {Forms['schemaForm']} */
 export function schemaForm(schema, { name, value = asObject(schema).default, bare = false }) {
   const field = fieldsOf(schema);
   let asJson = field.kind === 'json';
@@ -203,7 +196,7 @@ export function schemaForm(schema, { name, value = asObject(schema).default, bar
   return { root: el('div', { class: 'fields', role: 'group', 'aria-label': name }, body, el('div', { class: 'row spread' }, toggle, message)), readForm };
 }
 
-/** @param {Field} field @param {any} value @param {string} path @returns {Control} */
+/** @type {Forms['controlOf']} */
 function controlOf(field, value, path) {
   const fault = el('p', { class: 'fault' });
   const label = [field.label || 'Value', field.required ? null : el('span', { class: 'optional', text: ' optional' })];
@@ -231,7 +224,7 @@ function controlOf(field, value, path) {
   };
 }
 
-/** @param {Field} field @param {any} value */
+/** @type {Forms['inputOf']} */
 function inputOf({ kind, schema, options, required }, value) {
   if (kind === 'choice' || kind === 'boolean') {
     const all = options ?? [true, false].map((is) => ({ value: is, label: String(is) }));
@@ -245,7 +238,7 @@ function inputOf({ kind, schema, options, required }, value) {
   return long ? el('textarea', { ...attributes, rows: 4 }) : el('input', { ...attributes, type: schema.format === 'date' ? 'date' : 'text', inputmode: kind === 'text' ? null : 'decimal' });
 }
 
-/** @param {Field} field @param {Json} known @param {string} path @param {(...inside: HTMLElement[]) => HTMLElement} frame @returns {Control} */
+/** @type {Forms['groupControl']} */
 function groupControl(field, known, path, frame) {
   const parts = (field.fields ?? []).map((part) => ({ key: part.key, control: controlOf(part, Object.hasOwn(known, part.key) ? known[part.key] : part.schema.default, join(path, part.key)) }));
   const roots = parts.map(({ control }) => control.root);
@@ -256,10 +249,7 @@ function groupControl(field, known, path, frame) {
   };
 }
 
-/**
- * @param {Field} field @param {any} value @param {string} path @param {(...inside: HTMLElement[]) => HTMLElement} frame
- * @param {(faults: Map<string, string>) => void} mark @returns {Control}
- */
+/** @type {Forms['listControl']} */
 function listControl(field, value, path, frame, mark) {
   const item = /** @type {Field} */ (field.item);
   /** @type {{row: HTMLElement, control: Control}[]} */

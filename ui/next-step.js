@@ -14,13 +14,7 @@ import { approvalItem, continuation, definitionIn, mayNeedToken, obstacle, openA
 const INERT_MS = 1000;
 let ids = 0;
 
-/**
- * The cards of a response that has ended, or null if it waits for nobody. All are answered together, by one button.
- * @param {Json} response
- * @param {(body: Json) => void | Promise<unknown>} onContinue sends the request that goes on; what it throws is shown
- * @param {{api: Page.Api, request?: Json | null}} options the request that the response is of, if it is known
- * @returns {HTMLElement | null}
- */
+/** The cards of a response that has ended, or null if it waits for nobody. All are answered together, by one button. @type {Steps['renderNextStep']} */
 export function renderNextStep(response, onContinue, { api, request }) {
   const [approvals, calls] = [openApprovals(response), openCalls(response)];
   const count = approvals.length + calls.length;
@@ -63,11 +57,7 @@ export function renderNextStep(response, onContinue, { api, request }) {
   return root;
 }
 
-/**
- * Whether what was drawn takes clicks: not before it has been seen for a second, so that it takes none that was meant for what was
- * there before.
- * @param {HTMLElement} root @param {() => void} onReady
- */
+/** Whether what was drawn takes clicks: not before it has been seen for a second, so that it takes none that was meant for what was there before. @type {Steps['inert']} */
 function inert(root, onReady) {
   let ready = false;
   const observer = new IntersectionObserver((entries) => {
@@ -82,30 +72,26 @@ function inert(root, onReady) {
   return () => ready;
 }
 
-/** @param {string} label @param {string} what @param {unknown} name @param {...(Node | null)} inside */
+/** @type {Steps['card']} */
 function card(label, what, name, ...inside) {
   const head = el('h2', { class: 'row card-head' }, el('span', { class: 'state warn' }, icon('waits'), what), el('code', { text: shown(String(name)) }));
   return el('section', { class: 'card asks', 'aria-label': label }, head, ...inside);
 }
 
-/** @param {string} legend @param {[string, string][]} options value and words @param {(value: string) => void} choose @param {() => boolean} [ready] */
+/** @type {Steps['choices']} */
 function choices(legend, options, choose, ready = () => true) {
   const name = `choice-${(ids += 1)}`;
   return el('fieldset', { class: 'decision' }, el('legend', { class: 'visually-hidden', text: legend }), options.map(([value, words]) => el('label', { class: 'check' },
     el('input', { type: 'radio', name, value, on: { change: () => choose(value), click: (event) => ready() || event.preventDefault() } }), words)));
 }
 
-/** @param {string} label @param {HTMLInputElement | HTMLTextAreaElement} input @param {...Node} more */
+/** @type {Steps['labelled']} */
 function labelled(label, input, ...more) {
   input.id ||= `answer-${(ids += 1)}`;
   return el('div', { class: 'field' }, el('label', { for: input.id, text: label }), input, ...more);
 }
 
-/**
- * @param {Json} request the `mcp_approval_request` @param {Json} response that it is an item of
- * @param {{api: Page.Api, ready: () => boolean, update: () => void, tokens: Map<string, string> | null}} options where tokens go that only the first request had
- * @returns {Card}
- */
+/** @type {Steps['approvalCard']} */
 function approvalCard({ id, server_label: label, name, arguments: text }, response, { api, ready, update, tokens }) {
   let decided = '';
   const reason = el('input', { type: 'text', autocomplete: 'off' });
@@ -135,7 +121,7 @@ function argumentsView(text) {
   return el('div', { class: 'field' }, el('span', { class: 'hint', text: 'Arguments, as they are sent' }), el('pre', { tabindex: 0, role: 'group', 'aria-label': 'Arguments', text: indented(json) }));
 }
 
-/** What the server says of its tool. @param {Json} response @param {string} label @param {string} name @param {Page.Api} api */
+/** What the server says of its tool. @type {Steps['definitionView']} */
 function definitionView(response, label, name, api) {
   const inside = el('pre', { tabindex: 0, role: 'group', 'aria-label': 'Schema of the arguments' });
   const [effect, says] = [el('p'), el('p', { class: 'message', text: 'Its definition is not part of this response.' })];
@@ -153,7 +139,7 @@ function definitionView(response, label, name, api) {
   return el('div', { class: 'stack tight' }, says, effect, view);
 }
 
-/** What a tool may do, in words, and how that looks. @param {any} annotations of MCP or of the gateway @returns {[string, string]} */
+/** What a tool may do, in words, and how that looks. @type {Steps['effects']} */
 export function effects(annotations) {
   const readOnly = annotations?.readOnlyHint ?? annotations?.read_only;
   if (readOnly === true) return ['Declared as read-only.', ''];
@@ -186,16 +172,13 @@ function outcomeForm(call) {
   };
 }
 
-/** @param {Json} call @returns {Card} */
+/** @type {Steps['callCard']} */
 function callCard(call) {
   const { root, read } = outcomeForm(call);
   return { root, read: () => { const answer = read(); return answer && outputItem(call, answer); } };
 }
 
-/**
- * What a running response asks for: it waits, and goes on in the same stream.
- * @param {Json} event `antwort:input_required` @param {string} responseId @param {{api: Page.Api}} options
- */
+/** What a running response asks for: it waits, and goes on in the same stream. @type {Steps['renderInput']} */
 export function renderInput(event, responseId, { api }) {
   const root = el('section', { class: 'stack', 'aria-label': event.elicitation ? `Question of ${event.name}` : `Call of ${event.name}` });
   const [failure, clock, buttons] = [el('div'), el('span', { class: 'muted' }), el('div', { class: 'row' })];
@@ -223,7 +206,7 @@ export function renderInput(event, responseId, { api }) {
   return root;
 }
 
-/** @param {Json} event @returns {Card} */
+/** @type {Steps['questionForm']} */
 function questionForm({ name, namespace, elicitation: { mode, message, url, requested_schema: schema } }) {
   const who = namespace ? `${name} of ${namespace}` : String(name);
   const says = el('p', { class: 'message', text: reveal(String(message ?? '').trim()) || 'The server has not said what it asks for.' });

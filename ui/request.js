@@ -2,10 +2,10 @@
 
 import { asObject } from './forms.js';
 
-/** @param {Json} body @param {string} path such as `antwort.limits.max_turns` @returns {any} */
+/** @type {Requests['getAt']} */
 export const getAt = (body, path) => path.split('.').reduce((/** @type {any} */ found, key) => asObject(found)[key], body) ?? undefined;
 
-/** A copy with another value; without one the field is gone, and what was only there for it. @param {Json} body @param {string} path @param {unknown} value @returns {Json} */
+/** A copy with another value; without one the field is gone, and what was only there for it. @type {Requests['setAt']} */
 export function setAt(body, path, value) {
   const [key, ...rest] = path.split('.');
   const inner = rest.length > 0 ? setAt(asObject(body[key]), rest.join('.'), value) : value;
@@ -13,7 +13,7 @@ export function setAt(body, path, value) {
   return inner === undefined || (rest.length > 0 && Object.keys(asObject(inner)).length === 0) ? others : { ...body, [key]: inner };
 }
 
-/** The input as a text and an image; null if it is more than that, and only JSON can say it. @param {any} input @returns {{text: string, image: string | null} | null} */
+/** The input as a text and an image; null if it is more than that, and only JSON can say it. @type {Requests['readInput']} */
 export function readInput(input = '') {
   if (typeof input === 'string') return { text: input, image: null };
   if (!Array.isArray(input) || input.length !== 1 || input[0]?.role !== 'user') return null;
@@ -25,7 +25,7 @@ export function readInput(input = '') {
   return fits && texts.length + images.length === content?.length ? { text: texts[0] ?? '', image: images[0] ?? null } : null;
 }
 
-/** @param {string} text @param {string | null} image */
+/** @type {Requests['writeInput']} */
 export function writeInput(text, image) {
   if (image === null) return text;
   return [{ role: 'user', content: [...(text ? [{ type: 'input_text', text }] : []), { type: 'input_image', image_url: image }] }];
@@ -46,7 +46,7 @@ export function attachments() {
   };
 }
 
-/** A tool in a few words: its name, and what it is. @param {any} tool @returns {[string, string]} */
+/** A tool in a few words: its name, and what it is. @type {Requests['describeTool']} */
 export function describeTool(tool) {
   const { type, name, server_label: label, server_url: url } = asObject(tool);
   if (type === 'mcp') return label === 'antwort' ? ['All tools of the gateway', ''] : [String(label), `MCP server ${url ?? ''}`];
@@ -54,9 +54,9 @@ export function describeTool(tool) {
   return [String(type ?? 'tool without a type').replace(/^antwort:/u, ''), ''];
 }
 
-/** The same in both dialects. @param {Json} item @param {string} type */
+/** The same in both dialects. @type {Requests['is']} */
 const is = (item, type) => item?.type === type || item?.type === `antwort:${type}`;
-/** @param {Json} response @returns {Json[]} */
+/** @type {Requests['items']} */
 const items = ({ output }) => (Array.isArray(output) ? output.filter((item) => asObject(item) === item) : []);
 
 /** The calls that a person has to approve. @param {Json} response */
@@ -72,34 +72,28 @@ export function openCalls(response) {
   return calls.filter(({ name }) => own?.includes(name) ?? true);
 }
 
-/** @param {any} tools @returns {string[]} */
+/** @type {Requests['ownNames']} */
 const ownNames = (tools) => (Array.isArray(tools) ? tools : []).flatMap((tool) => (tool?.type === 'namespace' ? ownNames(tool.tools) : /^(function|custom)$/u.test(tool?.type) ? [tool.name] : []));
 
-/** What the server says of a tool, where the response has it. @param {Json} response @param {string} label @param {string} name @returns {Json | undefined} */
+/** What the server says of a tool, where the response has it. @type {Requests['definitionIn']} */
 export function definitionIn(response, label, name) {
   const lists = items(response).filter((item) => is(item, 'mcp_list_tools') && item.server_label === label);
   return lists.flatMap(({ tools }) => tools ?? []).findLast((tool) => tool?.name === name);
 }
 
-/** @param {string} id @param {boolean} approve @param {string} [reason] */
+/** @type {Requests['approvalItem']} */
 export const approvalItem = (id, approve, reason = '') => ({ type: 'mcp_approval_response', approval_request_id: id, approve, ...(!approve && reason.trim() && { reason: reason.trim() }) });
 
-/** A failure has no field in the API: the model reads it as it reads those of the gateway's tools. @param {Json} call @param {{output?: string, error?: string}} answer */
+/** A failure has no field in the API: the model reads it as it reads those of the gateway's tools. @type {Requests['outputItem']} */
 export const outputItem = (call, { output = '', error }) => ({ type: `${is(call, 'custom_tool_call') ? 'custom_tool' : 'function'}_call_output`, call_id: call.call_id, output: error === undefined ? output : `Error: ${error}` });
 
-/** Why a response cannot be gone on with. @param {Json} response @param {Json | null | undefined} request */
+/** Why a response cannot be gone on with. @type {Requests['obstacle']} */
 export const obstacle = (response, request) => (response.store === false && !request ? 'This response was not stored, so only its own client can go on with it.' : null);
 
-/** Whether a call needs a credential that only the first request had. @param {Json} response @param {string} label */
+/** Whether a call needs a credential that only the first request had. @type {Requests['mayNeedToken']} */
 export const mayNeedToken = ({ tools }, label) => Array.isArray(tools) && tools.some((tool) => tool?.type === 'mcp' && tool.server_label === label && tool.server_url);
 
-/**
- * The request that goes on with these items.
- * @param {Json} response @param {Json[]} answers
- * @param {{request?: Json | null, tokens?: Map<string, string>}} [known] the request that the response is of, which has the credentials
- *   that no response shows; or those of MCP servers by their label
- * @returns {Json}
- */
+/** The request that goes on with these items. @type {Requests['continuation']} */
 export function continuation(response, answers, { request, tokens = new Map() } = {}) {
   const { input, previous_response_id: _, tool_choice: choice, ...body } = request ?? echoed(response);
   // What was forced was done, and would be forced again.
@@ -114,7 +108,7 @@ export function continuation(response, answers, { request, tokens = new Map() } 
 const ECHOED = { model: null, agent: null, prompt: null, instructions: null, conversation: null, background: false, temperature: 1, top_p: 1, max_output_tokens: null, max_tool_calls: null, parallel_tool_calls: true, truncation: 'disabled', store: true, metadata: {}, service_tier: 'default' };
 const OPTIONS = ['limits', 'stream_visibility', 'tool_cache', 'tool_progress', 'client_action_status', 'client_tools', 'elicitation'];
 
-/** The request, as far as its response repeats it. @param {Json} response @returns {Json} */
+/** The request, as far as its response repeats it. @type {Requests['echoed']} */
 function echoed(response) {
   const pairs = Object.entries(ECHOED).map(([name, usual]) => [name, response[name] ?? usual, usual]).filter(([, value, usual]) => JSON.stringify(value) !== JSON.stringify(usual));
   const body = Object.fromEntries(pairs);

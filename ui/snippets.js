@@ -6,7 +6,7 @@ import { reveal } from './json-text.js';
 /** The parameters of `responses.create` in the Python SDK; others go into `extra_body`. */
 const PYTHON = new Set('background context_management conversation include input instructions max_output_tokens max_tool_calls metadata model parallel_tool_calls previous_response_id prompt prompt_cache_key reasoning safety_identifier service_tier store stream stream_options temperature text tool_choice tools top_logprobs top_p truncation user'.split(' '));
 
-/** @param {string} base the gateway's address with `/v1` @param {Json} body */
+/** @type {Snippets['curl']} */
 export function curl(base, body) {
   const buffered = body.stream === true ? ' -N' : '';
   return `curl${buffered} ${shellWord(`${base}/responses`)} \\
@@ -20,7 +20,7 @@ export function shellWord(text) {
   return /^[\w@%+=:,./-]+$/u.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** @param {string} base @param {Json} body */
+/** @type {Snippets['python']} */
 export function python(base, body) {
   const known = Object.entries(body).filter(([name]) => PYTHON.has(name));
   const extra = Object.entries(body).filter(([name]) => !PYTHON.has(name));
@@ -31,7 +31,7 @@ export function python(base, body) {
   return `import os\n\nfrom openai import OpenAI\n\nclient = OpenAI(base_url=${pythonText(base)}, api_key=os.environ.get("ANTWORT_API_KEY", "none"))\n${use}`;
 }
 
-/** @param {unknown} value @param {number} depth @returns {string} */
+/** @type {Snippets['pythonValue']} */
 export function pythonValue(value, depth) {
   if (value === null || value === undefined) return 'None';
   if (typeof value === 'boolean') return value ? 'True' : 'False';
@@ -49,14 +49,14 @@ function pythonText(text) {
   });
 }
 
-/** @param {string} base @param {Json} body */
+/** @type {Snippets['javascript']} */
 export function javascript(base, body) {
   const call = `await client.responses.create(${scriptValue(body, 0)})`;
   const use = body.stream === true ? `for await (const event of ${call}) console.log(event.type);` : `const response = ${call};\nconsole.log(response.${body.background === true ? 'id' : 'output_text'});`;
   return `import OpenAI from 'openai';\n\nconst client = new OpenAI({ baseURL: ${scriptText(base)}, apiKey: process.env.ANTWORT_API_KEY ?? 'none' });\n${use}`;
 }
 
-/** @param {unknown} value @param {number} depth @returns {string} */
+/** @type {Snippets['scriptValue']} */
 export function scriptValue(value, depth) {
   if (typeof value === 'string') return scriptText(value);
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'undefined';
@@ -76,13 +76,7 @@ function scriptText(text) {
   return text.includes("'") ? json : `'${json.slice(1, -1).replaceAll('\\"', '"')}'`;
 }
 
-/**
- * @param {string} open
- * @param {string[]} inside
- * @param {string} close
- * @param {number} depth
- * @param {string} step
- */
+/** @type {Snippets['block']} */
 function block(open, inside, close, depth, step) {
   if (inside.length === 0) return open + close;
   const line = inside.join(', ');
@@ -91,24 +85,14 @@ function block(open, inside, close, depth, step) {
   return `${open}\n${inside.map((part) => `${indent}${part},\n`).join('')}${step.repeat(depth)}${close}`;
 }
 
-/**
- * @param {string} base the gateway's address with `/v1`
- * @param {string} model
- * @returns {Recipe[]}
- */
+/** @type {Snippets['recipes']} */
 export function recipes(base, model) {
   const py = (/** @type {unknown} */ value) => pythonValue(value, 0);
   const js = (/** @type {unknown} */ value) => scriptValue(value, 0);
   return [...sdks(py, js, base, model), ...frameworks(py, js, base, model), ...programs(py, base, model)];
 }
 
-/**
- * @param {(value: unknown) => string} py
- * @param {(value: unknown) => string} js
- * @param {string} base
- * @param {string} model
- * @returns {Recipe[]}
- */
+/** @type {Snippets['sdks']} */
 function sdks(py, js, base, model) {
   return [
     { name: 'OpenAI SDK, Python', note: 'pip install openai', text: `import os\nfrom openai import OpenAI\n\nclient = OpenAI(base_url=${py(base)}, api_key=os.environ.get("ANTWORT_API_KEY", "none"))\nprint(client.responses.create(model=${py(model)}, input="Hello").output_text)` },
@@ -118,13 +102,7 @@ function sdks(py, js, base, model) {
   ];
 }
 
-/**
- * @param {(value: unknown) => string} py
- * @param {(value: unknown) => string} js
- * @param {string} base
- * @param {string} model
- * @returns {Recipe[]}
- */
+/** @type {Snippets['frameworks']} */
 function frameworks(py, js, base, model) {
   const key = 'os.environ.get("ANTWORT_API_KEY", "none")';
   const env = "process.env.ANTWORT_API_KEY ?? 'none'";
@@ -138,12 +116,7 @@ function frameworks(py, js, base, model) {
   ];
 }
 
-/**
- * @param {(value: unknown) => string} py
- * @param {string} base
- * @param {string} model
- * @returns {Recipe[]}
- */
+/** @type {Snippets['programs']} */
 function programs(py, base, model) {
   return [
     { name: 'Codex CLI', note: '~/.codex/config.toml. Set ANTWORT_API_KEY to any text, if the gateway asks for no key.', text: `model = ${JSON.stringify(model)}\nmodel_provider = "antwort"\n\n[model_providers.antwort]\nname = "OpenAI"\nbase_url = ${JSON.stringify(base)}\nenv_key = "ANTWORT_API_KEY"\nwire_api = "responses"` },

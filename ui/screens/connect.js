@@ -30,7 +30,7 @@ async function askReadiness() {
   return reply.json();
 }
 
-/** @param {Json} health @param {() => void} again */
+/** @type {ConnectScreen['readyView']} */
 function readyView({ status, checks, providers }, again) {
   const look = (/** @type {any} */ value) => state(value === 'ok' ? 'ok' : value === 'draining' ? 'warn' : 'bad', reveal(String(value)));
   const rows = Object.entries(providers ?? {}).map(([name, value]) => /** @type {[string, any]} */ ([`Provider ${name}`, look(value)]));
@@ -40,7 +40,7 @@ function readyView({ status, checks, providers }, again) {
 /** What is asked to see what a key may do: nothing is changed by it. */
 const PROBES = [['v1/models', 'models:read'], ['v1/responses?limit=1', 'responses:read'], ['v1/tools', 'tools:read'], ['v1/agents', 'agents:read'], ['v1/mcp/servers', 'mcp:admin']];
 
-/** @param {Page.Api} api @param {Page.Store} store */
+/** @type {ConnectScreen['keyForm']} */
 function keyForm(api, store) {
   const input = el('input', { type: 'text', class: 'secret', autocomplete: 'off', spellcheck: 'false', on: { keydown: (event) => event.key === 'Enter' && use(input.value) } });
   const answers = el('div');
@@ -132,7 +132,7 @@ function operations(document) {
   return [...byTag].map(([tag, all]) => el('details', null, el('summary', null, el('strong', { text: tag }), el('span', { class: 'muted', text: ` ${about.get(tag) ?? ''} ${counted(all.length, 'operation')}` })), all));
 }
 
-/** @param {string} method @param {string} path @param {Json} of @param {Json[]} shared @param {Json} document */
+/** @type {ConnectScreen['operation']} */
 function operation(method, path, of, shared, document) {
   // One reference is followed; schemas are named.
   const resolved = (/** @type {any} */ value) => (value?.$ref ?? '').split('/').slice(1).reduce((/** @type {any} */ found, /** @type {string} */ key) => found?.[key], value?.$ref ? document : value) ?? value;

@@ -6,17 +6,17 @@ import { icon } from '../lib/icons.js';
 
 let ids = 0;
 
-/** A control with its label. @param {string} label @param {HTMLElement} control @param {string} [hint] */
+/** A control with its label. @type {Parts['field']} */
 export function field(label, control, hint) {
   control.id ||= `control-${(ids += 1)}`;
   if (hint) control.setAttribute('aria-describedby', `${control.id}-hint`);
   return el('div', { class: 'field' }, el('label', { for: control.id, text: label }), control, hint ? el('p', { class: 'hint', id: `${control.id}-hint`, text: hint }) : null);
 }
 
-/** @param {string} text @param {() => void} click @param {string} [look] */
+/** @type {Parts['button']} */
 export const button = (text, click, look = '') => el('button', { type: 'button', class: look, text, on: { click } });
 
-/** A text that scrolls by itself. @param {string} label for screen readers @param {string} text */
+/** A text that scrolls by itself. @type {Parts['pre']} */
 export const pre = (label, text) => el('pre', { tabindex: 0, role: 'group', 'aria-label': label, text });
 
 /** @param {() => string} text */
@@ -31,10 +31,10 @@ export function copyButton(text) {
   return copy;
 }
 
-/** A text to be copied. @param {string} label @param {string} text */
+/** A text to be copied. @type {Parts['codeBlock']} */
 export const codeBlock = (label, text) => el('div', { class: 'stack tight' }, pre(label, text), el('div', null, copyButton(() => text)));
 
-/** Tabs, by the pattern of ARIA: arrows move, and the panel follows. @param {string} label @param {{name: string, panel: HTMLElement, onShow?: () => void}[]} tabs */
+/** Tabs, by the pattern of ARIA: arrows move, and the panel follows. @type {Parts['tabs']} */
 export function tabs(label, tabs) {
   const id = `tabs-${(ids += 1)}`;
   const buttons = tabs.map(({ name }, i) => el('button', { type: 'button', role: 'tab', id: `${id}-${i}`, 'aria-controls': `${id}-panel-${i}`, text: name, on: { click: () => select(i), keydown: (event) => move(event, i) } }));
@@ -61,7 +61,7 @@ export function tabs(label, tabs) {
   return { list: el('div', { role: 'tablist', class: 'tabs', 'aria-label': label }, buttons), panels: el('div', null, panels), show: (/** @type {string} */ name) => select(tabs.findIndex((tab) => tab.name === name)) };
 }
 
-/** A state by sign and word. @param {Look} look @param {string} word */
+/** A state by sign and word. @type {Parts['state']} */
 export const state = (look, word) => el('span', { class: `state ${look}` }, icon({ ok: 'done', bad: 'failed', warn: 'limit', busy: 'runs', off: 'queued' }[look]), word);
 
 /** Terms with what is known of them. @param {[string, any][]} rows */

@@ -47,7 +47,7 @@ const OPTIONS = {
   'antwort.elicitation': { title: 'Questions of MCP tools, shown here', type: 'array', items: { enum: ['form', 'url'] } },
 };
 
-/** @param {Draft} draft @param {Page.Api} api @param {AbortSignal} signal */
+/** @type {RequestForm['requestForm']} */
 export function requestForm(draft, api, signal) {
   const text = { type: 'string' };
   const who = section(draft, 'Model and instructions', { model: { ...text, title: 'Model' }, agent: { ...text, title: 'Agent' }, instructions: { ...text, title: 'Instructions', contentMediaType: 'text/plain' } });
@@ -58,7 +58,7 @@ export function requestForm(draft, api, signal) {
   return el('div', { class: 'stack request-form' }, inputField(draft), who.root, note, tools.root, details('Limits', LIMITS), details('Options', OPTIONS));
 }
 
-/** Fields of the request by their path. @param {Draft} draft @param {string} name @param {Json} properties */
+/** Fields of the request by their path. @type {RequestForm['section']} */
 function section(draft, name, properties) {
   /** @type {ReturnType<typeof schemaForm>} */
   let form;
@@ -175,7 +175,7 @@ function toolsEditor(draft) {
   };
 }
 
-/** @param {string} what @param {Json} properties @param {string} required @param {(value: Json) => void} add */
+/** @type {RequestForm['addForm']} */
 function addForm(what, properties, required, add) {
   const make = () => schemaForm({ type: 'object', properties, required: [required] }, { name: `Add ${what}`, bare: true });
   let form = make();
@@ -190,10 +190,7 @@ function addForm(what, properties, required, add) {
   return el('details', null, el('summary', { text: `Add ${what}` }), el('div', { class: 'stack inset' }, place, el('div', null, button('Add it', done))));
 }
 
-/**
- * What the gateway has to offer, as far as the key may see it.
- * @param {Draft} draft @param {Page.Api} api @param {AbortSignal} signal @param {ReturnType<typeof section>} who @param {(offers: Json[]) => void} offerTools @param {HTMLElement} note
- */
+/** What the gateway has to offer, as far as the key may see it. @type {RequestForm['offer']} */
 async function offer(draft, api, signal, who, offerTools, note) {
   const [models, agents, tools, servers] = await Promise.all(['models', 'agents', 'tools', 'mcp/servers'].map((what) => api.get(`v1/${what}`, {}, { signal }).then(({ data }) => data, (error) => error)));
   if (signal.aborted) return;

@@ -59,7 +59,7 @@ export function mount(root, { api, navigate, route }) {
   return {};
 }
 
-/** A server can be named where its health may not be seen. @param {any} error @param {(label: string) => void} open @param {() => void} again */
+/** A server can be named where its health may not be seen. @type {ToolsScreen['withoutHealth']} */
 function withoutHealth(error, open, again) {
   if (error.status !== 403) return [error.status === 401 ? el('p', { class: 'notice', text: 'The gateway asks for a key.' }) : renderError(error, { onRetry: again })];
   const label = el('input', { type: 'text', autocomplete: 'off', 'aria-label': 'Label of an MCP server', placeholder: 'label' });
@@ -70,7 +70,7 @@ function withoutHealth(error, open, again) {
 /** @type {Record<string, [Look, string]>} */
 const HEALTH = { connected: ['ok', 'connected'], idle: ['off', 'idle'], unused: ['off', 'not used yet'], failing: ['bad', 'failing'] };
 
-/** @param {Json[]} sessions of one server, by tenant and credentials @param {(worst: Json, look: HTMLElement) => HTMLElement} head */
+/** @type {ToolsScreen['serverCard']} */
 function serverCard(sessions, head) {
   const worst = ['failing', 'connected'].map((wanted) => sessions.find((one) => one.state === wanted)).find(Boolean) ?? sessions[0];
   return el('div', { class: 'server-card' }, head(worst, state(...(HEALTH[worst.state] ?? ['warn', worst.state]))),
@@ -83,7 +83,7 @@ function serverCard(sessions, head) {
     ]))));
 }
 
-/** @param {Json} tool @param {string} server @param {{api: Page.Api, navigate: (hash: string) => void}} context */
+/** @type {ToolsScreen['toolPanel']} */
 function toolPanel(tool, server, { api, navigate }) {
   const form = schemaForm(tool.parameters, { name: `Arguments of ${tool.name}` });
   const fresh = el('input', { type: 'checkbox' });

@@ -42,7 +42,7 @@ export function mount(root, { api, route }) {
   };
 }
 
-/** Runs one request at a time. @param {Page.Api} api @param {HTMLElement} place */
+/** Runs one request at a time. @type {TryScreen['runner']} */
 function runner(api, place) {
   /** @type {ReturnType<typeof watch> | null} */
   let live = null;
@@ -72,7 +72,7 @@ function runner(api, place) {
   return { start, stop, leave: () => live?.leave() };
 }
 
-/** @param {Json} request @param {string} id */
+/** @type {TryScreen['reply']} */
 function reply(request, id) {
   draft.set({ ...request, input: '', previous_response_id: id });
   /** @type {HTMLElement | null} */ (document.querySelector('.request-form textarea'))?.focus();
