@@ -116,6 +116,18 @@ interface Steps {
 }
 
 interface Requests {
+  /** `base`: the gateway's address with `/v1` */
+  curl: (base: string, body: Json) => string;
+  python: (base: string, body: Json) => string;
+  pythonValue: (value: unknown, depth: number) => string;
+  javascript: (base: string, body: Json) => string;
+  scriptValue: (value: unknown, depth: number) => string;
+  block: (open: string, inside: string[], close: string, depth: number, step: string) => string;
+  /** `base`: the gateway's address with `/v1` */
+  recipes: (base: string, model: string) => Recipe[];
+  sdks: (py: (value: unknown) => string, js: (value: unknown) => string, base: string, model: string) => Recipe[];
+  frameworks: (py: (value: unknown) => string, js: (value: unknown) => string, base: string, model: string) => Recipe[];
+  programs: (py: (value: unknown) => string, base: string, model: string) => Recipe[];
   /** `path`: such as `antwort.limits.max_turns` */
   getAt: (body: Json, path: string) => any;
   setAt: (body: Json, path: string, value: unknown) => Json;
@@ -135,20 +147,6 @@ interface Requests {
   echoed: (response: Json) => Json;
 }
 
-interface Snippets {
-  /** `base`: the gateway's address with `/v1` */
-  curl: (base: string, body: Json) => string;
-  python: (base: string, body: Json) => string;
-  pythonValue: (value: unknown, depth: number) => string;
-  javascript: (base: string, body: Json) => string;
-  scriptValue: (value: unknown, depth: number) => string;
-  block: (open: string, inside: string[], close: string, depth: number, step: string) => string;
-  /** `base`: the gateway's address with `/v1` */
-  recipes: (base: string, model: string) => Recipe[];
-  sdks: (py: (value: unknown) => string, js: (value: unknown) => string, base: string, model: string) => Recipe[];
-  frameworks: (py: (value: unknown) => string, js: (value: unknown) => string, base: string, model: string) => Recipe[];
-  programs: (py: (value: unknown) => string, base: string, model: string) => Recipe[];
-}
 
 interface Errors {
   ruleOf: (code: any) => [Cause, string] | undefined;
@@ -188,9 +186,6 @@ interface RequestForm {
   section: (draft: Draft, name: string, properties: Json) => Section;
   addForm: (what: string, properties: Json, required: string, add: (value: Json) => void) => HTMLElement;
   offer: (draft: Draft, api: Page.Api, signal: AbortSignal, who: Section, offerTools: (offers: Json[]) => void, note: HTMLElement) => Promise<void>;
-}
-
-interface TryScreen {
   runner: (api: Page.Api, place: HTMLElement) => { start: () => void; stop: HTMLElement; leave: () => void };
   reply: (request: Json, id: string) => void;
 }

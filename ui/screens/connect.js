@@ -6,7 +6,7 @@ import { parseJson, reveal } from '../json-text.js';
 import { gateway } from '../lib/api.js';
 import { el, replace } from '../lib/dom.js';
 import { counted } from '../lib/format.js';
-import { recipes } from '../snippets.js';
+import { recipes } from '../request.js';
 import { button, codeBlock, copyButton, facts, field, fill, state } from './parts.js';
 
 export const title = 'Connect';
