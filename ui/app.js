@@ -1,10 +1,8 @@
 // The shell of the page: header, navigation, key, theme, and the router that mounts one screen at a time.
 
-import { announce } from './lib/announce.js';
 import { createApi, gateway } from './lib/api.js';
-import { el, replace } from './lib/dom.js';
+import { announce, el, replace } from './lib/dom.js';
 import { addShortcuts, openDialog, showHelp, startKeys } from './lib/keys.js';
-import { createStore } from './lib/store.js';
 import * as connectScreen from './screens/connect.js';
 import * as runScreen from './screens/run.js';
 import * as runsScreen from './screens/runs.js';
@@ -136,3 +134,27 @@ store.subscribe(['key'], () => {
   show();
 });
 show();
+
+/** @typedef {Page.Store} Store */
+
+/** @param {Record<string, unknown>} initial @returns {Store} */
+export function createStore(initial) {
+  const values = new Map(Object.entries(initial));
+  /** @type {Set<{keys: string[], told: (changed: string) => void}>} */
+  const subscribers = new Set();
+  return {
+    get: (key) => values.get(key),
+    set(key, value) {
+      if (values.get(key) === value) return;
+      values.set(key, value);
+      for (const subscriber of [...subscribers]) {
+        if (subscriber.keys.includes(key)) subscriber.told(key);
+      }
+    },
+    subscribe(keys, told) {
+      const subscriber = { keys, told };
+      subscribers.add(subscriber);
+      return () => void subscribers.delete(subscriber);
+    },
+  };
+}

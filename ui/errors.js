@@ -1,9 +1,7 @@
 // An error as a person needs it: what happened, whose fault it is, what to do next, and when to try again.
 
 import { reveal, shown } from './json-text.js';
-import { announce } from './lib/announce.js';
-import { el } from './lib/dom.js';
-import { icon } from './lib/icons.js';
+import { announce, el, icon } from './lib/dom.js';
 
 /** @type {Record<Cause, string>} */
 export const FAULTS = {

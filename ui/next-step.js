@@ -4,10 +4,8 @@
 import { clockText, countDown, renderError } from './errors.js';
 import { schemaForm } from './forms.js';
 import { indented, parseJson, reveal, shown } from './json-text.js';
-import { announce } from './lib/announce.js';
-import { el, replace } from './lib/dom.js';
+import { announce, el, icon, replace } from './lib/dom.js';
 import { counted } from './lib/format.js';
-import { icon } from './lib/icons.js';
 import { approvalItem, continuation, definitionIn, mayNeedToken, obstacle, openApprovals, openCalls, outputItem } from './request.js';
 
 /** How long what has just come does not take clicks. */

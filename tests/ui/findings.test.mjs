@@ -6,7 +6,7 @@ import test from 'node:test';
 import { explain } from '../../ui/errors.js';
 import * as format from '../../ui/lib/format.js';
 import { account } from '../../ui/run/trace.js';
-import { ending, slowness, totals, troubles } from '../../ui/run/findings.js';
+import { ending, slowness, totals, troubles } from '../../ui/run/words.js';
 import { approval, broken, longWait, stopped, twoTurns } from './runs.mjs';
 
 const texts = (found) => found.map((one) => one.text);

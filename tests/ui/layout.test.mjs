@@ -3,8 +3,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { idleTimes, makeAxis } from '../../ui/run/axis.js';
-import { captionPlace, layout } from '../../ui/run/layout.js';
+import { captionPlace, idleTimes, layout, makeAxis } from '../../ui/run/layout.js';
 import { belonging } from '../../ui/run/trace.js';
 import { approval, broken, going, huge, longWait, stopped, twoTurns } from './runs.mjs';
 

@@ -6,8 +6,7 @@ import test from 'node:test';
 
 import { foldAll, reconstruct } from '../../ui/fold.js';
 import { layout } from '../../ui/run/layout.js';
-import { liveTrace } from '../../ui/run/live-trace.js';
-import { recall, remember } from '../../ui/run/follow.js';
+import { liveTrace, recall, remember } from '../../ui/run/follow.js';
 import { sseDecoder } from '../../ui/lib/api.js';
 import { approval, broken, huge, message, reasoning, response, stopped, twoTurns } from './runs.mjs';
 

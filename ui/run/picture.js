@@ -1,9 +1,8 @@
 // Draws the layout of a run as rows of a tree, with the keys that the ARIA authoring practices give a tree.
 
-import { el, replace } from '../lib/dom.js';
-import { counted, duration, moment } from '../lib/format.js';
-import { icon } from '../lib/icons.js';
 import { captionPlace, layout } from './layout.js';
+import { el, icon, replace } from '../lib/dom.js';
+import { counted, duration, moment } from '../lib/format.js';
 
 const NARROW = 640;
 /** What the columns of names and times take, as the style sheet has them. */

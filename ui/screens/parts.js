@@ -1,8 +1,6 @@
 // Small parts that the screens Try, Tools and Connect share.
 
-import { announce } from '../lib/announce.js';
-import { el, replace } from '../lib/dom.js';
-import { icon } from '../lib/icons.js';
+import { announce, el, icon, replace } from '../lib/dom.js';
 
 let ids = 0;
 

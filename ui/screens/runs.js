@@ -2,10 +2,8 @@
 
 import { renderError } from '../errors.js';
 import { reveal } from '../json-text.js';
-import { announce } from '../lib/announce.js';
-import { el, replace } from '../lib/dom.js';
+import { announce, el, icon, replace, stateMark } from '../lib/dom.js';
 import { ago, cost, counted, duration, exact, tokens } from '../lib/format.js';
-import { icon, stateMark } from '../lib/icons.js';
 import { addShortcuts } from '../lib/keys.js';
 import { STATUSES, limitWords, statusWords } from '../run/words.js';
 

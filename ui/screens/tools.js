@@ -3,8 +3,7 @@
 import { explain, FAULTS, renderError } from '../errors.js';
 import { schemaForm } from '../forms.js';
 import { reveal, shown } from '../json-text.js';
-import { announce } from '../lib/announce.js';
-import { el, replace } from '../lib/dom.js';
+import { announce, el, replace } from '../lib/dom.js';
 import { counted, duration } from '../lib/format.js';
 import { effects } from '../next-step.js';
 import { button, copyButton, facts, fill, pre, state } from './parts.js';
