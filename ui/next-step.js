@@ -6,7 +6,7 @@ import { schemaForm } from './forms.js';
 import { indented, parseJson, reveal, shown } from './json-text.js';
 import { announce, el, icon, replace } from './lib/dom.js';
 import { counted } from './lib/format.js';
-import { approvalItem, continuation, definitionIn, mayNeedToken, obstacle, openApprovals, openCalls, outputItem } from './request.js';
+import { approvalItem, continuation, definitionIn, obstacle, openApprovals, openCalls, outputItem } from './request.js';
 
 /** How long what has just come does not take clicks. */
 const INERT_MS = 1000;
@@ -20,8 +20,7 @@ export function renderNextStep(response, onContinue, { api, request }) {
   if (count === 0 || blocked) return count > 0 ? el('p', { class: 'notice warn', text: `${counted(count, 'answer')} missing. ${blocked}` }) : null;
   const root = el('section', { class: 'next-step stack', 'aria-label': 'What the response waits for' });
   const ready = inert(root, update);
-  const tokens = new Map();
-  const decisions = approvals.map((item) => approvalCard(item, response, { api, ready, update, tokens: request ? null : tokens }));
+  const decisions = approvals.map((item) => approvalCard(item, response, { api, ready, update, known: Boolean(request) }));
   const cards = [...decisions, ...calls.map(callCard)];
   const button = el('button', { type: 'button', class: 'primary', on: { click: () => void send() } });
   const failure = el('div');
@@ -42,7 +41,7 @@ export function renderNextStep(response, onContinue, { api, request }) {
     update();
     replace(failure);
     try {
-      await onContinue(continuation(response, /** @type {Json[]} */ (items), { request, tokens }));
+      await onContinue(continuation(response, /** @type {Json[]} */ (items), request));
     } catch (error) {
       replace(failure, renderError(error));
     }
@@ -90,7 +89,7 @@ function labelled(label, input, ...more) {
 }
 
 /** @type {Steps['approvalCard']} */
-function approvalCard({ id, server_label: label, name, arguments: text }, response, { api, ready, update, tokens }) {
+function approvalCard({ id, server_label: label, name, arguments: text }, response, { api, ready, update, known }) {
   let decided = '';
   const reason = el('input', { type: 'text', autocomplete: 'off' });
   const why = labelled('Reason, which the model reads (optional)', reason);
@@ -100,7 +99,6 @@ function approvalCard({ id, server_label: label, name, arguments: text }, respon
     why.hidden = value === 'yes';
     update();
   }, ready);
-  const token = el('input', { type: 'text', class: 'secret', autocomplete: 'off', on: { input: () => tokens?.set(label, token.value) } });
   const address = response.tools?.find?.((/** @type {any} */ tool) => tool?.server_label === label)?.server_url;
   const at = new Date((response.completed_at ?? response.created_at) * 1000).toLocaleString('en-GB');
   const root = card(`Approval: ${name} of ${label}`, 'Approval needed', name,
@@ -108,7 +106,7 @@ function approvalCard({ id, server_label: label, name, arguments: text }, respon
       el('dt', { text: 'Server' }), el('dd', { text: shown(`${label}${address ? ` at ${address}` : ', configured by the operator'}`) }),
       el('dt', { text: 'Asked' }), el('dd', { text: `${at}. It can be answered for a day, unless the operator has set another time.` })),
     argumentsView(text), definitionView(response, label, name, api),
-    tokens && mayNeedToken(response, label) ? labelled(`Token for ${label}, if it needs one: the same as in the first request`, token) : null, decide, why);
+    address && !known ? el('p', { class: 'hint', text: 'If the request had a token for this server, answer from where it was sent: no response shows it.' }) : null, decide, why);
   return { root, read: () => (decided ? approvalItem(id, decided === 'yes', reason.value) : null) };
 }
 

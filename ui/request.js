@@ -92,15 +92,11 @@ export const outputItem = (call, { output = '', error }) => ({ type: `${is(call,
 /** Why a response cannot be gone on with. @type {Requests['obstacle']} */
 export const obstacle = (response, request) => (response.store === false && !request ? 'This response was not stored, so only its own client can go on with it.' : null);
 
-/** Whether a call needs a credential that only the first request had. @type {Requests['mayNeedToken']} */
-export const mayNeedToken = ({ tools }, label) => Array.isArray(tools) && tools.some((tool) => tool?.type === 'mcp' && tool.server_label === label && tool.server_url);
-
 /** The request that goes on with these items. @type {Requests['continuation']} */
-export function continuation(response, answers, { request, tokens = new Map() } = {}) {
+export function continuation(response, answers, request) {
   const { input, previous_response_id: _, tool_choice: choice, ...body } = request ?? echoed(response);
   // What was forced was done, and would be forced again.
   if (choice === 'none' || asObject(choice).mode === 'auto') body.tool_choice = choice;
-  if (body.tools) body.tools = body.tools.map((/** @type {Json} */ tool) => (tokens.get(tool.server_label) ? { ...tool, authorization: tokens.get(tool.server_label) } : tool));
   const before = Array.isArray(input) ? input : [{ role: 'user', content: input }];
   const unstored = response.store === false && !response.conversation;
   return { ...body, ...(!unstored && !response.conversation && { previous_response_id: response.id }), input: unstored ? [...before, ...items(response), ...answers] : answers };
@@ -126,121 +122,59 @@ function echoed(response) {
 /** The parameters of `responses.create` in the Python SDK; others go into `extra_body`. */
 const PYTHON = new Set('background context_management conversation include input instructions max_output_tokens max_tool_calls metadata model parallel_tool_calls previous_response_id prompt prompt_cache_key reasoning safety_identifier service_tier store stream stream_options temperature text tool_choice tools top_logprobs top_p truncation user'.split(' '));
 
-/** @type {Requests['curl']} */
-export function curl(base, body) {
-  const buffered = body.stream === true ? ' -N' : '';
-  return `curl${buffered} ${shellWord(`${base}/responses`)} \\
-  -H "Authorization: Bearer $ANTWORT_API_KEY" \\
-  -H 'content-type: application/json' \\
-  -d ${shellWord(reveal(JSON.stringify(body, null, 2)))}`;
-}
+const KEY = '"Authorization: Bearer $ANTWORT_API_KEY"';
+const PYTHON_KEY = 'os.environ.get("ANTWORT_API_KEY", "none")';
+const SCRIPT_KEY = "process.env.ANTWORT_API_KEY ?? 'none'";
 
 /** @param {string} text */
-export function shellWord(text) {
-  return /^[\w@%+=:,./-]+$/u.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+const shellWord = (text) => (/^[\w@%+=:,./-]+$/u.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`);
+/** JSON is JavaScript, but for one name. @param {unknown} value */
+const js = (value) => reveal(JSON.stringify(value, null, 2)).replaceAll('"__proto__":', '["__proto__"]:');
+
+/** JSON is Python, but for three words and characters of two units. @param {unknown} value @returns {string} */
+function py(value) {
+  const words = { true: 'True', false: 'False', null: 'None' };
+  const pair = (/** @type {string} */ text) => `\\U${(text.codePointAt(0) ?? 0).toString(16).padStart(8, '0')}`;
+  return reveal(JSON.stringify(value, null, 4)).replace(/"(?:[^"\\]|\\.)*"|\b(?:true|false|null)\b/gu, (found) => words[/** @type {'true'} */ (found)]
+    ?? found.replace(/\\\\|\\ud[89ab]..\\ud[c-f]../gu, (units) => (units === '\\\\' ? units : pair(JSON.parse(`"${units}"`)))));
 }
+
+/** @type {Requests['curl']} */
+export const curl = (base, body) => `curl${body.stream === true ? ' -N' : ''} ${shellWord(`${base}/${body.messages ? 'chat/completions' : 'responses'}`)} \\
+  -H ${KEY} \\
+  -H 'content-type: application/json' \\
+  -d ${shellWord(reveal(JSON.stringify(body, null, 2)))}`;
 
 /** @type {Requests['python']} */
 export function python(base, body) {
-  const known = Object.entries(body).filter(([name]) => PYTHON.has(name));
-  const extra = Object.entries(body).filter(([name]) => !PYTHON.has(name));
-  const lines = known.map(([name, value]) => `    ${name}=${pythonValue(value, 1)},\n`);
-  if (extra.length > 0) lines.push(`    extra_body=${pythonValue(Object.fromEntries(extra), 1)},\n`);
-  const call = `client.responses.create(\n${lines.join('')})`;
+  const [known, extra] = [true, false].map((wanted) => Object.entries(body).filter(([name]) => PYTHON.has(name) === wanted));
+  const all = extra.length > 0 ? [...known, ['extra_body', Object.fromEntries(extra)]] : known;
+  const call = `client.responses.create(\n${all.map(([name, value]) => `    ${name}=${py(value).replaceAll('\n', '\n    ')},\n`).join('')})`;
   const use = body.stream === true ? `for event in ${call}:\n    print(event.type)` : `response = ${call}\nprint(response.${body.background === true ? 'id' : 'output_text'})`;
-  return `import os\n\nfrom openai import OpenAI\n\nclient = OpenAI(base_url=${pythonText(base)}, api_key=os.environ.get("ANTWORT_API_KEY", "none"))\n${use}`;
-}
-
-/** @type {Requests['pythonValue']} */
-export function pythonValue(value, depth) {
-  if (value === null || value === undefined) return 'None';
-  if (typeof value === 'boolean') return value ? 'True' : 'False';
-  if (typeof value === 'number') return Number.isFinite(value) ? String(value) : 'None';
-  if (typeof value === 'string') return pythonText(value);
-  if (Array.isArray(value)) return block('[', value.map((element) => pythonValue(element, depth + 1)), ']', depth, '    ');
-  return block('{', Object.entries(value).map(([key, inner]) => `${pythonText(key)}: ${pythonValue(inner, depth + 1)}`), '}', depth, '    ');
-}
-
-/** The escapes of JSON are those of Python, but for characters that need two units. @param {string} text */
-function pythonText(text) {
-  return reveal(JSON.stringify(text)).replace(/\\\\|\\u(d[89ab][\da-f]{2})\\u(d[c-f][\da-f]{2})/gu, (found, high, low) => {
-    if (!high) return found;
-    return `\\U${(0x10000 + ((Number.parseInt(high, 16) & 0x3ff) << 10) + (Number.parseInt(low, 16) & 0x3ff)).toString(16).padStart(8, '0')}`;
-  });
+  return `import os\nfrom openai import OpenAI\n\nclient = OpenAI(base_url=${py(base)}, api_key=${PYTHON_KEY})\n${use}`;
 }
 
 /** @type {Requests['javascript']} */
 export function javascript(base, body) {
-  const call = `await client.responses.create(${scriptValue(body, 0)})`;
+  const call = `await client.responses.create(${js(body)})`;
   const use = body.stream === true ? `for await (const event of ${call}) console.log(event.type);` : `const response = ${call};\nconsole.log(response.${body.background === true ? 'id' : 'output_text'});`;
-  return `import OpenAI from 'openai';\n\nconst client = new OpenAI({ baseURL: ${scriptText(base)}, apiKey: process.env.ANTWORT_API_KEY ?? 'none' });\n${use}`;
+  return `import OpenAI from 'openai';\n\nconst client = new OpenAI({ baseURL: ${js(base)}, apiKey: ${SCRIPT_KEY} });\n${use}`;
 }
 
-/** @type {Requests['scriptValue']} */
-export function scriptValue(value, depth) {
-  if (typeof value === 'string') return scriptText(value);
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'undefined';
-  if (Array.isArray(value)) return block('[', value.map((element) => scriptValue(element, depth + 1)), ']', depth, '  ');
-  return block('{', Object.entries(value).map(([key, inner]) => `${scriptKey(key)}: ${scriptValue(inner, depth + 1)}`), '}', depth, '  ');
-}
-
-/** A plain `__proto__` would be no property. @param {string} key */
-function scriptKey(key) {
-  if (key === '__proto__') return "['__proto__']";
-  return /^[a-z_$][\w$]*$/iu.test(key) ? key : scriptText(key);
-}
-
-/** @param {string} text */
-function scriptText(text) {
-  const json = reveal(JSON.stringify(text));
-  return text.includes("'") ? json : `'${json.slice(1, -1).replaceAll('\\"', '"')}'`;
-}
-
-/** @type {Requests['block']} */
-function block(open, inside, close, depth, step) {
-  if (inside.length === 0) return open + close;
-  const line = inside.join(', ');
-  if (line.length < 60 && !line.includes('\n')) return open === '{' && step === '  ' ? `{ ${line} }` : open + line + close;
-  const indent = step.repeat(depth + 1);
-  return `${open}\n${inside.map((part) => `${indent}${part},\n`).join('')}${step.repeat(depth)}${close}`;
-}
-
-/** @type {Requests['recipes']} */
+/** How clients are pointed at the gateway: those of docs/compatibility.md, set up as the project's tests do it. @type {Requests['recipes']} */
 export function recipes(base, model) {
-  const py = (/** @type {unknown} */ value) => pythonValue(value, 0);
-  const js = (/** @type {unknown} */ value) => scriptValue(value, 0);
-  return [...sdks(py, js, base, model), ...frameworks(py, js, base, model), ...programs(py, base, model)];
-}
-
-/** @type {Requests['sdks']} */
-function sdks(py, js, base, model) {
+  const [address, name, hello] = [py(base), py(model), { model, input: 'Hello' }];
   return [
-    { name: 'OpenAI SDK, Python', note: 'pip install openai', text: `import os\nfrom openai import OpenAI\n\nclient = OpenAI(base_url=${py(base)}, api_key=os.environ.get("ANTWORT_API_KEY", "none"))\nprint(client.responses.create(model=${py(model)}, input="Hello").output_text)` },
-    { name: 'OpenAI SDK, JavaScript', note: 'npm install openai', text: `import OpenAI from 'openai';\n\nconst client = new OpenAI({ baseURL: ${js(base)}, apiKey: process.env.ANTWORT_API_KEY ?? 'none' });\nconst response = await client.responses.create({ model: ${js(model)}, input: 'Hello' });\nconsole.log(response.output_text);` },
-    { name: 'curl', text: `curl ${shellWord(`${base}/responses`)} \\\n  -H "Authorization: Bearer $ANTWORT_API_KEY" -H 'content-type: application/json' \\\n  -d ${shellWord(JSON.stringify({ model, input: 'Hello' }))}` },
-    { name: 'Environment', note: 'OpenAI’s SDKs, and most programs that use them, read these.', text: `export OPENAI_BASE_URL=${shellWord(base)}\nexport OPENAI_API_KEY="$ANTWORT_API_KEY"   # any text, if the gateway asks for no key` },
-  ];
-}
-
-/** @type {Requests['frameworks']} */
-function frameworks(py, js, base, model) {
-  const key = 'os.environ.get("ANTWORT_API_KEY", "none")';
-  const env = "process.env.ANTWORT_API_KEY ?? 'none'";
-  return [
-    { name: 'OpenAI Agents SDK, Python', note: 'pip install openai-agents', text: `import os\nimport agents, openai\n\nagents.set_tracing_disabled(True)  # its traces would go to OpenAI\nclient = openai.AsyncOpenAI(base_url=${py(base)}, api_key=${key})\nmodel = agents.OpenAIResponsesModel(model=${py(model)}, openai_client=client)\nagent = agents.Agent(name="helper", instructions="Be brief.", model=model)\nprint(agents.Runner.run_sync(agent, "Hello").final_output)` },
-    { name: 'OpenAI Agents SDK, JavaScript', note: 'npm install @openai/agents openai', text: `import { Agent, OpenAIResponsesModel, Runner, setTracingDisabled } from '@openai/agents';\nimport OpenAI from 'openai';\n\nsetTracingDisabled(true); // its traces would go to OpenAI\nconst client = new OpenAI({ baseURL: ${js(base)}, apiKey: ${env} });\nconst agent = new Agent({ name: 'helper', instructions: 'Be brief.', model: new OpenAIResponsesModel(client, ${js(model)}) });\nconsole.log((await new Runner().run(agent, 'Hello')).finalOutput);` },
-    { name: 'AI SDK', note: 'npm install ai @ai-sdk/openai', text: `import { createOpenAI } from '@ai-sdk/openai';\nimport { generateText } from 'ai';\n\nconst provider = createOpenAI({ baseURL: ${js(base)}, apiKey: ${env} });\nconst { text } = await generateText({ model: provider.responses(${js(model)}), prompt: 'Hello' });\nconsole.log(text);` },
-    { name: 'LangChain, Python', note: 'pip install langchain-openai', text: `import os\nfrom langchain_openai import ChatOpenAI\n\nmodel = ChatOpenAI(model=${py(model)}, base_url=${py(base)}, api_key=${key}, use_responses_api=True)\nprint(model.invoke("Hello").text)` },
-    { name: 'LangChain, JavaScript', note: 'npm install @langchain/openai', text: `import { ChatOpenAI } from '@langchain/openai';\n\nconst model = new ChatOpenAI({ model: ${js(model)}, apiKey: ${env}, useResponsesApi: true, configuration: { baseURL: ${js(base)} } });\nconsole.log((await model.invoke('Hello')).text);` },
-    { name: 'Pydantic AI', note: 'pip install pydantic-ai-slim[openai]', text: `import os\nfrom pydantic_ai import Agent\nfrom pydantic_ai.models.openai import OpenAIResponsesModel\nfrom pydantic_ai.providers.openai import OpenAIProvider\n\nprovider = OpenAIProvider(base_url=${py(base)}, api_key=${key})\nprint(Agent(OpenAIResponsesModel(${py(model)}, provider=provider)).run_sync("Hello").output)` },
-  ];
-}
-
-/** @type {Requests['programs']} */
-function programs(py, base, model) {
-  return [
-    { name: 'Codex CLI', note: '~/.codex/config.toml. Set ANTWORT_API_KEY to any text, if the gateway asks for no key.', text: `model = ${JSON.stringify(model)}\nmodel_provider = "antwort"\n\n[model_providers.antwort]\nname = "OpenAI"\nbase_url = ${JSON.stringify(base)}\nenv_key = "ANTWORT_API_KEY"\nwire_api = "responses"` },
-    { name: 'LiteLLM', note: 'pip install litellm', text: `import os\nimport litellm\n\nresponse = litellm.responses(model=${py(`openai/${model}`)}, input="Hello", api_base=${py(base)}, api_key=os.environ.get("ANTWORT_API_KEY", "none"))\nprint(response.output[-1].content[0].text)` },
-    { name: 'Chat completions', note: 'Programs that only know chat completions, such as Open WebUI, take the same address: these calls are passed on to the model server as they are, without the gateway’s tools.', text: `curl ${shellWord(`${base}/chat/completions`)} \\\n  -H "Authorization: Bearer $ANTWORT_API_KEY" -H 'content-type: application/json' \\\n  -d ${shellWord(JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }] }))}` },
+    { name: 'OpenAI SDK, Python', note: 'pip install openai', text: python(base, hello) },
+    { name: 'OpenAI SDK, JavaScript', note: 'npm install openai', text: javascript(base, hello) },
+    { name: 'curl', text: curl(base, hello) },
+    { name: 'Environment', note: 'OpenAI’s SDKs, and most programs that use them, read these. Any text will do as the key of a gateway that asks for none.', text: `export OPENAI_BASE_URL=${shellWord(base)}\nexport OPENAI_API_KEY="$ANTWORT_API_KEY"` },
+    { name: 'OpenAI Agents SDK, Python', note: 'pip install openai-agents', text: `import os\nimport agents, openai\n\nagents.set_tracing_disabled(True)  # its traces would go to OpenAI\nclient = openai.AsyncOpenAI(base_url=${address}, api_key=${PYTHON_KEY})\nmodel = agents.OpenAIResponsesModel(model=${name}, openai_client=client)\nagent = agents.Agent(name="helper", instructions="Be brief.", model=model)\nprint(agents.Runner.run_sync(agent, "Hello").final_output)` },
+    { name: 'OpenAI Agents SDK, JavaScript', note: 'npm install @openai/agents openai', text: `import { Agent, OpenAIResponsesModel, Runner, setTracingDisabled } from '@openai/agents';\nimport OpenAI from 'openai';\n\nsetTracingDisabled(true); // its traces would go to OpenAI\nconst client = new OpenAI({ baseURL: ${js(base)}, apiKey: ${SCRIPT_KEY} });\nconst agent = new Agent({ name: 'helper', instructions: 'Be brief.', model: new OpenAIResponsesModel(client, ${js(model)}) });\nconsole.log((await new Runner().run(agent, 'Hello')).finalOutput);` },
+    { name: 'AI SDK', note: 'npm install ai @ai-sdk/openai', text: `import { createOpenAI } from '@ai-sdk/openai';\nimport { generateText } from 'ai';\n\nconst provider = createOpenAI({ baseURL: ${js(base)}, apiKey: ${SCRIPT_KEY} });\nconst { text } = await generateText({ model: provider.responses(${js(model)}), prompt: 'Hello' });\nconsole.log(text);` },
+    { name: 'LangChain, Python', note: 'pip install langchain-openai', text: `import os\nfrom langchain_openai import ChatOpenAI\n\nmodel = ChatOpenAI(model=${name}, base_url=${address}, api_key=${PYTHON_KEY}, use_responses_api=True)\nprint(model.invoke("Hello").text)` },
+    { name: 'LiteLLM', note: 'pip install litellm', text: `import os\nimport litellm\n\nresponse = litellm.responses(model=${py(`openai/${model}`)}, input="Hello", api_base=${address}, api_key=${PYTHON_KEY})\nprint(response.output[-1].content[0].text)` },
+    { name: 'Codex CLI', note: '~/.codex/config.toml', text: `model = ${JSON.stringify(model)}\nmodel_provider = "antwort"\n\n[model_providers.antwort]\nname = "OpenAI"\nbase_url = ${JSON.stringify(base)}\nenv_key = "ANTWORT_API_KEY"\nwire_api = "responses"` },
+    { name: 'Chat completions', note: 'For programs that know nothing else, such as Open WebUI. They are passed on to the model server as they are, without the gateway’s tools.', text: curl(base, { model, messages: [{ role: 'user', content: 'Hello' }] }) },
   ];
 }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { approvalItem, continuation, definitionIn, mayNeedToken, obstacle, openApprovals, openCalls, outputItem } from '../../ui/request.js';
+import { approvalItem, continuation, definitionIn, obstacle, openApprovals, openCalls, outputItem } from '../../ui/request.js';
 
 const approval = { type: 'mcp_approval_request', id: 'mcpr_1', server_label: 'ops', name: 'deploy', arguments: '{}' };
 const call = { type: 'function_call', id: 'fc_1', call_id: 'call_1', name: 'thermometer', arguments: '{"room":"kitchen"}' };
@@ -27,7 +27,7 @@ test('calls that are hidden are not the client\'s, by their names', () => {
 test('a request that is known is sent again, with its credentials and without what was forced', () => {
   const tools = [{ type: 'mcp', server_label: 'ops', server_url: 'https://ops.example/mcp', authorization: 'secret' }];
   const request = { model: 'm', input: 'Deploy.', instructions: 'Be brief.', tools, tool_choice: 'required', previous_response_id: 'resp_0', antwort: { tool_progress: true } };
-  assert.deepEqual(continuation(response(), [approvalItem('mcpr_1', true)], { request }), {
+  assert.deepEqual(continuation(response(), [approvalItem('mcpr_1', true)], request), {
     model: 'm', instructions: 'Be brief.', tools, antwort: { tool_progress: true }, previous_response_id: 'resp_1',
     input: [{ type: 'mcp_approval_response', approval_request_id: 'mcpr_1', approve: true }],
   });
@@ -36,19 +36,17 @@ test('a request that is known is sent again, with its credentials and without wh
 test('without it, the response says what is to be repeated', () => {
   const tools = [{ type: 'mcp', server_label: 'ops', server_url: 'https://ops.example/mcp', headers: null, allowed_tools: null, require_approval: 'always', server_description: null }];
   const echo = response({ tools, instructions: 'Be brief.', temperature: 0.5, top_p: 1, metadata: {}, tool_choice: 'auto', text: { format: { type: 'text' } }, reasoning: { effort: null }, antwort: { turns: 2, limits: { max_turns: 3 } } });
-  assert.deepEqual(continuation(echo, [], { tokens: new Map([['ops', 'token']]) }), {
+  assert.deepEqual(continuation(echo, []), {
     model: 'm', instructions: 'Be brief.', temperature: 0.5, antwort: { limits: { max_turns: 3 } }, previous_response_id: 'resp_1', input: [],
-    tools: [{ type: 'mcp', server_label: 'ops', server_url: 'https://ops.example/mcp', require_approval: 'always', authorization: 'token' }],
+    tools: [{ type: 'mcp', server_label: 'ops', server_url: 'https://ops.example/mcp', require_approval: 'always' }],
   });
-  assert.ok(mayNeedToken(echo, 'ops'));
-  assert.ok(!mayNeedToken(echo, 'desk'));
 });
 
 test('a conversation goes on by itself, and a response that was not stored by its items', () => {
-  assert.deepEqual(continuation(response({ conversation: { id: 'conv_1' } }), [], {}), { model: 'm', conversation: { id: 'conv_1' }, input: [] });
+  assert.deepEqual(continuation(response({ conversation: { id: 'conv_1' } }), []), { model: 'm', conversation: { id: 'conv_1' }, input: [] });
   const unstored = response({ store: false });
   const request = { model: 'm', store: false, input: 'Deploy.' };
-  assert.deepEqual(continuation(unstored, [], { request }).input, [{ role: 'user', content: 'Deploy.' }, approval]);
+  assert.deepEqual(continuation(unstored, [], request).input, [{ role: 'user', content: 'Deploy.' }, approval]);
   assert.match(String(obstacle(unstored, null)), /not stored/);
   assert.equal(obstacle(unstored, request), null);
 });

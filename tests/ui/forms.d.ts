@@ -104,8 +104,8 @@ interface Steps {
   /** `options`: value and words */
   choices: (legend: string, options: [string, string][], choose: (value: string) => void, ready?: () => boolean) => HTMLElement;
   labelled: (label: string, input: HTMLInputElement | HTMLTextAreaElement, ...more: Node[]) => HTMLElement;
-  /** `request`: the `mcp_approval_request`; `response`: that it is an item of; `options`: where tokens go that only the first request had */
-  approvalCard: (request: Json, response: Json, options: {api: Page.Api, ready: () => boolean, update: () => void, tokens: Map<string, string> | null}) => Card;
+  /** `request`: the `mcp_approval_request`; `response`: that it is an item of; `options`: `known`: whether the request is */
+  approvalCard: (request: Json, response: Json, options: {api: Page.Api, ready: () => boolean, update: () => void, known: boolean}) => Card;
   definitionView: (response: Json, label: string, name: string, api: Page.Api) => HTMLElement;
   /** `annotations`: of MCP or of the gateway */
   effects: (annotations: any) => [string, string];
@@ -119,15 +119,9 @@ interface Requests {
   /** `base`: the gateway's address with `/v1` */
   curl: (base: string, body: Json) => string;
   python: (base: string, body: Json) => string;
-  pythonValue: (value: unknown, depth: number) => string;
   javascript: (base: string, body: Json) => string;
-  scriptValue: (value: unknown, depth: number) => string;
-  block: (open: string, inside: string[], close: string, depth: number, step: string) => string;
   /** `base`: the gateway's address with `/v1` */
   recipes: (base: string, model: string) => Recipe[];
-  sdks: (py: (value: unknown) => string, js: (value: unknown) => string, base: string, model: string) => Recipe[];
-  frameworks: (py: (value: unknown) => string, js: (value: unknown) => string, base: string, model: string) => Recipe[];
-  programs: (py: (value: unknown) => string, base: string, model: string) => Recipe[];
   /** `path`: such as `antwort.limits.max_turns` */
   getAt: (body: Json, path: string) => any;
   setAt: (body: Json, path: string, value: unknown) => Json;
@@ -141,9 +135,8 @@ interface Requests {
   approvalItem: (id: string, approve: boolean, reason?: string) => Json;
   outputItem: (call: Json, answer: {output?: string, error?: string}) => Json;
   obstacle: (response: Json, request: Json | null | undefined) => string | null;
-  mayNeedToken: (response: Json, label: string) => boolean;
-  /** `known`: the request that the response is of, which has the credentials that no response shows; or those of MCP servers by their label */
-  continuation: (response: Json, answers: Json[], known?: {request?: Json | null, tokens?: Map<string, string>}) => Json;
+  /** `request`: the one that the response is of, which has the credentials that no response shows. */
+  continuation: (response: Json, answers: Json[], request?: Json | null) => Json;
   echoed: (response: Json) => Json;
 }
 

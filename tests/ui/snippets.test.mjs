@@ -57,9 +57,8 @@ test('JavaScript, by node', () => {
   assert.match(javascript(BASE, { stream: true }), /^for await \(const event of /m);
 });
 
-test('no character of a snippet hides, and lines of short values stay short', () => {
+test('no character of a snippet hides', () => {
   for (const make of [curl, python, javascript]) assert.doesNotMatch(make(BASE, BODY), /[\u0000-\u0008\u000b-\u001f\u200b-\u200f\u2028-\u202e\ufeff]/u);
-  assert.match(javascript(BASE, { model: 'demo', input: 'Hello' }), /create\(\{ model: 'demo', input: 'Hello' \}\)/);
 });
 
 test('recipes have the address and the model, quoted, and no key', () => {
@@ -70,7 +69,7 @@ test('recipes have the address and the model, quoted, and no key', () => {
     assert.match(text, /ANTWORT_API_KEY/, name);
   }
   const parsed = all.filter(({ text }) => /^import os/m.test(text));
-  assert.ok(parsed.length >= 5);
+  assert.ok(parsed.length >= 4);
   for (const { text } of parsed) run('python3', ['-c', 'import ast, sys; ast.parse(sys.stdin.read())'], text);
   for (const { text } of all.filter(({ text }) => /^(curl|export)/.test(text))) run('bash', ['-n'], text);
   for (const { text } of all.filter(({ text }) => /from '/.test(text))) run('node', ['--check', '--input-type=module', '-'], text);

@@ -25,7 +25,7 @@ export class ApiError extends Error {
 /** The address of the gateway: the folder above the page, also behind a path prefix. */
 export const gateway = () => new URL('../', document.baseURI);
 
-/** @param {{onDenied?: (error: ApiError) => void}} [hooks] `onDenied` hears of each 401 and 403 @returns {Api} */
+/** @param {{onDenied?: (error: ApiError) => void}} [hooks] `onDenied` hears of each 401 @returns {Api} */
 export function createApi(hooks = {}) {
   let key = '';
 
@@ -51,7 +51,7 @@ export function createApi(hooks = {}) {
     }
     if (!reply.ok) {
       const error = await errorOf(reply);
-      if (error.status === 401 || error.status === 403) hooks.onDenied?.(error);
+      if (error.status === 401) hooks.onDenied?.(error);
       throw error;
     }
     return reply;
