@@ -15,47 +15,44 @@ const SERVER = 'Check that the server is running (screen Tools), its address and
 
 /** Whose fault the codes are, and what to do; the first that fits counts. @type {[RegExp, Cause, string][]} */
 const RULES = [
-  [/^un(supported|known)_parameter$/, 'request', 'Leave the field out: this gateway does not serve it.'],
-  [/^(model|agent|tool)_not_found$/, 'request', 'Choose a name from the list: this one is not served, or not to this key.'],
-  [/^context_length_exceeded$/, 'request', 'Shorten the input, set truncation to auto, or compact the conversation.'],
-  [/_too_large$/, 'request', 'Ask for less, or send less: this is more than is read.'],
+  [/^un(supported|known)_parameter$/, 'request', 'Leave the field out: it is not served.'],
+  [/^(model|agent|tool)_not_found$/, 'request', 'Choose another name: this one is not served, or not to this key.'],
+  [/^context_length_exceeded$/, 'request', 'Shorten the input, or set truncation to auto.'],
+  [/_too_large$/, 'request', 'Ask for less, or send less.'],
   [/response_not_|^not_found$|^unknown_url$|^gone$/, 'request', 'It does not exist, was deleted, has expired, or belongs to another key.'],
-  [/_in_progress$|^conversation_locked$|^conflict$/, 'request', 'Wait until the other response has ended, then send it again.'],
-  [/^idempotency_key_reused$/, 'request', 'Use another Idempotency-Key: this one belongs to another request.'],
-  [/^(stream_expired|event_log_unavailable)$/, 'request', 'Read the response itself: the events of its stream are not kept any more.'],
+  [/_in_progress$|^conversation_locked$|^conflict$/, 'request', LATER],
   [/^input_|^approval_/, 'request', 'Reload the run: nothing waits for this answer any more, or it asks for another one.'],
   [/^invalid_api_key$/, 'key', 'Enter a valid API key of this gateway.'],
-  [/^insufficient_scope$/, 'key', 'Use a key with the scope that the message names, or ask the operator to add it.'],
+  [/^insufficient_scope$/, 'key', 'Use a key with the scope that the message names.'],
   [/_not_allowed$|^invalid_host$|^duplicate_header$|^access_denied$|^run_unreadable$|^websocket_/, 'configuration', 'The operator has to allow this in the configuration; the message says what.'],
-  [/^upstream_(auth|proxy)_error$/, 'configuration', 'The operator has to correct the key of the model server, or the proxy in front of it.'],
-  [/^unknown_price$/, 'configuration', 'Configure a price of this model, or leave out the limit of cost.'],
-  [/^upstream_rejected_request$/, 'request', CORRECT],
-  [/^upstream_(unreachable|connect_timeout)$/, 'model', 'Check that the model server is running, and its address in the configuration.'],
-  [/^upstream_.*timeout$/, 'model', 'It is slow or overloaded. Send it again later, or raise the provider’s timeouts.'],
-  [/^upstream_|^compaction_failed$/, 'model', 'Send it again; if that does not help, look into the log of the model server.'],
+  [/^upstream_(auth|proxy)_error$/, 'configuration', 'The operator has to correct the key of the model server, or the proxy.'],
+  [/^unknown_price$/, 'configuration', 'Configure a price of this model, or set no limit of cost.'],
+  [/^upstream_(unreachable|connect_timeout)$/, 'model', 'Check that it is running, and its address in the configuration.'],
+  [/^upstream_.*timeout$/, 'model', 'It is slow. Send it again later, or raise the provider’s timeouts.'],
+  [/^upstream_(?!rejected)|^compaction_failed$/, 'model', 'Send it again, or look into the log of the model server.'],
   [/^rate_limit/, 'model', LATER],
-  [/^insufficient_quota$/, 'model', 'The quota at the provider is used up: waiting does not help.'],
-  [/^(tool_choice_not_satisfied|model_error|invalid_arguments|invalid_structured_output)$/, 'model', 'The model did not keep to the tools or the schema. Try a better one, or require less.'],
-  [/content/, 'model', 'A content filter stopped the answer. Ask in other words.'],
-  [/^max_identical_calls$/, 'limit', 'The model repeats one call. See what the tool answers, and say in the instructions when to stop.'],
-  [/^max_|^run_timeout$|^deadline$|^tool_call_limit$/, 'limit', 'Raise this limit, up to the operator’s ceiling, or see in the run why it needs so much.'],
-  [/^outcome_unknown$/, 'tool', 'The gateway stopped between call and result: check at the tool whether it had an effect.'],
+  [/^insufficient_quota$/, 'model', 'The quota is used up: waiting does not help.'],
+  [/^(tool_choice_not_satisfied|model_error|invalid_arguments|invalid_structured_output)$/, 'model', 'The model did not keep to tools or schema. Try a better one, or require less.'],
+  [/content/, 'model', 'A filter stopped the answer. Ask in other words.'],
+  [/^max_identical_calls$/, 'limit', 'The model repeats one call: see what the tool answers.'],
+  [/^max_|^run_timeout$|^deadline$|^tool_call_limit$/, 'limit', 'Raise this limit, or see in the run why it needs so much.'],
+  [/^outcome_unknown$/, 'tool', 'Check at the tool whether the call had an effect.'],
   [/^mcp_server_|^tools_not_refreshed$|^tool_unavailable$/, 'tool', SERVER],
-  [/^tool_timeout$/, 'tool', 'It took too long. Try it alone (screen Tools), or raise its timeout.'],
+  [/^tool_timeout$/, 'tool', 'Try it alone (screen Tools), or raise its timeout.'],
   [/^tool_|^mcp_|^http_error$|^invalid_result$|^callback_/, 'tool', 'Try it alone with these arguments (screen Tools).'],
   [/^server_(restarted|shutting_down)$|^run_attempts_exhausted$/, 'gateway', 'It was stopped meanwhile. Send it again.'],
   [/^server_(is_overloaded|starting)$|^request_timeout$/, 'gateway', LATER],
-  [/^storage_/, 'gateway', 'The operator has to look at its database, the disk or the server.'],
+  [/^storage_/, 'gateway', 'The operator has to look at its database.'],
   [/^internal_error$/, 'gateway', 'Give the request id to the operator, who finds it in the log.'],
-  [/^connection_failed$/, 'connection', 'Check that the gateway is running and reachable, then send it again.'],
+  [/^connection_failed$/, 'connection', 'Check that the gateway is running.'],
   [/^(aborted|cancelled)$/, 'connection', 'It was stopped on purpose.'],
-  [/^(invalid|unsupported|missing|mutually|array|string|object|integer|decimal|item|method)_|_not_cancellable$/, 'request', CORRECT],
+  [/^(invalid|unsupported|missing|mutually|array|string|object|integer|decimal|item|method|idempotency|stream|event|upstream_rejected)_|_not_cancellable$/, 'request', CORRECT],
 ];
 
 /** @type {Record<string, [Cause, string]>} */
 const TYPES = {
   invalid_request_error: ['request', CORRECT], permission_error: ['key', 'Use a key that may do this.'], conflict: ['request', LATER], timeout: ['connection', LATER],
-  external_connector_error: ['tool', SERVER], server_error: ['gateway', 'Send it again; if that does not help, give the request id to the operator.'], service_unavailable_error: ['gateway', LATER],
+  external_connector_error: ['tool', SERVER], server_error: ['gateway', 'Send it again, or give the request id to the operator.'], service_unavailable_error: ['gateway', LATER],
 };
 
 /** Whose fault it is, and what to do. @param {any} error of a request, a response or a call; or the `code` that ended a run */
@@ -73,7 +70,7 @@ function ruleOf(code) {
 /** @type {Errors['byStatus']} */
 function byStatus(status) {
   if (status === 401 || status === 403) return TYPES.permission_error;
-  if (status === 502 || status === 504) return ['connection', 'What is in front of the gateway got no answer from it. Check that it is running.'];
+  if (status === 502 || status === 504) return ['connection', 'Check that the gateway is running: what is before it got no answer.'];
   return status >= 400 && status < 500 ? TYPES.invalid_request_error : ['unknown', 'Read the message; the request id finds it in the gateway’s log.'];
 }
 

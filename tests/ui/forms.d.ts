@@ -171,7 +171,7 @@ interface ToolsScreen {
 interface ConnectScreen {
   readyView: (health: Json, again: () => void) => HTMLElement[];
   keyForm: (api: Page.Api, store: Page.Store) => any[];
-  operation: (method: string, path: string, of: Json, shared: Json[], document: Json) => HTMLElement;
+  operation: (method: string, path: string, of: Json, shared: Json[]) => HTMLElement;
 }
 
 interface RequestForm {

@@ -125,7 +125,7 @@ function operations(document) {
   for (const [path, item] of Object.entries(asObject(document.paths))) {
     for (const [method, of] of Object.entries(asObject(item)).filter(([name]) => name !== 'parameters')) {
       const tag = String(of.tags?.[0] ?? 'other');
-      byTag.set(tag, [...(byTag.get(tag) ?? []), operation(method, path, of, item.parameters ?? [], document)]);
+      byTag.set(tag, [...(byTag.get(tag) ?? []), operation(method, path, of, item.parameters ?? [])]);
     }
   }
   const about = new Map((document.tags ?? []).map((/** @type {Json} */ tag) => [tag.name, tag.description]));
@@ -133,15 +133,14 @@ function operations(document) {
 }
 
 /** @type {ConnectScreen['operation']} */
-function operation(method, path, of, shared, document) {
-  // One reference is followed; schemas are named.
-  const resolved = (/** @type {any} */ value) => (value?.$ref ?? '').split('/').slice(1).reduce((/** @type {any} */ found, /** @type {string} */ key) => found?.[key], value?.$ref ? document : value) ?? value;
-  const schema = (/** @type {any} */ part) => Object.values(asObject(part?.content)).map((media) => media.schema?.$ref?.split('/').at(-1) ?? media.schema?.type ?? '').join(', ');
-  const parameters = [...shared, ...(of.parameters ?? [])].map(resolved).map(({ name, in: where, description }) => [`${where} ${name}`, prose(description)]);
-  const answers = Object.entries(asObject(of.responses)).filter(([status]) => status.startsWith('2')).map(([status, answer]) => [status, prose(`${resolved(answer).description} ${schema(resolved(answer))}`)]);
+function operation(method, path, of, shared) {
+  const last = (/** @type {any} */ reference) => String(reference ?? '').split('/').at(-1);
+  const schema = (/** @type {any} */ part) => Object.values(asObject(part?.content)).map((media) => last(media.schema?.$ref)).join(' ');
+  const parameters = [...shared, ...(of.parameters ?? [])].map((one) => one.name ?? last(one.$ref)).join(', ');
+  const answers = Object.entries(asObject(of.responses)).map(([status, answer]) => `${status} ${schema(answer)}`).join(', ');
   return el('details', { class: 'inset' },
-    el('summary', null, el('span', { class: `method ${method}`, text: method.toUpperCase() }), el('code', { text: path }), el('span', { class: 'muted', text: ` ${of.summary ?? ''}` })),
-    el('div', { class: 'stack inset' }, prose(of.description), facts(/** @type {[string, any][]} */ ([...parameters, ...(of.requestBody ? [['body', schema(of.requestBody)]] : []), ...answers]))));
+    el('summary', null, el('span', { class: 'method', text: method.toUpperCase() }), el('code', { text: path }), el('span', { class: 'muted', text: ` ${of.summary ?? ''}` })),
+    el('div', { class: 'stack inset' }, prose(of.description), facts([['parameters', parameters || '–'], ['body', schema(of.requestBody) || '–'], ['answers', answers]])));
 }
 
 /** Words between backticks are code. @param {unknown} text */

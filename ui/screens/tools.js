@@ -75,8 +75,7 @@ function serverCard(sessions, head) {
   return el('div', { class: 'server-card' }, head(worst, state(...(HEALTH[worst.state] ?? ['warn', worst.state]))),
     worst.last_error ? el('p', { class: 'fault', text: reveal(worst.last_error) }) : null,
     el('details', { class: 'small' }, el('summary', { text: 'Details' }), ...sessions.map((one) => facts([
-      ['Address', reveal(one.endpoint)], ['Tenant', one.tenant ?? 'nobody yet'], ['Program', reveal(one.server ?? 'not known')],
-      ['Speaks', [one.transport, one.protocol_version].filter(Boolean).join(', ') || 'not connected'],
+      ['Address', reveal(one.endpoint)], ['Tenant', one.tenant ?? 'nobody yet'], ['Speaks', reveal([one.server, one.transport, one.protocol_version].filter(Boolean).join(', ') || 'not connected')],
       ['Calls', `${one.calls}, ${one.errors} failed on their way${one.mean_latency_ms === null ? '' : `, ${duration(one.mean_latency_ms)} each`}`],
       ...one.left_out.map((/** @type {Json} */ tool) => ['Left out', reveal(`${tool.name}: ${tool.reason}`)]),
     ]))));
