@@ -42,6 +42,8 @@ interface Draft {
   body: Json;
   /** What is wrong with the JSON that is being typed; `body` is the last that was right. */
   fault: string | null;
+  /** The model that was filled in by the page. */
+  offered?: string;
   files: { add: (name: string, url: string) => string; get: (short: string) => string | undefined; expand: <T>(value: T) => T };
   /** Tells all views but the one that has made the change, and may have the cursor. */
   set: (body: Json, by?: View) => void;

@@ -144,6 +144,12 @@ function section(draft, name, properties) {
     const changed = Object.keys(properties).filter((path) => JSON.stringify(now[path]) !== JSON.stringify(before[path]));
     before = now;
     if (changed.length > 0) draft.set(changed.reduce((body, path) => setAt(body, path, now[path]), draft.body), view);
+    // A model that nobody has chosen gives way to that of an agent.
+    if (!changed.includes('agent') || !now.agent || draft.body.model !== draft.offered) return;
+    const [model] = root.querySelectorAll('select');
+    model.value = '';
+    before = read();
+    draft.set(setAt(draft.body, 'model', undefined), view);
   }
   const view = (/** @type {Json} */ body) => {
     const value = Object.fromEntries(Object.keys(properties).map((path) => [path, getAt(body, path)]));
@@ -270,7 +276,10 @@ async function offer(draft, api, signal, who, offerTools, note) {
   note.textContent = listed.some(({ status }) => status === 401) ? 'The gateway asks for a key: button “Key”.' : listed.map(({ message }) => `Not everything can be listed: ${message}`)[0] ?? '';
   const ids = (/** @type {any} */ list) => (Array.isArray(list) ? list : []).map(({ id, description }) => ({ name: String(id), words: description }));
   // The first model is as good as any; a request without one is refused.
-  if (models[0] && draft.body.model === undefined && draft.body.agent === undefined) draft.set({ model: models[0].id, ...draft.body });
+  if (models[0] && draft.body.model === undefined && draft.body.agent === undefined) {
+    draft.offered = models[0].id;
+    draft.set({ model: draft.offered, ...draft.body });
+  }
   if (models.length > 0) who.choose('model', ids(models).map(({ name }) => ({ name })));
   if (agents.length > 0) who.choose('agent', ids(agents));
   const own = [tools].flat().filter(({ name }) => name && !(tools instanceof Error)).map(({ name }) => ({ words: name, group: 'Tools of the gateway', tool: { type: `antwort:${name}` } }));
