@@ -32,7 +32,9 @@ fn list_ui_files() {
         table.push_str(&format!("    ({name:?}, include_bytes!({:?})),\n", file.display().to_string()));
     }
     table.push_str("]\n");
-    std::fs::write(Path::new(&out).join("ui_files.rs"), table).expect("OUT_DIR can be written");
+    if let Err(error) = std::fs::write(Path::new(&out).join("ui_files.rs"), table) {
+        println!("cargo::error=writing the table of the page's files: {error}");
+    }
 }
 
 fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {

@@ -19,6 +19,7 @@ mod load;
 mod load_options;
 mod masks;
 pub(crate) mod mcp;
+mod models;
 mod moved_keys;
 mod network;
 mod postgres_url;

@@ -1,11 +1,14 @@
 //! `antwort demo`: the gateway with a scripted model, and a conversation with it.
 //!
 //! The demo provider is the only part of this project that answers without a model. It is a real chat-completions
-//! server on a loopback port, and the gateway calls it like any other.
+//! server on a loopback port, and the gateway calls it like any other. Beside it is an MCP server with the tools of a travel
+//! agency.
 
 mod conversation;
+mod mcp_server;
 mod print;
 mod provider;
+mod trip;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -16,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::{App, SighupListener};
-use crate::config::{Preset, ProviderSettings, Settings};
+use crate::config::{McpServerSettings, McpTransport, McpTrust, Preset, ProviderSettings, Settings};
 
 pub(crate) use provider::MODEL;
 
@@ -45,6 +48,10 @@ pub(crate) async fn run(
         let mut demo = ProviderSettings::new(Preset::Generic, format!("http://{address}/v1"));
         demo.default = true;
         settings.providers.insert("demo".to_owned(), demo);
+        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+        let address = listener.local_addr()?;
+        tasks.spawn(mcp_server::serve(listener, shutdown.clone()));
+        settings.mcp.servers.entry(trip::SERVER.to_owned()).or_insert_with(|| travel_agency(address));
     }
     let listener = TcpListener::bind(settings.listen).await.with_context(|| {
         format!("listening on {} (another address: --listen 127.0.0.1:8081)", settings.listen)
@@ -64,4 +71,15 @@ pub(crate) async fn run(
     tasks.close();
     tasks.wait().await;
     Ok(())
+}
+
+/// The demo's MCP server: what only reads is called at once, the rest needs an approval.
+fn travel_agency(address: SocketAddr) -> McpServerSettings {
+    McpServerSettings {
+        url: Some(format!("http://{address}/mcp")),
+        transport: Some(McpTransport::StreamableHttp),
+        description: Some("The demo's travel agency".to_owned()),
+        trust: Some(McpTrust::Annotations),
+        ..McpServerSettings::default()
+    }
 }

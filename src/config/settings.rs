@@ -23,6 +23,7 @@ pub use super::mcp::{
     McpRule, McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
     TokenExchange,
 };
+pub use super::models::ModelsSettings;
 pub use super::network::{Cidr, NetworkSettings, ProxySource, TlsSettings};
 pub use super::postgres_url::PostgresUrl;
 use super::provider::ProviderSettings;
@@ -483,20 +484,5 @@ impl Default for TelemetrySettings {
             sample_ratio: 1.0,
             http: HttpClientOptions::default(),
         }
-    }
-}
-
-/// The cache of model lists.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ModelsSettings {
-    /// How long a provider's list is cached.
-    #[serde(with = "units::HumanDuration")]
-    pub cache_ttl: Duration,
-}
-
-impl Default for ModelsSettings {
-    fn default() -> Self {
-        Self { cache_ttl: Duration::from_mins(1) }
     }
 }

@@ -1,4 +1,4 @@
-//! The demo's client: sends a prompt, runs the function that the model calls, and prints every event.
+//! The demo's client: sends a prompt, approves the call that needs it, and prints every event.
 
 #![expect(clippy::indexing_slicing, reason = "a JSON value indexed by what it lacks is null")]
 
@@ -7,31 +7,31 @@ use serde_json::{Value, json};
 
 use super::print::{bold, dim, line, piece};
 use super::provider::MODEL;
+use super::trip::{QUESTION, SERVER};
 use crate::net::sse::Decoder;
 
 const MAX_EVENT_BYTES: usize = 1 << 20;
 
-/// Two requests: the model calls a function in the first, the second returns its output.
+/// A trip that is planned with tools of the gateway, in two requests: at the end of the first a call waits for an approval,
+/// which the second brings.
 pub(super) async fn show(base: &str) -> anyhow::Result<()> {
-    let tools = json!([{"type": "function", "name": "get_weather", "description": "The weather of a city",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}]);
-    let question = "What is the weather in Oslo?";
-    line(&format!("{} {question}", bold("You:")));
+    let tools = json!([{"type": "mcp", "server_label": SERVER}]);
+    line(&format!("{} {QUESTION}", bold("You:")));
     let response =
-        stream(base, &json!({"model": MODEL, "input": question, "tools": tools, "stream": true})).await?;
-    let call = response["output"]
+        stream(base, &json!({"model": MODEL, "input": QUESTION, "tools": tools, "stream": true})).await?;
+    let request = response["output"]
         .as_array()
         .into_iter()
         .flatten()
-        .find(|item| item["type"] == "function_call")
-        .context("the model did not call the function")?;
-    let result = "4 degrees, light rain";
+        .find(|item| item["type"] == "mcp_approval_request")
+        .context("the model did not ask for an approval")?;
     line("");
-    line(&format!("{} {} = {result}", bold("The client runs"), call["name"].as_str().unwrap_or_default()));
-    let answer = json!([{"type": "function_call_output", "call_id": call["call_id"], "output": result}]);
+    line(&format!("{} {}({})", bold("You approve"), text(&request["name"]), text(&request["arguments"])));
+    let approval =
+        json!([{"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": true}]);
     stream(
         base,
-        &json!({"model": MODEL, "previous_response_id": response["id"], "input": answer, "tools": tools, "stream": true}),
+        &json!({"model": MODEL, "previous_response_id": response["id"], "input": approval, "tools": tools, "stream": true}),
     )
     .await?;
     line("");

@@ -29,7 +29,7 @@ fn styled(text: &str, code: &str) -> String {
     if std::io::stdout().is_terminal() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
-/// URLs of the gateway, the providers and the store.
+/// The page, and URLs of the gateway, the providers and the store.
 pub(super) fn opening(base: &str, settings: &Settings) {
     let store = match &settings.store.url {
         StoreUrl::Sqlite(path) => format!("SQLite, {}", path.display()),
@@ -37,6 +37,9 @@ pub(super) fn opening(base: &str, settings: &Settings) {
         StoreUrl::Postgres(url) => format!("PostgreSQL, {url}"),
     };
     line(&bold("antwort"));
+    if settings.ui.is_served(settings.listen) {
+        line(&format!("  page      {}", page(base)));
+    }
     line(&format!("  gateway   {base}"));
     for (name, provider) in &settings.providers {
         line(&format!("  provider  {} ({name})", provider.url));
@@ -57,4 +60,9 @@ pub(super) fn closing(base: &str, model: &str) {
     line(&format!("  curl -s '{base}/responses?limit=2'"));
     line("");
     line("Serving until Ctrl-C.");
+}
+
+/// The address of the web page.
+fn page(base: &str) -> String {
+    format!("{}/ui/", base.strip_suffix("/v1").unwrap_or(base))
 }

@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+use super::trip::{self, TripReply};
 
 /// Name of the scripted model.
 pub(crate) const MODEL: &str = "demo";
@@ -36,17 +38,40 @@ async fn models() -> Response {
 }
 
 async fn complete(Json(request): Json<Value>) -> Response {
-    let turn = Turn::of(&request);
+    let turn = match trip::next(&request) {
+        Some(TripReply::Busy) => return busy(),
+        Some(TripReply::Turn(turn)) => turn,
+        None => Turn::of(&request),
+    };
     if request["stream"] == true { streamed(&turn) } else { Json(turn.completion()).into_response() }
 }
 
-/// The output of one turn.
-enum Turn {
-    Call { name: String, arguments: String },
-    Say(String),
+fn busy() -> Response {
+    let error = json!({"error": {"message": "The demo model is busy.", "type": "server_error", "code": "overloaded"}});
+    (StatusCode::SERVICE_UNAVAILABLE, Json(error)).into_response()
+}
+
+/// The output of one turn: a text, calls, or both.
+pub(super) struct Turn {
+    text: String,
+    calls: Vec<ScriptedCall>,
+}
+
+/// A call of the script.
+pub(super) struct ScriptedCall {
+    pub name: String,
+    pub arguments: Value,
 }
 
 impl Turn {
+    pub(super) fn say(text: String) -> Self {
+        Self { text, calls: Vec::new() }
+    }
+
+    pub(super) fn calls(text: &str, calls: Vec<ScriptedCall>) -> Self {
+        Self { text: text.to_owned(), calls }
+    }
+
     fn of(request: &Value) -> Self {
         let messages = request["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
         let last = messages.last();
@@ -55,16 +80,17 @@ impl Turn {
         match (role, tool["name"].as_str()) {
             ("tool", _) => {
                 let result = last.map(|message| content(&message["content"])).unwrap_or_default();
-                Self::Say(format!(
+                Self::say(format!(
                     "The function answered: {result}. That is all I know, for I am only a script."
                 ))
             }
             (_, Some(name)) if request["tool_choice"] != "none" => {
-                Self::Call { name: name.to_owned(), arguments: example(&tool["parameters"]).to_string() }
+                let call = ScriptedCall { name: name.to_owned(), arguments: example(&tool["parameters"]) };
+                Self::calls("", vec![call])
             }
             _ => {
                 let prompt = last.map(|message| content(&message["content"])).unwrap_or_default();
-                Self::Say(format!(
+                Self::say(format!(
                     "You said: \"{prompt}\" I am the demo model, a script of {} messages so far. Set \
                      ANTWORT_UPSTREAM_URL to talk to a real one.",
                     messages.len()
@@ -74,54 +100,58 @@ impl Turn {
     }
 
     fn completion(&self) -> Value {
-        let (message, reason) = match self {
-            Self::Call { name, arguments } => (
-                json!({"role": "assistant", "content": null, "tool_calls": [{"id": "call_demo", "type": "function",
-                    "function": {"name": name, "arguments": arguments}}]}),
-                "tool_calls",
-            ),
-            Self::Say(text) => (json!({"role": "assistant", "content": text}), "stop"),
+        let content = Some(&self.text).filter(|text| !text.is_empty());
+        let calls = || {
+            self.calls.iter().enumerate().map(|(index, call)| {
+                json!({"id": call_id(index), "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments.to_string()}})
+            })
         };
+        let mut message = json!({"role": "assistant", "content": content});
+        if !self.calls.is_empty() {
+            message["tool_calls"] = calls().collect();
+        }
         json!({"id": "chatcmpl-demo", "object": "chat.completion", "created": 0, "model": MODEL,
-            "choices": [{"index": 0, "message": message, "finish_reason": reason}], "usage": self.usage()})
+            "choices": [{"index": 0, "message": message, "finish_reason": self.finish_reason()}],
+            "usage": self.usage()})
     }
 
     fn chunks(&self) -> Vec<Value> {
-        let mut chunks = vec![json!({"role": "assistant", "content": ""})];
-        let reason = match self {
-            Self::Call { name, arguments } => {
-                chunks.push(json!({"tool_calls": [{"index": 0, "id": "call_demo", "type": "function",
-                    "function": {"name": name, "arguments": ""}}]}));
-                chunks
-                    .extend(pieces(arguments).map(
-                        |piece| json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}),
-                    ));
-                "tool_calls"
-            }
-            Self::Say(text) => {
-                chunks.extend(pieces(text).map(|piece| json!({"content": piece})));
-                "stop"
-            }
-        };
+        let mut deltas = vec![json!({"role": "assistant", "content": ""})];
+        deltas.extend(pieces(&self.text).map(|piece| json!({"content": piece})));
+        for (index, call) in self.calls.iter().enumerate() {
+            deltas.push(json!({"tool_calls": [{"index": index, "id": call_id(index), "type": "function",
+                "function": {"name": call.name, "arguments": ""}}]}));
+            let arguments = call.arguments.to_string();
+            deltas
+                .extend(pieces(&arguments).map(
+                    |piece| json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}),
+                ));
+        }
         let choice = |delta: Value, reason: Option<&str>| {
             json!({"id": "chatcmpl-demo", "object": "chat.completion.chunk", "created": 0, "model": MODEL,
                 "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
         };
-        let mut chunks: Vec<_> = chunks.into_iter().map(|delta| choice(delta, None)).collect();
-        chunks.push(choice(json!({}), Some(reason)));
+        let mut chunks: Vec<_> = deltas.into_iter().map(|delta| choice(delta, None)).collect();
+        chunks.push(choice(json!({}), Some(self.finish_reason())));
         chunks.push(json!({"id": "chatcmpl-demo", "object": "chat.completion.chunk", "created": 0,
             "model": MODEL, "choices": [], "usage": self.usage()}));
         chunks
     }
 
-    /// A script has no tokens; words are counted instead.
+    fn finish_reason(&self) -> &'static str {
+        if self.calls.is_empty() { "stop" } else { "tool_calls" }
+    }
+
+    /// A script has no tokens; words are counted instead, and a call is one.
     fn usage(&self) -> Value {
-        let words = match self {
-            Self::Call { .. } => 1,
-            Self::Say(text) => text.split_whitespace().count(),
-        };
+        let words = self.text.split_whitespace().count() + self.calls.len();
         json!({"prompt_tokens": 10, "completion_tokens": words, "total_tokens": 10 + words})
     }
+}
+
+fn call_id(index: usize) -> String {
+    format!("call_demo_{index}")
 }
 
 fn streamed(turn: &Turn) -> Response {
@@ -140,7 +170,8 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(' ')
 }
 
-fn content(content: &Value) -> String {
+/// The text of a message.
+pub(super) fn content(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::access::Authenticated;
 use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
-use super::responses::response_not_found;
+use super::stored::response_not_found;
 use super::{AppState, response_budget, stored};
 use crate::engine::Cancelled;
 use crate::protocol::error::ApiError;

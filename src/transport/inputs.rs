@@ -12,7 +12,7 @@ use super::access::Authenticated;
 use super::body::JsonBody;
 use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
-use super::responses::response_not_found;
+use super::stored::response_not_found;
 use crate::protocol::request::{A2aInput, ResponseInput};
 
 /// What an accepted answer is answered with.

@@ -19,7 +19,6 @@ use super::{AppState, follow, idempotency, mcp, names_header, response_budget, s
 use crate::engine::{EventReader, Keyed, OnUnservedTool, RunContext};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
-use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::CreateResponse;
 use crate::store::PageRequest;
 use crate::util::digest::sha256;
@@ -147,7 +146,7 @@ pub(super) async fn retrieve(
     query.include()?;
     if query.flag("stream") {
         let followed = Box::pin(follow::retrieve(&app, &principal, &request_context, &id, &query)).await?;
-        return followed.ok_or_else(|| ErrorResponse(response_not_found(&id)));
+        return followed.ok_or_else(|| ErrorResponse(stored::response_not_found(&id)));
     }
     if query.get("starting_after").is_some() {
         return Err(ErrorResponse(ApiError::invalid(
@@ -158,7 +157,7 @@ pub(super) async fn retrieve(
     }
     let read = |max_bytes| app.services.store.response(&principal.0.owner, &id, max_bytes);
     let found = response_budget::read_stored(&app, &principal.requester(), read, stored::object).await?;
-    found.ok_or_else(|| ErrorResponse(response_not_found(&id)))
+    found.ok_or_else(|| ErrorResponse(stored::response_not_found(&id)))
 }
 
 /// `DELETE /v1/responses/{id}`
@@ -168,7 +167,7 @@ pub(super) async fn delete(
     PathParam(id): PathParam,
 ) -> Result<Response, ErrorResponse> {
     if !app.services.store.delete(&principal.0.owner, &id).await? {
-        return Err(ErrorResponse(response_not_found(&id)));
+        return Err(ErrorResponse(stored::response_not_found(&id)));
     }
     Ok(stored::deleted(&id, "response"))
 }
@@ -189,7 +188,7 @@ pub(super) async fn input_items(
         async move { store.input_items(owner, id, &page).await }
     };
     let found = response_budget::read_stored(&app, &principal.requester(), read, stored::list).await?;
-    found.ok_or_else(|| ErrorResponse(response_not_found(id)))
+    found.ok_or_else(|| ErrorResponse(stored::response_not_found(id)))
 }
 
 /// `GET /v1/responses`
@@ -211,8 +210,4 @@ pub(super) async fn list_all(
     };
     let found = response_budget::read_stored(&app, &principal.requester(), read, stored::list).await?;
     found.ok_or_else(|| ErrorResponse(ApiError::internal()))
-}
-
-pub(super) fn response_not_found(id: &str) -> ApiError {
-    ApiError::not_found(format!("Response with id '{}' not found.", truncate_for_display(id)))
 }

@@ -13,6 +13,8 @@ use axum::response::Response;
 use http_body::{Frame, SizeHint};
 use serde_json::json;
 
+use crate::protocol::error::ApiError;
+use crate::protocol::parse::truncate_for_display;
 use crate::store::Page;
 
 /// A 200 response with a JSON body.
@@ -25,6 +27,11 @@ pub(super) fn json(body: Body) -> Response {
 /// One stored object.
 pub(super) fn object(text: Arc<str>) -> Response {
     json(Body::from(bytes(text)))
+}
+
+/// The error for a response that does not exist, or is another owner's.
+pub(super) fn response_not_found(id: &str) -> ApiError {
+    ApiError::not_found(format!("Response with id '{}' not found.", truncate_for_display(id)))
 }
 
 /// The confirmation that an object was deleted.

@@ -14,7 +14,7 @@ use super::AppState;
 use super::access::Authenticated;
 use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
-use super::responses::response_not_found;
+use super::stored::response_not_found;
 use super::{response_budget, stored};
 use crate::engine::trace_document::{self, TraceSummary};
 use crate::protocol::error::{ApiError, ErrorKind};

@@ -35,7 +35,7 @@ use crate::support::mcp_server::McpServer;
 use crate::support::upstream::{Reply, Upstream};
 
 /// A gateway that may reach servers on this machine.
-fn before(upstream: &Upstream) -> Builder {
+pub fn before(upstream: &Upstream) -> Builder {
     Gateway::with_upstream(upstream).set(|settings| settings.egress.allow = vec!["127.0.0.1".into()])
 }
 

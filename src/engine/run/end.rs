@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::live::{Run, RunEnd, RunError};
 use super::logged::Logged;
 use super::summary::RunSummary;
+use super::trace::RunTrace;
 use crate::admission::run_in_place;
 use crate::engine::context::unix_now;
 use crate::engine::event_sink::EventSink;
@@ -85,12 +86,7 @@ impl Run {
                 return self.sink.reject(error).await;
             }
         };
-        if let Termination::Incomplete(reason) = &ending
-            && reason != "content_filter"
-        {
-            self.state.trace.reach_limit(reason.clone().into());
-        }
-        let trace = self.state.trace.end();
+        let trace = prepared.store.then(|| account(&mut self.state.trace, &ending)).flatten();
         let param = failed_param(&ending);
         let machine = self.machine;
         let large = machine.bytes() > MAX_INLINE_SNAPSHOT_BYTES;
@@ -124,6 +120,17 @@ impl Run {
         // A client that has disconnected finds the response in the store.
         let _gone = sink.flush().await;
     }
+}
+
+/// The account of the run as it is stored.
+fn account(trace: &mut RunTrace, ending: &Termination) -> Option<String> {
+    match ending {
+        Termination::Incomplete(reason) if reason != "content_filter" => {
+            trace.reach_limit(reason.clone().into());
+        }
+        _ => {}
+    }
+    trace.end()
 }
 
 /// The parameter that a failure is about.

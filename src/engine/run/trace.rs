@@ -169,9 +169,9 @@ impl RunTrace {
 
     /// The first output of the inference that is under way has come.
     pub(in crate::engine) fn note_first_token(&mut self) {
-        let now = self.now();
+        let started = self.started;
         if let Some(turn) = self.turns.last_mut() {
-            turn.first_token.get_or_insert(now);
+            turn.first_token.get_or_insert_with(|| now_ms() - started);
         }
     }
 
@@ -188,8 +188,11 @@ impl RunTrace {
         let (now, base) = (self.now(), self.started);
         let offset = |at: Instant| epoch_ms(at) - base;
         let Some(turn) = self.turns.last_mut() else { return };
-        if let Some(sent) = timing.sent {
-            turn.sent = offset(sent);
+        match timing.sent.map(offset) {
+            // Asked once more, with half of the conversation.
+            Some(sent) if turn.ended.is_some() => turn.retried.push(sent),
+            Some(sent) => turn.sent = sent,
+            None => {}
         }
         turn.retried.extend(timing.retried.iter().copied().map(offset));
         turn.first_byte = timing.first_byte.map(offset);

@@ -114,14 +114,18 @@ pub(super) async fn completed(session: Session<'_>, limit: usize) -> Result<Vec<
     found.iter().map(read).collect()
 }
 
-fn read(row: &Row) -> Result<CompletedCall, StoreError> {
-    let owner = Owner { tenant: text(row, 0)?.into(), principal: text(row, 1)?.into() };
-    let key = AsyncCallKey {
-        owner,
+/// Whose call a row is: its first columns are tenant, principal, key and id of the response, turn and position.
+fn call_key(row: &Row) -> Result<AsyncCallKey, StoreError> {
+    Ok(AsyncCallKey {
+        owner: Owner { tenant: text(row, 0)?.into(), principal: text(row, 1)?.into() },
         response: id_of(get(row, 2)?, get(row, 3)?)?,
         turn: get::<i32>(row, 4)?.unsigned_abs(),
         index: get::<i32>(row, 5)?.unsigned_abs(),
-    };
+    })
+}
+
+fn read(row: &Row) -> Result<CompletedCall, StoreError> {
+    let key = call_key(row)?;
     let result = (text_or_null(row, 11)?.unwrap_or_default().to_owned(), get(row, 12)?);
     Ok(CompletedCall {
         key,
@@ -159,13 +163,7 @@ pub(super) async fn due(
 }
 
 fn read_due(row: &Row) -> Result<DueTask, StoreError> {
-    let owner = Owner { tenant: text(row, 0)?.into(), principal: text(row, 1)?.into() };
-    let key = AsyncCallKey {
-        owner,
-        response: id_of(get(row, 2)?, get(row, 3)?)?,
-        turn: get::<i32>(row, 4)?.unsigned_abs(),
-        index: get::<i32>(row, 5)?.unsigned_abs(),
-    };
+    let key = call_key(row)?;
     let sealed = get::<Option<&[u8]>>(row, 6)?.unwrap_or_default().into();
     Ok(DueTask { key, sealed, is_wanted: get(row, 7)? })
 }

@@ -95,10 +95,14 @@ pub(super) fn completed(connection: &Connection, limit: usize) -> Result<Vec<Com
     found.collect::<Result<_, _>>().map_err(database)
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<CompletedCall> {
+/// Whose call a row is: its first columns are tenant, principal, id of the response, turn and position.
+fn call_key(row: &Row<'_>) -> rusqlite::Result<AsyncCallKey> {
     let owner = Owner { tenant: text(row, 0)?.into(), principal: text(row, 1)?.into() };
-    let key =
-        AsyncCallKey { owner, response: Id::from(text(row, 2)?), turn: row.get(3)?, index: row.get(4)? };
+    Ok(AsyncCallKey { owner, response: Id::from(text(row, 2)?), turn: row.get(3)?, index: row.get(4)? })
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<CompletedCall> {
+    let key = call_key(row)?;
     let result = (row.get::<_, Option<String>>(10)?.unwrap_or_default(), row.get(11)?);
     Ok(CompletedCall {
         key,
@@ -149,9 +153,7 @@ pub(super) fn due(
 }
 
 fn read_due(row: &Row<'_>) -> rusqlite::Result<(i64, DueTask)> {
-    let owner = Owner { tenant: text(row, 0)?.into(), principal: text(row, 1)?.into() };
-    let key =
-        AsyncCallKey { owner, response: Id::from(text(row, 2)?), turn: row.get(3)?, index: row.get(4)? };
+    let key = call_key(row)?;
     let sealed = row.get::<_, Option<Vec<u8>>>(5)?.unwrap_or_default().into();
     Ok((row.get(6)?, DueTask { key, sealed, is_wanted: row.get(7)? }))
 }

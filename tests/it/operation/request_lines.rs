@@ -32,7 +32,8 @@ impl Logged {
         std::fs::write(folder.path().join("antwort.yaml"), file).unwrap();
         let environment: Vec<_> = [("ANTWORT_LOG", "info")].iter().chain(environment).copied().collect();
         let process = Process::start_with_environment(folder.path(), upstream, &environment).await;
-        Self { process, folder, http: reqwest::Client::new() }
+        let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        Self { process, folder, http }
     }
 
     fn request(&self, method: &str, path: &str, id: &str) -> reqwest::RequestBuilder {
