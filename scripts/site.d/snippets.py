@@ -21,7 +21,7 @@ from pathlib import Path
 
 from pages import DOCS
 
-PAGES = ["start.md", "life-of-a-run.md", "streaming.md", "migrating/hosted-api.md", *(f"clients/{name}.md" for name in
+PAGES = ["start.md", "life-of-a-run.md", "approvals.md", "streaming.md", "migrating/hosted-api.md", *(f"clients/{name}.md" for name in
          ("openai-python", "openai-node", "agents-sdk", "ai-sdk", "langchain", "codex", "curl"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # The block of what a preset is short for.
