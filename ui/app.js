@@ -28,7 +28,7 @@ const main = /** @type {HTMLElement} */ (document.getElementById('main'));
 /** @type {{name: string, screen: Page.Mounted} | null} */
 let mounted = null;
 
-/** @param {string} hash @returns {Page.Route} */
+/** @type {Of.app['parseRoute']} */
 function parseRoute(hash) {
   const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?');
   const [screen = '', id = '', kind = '', seq = ''] = path.split('/');
@@ -40,7 +40,7 @@ function parseRoute(hash) {
   };
 }
 
-/** @param {string} hash @param {{replace?: boolean}} [options] */
+/** @type {Of.app['navigate']} */
 function navigate(hash, options = {}) {
   if (!options.replace) {
     location.hash = hash;
@@ -137,7 +137,7 @@ show();
 
 /** @typedef {Page.Store} Store */
 
-/** @param {Record<string, unknown>} initial @returns {Store} */
+/** @type {Of.app['createStore']} */
 export function createStore(initial) {
   const values = new Map(Object.entries(initial));
   /** @type {Set<{keys: string[], told: (changed: string) => void}>} */

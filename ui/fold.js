@@ -20,7 +20,7 @@ const TEXTS = {
   code_interpreter_call_code: ['', 'code'],
 };
 
-/** The response at the end of the first so many events. @param {any[]} events @param {number} [count] */
+/** The response at the end of the first so many events. @type {Of.fold['foldAll']} */
 export function foldAll(events, count = events.length) {
   let response = nothing();
   for (const event of events.slice(0, count)) response = fold(response, event);
@@ -48,7 +48,7 @@ function whole(before, response) {
   return { ...structuredClone({ ...response, output: [] }), output };
 }
 
-/** @param {any} item @param {string} name @param {any} event */
+/** @type {Of.fold['change']} */
 function change(item, name, event) {
   const at = event.content_index ?? event.summary_index;
   if (/^(content|reasoning_summary)_part\./.test(name)) {
@@ -62,14 +62,14 @@ function change(item, name, event) {
   }
 }
 
-/** @param {any} item @param {[string, string]} place @param {number} at @param {boolean} done @param {any} event */
+/** @type {Of.fold['write']} */
 function write(item, [list, field], at, done, event) {
   const of = list ? ((item[list] ??= [])[at] ??= {}) : item;
   of[field] = done ? event[field] : (of[field] ?? '') + event.delta;
   if (!done && event.logprobs?.length > 0) of.logprobs = [...(of.logprobs ?? []), ...event.logprobs];
 }
 
-/** A stream that could have made a response: for runs of which no events were kept. Never called exact. @param {any} response one that has ended @returns {any[]} events whose fold is the response */
+/** A stream that could have made a response: for runs of which no events were kept. Never called exact. @type {Of.fold['reconstruct']} */
 export function reconstruct(response) {
   const begun = { ...response, status: 'in_progress', output: [], usage: null, error: null, incomplete_details: null, completed_at: null };
   /** @type {any[]} */
@@ -80,7 +80,7 @@ export function reconstruct(response) {
   return events.map((event, index) => ({ sequence_number: index, ...event }));
 }
 
-/** @param {any} item @param {number} index @returns {any[]} */
+/** @type {Of.fold['ofItem']} */
 function ofItem(item, index) {
   const at = { output_index: index, item_id: item.id };
   const done = { type: 'response.output_item.done', output_index: index, item };
@@ -105,7 +105,7 @@ function ofItem(item, index) {
   return [added(status), done];
 }
 
-/** @param {any} part @param {Record<string, any>} at */
+/** @type {Of.fold['ofPart']} */
 function ofPart(part, at) {
   const refusal = part.type === 'refusal';
   const empty = refusal ? { ...part, refusal: '' } : { ...part, text: '', annotations: [] };

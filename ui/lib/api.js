@@ -29,10 +29,7 @@ export const gateway = () => new URL('../', document.baseURI);
 export function createApi(hooks = {}) {
   let key = '';
 
-  /**
-   * @param {string} method @param {string} path
-   * @param {{query?: Page.Query, body?: unknown, signal?: AbortSignal, headers?: Record<string, string>, accept?: string}} options
-   */
+  /** @type {Of.api['send']} */
   async function send(method, path, { query, body, signal, headers, accept }) {
     const address = new URL(path.replace(/^\//, ''), gateway());
     for (const [name, value] of Object.entries(query ?? {})) {
@@ -71,7 +68,7 @@ export function createApi(hooks = {}) {
   };
 }
 
-/** @param {Response} reply @param {(event: any) => void} onEvent @param {AbortSignal | undefined} signal */
+/** @type {Of.api['readEvents']} */
 async function readEvents(reply, onEvent, signal) {
   const decoder = sseDecoder((frame) => {
     if (frame.data !== '[DONE]') onEvent(JSON.parse(frame.data));
@@ -90,7 +87,7 @@ async function readEvents(reply, onEvent, signal) {
   }
 }
 
-/** @param {Response} reply */
+/** @type {Of.api['readJson']} */
 async function readJson(reply) {
   const text = await reply.text();
   return text === '' ? null : JSON.parse(text);
@@ -124,11 +121,7 @@ function noAnswer(cause, signal) {
   return new ApiError(`The connection to the gateway failed: ${reason}`, { status: 0, code: 'connection_failed' });
 }
 
-/**
- * Decodes server-sent events (the HTML standard's `text/event-stream`).
- * @param {(frame: {event: string, data: string, id: string | null}) => void} onFrame called for each event that has data
- * @returns {{push: (text: string) => void}} takes the stream piece by piece, cut anywhere
- */
+/** Decodes server-sent events (the HTML standard's `text/event-stream`). @type {Of.api['sseDecoder']} */
 export function sseDecoder(onFrame) {
   let rest = '';
   let begun = false;

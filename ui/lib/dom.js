@@ -58,20 +58,17 @@ function apply(element, props) {
   }
 }
 
-/** @param {Element} element @param {Record<string, (event: any) => void>} listeners */
+/** @type {Of.dom['listen']} */
 function listen(element, listeners) {
   for (const [type, listener] of Object.entries(listeners)) element.addEventListener(type, listener);
 }
 
-/**
- * Through the object model, which the content security policy allows, unlike the attribute.
- * @param {HTMLElement | SVGElement} element @param {Record<string, string | number>} style
- */
+/** Through the object model, which the content security policy allows, unlike the attribute. @type {Of.dom['restyle']} */
 export function restyle(element, style) {
   for (const [name, value] of Object.entries(style)) element.style.setProperty(name, String(value));
 }
 
-/** @param {Element} element @param {string} name @param {unknown} value */
+/** @type {Of.dom['attribute']} */
 function attribute(element, name, value) {
   if (value === null || value === undefined) return;
   if (typeof value === 'boolean' && !name.startsWith('aria-')) {
@@ -82,7 +79,7 @@ function attribute(element, name, value) {
   element.setAttribute(name, String(value));
 }
 
-/** Whether an attribute can neither run a script nor lead to another origin. @param {string} name @param {string} value */
+/** Whether an attribute can neither run a script nor lead to another origin. @type {Of.dom['harmless']} */
 function harmless(name, value) {
   if (name.startsWith('on') || name === 'srcdoc' || name === 'style') return false;
   if (name === 'href') return /^(#|\.{1,2}\/)/.test(value);
@@ -93,7 +90,7 @@ function harmless(name, value) {
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let clearing;
 
-/** @param {string} text */
+/** @type {Of.dom['announce']} */
 export function announce(text) {
   const region = document.getElementById('announcer');
   if (!region) return;
@@ -120,11 +117,11 @@ const PATHS = {
   chain: 'M3 2v3.5a2 2 0 0 0 2 2h4M7 5.5l2 2-2 2',
 };
 
-/** @param {keyof typeof PATHS} name @returns {SVGSVGElement} */
+/** @type {Of.dom['icon']} */
 export function icon(name) {
   const path = svg('path', { d: PATHS[name] ?? PATHS.unknown });
   return svg('svg', { class: `icon icon-${name}`, viewBox: '0 0 12 12', 'aria-hidden': 'true', focusable: 'false' }, path);
 }
 
-/** A state: its shape, its word, and only then its colour. @param {{icon: string, word: string, tone: string}} state */
+/** A state: its shape, its word, and only then its colour. @type {Of.dom['stateMark']} */
 export const stateMark = (state) => el('span', { class: `state ${state.tone}` }, icon(state.icon), state.word);

@@ -2,12 +2,12 @@
 
 const PLURAL = new Intl.PluralRules('en');
 
-/** `1 call`, `2 calls`. @param {number} count @param {string} noun @param {string} [plural] */
+/** `1 call`, `2 calls`. @type {Of.format['counted']} */
 export function counted(count, noun, plural = `${noun}s`) {
   return `${number(count)} ${PLURAL.select(count) === 'one' ? noun : plural}`;
 }
 
-/** A length of time in at most two units: `840 ms`, `3.2 s`, `2 min 5 s`, `3 h`. @param {number | null | undefined} ms @returns {string} */
+/** A length of time in at most two units: `840 ms`, `3.2 s`, `2 min 5 s`, `3 h`. @type {Of.format['duration']} */
 export function duration(ms) {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return '–';
   if (ms < 0) return `−${duration(-ms)}`;
@@ -20,7 +20,7 @@ export function duration(ms) {
   return pair(seconds, 86_400, 'd', 3600, 'h');
 }
 
-/** @param {number} seconds @param {number} big @param {string} bigName @param {number} small @param {string} smallName */
+/** @type {Of.format['pair']} */
 function pair(seconds, big, bigName, small, smallName) {
   const rounded = Math.round(seconds / small) * small;
   const rest = (rounded % big) / small;
@@ -28,15 +28,15 @@ function pair(seconds, big, bigName, small, smallName) {
   return rest === 0 ? first : `${first} ${rest} ${smallName}`;
 }
 
-/** @param {string} decimal */
+/** @type {Of.format['trim']} */
 const trim = (decimal) => decimal.replace(/\.0+$/, '');
 
-/** @param {number} value */
+/** @type {Of.format['number']} */
 export function number(value) {
   return value.toLocaleString('en-US');
 }
 
-/** `950`, `12.3k`, `1.2M`. @param {number | null | undefined} count */
+/** `950`, `12.3k`, `1.2M`. @type {Of.format['tokens']} */
 export function tokens(count) {
   if (count === null || count === undefined) return '–';
   if (count < 10_000) return number(count);
@@ -44,7 +44,7 @@ export function tokens(count) {
   return `${trim((count / 1_000_000).toFixed(1))}M`;
 }
 
-/** US dollars, with as many digits as small amounts need; a dash where there is no price. @param {number | null | undefined} usd */
+/** US dollars, with as many digits as small amounts need; a dash where there is no price. @type {Of.format['cost']} */
 export function cost(usd) {
   if (usd === null || usd === undefined) return '–';
   if (usd === 0) return '$0';
@@ -53,14 +53,14 @@ export function cost(usd) {
   return `$${usd.toFixed(usd < 1 ? 3 : 2)}`;
 }
 
-/** Tokens a second. @param {number | null | undefined} count @param {number | null | undefined} ms */
+/** Tokens a second. @type {Of.format['rate']} */
 export function rate(count, ms) {
   if (!count || !ms || ms <= 0) return null;
   const perSecond = (count * 1000) / ms;
   return `${perSecond < 10 ? trim(perSecond.toFixed(1)) : number(Math.round(perSecond))} tokens/s`;
 }
 
-/** A moment of today as `14:03:22`, of another day with its date. @param {number | null | undefined} ms since the epoch @param {number} [now] */
+/** A moment of today as `14:03:22`, of another day with its date. @type {Of.format['moment']} */
 export function moment(ms, now = Date.now()) {
   if (ms === null || ms === undefined) return '–';
   const date = new Date(ms);
@@ -69,13 +69,13 @@ export function moment(ms, now = Date.now()) {
   return `${date.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })} ${time}`;
 }
 
-/** A moment to the millisecond, with its date. @param {number | null | undefined} ms */
+/** A moment to the millisecond, with its date. @type {Of.format['exact']} */
 export function exact(ms) {
   if (ms === null || ms === undefined) return '–';
   return new Date(ms).toISOString().replace('T', ' ').replace('Z', ' UTC');
 }
 
-/** How long ago, in one unit. @param {number} ms since the epoch @param {number} [now] */
+/** How long ago, in one unit. @type {Of.format['ago']} */
 export function ago(ms, now = Date.now()) {
   const seconds = Math.max(0, Math.round((now - ms) / 1000));
   if (seconds < 60) return `${seconds} s ago`;

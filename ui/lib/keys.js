@@ -7,7 +7,7 @@ const groups = new Set();
 // Single characters can get in the way of speech input, so they can be turned off.
 let characters = true;
 
-/** @param {Page.Shortcut[]} shortcuts @returns {() => void} ends them */
+/** @type {Of.keys['addShortcuts']} */
 export function addShortcuts(shortcuts) {
   groups.add(shortcuts);
   return () => void groups.delete(shortcuts);
@@ -28,13 +28,13 @@ export function startKeys() {
   });
 }
 
-/** @param {KeyboardEvent} event */
+/** @type {Of.keys['nameOf']} */
 function nameOf(event) {
   if (event.altKey) return '';
   return (event.ctrlKey || event.metaKey ? 'Ctrl+' : '') + event.key;
 }
 
-/** @param {EventTarget | null} target */
+/** @type {Of.keys['isWriting']} */
 function isWriting(target) {
   return target instanceof HTMLElement && (target.isContentEditable || target.matches('input:not([type=range], [type=radio], [type=checkbox]), textarea, select'));
 }

@@ -11,13 +11,10 @@ const TICK = 250;
 /** The runs that this page follows now, by id: a screen that is opened later finds them. @type {Map<string, Follower>} */
 const ongoing = new Map();
 
-/** @param {string} id */
+/** @type {Of.follow['followerOf']} */
 export const followerOf = (id) => ongoing.get(id) ?? null;
 
-/**
- * @param {{api: Page.Api, path: string, body?: any, headers?: Record<string, string>}} request a POST with a body, or the path of a response that runs
- * @returns {Follower}
- */
+/** @type {Of.follow['startFollowing']} */
 export function startFollowing({ api, path, body, headers }) {
   const stopper = new AbortController();
   const { signal } = stopper;
@@ -44,7 +41,7 @@ export function startFollowing({ api, path, body, headers }) {
     });
   }
 
-  /** @param {any} response */
+  /** @type {Of.follow['take']} */
   function take(response) {
     progress.response = response;
     if (id || !response.id) return;
@@ -53,7 +50,7 @@ export function startFollowing({ api, path, body, headers }) {
     known.resolve(id);
   }
 
-  /** @param {any} event */
+  /** @type {Of.follow['onEvent']} */
   function onEvent(event) {
     const now = Date.now();
     live.push(event, now);
@@ -85,7 +82,7 @@ export function startFollowing({ api, path, body, headers }) {
     if (id && isRunning(progress.response)) await pollResponse();
   }
 
-  /** @param {string} of */
+  /** @type {Of.follow['log']} */
   async function log(of) {
     try {
       await api.stream(of, { query: { stream: true }, signal, onEvent });
@@ -148,7 +145,7 @@ function defer() {
   return { promise, resolve, reject };
 }
 
-/** @param {number} ms @param {AbortSignal} signal @returns {Promise<void>} */
+/** @type {Of.follow['pause']} */
 function pause(ms, signal) {
   return new Promise((resolve, reject) => {
     const stop = () => reject(new ApiError('Stopped.', { status: 0, code: 'aborted' }));
@@ -162,7 +159,7 @@ const MAX_CHARACTERS = 8_000_000;
 /** The streams that were watched in this page, so that they can be replayed; the oldest first. @type {Map<string, {events: any[], size: number}>} */
 const watched = new Map();
 
-/** Keeps an event of a stream that is being watched. @param {string} id of the response @param {any} event */
+/** Keeps an event of a stream that is being watched. @type {Of.follow['remember']} */
 export function remember(id, event) {
   const stream = watched.get(id) ?? { events: [], size: 0 };
   stream.events.push(event);
@@ -177,7 +174,7 @@ export function remember(id, event) {
   }
 }
 
-/** A stream, if it was watched from its first event to its last. @param {string} id */
+/** A stream, if it was watched from its first event to its last. @type {Of.follow['recall']} */
 export function recall(id) {
   const events = watched.get(id)?.events ?? [];
   const whole = /^response\.(completed|incomplete|failed)$/.test(events.at(-1)?.type) && events.every((event, index) => event.sequence_number === index);
@@ -187,10 +184,7 @@ export function recall(id) {
 // Calls of one turn are told one after another. What follows a result at once was made in parallel with it.
 const AT_ONCE = 60;
 
-/**
- * @param {number | null} sentAt when the request was sent, null if another page sent it
- * @returns {{push: (event: any, now: number) => void, trace: Trace}} `trace` grows
- */
+/** @type {Of.follow['liveTrace']} */
 export function liveTrace(sentAt) {
   let startedAt = sentAt ?? Date.now();
   /** @type {Trace} */
@@ -200,7 +194,7 @@ export function liveTrace(sentAt) {
   let model = '';
   let idleSince = startedAt;
 
-  /** @param {number} now @returns {Turn} */
+  /** @type {Of.follow['openTurn']} */
   function openTurn(now) {
     const last = trace.turns.at(-1);
     if (last && last.ended_at === null) return last;
@@ -211,7 +205,7 @@ export function liveTrace(sentAt) {
     return turn;
   }
 
-  /** @param {Kind} kind @param {number} now */
+  /** @type {Of.follow['write']} */
   function write(kind, now) {
     const turn = openTurn(now);
     turn.first_token_at ??= now;
@@ -221,7 +215,7 @@ export function liveTrace(sentAt) {
     else spans.push({ kind, from: last?.to ?? turn.first_token_at, to: now });
   }
 
-  /** @param {any} event @param {number} now */
+  /** @type {Of.follow['begin']} */
   function begin(event, now) {
     const type = plainType(event.item);
     if (type === 'message') write('text', now);
@@ -233,7 +227,7 @@ export function liveTrace(sentAt) {
     if (event.item.approval_request_id && trace.turns.length === 1) Object.assign(first, { attempts: 0, first_token_at: null, spans: [] });
   }
 
-  /** @param {any} event @param {number} now */
+  /** @type {Of.follow['beginCall']} */
   function beginCall(event, now) {
     const last = trace.turns.at(-1);
     const together = last && last.ended_at !== null && last.calls.length > 0 && now - idleSince < AT_ONCE;
@@ -246,7 +240,7 @@ export function liveTrace(sentAt) {
     if (plainType(event.item) !== 'function_call' && plainType(event.item) !== 'custom_tool_call') turn.calls.push(call);
   }
 
-  /** The arguments are complete, and the call is made. @param {any} event @param {number} now */
+  /** The arguments are complete, and the call is made. @type {Of.follow['dispatch']} */
   function dispatch(event, now) {
     const call = calls.get(event.output_index);
     const turn = trace.turns.at(-1);
@@ -256,7 +250,7 @@ export function liveTrace(sentAt) {
     turn.ended_at = now;
   }
 
-  /** @param {any} event @param {number} now */
+  /** @type {Of.follow['finish']} */
   function finish(event, now) {
     idleSince = now;
     const call = calls.get(event.output_index);
@@ -268,7 +262,7 @@ export function liveTrace(sentAt) {
     if (turn && turn.calls.includes(call) && turn.ended_at === null) turn.ended_at = call.started_at;
   }
 
-  /** @param {number} now */
+  /** @type {Of.follow['end']} */
   function end(now) {
     const turn = trace.turns.at(-1);
     if (turn) turn.ended_at ??= now;
@@ -297,7 +291,7 @@ export function liveTrace(sentAt) {
   };
 }
 
-/** @param {number} at @returns {Turn} */
+/** @type {Of.follow['openTurnAt']} */
 function openTurnAt(at) {
   return { index: 0, provider: null, model: null, attempts: 1, sent_at: at, first_byte_at: null, first_token_at: null, ended_at: null, usage: null, cost_usd: null, calls: [], spans: [] };
 }

@@ -10,10 +10,10 @@ import { statusWords } from './words.js';
 // Beyond so many calls those that succeeded are left out at first: the answer is what one looks for.
 const MANY = 10;
 
-/** A text as it is, JSON indented. @param {string} text @param {string} label for those who hear the page */
+/** A text as it is, JSON indented. @type {Of.items['textBlock']} */
 export const textBlock = (text, label) => el('pre', { tabindex: 0, role: 'group', 'aria-label': label, text: text === '' ? '(empty)' : shown(text) });
 
-/** @param {any} item @returns {HTMLElement} */
+/** @type {Of.items['renderItem']} */
 export function renderItem(item) {
   const type = plainType(item);
   const said = (/** @type {string} */ text) => el('div', { class: 'said', dir: 'auto', text: reveal(text) });
@@ -30,7 +30,7 @@ export function renderItem(item) {
   return block('other', '', {}, el('details', null, el('summary', { text: title }), textBlock(type === 'mcp_list_tools' ? item.tools.map((/** @type {any} */ tool) => tool.name).join('\n') : JSON.stringify(item), title)));
 }
 
-/** A call with its first words; the rest when it is opened. @param {any} item */
+/** A call with its first words; the rest when it is opened. @type {Of.items['call']} */
 function call(item) {
   const own = item.arguments ?? item.input ?? (item.action ? JSON.stringify(item.action) : '');
   const state = statusWords(item.status === 'calling' ? 'in_progress' : (item.status ?? 'completed'));
@@ -40,7 +40,7 @@ function call(item) {
     text('Arguments', own || '{}'), text('Result', item.output), text('Error', item.error ? JSON.stringify(item.error) : '')));
 }
 
-/** @param {string} kind @param {string} title @param {any} item @param {...(Node | null)} content */
+/** @type {Of.items['block']} */
 function block(kind, title, item, ...content) {
   const state = item.status && item.status !== 'completed' ? statusWords(item.status) : null;
   return el('section', { class: `item item-${kind}` },
@@ -48,7 +48,7 @@ function block(kind, title, item, ...content) {
     ...content);
 }
 
-/** @param {string} label @returns {{root: HTMLElement, show: (response: any) => void}} */
+/** @type {Of.items['createOutput']} */
 export function createOutput(label) {
   const list = el('div', { class: 'output', 'aria-label': label, role: 'group' });
   const more = el('button', { type: 'button', class: 'small output-more', hidden: true, on: { click: () => showCalls(list.classList.contains('few')) } });
@@ -56,7 +56,7 @@ export function createOutput(label) {
   let drawn = [];
   let calls = 0;
 
-  /** @param {boolean} all */
+  /** @type {Of.items['showCalls']} */
   function showCalls(all) {
     list.classList.toggle('few', !all);
     more.textContent = all ? 'Hide the calls that succeeded' : `Show all ${calls} calls`;
@@ -85,7 +85,7 @@ export function createOutput(label) {
 
 /** @typedef {[string, string | Node | null | undefined | false]} Fact one without a value is left out */
 
-/** @param {HTMLElement} root @param {TracedRun} run @param {Lane} lane @param {() => void} onClose */
+/** @type {Of.items['renderDetails']} */
 export function renderDetails(root, { response, trace }, lane, onClose) {
   const owned = belonging(response.output ?? [], trace);
   const turn = trace.turns[lane.turn];
@@ -103,13 +103,13 @@ export function renderDetails(root, { response, trace }, lane, onClose) {
 /** @param {Fact[]} list */
 const facts = (list) => el('dl', { class: 'facts' }, list.filter(([, value]) => value).flatMap(([name, value]) => [el('dt', { text: name }), el('dd', null, value)]));
 
-/** `+1.2 s 04:00:00.123 UTC`. @param {number | null} at @param {Trace} trace */
+/** `+1.2 s 04:00:00.123 UTC`. @type {Of.items['when']} */
 const when = (at, trace) => at !== null && el('span', null, `+${duration(at - trace.started_at)} `, el('span', { class: 'muted small', text: exact(at).slice(11) }));
 
-/** @param {Turn | Call} of @param {Trace} trace */
+/** @type {Of.items['attempts']} */
 const attempts = (of, trace) => `${of.attempts}${(of.retried_at ?? []).map((at) => `, again at +${duration(at - trace.started_at)}`).join('')}`;
 
-/** @param {Call} call @param {Belonging} owned @param {Trace} trace */
+/** @type {Of.items['ofCall']} */
 function ofCall(call, owned, trace) {
   const item = owned.items.get(call.call_id);
   const result = owned.outputs.get(item?.call_id)?.output ?? item?.output;
@@ -128,7 +128,7 @@ function ofCall(call, owned, trace) {
   ];
 }
 
-/** @param {Turn} turn @param {Json[]} items @param {Trace} trace */
+/** @type {Of.items['ofTurn']} */
 function ofTurn(turn, items, trace) {
   const reasoning = turn.usage?.output_tokens_details?.reasoning_tokens;
   return [

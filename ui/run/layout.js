@@ -5,7 +5,7 @@ import { cost, duration, rate, tokens } from '../lib/format.js';
 import { account, belonging, callId, endOfCall, lastMoment, turnNumber, written } from './trace.js';
 import { attemptWords, continuedWords, limitWords, outcomeWords, stateOf, statusWords, waitWords } from './words.js';
 
-/** @param {Trace} trace @param {any} response @param {number} width of the plot, in pixels @param {LayoutOptions} [options] @returns {Layout} */
+/** @type {Of.layout['layout']} */
 export function layout(trace, response, width, { compress, now = 0, continued } = {}) {
   const over = trace.ended_at !== null;
   const until = over ? lastMoment(trace) : Math.max(lastMoment(trace), now);
@@ -25,10 +25,10 @@ export function layout(trace, response, width, { compress, now = 0, continued } 
   };
 }
 
-/** @param {Lane} lane @param {Lane[]} [calls] @returns {Group} */
+/** @type {Of.layout['groupOf']} */
 const groupOf = (lane, calls = []) => ({ id: lane.id, lane, calls, failed: calls.filter((call) => call.state.tone === 'bad').length });
 
-/** Waits among the turns, each behind the turn in which it began. @param {Group[]} turns @param {Group[]} waits @param {Trace} trace */
+/** Waits among the turns, each behind the turn in which it began. @type {Of.layout['inOrder']} */
 function inOrder(turns, waits, trace) {
   const behind = trace.waits.map((wait) => trace.turns.findLastIndex((turn) => turn.sent_at <= wait.from));
   const at = (/** @type {number} */ turn) => waits.filter((_, index) => behind[index] === turn);
@@ -38,7 +38,7 @@ function inOrder(turns, waits, trace) {
 
 /**
  * A turn with its calls; approved calls, which are made before the model is asked, are groups of their own.
- * @param {Trace} trace @param {Turn} turn @param {number} index @param {any[]} items @param {Axis} axis @param {boolean} over
+ * @type {Of.layout['turnGroups']}
  */
 function turnGroups(trace, turn, index, items, axis, over) {
   const calls = turn.calls.map((call, number) => callLane(call, callId(turn, number), axis, over, { turn: index, call: number }));
@@ -46,15 +46,12 @@ function turnGroups(trace, turn, index, items, axis, over) {
   return [groupOf({ ...modelLane(turn, items, axis, over), label: `Turn ${turnNumber(trace, turn)}`, turn: index }, calls)];
 }
 
-/**
- * A lane from one moment to another, with what most lanes have.
- * @param {Axis} axis @param {number} from @param {number} to @param {Partial<Lane> & Pick<Lane, 'id' | 'kind' | 'state'>} more @returns {Lane}
- */
+/** A lane from one moment to another, with what most lanes have. @type {Of.layout['laneOf']} */
 function laneOf(axis, from, to, more) {
   return { label: '', note: '', bars: [], marks: [], caption: '', badges: [], at: from - axis.from, start: axis.x(from), end: axis.x(to), ms: to - from, turn: -1, call: -1, ...more };
 }
 
-/** @param {Turn} turn @param {any[]} items @param {Axis} axis @param {boolean} over @returns {Lane} */
+/** @type {Of.layout['modelLane']} */
 function modelLane(turn, items, axis, over) {
   const end = turn.ended_at ?? axis.to;
   const token = Math.min(turn.first_token_at ?? end, end);
@@ -70,7 +67,7 @@ function modelLane(turn, items, axis, over) {
   });
 }
 
-/** @param {Turn} turn */
+/** @type {Of.layout['modelCaption']} */
 function modelCaption({ sent_at, first_token_at: token, ended_at: end, usage, cost_usd: price }) {
   const cached = usage?.input_tokens_details?.cached_tokens;
   return [
@@ -81,10 +78,7 @@ function modelCaption({ sent_at, first_token_at: token, ended_at: end, usage, co
   ].filter(Boolean).join(' · ');
 }
 
-/**
- * The solid part of a model's bar, by kind: as it was watched, else in proportion to the text.
- * @param {Turn} turn @param {any[]} items @param {number} from @param {number} to @param {Axis} axis
- */
+/** The solid part of a model's bar, by kind: as it was watched, else in proportion to the text. @type {Of.layout['writing']} */
 function writing(turn, items, from, to, axis) {
   if (!turn.first_token_at) return [];
   if (turn.spans?.length) return turn.spans.flatMap((span, index, all) => bar(axis, span.from, index === all.length - 1 ? to : span.to, span.kind));
@@ -95,7 +89,7 @@ function writing(turn, items, from, to, axis) {
   return parts.flatMap((part) => bar(axis, at, (at += ((to - from) * part.length) / whole), part.kind));
 }
 
-/** @param {Call} call @param {string} id @param {Axis} axis @param {boolean} over @param {{turn: number, call: number}} place @returns {Lane} */
+/** @type {Of.layout['callLane']} */
 function callLane(call, id, axis, over, place) {
   const end = endOfCall(call, axis.to);
   const state = outcomeWords(call, over);
@@ -109,10 +103,10 @@ function callLane(call, id, axis, over, place) {
   });
 }
 
-/** @param {{retried_at?: number[]}} of @param {Axis} axis @returns {Mark[]} */
+/** @type {Of.layout['retries']} */
 const retries = (of, axis) => (of.retried_at ?? []).map((at) => ({ x: axis.x(at), kind: 'retry' }));
 
-/** @param {Turn | Call} of @returns {Badge[]} */
+/** @type {Of.layout['badgesOf']} */
 function badgesOf(of) {
   const call = 'call_id' in of ? of : null;
   const attempts = attemptWords(of);
@@ -121,7 +115,7 @@ function badgesOf(of) {
   return badges.filter((badge) => typeof badge === 'object' && badge !== null);
 }
 
-/** @param {Wait} wait @param {number} index @param {Axis} axis @param {boolean} over */
+/** @type {Of.layout['waitLane']} */
 function waitLane(wait, index, axis, over) {
   const to = wait.to ?? axis.to;
   const ms = wait.to === null && !over ? null : to - wait.from;
@@ -132,7 +126,7 @@ function waitLane(wait, index, axis, over) {
   });
 }
 
-/** How it ended, and why. @param {Trace} trace @param {any} response @param {Axis} axis @param {boolean} continued */
+/** How it ended, and why. @type {Of.layout['endLane']} */
 function endLane(trace, response, axis, continued) {
   const at = trace.ended_at ?? axis.to;
   const reason = response.incomplete_details?.reason;
@@ -140,14 +134,14 @@ function endLane(trace, response, axis, continued) {
   return laneOf(axis, at, at, { id: 'end', kind: 'end', label: 'End', state: (continued ? continuedWords : stateOf)(response), caption, ms: at - trace.started_at });
 }
 
-/** A bar, at least two pixels wide; none for no time at all. @param {Axis} axis @param {number} from @param {number} to @param {string} kind @returns {Bar[]} */
+/** A bar, at least two pixels wide; none for no time at all. @type {Of.layout['bar']} */
 function bar(axis, from, to, kind) {
   if (to <= from) return [];
   const x = Math.min(axis.x(from), axis.width - 2);
   return [{ x, w: Math.max(2, axis.x(to) - x), kind }];
 }
 
-/** @param {Axis} axis @param {number} at @param {string} kind @returns {Bar[]} */
+/** @type {Of.layout['thin']} */
 const thin = (axis, at, kind) => [{ x: Math.min(axis.x(at), axis.width - 3), w: 3, kind }];
 
 /** The mean width of a character of the captions in pixels, rather too large; and the distance of words from their bar. */
@@ -156,7 +150,7 @@ const DISTANCE = 6;
 
 /**
  * Where the words of a bar go: behind it, before it, or beneath it, so that they never lie on a bar or outside of the picture.
- * @param {Lane} lane @param {number} width of the plot @returns {{side: 'after' | 'before' | 'below', x: number}} `before`: x is the right end of the words
+ * @type {Of.layout['captionPlace']}
  */
 export function captionPlace(lane, width) {
   const words = [lane.caption, lane.kind === 'end' ? ` ${lane.state.word}` : '', ...lane.badges.map((badge) => `${badge.text}   `)];
@@ -174,7 +168,7 @@ const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_
   3_600_000, 7_200_000, 10_800_000, 21_600_000, 43_200_000, 86_400_000, 172_800_000, 432_000_000, 864_000_000];
 const TICK_DISTANCE = 84;
 
-/** @param {number} from @param {number} to @param {number} width @param {Interval[]} cuts disjoint, in order @returns {Axis} */
+/** @type {Of.layout['makeAxis']} */
 export function makeAxis(from, to, width, cuts = []) {
   const whole = Math.max(1, to - from);
   const shown = whole - cuts.reduce((sum, cut) => sum + cut.to - cut.from, 0);
@@ -201,7 +195,7 @@ export function makeAxis(from, to, width, cuts = []) {
   return { from, to: from + whole, width, pieces, x: place, ticks: ticksOf(pieces, from, shown / Math.max(1, width - cutWidth * cuts.length), width) };
 }
 
-/** @param {Piece[]} pieces @param {number} moment */
+/** @type {Of.layout['locate']} */
 function locate(pieces, moment) {
   const piece = pieces.find((one) => moment <= one.to) ?? pieces[pieces.length - 1];
   if (!piece) return 0;
@@ -209,7 +203,7 @@ function locate(pieces, moment) {
   return piece.x + share * (piece.end - piece.x);
 }
 
-/** @param {Piece[]} pieces @param {number} from @param {number} msPerPixel @param {number} width @returns {Tick[]} */
+/** @type {Of.layout['ticksOf']} */
 function ticksOf(pieces, from, msPerPixel, width) {
   const step = STEPS.find((one) => one / msPerPixel >= TICK_DISTANCE) ?? STEPS[STEPS.length - 1];
   /** @type {Tick[]} */
@@ -227,7 +221,7 @@ function ticksOf(pieces, from, msPerPixel, width) {
 
 /**
  * The label of the last tick stands before it, where there is no room behind; without a label if it would meet the one before.
- * @param {Tick[]} ticks @param {number} width
+ * @type {Of.layout['lastInside']}
  */
 function lastInside(ticks, width) {
   const [before, last] = ticks.slice(-2);
@@ -238,7 +232,7 @@ function lastInside(ticks, width) {
   return ticks;
 }
 
-/** As exact as its step: behind a shortened gap of hours seconds still count. @param {number} offset @param {number} step */
+/** As exact as its step: behind a shortened gap of hours seconds still count. @type {Of.layout['tickLabel']} */
 function tickLabel(offset, step) {
   if (offset === 0) return '0';
   if (offset < 1000) return `${offset} ms`;
@@ -253,7 +247,7 @@ function tickLabel(offset, step) {
 
 /**
  * The times in which nothing happens, as far as they are long against the rest: what the button shortens.
- * @param {Interval[]} busy @param {number} from @param {number} to @returns {Interval[]}
+ * @type {Of.layout['idleTimes']}
  */
 export function idleTimes(busy, from, to) {
   const sorted = [...busy].sort((a, b) => a.from - b.from);

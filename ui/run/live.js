@@ -11,11 +11,8 @@ import { createRunView } from './view.js';
 import { continuedWords, stateOf, statusWords, totals, waitsFor, waitWords } from './words.js';
 
 /**
- * Sends a request and shows its run while it goes on. What it asks for (approvals, functions of the client) is sent from here, too, and
- * the run that follows is shown in its place.
- * @param {HTMLElement} root
- * @param {{api: Page.Api, path?: string, body: any, headers?: Record<string, string>, onBegin?: () => void, onEnd?: (progress: Progress) => void}} options told of the begin and the end of each run
- * @returns {{stop: () => Promise<void>, leave: () => void}} `stop` cancels the run; `leave` only takes it off the page
+ * Sends a request and shows its run while it goes on. What it asks for (approvals, functions of the client) is sent from here, too, and the run that follows is shown in its place.
+ * @type {Of.live['watch']}
  */
 export function watch(root, { api, path = 'v1/responses', body, headers, onBegin, onEnd }) {
   let follower = startFollowing({ api, path, body, headers });
@@ -23,7 +20,7 @@ export function watch(root, { api, path = 'v1/responses', body, headers, onBegin
   let latest = null;
   let end = show(body);
 
-  /** @param {any} request */
+  /** @type {Of.live['continueWith']} */
   async function continueWith(request) {
     const streamed = { ...request, stream: true };
     const next = startFollowing({ api, path, body: streamed, headers });
@@ -34,7 +31,7 @@ export function watch(root, { api, path = 'v1/responses', body, headers, onBegin
     end = show(streamed);
   }
 
-  /** @param {any} request */
+  /** @type {Of.live['show']} */
   function show(request) {
     const state = el('div', { class: 'row live-state' });
     const panel = createRunPanel({ api, request, onContinue: continueWith });
@@ -65,7 +62,7 @@ export function watch(root, { api, path = 'v1/responses', body, headers, onBegin
   return { stop, leave: () => end() };
 }
 
-/** @param {HTMLElement} root @param {Progress} progress */
+/** @type {Of.live['showState']} */
 function showState(root, { response, error }) {
   const state = error ? statusWords('failed') : stateOf(response);
   if (root.dataset.state === state.word + response.id) return;
@@ -74,10 +71,7 @@ function showState(root, { response, error }) {
   replace(root, stateMark(state), response.id && response.store !== false ? el('a', { href: `#/runs/${encodeURIComponent(response.id)}`, text: 'Open the run' }) : null);
 }
 
-/**
- * The view of a run, with its chain, its errors and what it asks for.
- * @param {{api: Page.Api, request?: any, onContinue: (body: any) => Promise<void>}} options `request`: the one that the run is of, where the page knows it
- */
+/** The view of a run, with its chain, its errors and what it asks for. @type {Of.live['createRunPanel']} */
 export function createRunPanel({ api, request = null, onContinue }) {
   const view = createRunView();
   const [errors, inputs, next] = [el('div', { class: 'stack' }), el('div', { class: 'stack' }), el('div', { class: 'stack' })];
@@ -89,14 +83,14 @@ export function createRunPanel({ api, request = null, onContinue }) {
   /** @type {unknown} */
   let shownError = null;
 
-  /** @param {Run} run */
+  /** @type {Of.live['chain']} */
   function chain(run) {
     if (!run.response.id || chained) return;
     chained = true;
     endChain = renderChain(view.earlier, { api, run });
   }
 
-  /** @param {unknown} error */
+  /** @type {Of.live['showError']} */
   function showError(error) {
     if (error === shownError) return;
     shownError = error;
@@ -104,7 +98,7 @@ export function createRunPanel({ api, request = null, onContinue }) {
     replace(errors, stopped ? el('p', { class: 'notice warn', text: 'Not watched any longer. A run that hung on this connection was cancelled.' }) : error ? renderError(error) : null);
   }
 
-  /** @param {any} response */
+  /** @type {Of.live['finish']} */
   function finish(response) {
     if (finished) return;
     finished = true;
@@ -226,5 +220,5 @@ function showWait(root, earlier, later) {
   replace(root, icon('waits'), words);
 }
 
-/** @param {string} id */
+/** @type {Of.live['short']} */
 const short = (id) => (id.length > 22 ? `${id.slice(0, 9)}…${id.slice(-8)}` : id);

@@ -11,7 +11,7 @@ const PADDING = 20;
 /** Beyond so many calls the turns begin collapsed. */
 const MANY_CALLS = 60;
 
-/** @param {{label: string, onSelect: (lane: Lane) => void, onLayout?: (layout: Layout) => void}} options @returns {Picture} */
+/** @type {Of.picture['createPicture']} */
 export function createPicture({ label, onSelect, onLayout }) {
   const layer = (/** @type {string} */ name) => el('div', { class: `pic-${name}`, 'aria-hidden': 'true' });
   const [axis, under, over] = [layer('axis'), layer('under'), layer('over')];
@@ -52,7 +52,7 @@ export function createPicture({ label, onSelect, onLayout }) {
     onLayout?.(drawn);
   }
 
-  /** @param {Lane} lane @param {number[]} place its level, its position there, and how many there are @param {number} plot @param {Lane[]} [folded] */
+  /** @type {Of.picture['rowOf']} */
   function rowOf(lane, [level, position, size], plot, folded = []) {
     const row = rows.get(lane.id) ?? el('div', { role: 'treeitem', data: { id: lane.id } });
     rows.set(lane.id, row);
@@ -64,7 +64,7 @@ export function createPicture({ label, onSelect, onLayout }) {
     return row;
   }
 
-  /** @param {string | null} id */
+  /** @type {Of.picture['select']} */
   function select(id, focus = false) {
     const group = groups.find((one) => one.calls.some((lane) => lane.id === id));
     if (group && isCollapsed(group)) chosen.set(group.id, false);
@@ -75,7 +75,7 @@ export function createPicture({ label, onSelect, onLayout }) {
     if (lane) onSelect(lane);
   }
 
-  /** @param {string} id @param {boolean} collapse */
+  /** @type {Of.picture['toggle']} */
   function toggle(id, collapse) {
     chosen.set(id, collapse);
     draw();
@@ -106,7 +106,7 @@ export function createPicture({ label, onSelect, onLayout }) {
   };
 }
 
-/** @param {KeyboardEvent} event @param {HTMLElement} tree @param {(id: string) => void} select @param {(id: string, collapse: boolean) => void} toggle */
+/** @type {Of.picture['treeKeys']} */
 function treeKeys(event, tree, select, toggle) {
   const rows = /** @type {HTMLElement[]} */ ([...tree.children]);
   const at = rows.indexOf(/** @type {HTMLElement} */ (event.target));
@@ -126,7 +126,7 @@ function treeKeys(event, tree, select, toggle) {
   keys[event.key]();
 }
 
-/** Puts rows in place without moving those that stay, so that the focus stays, too. @param {HTMLElement} tree @param {HTMLElement[]} wanted */
+/** Puts rows in place without moving those that stay, so that the focus stays, too. @type {Of.picture['sync']} */
 function sync(tree, wanted) {
   const keep = new Set(wanted);
   for (const child of [...tree.children]) if (!keep.has(/** @type {HTMLElement} */ (child))) child.remove();
@@ -135,7 +135,7 @@ function sync(tree, wanted) {
   });
 }
 
-/** @param {HTMLElement} row @param {Lane} lane @param {number} plot @param {Lane[]} folded the calls of a collapsed turn */
+/** @type {Of.picture['fillRow']} */
 function fillRow(row, lane, plot, folded) {
   const { state } = lane;
   const isTurn = lane.kind === 'model';
@@ -153,10 +153,10 @@ function fillRow(row, lane, plot, folded) {
   );
 }
 
-/** Something that lies in a plot. @param {string} look @param {number} x @param {number} [w] @param {string} [text] */
+/** Something that lies in a plot. @type {Of.picture['place']} */
 const place = (look, x, w, text = '') => el('span', { class: look, text, style: w === undefined ? { left: `${x}px` } : { left: `${x}px`, width: `${Math.max(1, w)}px` } });
 
-/** @param {Lane} lane @param {number} width @param {Lane[]} folded */
+/** @type {Of.picture['plotOf']} */
 function plotOf(lane, width, folded) {
   const { side, x } = captionPlace(lane, width);
   const style = { [side === 'below' ? 'margin-left' : side === 'after' ? 'left' : 'right']: `${side === 'before' ? width - x : x}px` };
@@ -173,7 +173,7 @@ function plotOf(lane, width, folded) {
   return el('div', { class: 'lane-plot' }, track, side === 'below' ? caption : null);
 }
 
-/** @param {HTMLElement} axis @param {Layout} drawn @param {Trace} trace */
+/** @type {Of.picture['drawAxis']} */
 function drawAxis(axis, drawn, trace) {
   replace(axis,
     el('div', { class: 'lane-name muted small', text: `from ${moment(trace.started_at)}${trace.watched ? ', by this page’s clock' : ''}` }),

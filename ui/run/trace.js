@@ -1,18 +1,17 @@
 // What the gateway tells of a run's times: where the time went, and which items of the response belong to which turn. Pure.
 
-/** The type of an item without the prefix that one dialect gives it. @param {any} item @returns {string} */
+/** The type of an item without the prefix that one dialect gives it. @type {Of.trace['plainType']} */
 export const plainType = (item) => String(item?.type ?? '').replace(/^antwort:/, '');
 
-/** @param {any} item */
+/** @type {Of.trace['isCall']} */
 export const isCall = (item) => /_call$/.test(plainType(item));
 
-/** @param {any} item */
+/** @type {Of.trace['isOutput']} */
 const isOutput = (item) => /_output$/.test(plainType(item));
 
 /**
- * Which items belong to which turn. The trace names the calls of each turn; what the model wrote before them is of their
- * turn, what comes behind them of the next.
- * @param {any[]} output @param {Trace} trace @returns {Belonging}
+ * Which items belong to which turn. The trace names the calls of each turn; what the model wrote before them is of their turn, what comes behind them of the next.
+ * @type {Of.trace['belonging']}
  */
 export function belonging(output, trace) {
   const { items, turnOf } = claim(output, trace);
@@ -39,7 +38,7 @@ export function belonging(output, trace) {
   return { turns, items, outputs };
 }
 
-/** Finds the item of each call: by its id, else the next one of its name. @param {any[]} output @param {Trace} trace */
+/** Finds the item of each call: by its id, else the next one of its name. @type {Of.trace['claim']} */
 function claim(output, trace) {
   /** @type {Map<string, any>} */
   const byId = new Map();
@@ -59,12 +58,12 @@ function claim(output, trace) {
   return { items, turnOf };
 }
 
-/** @param {any} item @returns {string} */
+/** @type {Of.trace['nameOf']} */
 export const nameOf = (item) => item.name ?? plainType(item).replace(/_call$/, '');
 
 /**
  * What a model wrote in a turn, in order, with its length: how the bar of a turn is divided where nobody watched.
- * @param {any[]} items @returns {{kind: Kind, length: number}[]}
+ * @type {Of.trace['written']}
  */
 export function written(items) {
   /** @type {{kind: Kind, length: number}[]} */
@@ -79,7 +78,7 @@ export function written(items) {
   return parts;
 }
 
-/** @param {any} item @returns {{kind: Kind, length: number} | null} */
+/** @type {Of.trace['writtenIn']} */
 function writtenIn(item) {
   const type = plainType(item);
   if (type === 'message') return { kind: 'text', length: texts(item.content).join('').length };
@@ -95,19 +94,19 @@ function writtenIn(item) {
   return null;
 }
 
-/** The texts of content parts. @param {any[] | string | null | undefined} content @returns {string[]} */
+/** The texts of content parts. @type {Of.trace['texts']} */
 export function texts(content) {
   if (typeof content === 'string') return [content];
   return (content ?? []).map((part) => part?.text ?? part?.refusal ?? '').filter(Boolean);
 }
 
-/** Turns are counted as inferences: approved calls that come before the first are of none. @param {Trace} trace @param {Turn | null | undefined} turn */
+/** Turns are counted as inferences: approved calls that come before the first are of none. @type {Of.trace['turnNumber']} */
 export const turnNumber = (trace, turn) => trace.turns.filter((one) => one.attempts > 0 && one.index <= (turn?.index ?? 0)).length;
 
-/** @param {Trace} trace @param {Turn | null | undefined} turn */
+/** @type {Of.trace['turnName']} */
 export const turnName = (trace, turn) => (turn?.attempts === 0 ? 'the approved calls' : `turn ${turnNumber(trace, turn)}`);
 
-/** The last moment that a trace knows. @param {Trace} trace */
+/** The last moment that a trace knows. @type {Of.trace['lastMoment']} */
 export function lastMoment(trace) {
   let last = trace.started_at;
   const see = (/** @type {(number | null | undefined)[]} */ ...moments) => {
@@ -129,7 +128,7 @@ const ORDER = ['writing', 'first_token', 'first_byte', 'waits', 'tools', 'other'
 /** @type {Part[]} */
 const SHOWN = ['first_byte', 'first_token', 'writing', 'tools', 'waits', 'other'];
 
-/** @param {Trace} trace @param {number} [now] the end of what still goes on @returns {Account} */
+/** @type {Of.trace['account']} */
 export function account(trace, now = lastMoment(trace)) {
   const end = trace.ended_at ?? Math.max(now, lastMoment(trace));
   const stretches = stretchesOf(trace, end);
@@ -146,13 +145,13 @@ export function account(trace, now = lastMoment(trace)) {
   return { total: Math.max(0, end - trace.started_at), parts: SHOWN.map((part) => ({ part, ms: sum(part) })), pieces, longest };
 }
 
-/** @param {Stretch} call @param {Stretch[]} stretches */
+/** @type {Of.trace['waited']} */
 function waited(call, stretches) {
   const shared = (/** @type {Stretch} */ wait) => Math.max(0, Math.min(wait.to, call.to) - Math.max(wait.from, call.from));
   return stretches.reduce((sum, one) => sum + (one.part === 'waits' ? shared(one) : 0), 0);
 }
 
-/** @param {Trace} trace @param {number} end @returns {Stretch[]} */
+/** @type {Of.trace['stretchesOf']} */
 function stretchesOf(trace, end) {
   /** @type {Stretch[]} */
   const found = [];
@@ -168,8 +167,8 @@ function stretchesOf(trace, end) {
   return found.filter((one) => one.to > one.from);
 }
 
-/** @param {Call} call @param {number} end of what still goes on */
+/** @type {Of.trace['endOfCall']} */
 export const endOfCall = (call, end) => call.ended_at ?? (call.outcome === 'async' ? call.started_at : end);
 
-/** The name of a call's row. @param {Turn} turn @param {number} index */
+/** The name of a call's row. @type {Of.trace['callId']} */
 export const callId = (turn, index) => `turn-${turn.index}-call-${index}`;

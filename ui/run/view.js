@@ -40,7 +40,7 @@ export function createRunView() {
 
   const running = () => latest !== null && (latest.trace ? latest.trace.ended_at === null : isRunning(latest.response));
 
-  /** @param {Lane} lane */
+  /** @type {Of.view['selectLane']} */
   function selectLane(lane) {
     selected = lane;
     if (running() && following) {
@@ -61,7 +61,7 @@ export function createRunView() {
     picture.select(null);
   }
 
-  /** @param {string} row */
+  /** @type {Of.view['reveal']} */
   function reveal(row) {
     asTable = false;
     arrange();
@@ -101,7 +101,7 @@ export function createRunView() {
   };
 }
 
-/** @param {{onTable: (table: boolean) => void, onCompress: () => void, onCollapse: (collapse: boolean) => void, onFollow: () => void}} does */
+/** @type {Of.view['createTools']} */
 function createTools(does) {
   const button = (/** @type {string} */ text, /** @type {() => void} */ click) => el('button', { type: 'button', class: 'small', text, on: { click } });
   const pictured = button('Picture', () => does.onTable(false));
@@ -145,7 +145,7 @@ function legend() {
     el('li', { class: 'muted', text: 'The kinds share a turn by length of text.' }));
 }
 
-/** The table that says the same as the picture. @param {HTMLElement} root @param {TracedRun} run @param {(row: string) => void} onShow shows a row of the picture */
+/** The table that says the same as the picture. @type {Of.view['renderTable']} */
 function renderTable(root, { response, trace, now }, onShow) {
   const lanes = layout(trace, response, 1000, { now }).groups.flatMap((group) => [group.lane, ...group.calls]);
   const cell = (/** @type {string} */ look, /** @type {import('../lib/dom.js').Child[]} */ ...content) => el('td', { class: look }, content);
@@ -163,7 +163,7 @@ function renderTable(root, { response, trace, now }, onShow) {
 // So many troubles are named; the table has the others.
 const NAMED = 8;
 
-/** @param {HTMLElement} root @param {Run} run @param {(row: string) => void} onShow shows a row of the picture */
+/** @type {Of.view['renderSummary']} */
 export function renderSummary(root, { response, trace, now }, onShow) {
   const line = (/** @type {Finding} */ { text, tone, row }) => el('li', { class: `tone-${tone}` },
     icon({ bad: 'failed', warn: 'limit', ok: 'done', '': 'queued' }[tone]), el('span', { class: 'words', text }), ' ',
@@ -183,7 +183,7 @@ export function renderSummary(root, { response, trace, now }, onShow) {
   );
 }
 
-/** @param {Trace} trace @param {number} [now] */
+/** @type {Of.view['timeBar']} */
 function timeBar(trace, now) {
   const { total, parts } = account(trace, now);
   const shown = parts.filter((part) => part.ms > 0);

@@ -25,28 +25,28 @@ Object.assign(STATES, {
   unknown: { icon: 'unknown', word: 'Outcome unknown', tone: 'warn' },
 });
 
-/** @param {string} status @returns {State} */
+/** @type {Of.words['statusWords']} */
 export const statusWords = (status) => STATES[status] ?? { icon: 'unknown', word: status, tone: 'off' };
 
-/** The state of a response, also of one that waits. @param {any} response @returns {State} */
+/** The state of a response, also of one that waits. @type {Of.words['stateOf']} */
 export const stateOf = (response) => statusWords(waitsFor(response) === 'approval' ? 'approval' : response.status);
 
-/** The state of a response that another one continued. @param {any} response @returns {State} */
+/** The state of a response that another one continued. @type {Of.words['continuedWords']} */
 export function continuedWords(response) {
   const waited = waitsFor(response);
   return waited ? { icon: 'done', word: waited === 'approval' ? 'Asked for approval' : 'Asked the client', tone: 'ok' } : statusWords(response.status);
 }
 
-/** @param {any} response */
+/** @type {Of.words['isRunning']} */
 export const isRunning = (response) => response.status === 'queued' || response.status === 'in_progress';
 
-/** What a response waits for, as far as it is the last of its chain. @param {any} response @returns {'approval' | 'client' | null} */
+/** What a response waits for, as far as it is the last of its chain. @type {Of.words['waitsFor']} */
 export function waitsFor(response) {
   if (response.status === 'completed' && response.output?.some((/** @type {any} */ item) => plainType(item) === 'mcp_approval_request')) return 'approval';
   return response.status === 'requires_action' ? 'client' : null;
 }
 
-/** The state of a call, in a run that is over or not. @param {Call} call @param {boolean} over */
+/** The state of a call, in a run that is over or not. @type {Of.words['outcomeWords']} */
 export const outcomeWords = (call, over) => statusWords(call.outcome ?? (over ? 'dropped' : 'in_progress'));
 
 /** @type {Record<string, string>} */
@@ -65,16 +65,16 @@ const LIMITS = {
   content_filter: 'the provider filtered the content',
 };
 
-/** @param {string} name */
+/** @type {Of.words['limitWords']} */
 export const limitWords = (name) => LIMITS[name] ?? `a limit was reached: ${name}`;
 
 /** @type {Record<string, string>} */
 const WAITS = { client: 'for the client', elicitation: 'for an answer of the user', callback: 'for a callback', queue: 'in the queue', approval: 'for approval', next: 'until the next request' };
 
-/** @param {string} kind */
+/** @type {Of.words['waitKind']} */
 export const waitKind = (kind) => WAITS[kind] ?? `for ${kind}`;
 
-/** `3 h for approval`. @param {string} kind @param {number | null} ms */
+/** `3 h for approval`. @type {Of.words['waitWords']} */
 export const waitWords = (kind, ms) => (ms === null ? `waits ${waitKind(kind)}` : `${duration(ms)} ${waitKind(kind)}`);
 
 /** What a part of the time is called in the legend, and in a sentence. @type {Record<Part, [string, string]>} */
@@ -87,10 +87,10 @@ export const PARTS = {
   other: ['Gateway, other', 'the gateway itself'],
 };
 
-/** @param {{attempts: number}} of */
+/** @type {Of.words['attemptWords']} */
 export const attemptWords = (of) => (of.attempts > 1 ? counted(of.attempts, 'attempt') : null);
 
-/** `2 turns, 4 calls, 1,504 tokens in (800 cached), 230 out, $0.0021`. @param {any} response @param {Trace | null} trace */
+/** `2 turns, 4 calls, 1,504 tokens in (800 cached), 230 out, $0.0021`. @type {Of.words['totals']} */
 export function totals(response, trace) {
   const words = [];
   const turns = trace ? turnNumber(trace, trace.turns.at(-1)) : response.antwort?.turns;
@@ -107,7 +107,7 @@ export function totals(response, trace) {
   return words.join(', ');
 }
 
-/** How it ended, and why. @param {any} response @param {Trace | null} trace @param {number} [now] @returns {Finding} */
+/** How it ended, and why. @type {Of.words['ending']} */
 export function ending(response, trace, now) {
   const time = trace ? duration(account(trace, now).total) : response.completed_at ? duration((response.completed_at - response.created_at) * 1000) : '';
   const took = time ? ` after ${time}` : '';
@@ -130,13 +130,13 @@ export function ending(response, trace, now) {
   }
 }
 
-/** `: 3`, where the response tells the limit that held. @param {any} response @param {string} name */
+/** `: 3`, where the response tells the limit that held. @type {Of.words['limitOf']} */
 function limitOf(response, name) {
   const value = response.antwort?.limits?.[name] ?? response[name];
   return typeof value === 'number' ? `: ${value}` : '';
 }
 
-/** What made it slow. @param {Trace} trace @param {number} [now] @returns {Finding[]} */
+/** What made it slow. @type {Of.words['slowness']} */
 export function slowness(trace, now) {
   const { total, parts, longest } = account(trace, now);
   if (total < 1 || !longest) return [];
@@ -147,7 +147,7 @@ export function slowness(trace, now) {
   ];
 }
 
-/** @param {Trace} trace @param {Stretch} step */
+/** @type {Of.words['stepWords']} */
 function stepWords(trace, step) {
   const turn = trace.turns.find((one) => one.index === step.turn);
   if (step.part === 'tools') return `the call of ${step.name} in ${turnName(trace, turn)}`;
@@ -156,10 +156,10 @@ function stepWords(trace, step) {
   return `the ${step.part.replace('_', ' ')} of the model${turn?.model ? ` (${turn.model})` : ''} in ${turnName(trace, turn)}${retried}`;
 }
 
-/** @param {number} part @param {number} whole */
+/** @type {Of.words['percent']} */
 export const percent = (part, whole) => `${Math.round((part * 100) / Math.max(1, whole))} %`;
 
-/** The calls that failed or whose end is not known, and what was tried again; failures first. @param {Trace} trace @returns {Finding[]} */
+/** The calls that failed or whose end is not known, and what was tried again; failures first. @type {Of.words['troubles']} */
 export function troubles(trace) {
   /** @type {Finding[]} */
   const found = [];

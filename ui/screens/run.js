@@ -32,7 +32,7 @@ export function mount(root, context) {
   };
 }
 
-/** @param {HTMLElement} root @param {Page.Context} context @param {Page.Route} route */
+/** @type {Of.run_screen['openRun']} */
 function openRun(root, { api, navigate }, route) {
   const id = route.id ?? '';
   const path = `v1/responses/${encodeURIComponent(id)}`;
@@ -50,7 +50,7 @@ function openRun(root, { api, navigate }, route) {
   ends.push(() => panel.stop());
   renderHead(head, { id }, { api, path, onReplay: null });
 
-  /** @param {any} request */
+  /** @type {Of.run_screen['continueWith']} */
   async function continueWith(request) {
     const follower = startFollowing({ api, path: 'v1/responses', body: { ...request, stream: true } });
     navigate(`#/runs/${encodeURIComponent(await follower.known)}`);
@@ -64,7 +64,7 @@ function openRun(root, { api, navigate }, route) {
     show(response, await api.get(`${path}/trace`, {}, { signal: stopper.signal }).catch(() => null));
   }
 
-  /** @param {Follower} follower @param {boolean} own begun by this screen, and of no use without it */
+  /** @type {Of.run_screen['follow']} */
   function follow(follower, own) {
     replace(body, panel.root);
     let status = '';
@@ -80,14 +80,14 @@ function openRun(root, { api, navigate }, route) {
     });
   }
 
-  /** @param {any} response @param {Trace | null} trace */
+  /** @type {Of.run_screen['show']} */
   function show(response, trace) {
     replace(body, panel.root);
     panel.show({ response, trace });
     ready(response);
   }
 
-  /** The run has ended. @param {any} response */
+  /** The run has ended. @type {Of.run_screen['ready']} */
   function ready(response) {
     const made = createReplay({ api, response, onMove: (seq) => navigate(`#/runs/${encodeURIComponent(id)}/seq/${seq}`, { replace: true }) });
     replay = made;
@@ -97,7 +97,7 @@ function openRun(root, { api, navigate }, route) {
     if (asked !== null) void moveTo(asked);
   }
 
-  /** @param {number | null} seq */
+  /** @type {Of.run_screen['moveTo']} */
   async function moveTo(seq) {
     asked = seq;
     if (!replay || seq === null) return;
@@ -106,7 +106,7 @@ function openRun(root, { api, navigate }, route) {
     replay.root.scrollIntoView({ block: 'nearest' });
   }
 
-  /** @param {ReturnType<typeof createReplay>} made */
+  /** @type {Of.run_screen['openReplay']} */
   function openReplay(made) {
     if (!made.root.isConnected) replace(replayRoot, made.root);
   }
@@ -116,7 +116,7 @@ function openRun(root, { api, navigate }, route) {
     navigate(`#/runs/${encodeURIComponent(id)}/seq/0`, { replace: true });
   }
 
-  /** @param {number} by */
+  /** @type {Of.run_screen['step']} */
   function step(by) {
     if (!replay) return;
     if (!replay.root.isConnected && by > 0) return begin();
@@ -136,7 +136,7 @@ function openRun(root, { api, navigate }, route) {
   return { stop: () => ends.forEach((end) => end()), moveTo: (/** @type {number | null} */ seq) => void moveTo(seq) };
 }
 
-/** @param {HTMLElement} root @param {any} response @param {{api: Page.Api, path: string, onReplay: (() => void) | null}} does */
+/** @type {Of.run_screen['renderHead']} */
 function renderHead(root, response, { api, path, onReplay }) {
   const said = el('span', { role: 'status', class: 'muted small' });
   const cancel = el('button', { type: 'button', class: 'danger', text: 'Cancel the run', on: { click: () => void api.post(`${path}/cancel`).catch((error) => (said.textContent = error.message)) } });
@@ -155,7 +155,7 @@ function renderHead(root, response, { api, path, onReplay }) {
   );
 }
 
-/** @param {any} response */
+/** @type {Of.run_screen['showJson']} */
 function showJson(response) {
   openDialog('The response as JSON', el('pre', { tabindex: 0, role: 'group', 'aria-label': 'JSON', text: shown(response) }));
 }
@@ -167,10 +167,7 @@ const SOURCES = {
   reconstructed: ['warn', 'Reconstructed', 'No events were kept of this run. These are made from its items: their order is true, the pieces of text and their numbers are not.'],
 };
 
-/**
- * @param {{api: Page.Api, response: any, onMove: (seq: number) => void}} options
- * @returns {{root: HTMLElement, moveTo: (seq: number) => Promise<void>, step: (by: number) => Promise<void>, stop: () => void}}
- */
+/** @type {Of.run_screen['createReplay']} */
 export function createReplay({ api, response, onMove }) {
   const root = el('section', { class: 'card replay stack', 'aria-label': 'Replay' });
   const stopper = new AbortController();
@@ -199,7 +196,7 @@ export function createReplay({ api, response, onMove }) {
   };
 }
 
-/** @param {Page.Api} api @param {any} response @param {AbortSignal} signal @returns {Promise<EventStream>} */
+/** @type {Of.run_screen['readStream']} */
 async function readStream(api, response, signal) {
   const watched = recall(response.id);
   if (watched) return { events: watched, source: 'watched' };
@@ -215,7 +212,7 @@ async function readStream(api, response, signal) {
   }
 }
 
-/** @param {HTMLElement} root @param {EventStream} stream @param {(seq: number) => void} onMove */
+/** @type {Of.run_screen['drawStream']} */
 function drawStream(root, { events, source }, onMove) {
   const last = events.length - 1;
   let at = last;
@@ -228,7 +225,7 @@ function drawStream(root, { events, source }, onMove) {
   const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ click) => el('button', { type: 'button', class: 'small', text, 'aria-label': label, title: label, on: { click } });
   const [tone, word, words] = SOURCES[source];
 
-  /** @param {number} index @param {boolean} told */
+  /** @type {Of.run_screen['go']} */
   function go(index, told) {
     at = Math.max(0, Math.min(last, index));
     const event = events[at];

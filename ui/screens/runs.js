@@ -64,13 +64,13 @@ export function mount(root, { api, navigate, route }) {
   };
 }
 
-/** @param {Record<string, string>} of */
+/** @type {Of.runs_screen['queryText']} */
 function queryText(of) {
   const set = new URLSearchParams(Object.entries(of).filter(([, value]) => value));
   return set.size > 0 ? `?${set}` : '';
 }
 
-/** @param {(of: {status: string, model: string}) => void} onChange @param {() => void} onReload */
+/** @type {Of.runs_screen['createFilters']} */
 function createFilters(onChange, onReload) {
   const told = () => onChange({ status: status.value, model: model.value.trim() });
   const status = el('select', { id: 'filter-status', on: { change: told } }, el('option', { value: '', text: 'Any' }), STATUSES.map((one) => el('option', { value: one, text: statusWords(one).word })));
@@ -86,7 +86,7 @@ function createFilters(onChange, onReload) {
   };
 }
 
-/** @param {HTMLElement} root @param {any[]} runs @param {URLSearchParams} query */
+/** @type {Of.runs_screen['renderList']} */
 function renderList(root, runs, query) {
   if (runs.length === 0) {
     const filtered = query.get('status') || query.get('model') || query.get('after');
@@ -100,7 +100,7 @@ function renderList(root, runs, query) {
       el('tbody', { role: 'rowgroup' }, runs.map(rowOf)))));
 }
 
-/** @param {any} run */
+/** @type {Of.runs_screen['rowOf']} */
 function rowOf(run) {
   const state = statusWords(run.status);
   const why = run.error?.code ?? (run.incomplete_details ? run.incomplete_details.reason : null);
@@ -119,17 +119,17 @@ function rowOf(run) {
     cell('number', el('span', { title: exact(run.created_at * 1000), text: ago(run.created_at * 1000) })));
 }
 
-/** @param {any} run */
+/** @type {Of.runs_screen['chainOf']} */
 function chainOf(run) {
   if (run.conversation) return el('span', { class: 'chain-of small muted', title: 'The conversation it belongs to' }, icon('chain'), short(run.conversation.id));
   if (!run.previous_response_id) return null;
   return el('a', { class: 'chain-of small', href: `#/runs/${encodeURIComponent(run.previous_response_id)}`, title: 'The response before it' }, icon('chain'), `after ${short(run.previous_response_id)}`);
 }
 
-/** @param {string} id */
+/** @type {Of.runs_screen['short']} */
 const short = (id) => (id.length > 22 ? `${id.slice(0, 9)}…${id.slice(-8)}` : id);
 
-/** @param {HTMLElement} root @param {any} page @param {URLSearchParams} query */
+/** @type {Of.runs_screen['renderPager']} */
 function renderPager(root, page, query) {
   const of = { status: query.get('status') ?? '', model: query.get('model') ?? '' };
   replace(root,
