@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { open, withBrowser } from './lib/browser.mjs';
-import { main, rows, state, tabTo } from './lib/page.mjs';
+import { main, pressUntilChecked, rows, state, tabTo } from './lib/page.mjs';
 
 withBrowser();
 
@@ -22,8 +22,9 @@ test('a run is tried, watched, approved and replayed', async () => {
   const asks = main(page).getByRole('region', { name: 'What the response waits for' });
   await asks.waitFor();
   await main(page).getByText('I ask first.').first().waitFor();
-  await tabTo(page, asks.getByRole('radio', { name: 'Approve this call' }));
-  await keys.press('Space');
+  const approve = asks.getByRole('radio', { name: 'Approve this call' });
+  await tabTo(page, approve);
+  await pressUntilChecked(page, approve);
   const send = asks.getByRole('button', { name: /^(Send|Approve)/ });
   await page.waitForFunction((button) => button.getAttribute('aria-disabled') !== 'true', await send.elementHandle());
   await tabTo(page, send);

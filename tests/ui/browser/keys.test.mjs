@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { assertAccessible } from './lib/axe.mjs';
 import { open, shot, withBrowser } from './lib/browser.mjs';
 import { env } from './lib/environment.mjs';
-import { enterKey, go, main, openAll } from './lib/page.mjs';
+import { enterKey, go, main, openAll, untilChecked } from './lib/page.mjs';
 import * as runs from './lib/runs.mjs';
 
 withBrowser();
@@ -47,14 +47,8 @@ test('a key that reads sees runs, and hears that it cannot make one', async () =
   page.watch.allowErrorAnswers(401, 403);
   await enterKey(page, reader);
   await main(page).getByText('deploy').first().waitFor();
-  await page
-    .getByRole('radio', { name: /approve/i })
-    .first()
-    .check();
-  await main(page)
-    .getByRole('button', { name: /approve|send/i })
-    .last()
-    .click();
+  await untilChecked(page, page.getByRole('radio', { name: /approve/i }).first());
+  await main(page).getByRole('region', { name: 'What the response waits for' }).getByRole('button').last().click();
   await main(page).getByText('responses:create').first().waitFor();
 });
 

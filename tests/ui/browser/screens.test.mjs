@@ -33,6 +33,20 @@ const SCREENS = {
   'run-at-an-event': { hash: () => `#/runs/${made.logged.id}/seq/3`, shows: says('response.') },
   'run-unknown': { hash: () => '#/runs/resp_unknown', shows: says(/not found|no response/i), statuses: [404] },
   tools: { hash: () => '#/tools', shows: says('calculate') },
+  help: {
+    hash: () => '#/runs',
+    shows: async (page) => {
+      await page.keyboard.press('?');
+      await page.getByRole('dialog', { name: 'Keyboard' }).waitFor();
+    },
+  },
+  key: {
+    hash: () => '#/runs',
+    shows: async (page) => {
+      await page.getByRole('button', { name: /^Key: / }).click();
+      await page.getByRole('dialog', { name: 'API key' }).waitFor();
+    },
+  },
   connect: { hash: () => '#/connect', shows: says(/\/v1/) },
 };
 

@@ -39,3 +39,19 @@ export const rows = (page) => main(page).getByRole('tree').getByRole('treeitem')
 
 /** The sign of the run's state. */
 export const state = (page, word) => main(page).getByText(word, { exact: true }).filter({ visible: true }).first();
+
+/** Radios of what has just come take no click for a second. */
+export async function untilChecked(page, radio) {
+  await page.waitForFunction(
+    (each) => {
+      if (!each.checked) each.click();
+      return each.checked;
+    },
+    await radio.elementHandle(),
+  );
+}
+
+/** The same with the keyboard, where the focus is. */
+export async function pressUntilChecked(page, radio) {
+  while (!(await radio.isChecked())) await page.keyboard.press('Space');
+}
