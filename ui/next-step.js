@@ -20,7 +20,7 @@ export function renderNextStep(response, onContinue, { api, request }) {
   if (count === 0 || blocked) return count > 0 ? el('p', { class: 'notice warn', text: `${counted(count, 'answer')} missing. ${blocked}` }) : null;
   const root = el('section', { class: 'next-step stack', 'aria-label': 'What the response waits for' });
   const ready = inert(root, update);
-  const decisions = approvals.map((item) => approvalCard(item, response, { api, ready, update, known: Boolean(request) }));
+  const decisions = approvals.map((item) => approvalCard(item, response, { api, update, known: Boolean(request) }));
   const cards = [...decisions, ...calls.map(callCard)];
   const button = el('button', { type: 'button', class: 'primary', on: { click: () => void send() } });
   const failure = el('div');
@@ -76,10 +76,10 @@ function card(label, what, name, ...inside) {
 }
 
 /** @type {Steps['choices']} */
-function choices(legend, options, choose, ready = () => true) {
+function choices(legend, options, choose) {
   const name = `choice-${(ids += 1)}`;
   return el('fieldset', { class: 'decision' }, el('legend', { class: 'visually-hidden', text: legend }), options.map(([value, words]) => el('label', { class: 'check' },
-    el('input', { type: 'radio', name, value, on: { change: () => choose(value), click: (event) => ready() || event.preventDefault() } }), words)));
+    el('input', { type: 'radio', name, value, on: { change: () => choose(value) } }), words)));
 }
 
 /** @type {Steps['labelled']} */
@@ -89,7 +89,7 @@ function labelled(label, input, ...more) {
 }
 
 /** @type {Steps['approvalCard']} */
-function approvalCard({ id, server_label: label, name, arguments: text }, response, { api, ready, update, known }) {
+function approvalCard({ id, server_label: label, name, arguments: text }, response, { api, update, known }) {
   let decided = '';
   const reason = el('input', { type: 'text', autocomplete: 'off' });
   const why = labelled('Reason, which the model reads (optional)', reason);
@@ -98,7 +98,7 @@ function approvalCard({ id, server_label: label, name, arguments: text }, respon
     decided = value;
     why.hidden = value === 'yes';
     update();
-  }, ready);
+  });
   const address = response.tools?.find?.((/** @type {any} */ tool) => tool?.server_label === label)?.server_url;
   const at = new Date((response.completed_at ?? response.created_at) * 1000).toLocaleString('en-GB');
   const root = card(`Approval: ${name} of ${label}`, 'Approval needed', name,
@@ -107,6 +107,7 @@ function approvalCard({ id, server_label: label, name, arguments: text }, respon
       el('dt', { text: 'Asked' }), el('dd', { text: `${at}. It can be answered for a day, unless the operator has set another time.` })),
     argumentsView(text), definitionView(response, label, name, api),
     address && !known ? el('p', { class: 'hint', text: 'If the request had a token for this server, answer from where it was sent: no response shows it.' }) : null, decide, why);
+  root.classList.add('approval');
   return { root, read: () => (decided ? approvalItem(id, decided === 'yes', reason.value) : null) };
 }
 

@@ -104,10 +104,10 @@ interface Steps {
   inert: (root: HTMLElement, onReady: () => void) => () => boolean;
   card: (label: string, what: string, name: unknown, ...inside: (Node | null)[]) => HTMLElement;
   /** `options`: value and words */
-  choices: (legend: string, options: [string, string][], choose: (value: string) => void, ready?: () => boolean) => HTMLElement;
+  choices: (legend: string, options: [string, string][], choose: (value: string) => void) => HTMLElement;
   labelled: (label: string, input: HTMLInputElement | HTMLTextAreaElement, ...more: Node[]) => HTMLElement;
   /** `request`: the `mcp_approval_request`; `response`: that it is an item of; `options`: `known`: whether the request is */
-  approvalCard: (request: Json, response: Json, options: {api: Page.Api, ready: () => boolean, update: () => void, known: boolean}) => Card;
+  approvalCard: (request: Json, response: Json, options: {api: Page.Api, update: () => void, known: boolean}) => Card;
   definitionView: (response: Json, label: string, name: string, api: Page.Api) => HTMLElement;
   /** `annotations`: of MCP or of the gateway */
   effects: (annotations: any) => [string, string];
