@@ -76,8 +76,8 @@ function show() {
 
 function renderHeader() {
   const header = /** @type {HTMLElement} */ (document.getElementById('header'));
-  const theme = el('button', { type: 'button', class: 'quiet', on: { click: nextTheme } });
-  const key = el('button', { type: 'button', class: 'quiet key', on: { click: askForKey } });
+  const theme = el('button', { class: 'quiet', on: { click: nextTheme } });
+  const key = el('button', { class: 'quiet key', on: { click: askForKey } });
   const label = () => {
     theme.textContent = { system: 'Theme: system', light: 'Theme: light', dark: 'Theme: dark' }[/** @type {'system'} */ (store.get('theme'))];
     key.textContent = api.hasKey() ? 'Key: set' : 'Key: none';
@@ -86,7 +86,7 @@ function renderHeader() {
   store.subscribe(['theme', 'key', 'denied'], label);
   label();
   const links = LINKS.map(([name, title]) => el('a', { href: `#/${name}`, text: title }));
-  const help = el('button', { type: 'button', class: 'quiet', 'aria-label': 'Keyboard shortcuts', text: '?', on: { click: showHelp } });
+  const help = el('button', { class: 'quiet', 'aria-label': 'Keyboard shortcuts', text: '?', on: { click: showHelp } });
   replace(
     header,
     el('span', { class: 'brand', text: 'antwort' }),
@@ -111,7 +111,7 @@ function askForKey() {
     store.set('key', store.get('key') + 1);
     dialog.close();
   };
-  const button = el('button', { type: 'button', class: 'primary', text: 'Use', on: { click: use } });
+  const button = el('button', { class: 'primary', text: 'Use', on: { click: use } });
   input.addEventListener('keydown', (event) => {
     if (event.key === 'Enter') use();
   });

@@ -99,7 +99,7 @@ export function renderError(error, { onRetry, title = 'Error' } = {}) {
 function retry(seconds, onRetry) {
   const until = Date.now() + seconds * 1000;
   const clock = el('span', { class: 'countdown' });
-  const button = onRetry ? el('button', { type: 'button', text: 'Try again', on: { click: () => until <= Date.now() && onRetry() } }) : null;
+  const button = onRetry ? el('button', { text: 'Try again', on: { click: () => until <= Date.now() && onRetry() } }) : null;
   const row = el('div', { class: 'row' }, button, clock);
   countDown(until, row, (left) => {
     clock.textContent = left > 0 ? `The server asks to wait: ${clockText(left)}` : seconds > 0 ? 'It may be tried again now.' : '';

@@ -74,7 +74,7 @@ export function reconstruct(response) {
   const begun = { ...response, status: 'in_progress', output: [], usage: null, error: null, incomplete_details: null, completed_at: null };
   /** @type {any[]} */
   const events = [{ type: 'response.created', response: begun }, { type: 'response.in_progress', response: begun }];
-  (response.output ?? []).forEach((/** @type {any} */ item, /** @type {number} */ index) => events.push(...ofItem(item, index)));
+  (response.output ?? []).forEach((/** @type {any} */ item, index = 0) => events.push(...ofItem(item, index)));
   const end = response.status === 'failed' || response.status === 'incomplete' ? response.status : 'completed';
   events.push({ type: `response.${end}`, response });
   return events.map((event, index) => ({ sequence_number: index, ...event }));
@@ -88,11 +88,11 @@ function ofItem(item, index) {
   const status = item.status ? { status: 'in_progress' } : {};
   const type = item.type.replace(/^antwort:/, '');
   if (type === 'message') {
-    const parts = (item.content ?? []).flatMap((/** @type {any} */ part, /** @type {number} */ number) => ofPart(part, { ...at, content_index: number }));
+    const parts = (item.content ?? []).flatMap((/** @type {any} */ part, number = 0) => ofPart(part, { ...at, content_index: number }));
     return [added({ ...status, content: [] }), ...parts, done];
   }
   if (type === 'reasoning') {
-    const parts = (item.summary ?? []).flatMap((/** @type {any} */ part, /** @type {number} */ number) => [
+    const parts = (item.summary ?? []).flatMap((/** @type {any} */ part, number = 0) => [
       { type: 'response.reasoning_summary_part.added', ...at, summary_index: number, part: { ...part, text: '' } },
       { type: 'response.reasoning_summary_text.delta', ...at, summary_index: number, delta: part.text ?? '' },
     ]);

@@ -164,7 +164,7 @@ export function schemaForm(schema, { name, value = asObject(schema).default, bar
   let control = controlOf(field, value ?? (asJson ? {} : undefined), '');
   const body = el('div', { class: 'fields' }, control.root);
   if (bare) body.querySelectorAll('.optional').forEach((marker) => marker.remove());
-  const toggle = el('button', { type: 'button', class: 'quiet small', hidden: asJson || bare, text: 'Write JSON', on: { click: swap } });
+  const toggle = el('button', { class: 'quiet small', hidden: asJson || bare, text: 'Write JSON', on: { click: swap } });
   const message = el('p', { class: 'fault', role: 'alert' });
 
   /** @returns {Reading} */
@@ -255,14 +255,14 @@ function listControl(field, value, path, frame, mark) {
   /** @type {{row: HTMLElement, control: Control}[]} */
   let rows = [];
   const list = el('div', { class: 'fields' });
-  const add = el('button', { type: 'button', class: 'small', text: `Add to ${field.label || 'the list'}`, on: { click: () => append(item.schema.default)?.querySelector('input, select, textarea')?.focus() } });
+  const add = el('button', { class: 'small', text: `Add to ${field.label || 'the list'}`, on: { click: () => append(item.schema.default)?.querySelector('input, select, textarea')?.focus() } });
 
   /** @param {unknown} element @returns {any} */
   function append(element) {
     if (rows.length >= MAX_ROWS) return null;
     const name = `${field.label || 'Element'} ${rows.length + 1}`;
     const control = controlOf({ ...item, label: item.label || name }, element, join(path, rows.length));
-    const row = el('div', { class: 'element' }, control.root, el('button', { type: 'button', class: 'small quiet', 'aria-label': `Remove ${name}`, text: 'Remove', on: { click: () => drop(row) } }));
+    const row = el('div', { class: 'element' }, control.root, el('button', { class: 'small quiet', 'aria-label': `Remove ${name}`, text: 'Remove', on: { click: () => drop(row) } }));
     rows.push({ row, control });
     list.append(row);
     return row;

@@ -22,7 +22,7 @@ export function renderNextStep(response, onContinue, { api, request }) {
   const ready = inert(root, update);
   const decisions = approvals.map((item) => approvalCard(item, response, { api, update, known: Boolean(request) }));
   const cards = [...decisions, ...calls.map(callCard)];
-  const button = el('button', { type: 'button', class: 'primary', on: { click: () => void send() } });
+  const button = el('button', { class: 'primary', on: { click: () => void send() } });
   const failure = el('div');
   let sending = false;
 
@@ -196,7 +196,7 @@ export function renderInput(event, responseId, { api }) {
   }
   const asked = event.elicitation ? questionForm(event) : outcomeForm(event);
   const answers = { Send: asked.read, ...(event.elicitation && { Decline: () => ({ output: { action: 'decline' } }), Cancel: () => ({ output: { action: 'cancel' } }) }) };
-  buttons.append(...Object.entries(answers).map(([text, answer]) => el('button', { type: 'button', class: text === 'Send' ? 'primary' : '', text, 'aria-disabled': true, on: { click: () => void send(answer()) } })), clock);
+  buttons.append(...Object.entries(answers).map(([text, answer]) => el('button', { class: text === 'Send' ? 'primary' : '', text, 'aria-disabled': true, on: { click: () => void send(answer()) } })), clock);
   asked.root.append(buttons);
   replace(root, asked.root, failure);
   countDown(event.expires_at * 1000, root, (left) => (clock.textContent = left > 0 ? `waits for ${clockText(left)} more` : 'too late: the response goes on without the answer'));

@@ -85,6 +85,10 @@ test('calls whose results come at once belong to one turn', () => {
   assert.equal(live.trace.turns.length, 1);
   const [a, b] = live.trace.turns[0].calls;
   assert.deepEqual([a.started_at, a.ended_at, a.outcome], [200, 900, 'completed']);
+  live.tick(1520);
+  assert.equal(live.trace.turns.length, 1, 'another call may be told at once');
+  live.tick(1700);
+  assert.deepEqual([live.trace.turns[1].sent_at, live.trace.turns[1].first_token_at], [1500, null]);
   assert.deepEqual([b.started_at, b.ended_at, b.outcome], [200, 1500, 'failed']);
 });
 

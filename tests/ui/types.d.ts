@@ -397,7 +397,7 @@ declare namespace Of {
     remember: (id: string, event: any) => void;
     recall: (id: string) => any[] | null;
     /** sentAt: when the request was sent, null if another page sent it; returns `trace` grows */
-    liveTrace: (sentAt: number | null) => {push: (event: any, now: number) => void, trace: Trace};
+    liveTrace: (sentAt: number | null) => {push: (event: any, now: number) => void, tick: (now: number) => void, trace: Trace};
     openTurn: (now: number) => Turn;
     write: (kind: Kind, now: number) => void;
     begin: (event: any, now: number) => void;
@@ -409,7 +409,7 @@ declare namespace Of {
   }
   interface items {
     /** label: for those who hear the page */
-    textBlock: (text: string, label: string) => HTMLPreElement;
+    textBlock: (text: string, label: string) => HTMLElement;
     renderItem: (item: any) => HTMLElement;
     call: (item: any) => HTMLElement;
     block: (kind: string, title: string, item: any, ...content: ((Node | null))[]) => HTMLElement;
@@ -426,7 +426,7 @@ declare namespace Of {
     layout: (trace: Trace, response: any, width: number, options?: LayoutOptions) => Layout;
     groupOf: (lane: Lane, calls?: Lane[]) => Group;
     inOrder: (turns: Group[], waits: Group[], trace: Trace) => Group[];
-    turnGroups: (trace: Trace, turn: Turn, index: number, items: any[], axis: Axis, over: boolean) => Group[];
+    turnGroups: (trace: Trace, turn: Turn, index: number, items: any[], axis: Axis, over: boolean, failed: boolean) => Group[];
     laneOf: (axis: Axis, from: number, to: number, more: Partial<Lane> & Pick<Lane, 'id' | 'kind' | 'state'>) => Lane;
     modelLane: (turn: Turn, items: any[], axis: Axis, over: boolean) => Lane;
     modelCaption: (turn: Turn) => string;

@@ -131,7 +131,7 @@ export function sseDecoder(onFrame) {
   /** @type {string | null} */
   let id = null;
 
-  function line(/** @type {string} */ text) {
+  function line(text = '') {
     if (text === '') {
       if (data.length > 0) onFrame({ event: event || 'message', data: data.join('\n'), id });
       event = '';

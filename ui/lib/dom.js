@@ -14,6 +14,8 @@ const PROPERTIES = new Set(['value', 'checked', 'selected', 'indeterminate']);
  */
 export function el(tag, props, ...children) {
   const element = document.createElement(tag);
+  // Not one that submits.
+  if (element instanceof HTMLButtonElement) element.type = 'button';
   apply(element, props);
   append(element, children);
   return element;

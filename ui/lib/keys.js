@@ -55,7 +55,7 @@ export function showHelp() {
 /** A modal dialog with a title and a button to close it; gone from the page once closed. @param {string} title @param {...import('./dom.js').Child} content */
 export function openDialog(title, ...content) {
   const dialog = el('dialog', { 'aria-label': title, on: { close: () => dialog.remove() } });
-  const close = el('button', { type: 'button', class: 'quiet', text: 'Close', on: { click: () => dialog.close() } });
+  const close = el('button', { class: 'quiet', text: 'Close', on: { click: () => dialog.close() } });
   replace(dialog, el('div', { class: 'dialog-head' }, el('h2', { text: title }), close), ...content);
   document.body.append(dialog);
   dialog.showModal();

@@ -30,6 +30,7 @@ export function startFollowing({ api, path, body, headers }) {
 
   function tell() {
     progress.now = Date.now();
+    live.tick(progress.now);
     for (const listener of [...listeners]) listener(progress);
   }
   function tellSoon() {
@@ -271,6 +272,12 @@ export function liveTrace(sentAt) {
 
   return {
     trace,
+    tick(now) {
+      const turn = trace.turns.at(-1);
+      const called = turn && turn.calls.length > 0 && turn.calls.every((call) => call.ended_at !== null);
+      // Behind the last result the model is asked again.
+      if (called && turn.ended_at !== null && trace.ended_at === null && now - idleSince > AT_ONCE) openTurn(now).first_token_at = null;
+    },
     push(event, now) {
       const name = String(event.type).replace(/^(response\.|antwort:)/, '');
       if (event.response) {

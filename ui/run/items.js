@@ -6,17 +6,18 @@ import { el, icon, replace, stateMark } from '../lib/dom.js';
 import { cost, duration, exact } from '../lib/format.js';
 import { belonging, isCall, nameOf, plainType, texts } from './trace.js';
 import { statusWords } from './words.js';
+import { facts, pre } from '../screens/parts.js';
 
 // Beyond so many calls those that succeeded are left out at first: the answer is what one looks for.
 const MANY = 10;
 
 /** A text as it is, JSON indented. @type {Of.items['textBlock']} */
-export const textBlock = (text, label) => el('pre', { tabindex: 0, role: 'group', 'aria-label': label, text: text === '' ? '(empty)' : shown(text) });
+export const textBlock = (text, label) => pre(label, text === '' ? '(empty)' : shown(text));
 
 /** @type {Of.items['renderItem']} */
 export function renderItem(item) {
   const type = plainType(item);
-  const said = (/** @type {string} */ text) => el('div', { class: 'said', dir: 'auto', text: reveal(text) });
+  const said = (text = '') => el('div', { class: 'said', dir: 'auto', text: reveal(text) });
   if (type === 'message') return block('message', 'Answer', item, said(texts(item.content).join('\n')));
   if (type === 'user_message') return block('message', `${item.name} to the user`, item, said(item.text ?? ''));
   if (type === 'reasoning') {
@@ -34,7 +35,7 @@ export function renderItem(item) {
 function call(item) {
   const own = item.arguments ?? item.input ?? (item.action ? JSON.stringify(item.action) : '');
   const state = statusWords(item.status === 'calling' ? 'in_progress' : (item.status ?? 'completed'));
-  const text = (/** @type {string} */ title, /** @type {string} */ value) => (value ? [el('span', { class: 'muted small', text: title }), textBlock(value, title)] : []);
+  const text = (title = '', value = '') => (value ? [el('span', { class: 'muted small', text: title }), textBlock(value, title)] : []);
   return el('section', { class: `item item-call ${state.tone === 'ok' ? 'went-well' : ''}` }, el('details', null,
     el('summary', null, el('span', { class: 'twisty', 'aria-hidden': 'true' }, icon('open')), el('span', { class: `state ${state.tone}` }, icon(state.icon), el('span', { class: 'visually-hidden', text: state.word })), el('span', { class: 'called', text: reveal(nameOf(item)) }), el('code', { text: reveal(own.slice(0, 120), false) })),
     text('Arguments', own || '{}'), text('Result', item.output), text('Error', item.error ? JSON.stringify(item.error) : '')));
@@ -51,7 +52,7 @@ function block(kind, title, item, ...content) {
 /** @type {Of.items['createOutput']} */
 export function createOutput(label) {
   const list = el('div', { class: 'output', 'aria-label': label, role: 'group' });
-  const more = el('button', { type: 'button', class: 'small output-more', hidden: true, on: { click: () => showCalls(list.classList.contains('few')) } });
+  const more = el('button', { class: 'small output-more', hidden: true, on: { click: () => showCalls(list.classList.contains('few')) } });
   /** @type {string[]} */
   let drawn = [];
   let calls = 0;
@@ -71,7 +72,7 @@ export function createOutput(label) {
       more.hidden = calls <= MANY;
       if (drawn.length === 0 || items.length === 0) replace(list, items.length === 0 ? el('p', { class: 'muted', text: 'No output yet.' }) : null);
       const signatures = items.map((/** @type {any} */ item) => JSON.stringify(item));
-      items.forEach((/** @type {any} */ item, /** @type {number} */ index) => {
+      items.forEach((/** @type {any} */ item, index = 0) => {
         if (drawn[index] === signatures[index]) return;
         const old = list.children[index];
         if (old) old.replaceWith(renderItem(item));
@@ -90,18 +91,18 @@ export function renderDetails(root, { response, trace }, lane, onClose) {
   const owned = belonging(response.output ?? [], trace);
   const turn = trace.turns[lane.turn];
   const call = turn?.calls[lane.call];
-  const content = call ? ofCall(call, owned, trace) : turn ? ofTurn(turn, owned.turns[lane.turn], trace) : [facts([['Ends', when(trace.started_at + lane.at + (lane.ms ?? 0), trace)], ['Error', response.error?.code], ['Message', response.error?.message]])];
+  const content = call ? ofCall(call, owned, trace) : turn ? ofTurn(turn, owned.turns[lane.turn], trace) : [known([['Ends', when(trace.started_at + lane.at + (lane.ms ?? 0), trace)], ['Error', response.error?.code], ['Message', response.error?.message]])];
   replace(
     root,
-    el('div', { class: 'row spread' }, el('h2', { text: lane.label }), el('button', { type: 'button', class: 'quiet', 'aria-label': 'Close the details', text: 'Close', on: { click: onClose } })),
+    el('div', { class: 'row spread' }, el('h2', { text: lane.label }), el('button', { class: 'quiet', 'aria-label': 'Close the details', text: 'Close', on: { click: onClose } })),
     stateMark(lane.state),
     call ? null : el('p', { class: 'muted', text: lane.caption }),
     ...content,
   );
 }
 
-/** @param {Fact[]} list */
-const facts = (list) => el('dl', { class: 'facts' }, list.filter(([, value]) => value).flatMap(([name, value]) => [el('dt', { text: name }), el('dd', null, value)]));
+/** Facts without a value are left out. @param {Fact[]} list */
+const known = (list) => facts(list.filter(([, value]) => value));
 
 /** `+1.2 s 04:00:00.123 UTC`. @type {Of.items['when']} */
 const when = (at, trace) => at !== null && el('span', null, `+${duration(at - trace.started_at)} `, el('span', { class: 'muted small', text: exact(at).slice(11) }));
@@ -113,10 +114,10 @@ const attempts = (of, trace) => `${of.attempts}${(of.retried_at ?? []).map((at) 
 function ofCall(call, owned, trace) {
   const item = owned.items.get(call.call_id);
   const result = owned.outputs.get(item?.call_id)?.output ?? item?.output;
-  const text = (/** @type {string} */ title, /** @type {any} */ value) => (value ? [el('h3', { text: title }), textBlock(typeof value === 'string' ? value : JSON.stringify(value), title)] : []);
+  const text = (title = '', /** @type {any} */ value) => (value ? [el('h3', { text: title }), textBlock(typeof value === 'string' ? value : JSON.stringify(value), title)] : []);
   return [
     call.outcome === 'failed' ? renderError({ ...item?.error, code: call.error ?? item?.error?.code }, { title: 'Failed' }) : null,
-    facts([
+    known([
       ['Run by', call.executor], ['Begins', when(call.started_at, trace)], ['Ends', when(call.ended_at, trace)], ['Time', duration(call.ended_at && call.ended_at - call.started_at)], ['Attempts', attempts(call, trace)],
       ['Cached', call.cached && 'no call was made: the result is an earlier one'],
       ['Fallback', call.fallback && `made in place of ${call.fallback}, which failed`],
@@ -132,7 +133,7 @@ function ofCall(call, owned, trace) {
 function ofTurn(turn, items, trace) {
   const reasoning = turn.usage?.output_tokens_details?.reasoning_tokens;
   return [
-    facts([
+    known([
       ['Model', turn.model], ['Provider', turn.provider], ['Sent', when(turn.sent_at, trace)], ['First byte', when(turn.first_byte_at, trace)], ['First token', when(turn.first_token_at, trace)], ['Ends', when(turn.ended_at, trace)],
       ['Attempts', attempts(turn, trace)], ['Reasoning', reasoning ? `${reasoning} of the tokens out` : null],
       ['Cost', !trace.watched && (turn.cost_usd === null ? 'not known: no price, or no usage' : cost(turn.cost_usd))],

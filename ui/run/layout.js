@@ -13,7 +13,7 @@ export function layout(trace, response, width, { compress, now = 0, continued } 
   const idle = idleTimes(busy, trace.started_at, until);
   const axis = makeAxis(trace.started_at, until, width, compress ? idle : []);
   const items = belonging(response.output ?? [], trace).turns;
-  const turns = trace.turns.flatMap((turn, index) => turnGroups(trace, turn, index, items[index], axis, over));
+  const turns = trace.turns.flatMap((turn, index) => turnGroups(trace, turn, index, items[index], axis, over, response.status === 'failed'));
   const waits = trace.waits.map((wait, index) => waitLane(wait, index, axis, over));
   return {
     axis,
@@ -31,8 +31,8 @@ const groupOf = (lane, calls = []) => ({ id: lane.id, lane, calls, failed: calls
 /** Waits among the turns, each behind the turn in which it began. @type {Of.layout['inOrder']} */
 function inOrder(turns, waits, trace) {
   const behind = trace.waits.map((wait) => trace.turns.findLastIndex((turn) => turn.sent_at <= wait.from));
-  const at = (/** @type {number} */ turn) => waits.filter((_, index) => behind[index] === turn);
-  const isLast = (/** @type {number} */ index) => turns[index + 1]?.lane.turn !== turns[index].lane.turn;
+  const at = (turn = 0) => waits.filter((_, index) => behind[index] === turn);
+  const isLast = (index = 0) => turns[index + 1]?.lane.turn !== turns[index].lane.turn;
   return [...at(-1), ...turns.flatMap((group, index) => [group, ...(isLast(index) ? at(group.lane.turn) : [])])];
 }
 
@@ -40,10 +40,13 @@ function inOrder(turns, waits, trace) {
  * A turn with its calls; approved calls, which are made before the model is asked, are groups of their own.
  * @type {Of.layout['turnGroups']}
  */
-function turnGroups(trace, turn, index, items, axis, over) {
+function turnGroups(trace, turn, index, items, axis, over, failed) {
   const calls = turn.calls.map((call, number) => callLane(call, callId(turn, number), axis, over, { turn: index, call: number }));
   if (turn.attempts === 0) return calls.map((call) => groupOf(call));
-  return [groupOf({ ...modelLane(turn, items, axis, over), label: `Turn ${turnNumber(trace, turn)}`, turn: index }, calls)];
+  const lane = { ...modelLane(turn, items, axis, over), label: `Turn ${turnNumber(trace, turn)}`, turn: index };
+  // What ended a run that failed while the model wrote is its last turn.
+  if (failed && calls.length === 0 && index === trace.turns.length - 1) lane.state = statusWords('failed');
+  return [groupOf(lane, calls)];
 }
 
 /** A lane from one moment to another, with what most lanes have. @type {Of.layout['laneOf']} */
@@ -179,7 +182,7 @@ export function makeAxis(from, to, width, cuts = []) {
   const pieces = [];
   let at = from;
   let x = 0;
-  const add = (/** @type {number} */ until, /** @type {boolean} */ cut) => {
+  const add = (until = 0, cut = false) => {
     if (until <= at) return;
     const end = x + (cut ? cutWidth : (until - at) * perMs);
     pieces.push({ from: at, to: until, x, end, cut });
@@ -191,7 +194,7 @@ export function makeAxis(from, to, width, cuts = []) {
     add(cut.to, true);
   }
   add(from + whole, false);
-  const place = (/** @type {number} */ moment) => locate(pieces, moment);
+  const place = (moment = 0) => locate(pieces, moment);
   return { from, to: from + whole, width, pieces, x: place, ticks: ticksOf(pieces, from, shown / Math.max(1, width - cutWidth * cuts.length), width) };
 }
 
@@ -239,7 +242,7 @@ function tickLabel(offset, step) {
   if (offset < 60_000) return `${offset / 1000} s`;
   if (step >= 60_000) return duration(offset);
   const seconds = offset / 1000;
-  const two = (/** @type {number} */ value) => String(value).padStart(2, '0');
+  const two = (value = 0) => String(value).padStart(2, '0');
   const rest = two(Math.floor(seconds % 60)) + (step < 1000 ? (seconds % 1).toFixed(step < 100 ? 2 : 1).slice(1) : '');
   const minutes = Math.floor(seconds / 60);
   return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${rest}`;

@@ -148,7 +148,7 @@ export function renderChain(root, { api, run }) {
   async function addEarlier(earlier, later, load) {
     const body = el('div', { class: 'chain-body', hidden: true });
     const head = el('span', { class: 'chain-head row' }, 'Earlier response ', el('code', { text: short(earlier) }));
-    const button = el('button', { type: 'button', class: 'chain-row', 'aria-expanded': 'false', on: { click: () => void toggle() } }, el('span', { class: 'twisty' }, icon('open')), icon('chain'), head);
+    const button = el('button', { class: 'chain-row', 'aria-expanded': 'false', on: { click: () => void toggle() } }, el('span', { class: 'twisty' }, icon('open')), icon('chain'), head);
     const wait = el('div', { class: 'chain-wait', hidden: true });
     root.prepend(el('div', { class: 'chain-link' }, button, body, wait));
     /** @type {Loaded | null} */

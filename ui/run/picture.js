@@ -13,7 +13,7 @@ const MANY_CALLS = 60;
 
 /** @type {Of.picture['createPicture']} */
 export function createPicture({ label, onSelect, onLayout }) {
-  const layer = (/** @type {string} */ name) => el('div', { class: `pic-${name}`, 'aria-hidden': 'true' });
+  const layer = (name = '') => el('div', { class: `pic-${name}`, 'aria-hidden': 'true' });
   const [axis, under, over] = [layer('axis'), layer('under'), layer('over')];
   const tree = el('div', { class: 'pic-rows', role: 'tree', 'aria-label': label });
   const root = el('div', { class: 'picture' }, axis, el('div', { class: 'pic-body' }, under, tree, over));
@@ -112,7 +112,7 @@ function treeKeys(event, tree, select, toggle) {
   const at = rows.indexOf(/** @type {HTMLElement} */ (event.target));
   if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
   const id = rows[at].dataset.id ?? '';
-  const go = (/** @type {number} */ index) => select(rows[Math.max(0, Math.min(rows.length - 1, index))].dataset.id ?? '');
+  const go = (index = 0) => select(rows[Math.max(0, Math.min(rows.length - 1, index))].dataset.id ?? '');
   const expanded = rows[at].getAttribute('aria-expanded');
   const parent = rows.findLastIndex((row, index) => index <= at && row.getAttribute('aria-level') === '1');
   /** @type {Record<string, () => void>} */

@@ -5,6 +5,7 @@ import { layout } from './layout.js';
 import { el, icon, replace, stateMark } from '../lib/dom.js';
 import { duration } from '../lib/format.js';
 import { createPicture } from './picture.js';
+import { button } from '../screens/parts.js';
 import { account } from './trace.js';
 import { ending, isRunning, PARTS, percent, slowness, totals, troubles } from './words.js';
 
@@ -36,7 +37,8 @@ export function createRunView() {
     onFollow: () => { closeDetails(); following = true; drawn = latest; draw(); },
   });
   const main = el('section', { class: 'card pictured', 'aria-label': 'Picture' }, tools.root, earlier, missing, picture.root, tableRoot, legend());
-  const root = el('div', { class: 'run-view' }, summary, above, el('div', { class: 'run-columns' }, main, side));
+  const columns = el('div', { class: 'run-columns' }, main, side);
+  const root = el('div', { class: 'run-view' }, summary, above, columns);
 
   const running = () => latest !== null && (latest.trace ? latest.trace.ended_at === null : isRunning(latest.response));
 
@@ -88,6 +90,8 @@ export function createRunView() {
     above,
     earlier,
     show(/** @type {Run} */ run) {
+      // A request that was refused has no run.
+      summary.hidden = columns.hidden = !run.response.id;
       const ended = running() && run.trace !== null && run.trace.ended_at !== null;
       latest = run;
       if (ended) following = true;
@@ -103,13 +107,12 @@ export function createRunView() {
 
 /** @type {Of.view['createTools']} */
 function createTools(does) {
-  const button = (/** @type {string} */ text, /** @type {() => void} */ click) => el('button', { type: 'button', class: 'small', text, on: { click } });
-  const pictured = button('Picture', () => does.onTable(false));
-  const table = button('Table', () => does.onTable(true));
-  const compress = button('', does.onCompress);
-  const expand = button('Expand all', () => does.onCollapse(false));
-  const collapse = button('Collapse all', () => does.onCollapse(true));
-  const follow = button('Follow', does.onFollow);
+  const pictured = button('Picture', () => does.onTable(false), 'small');
+  const table = button('Table', () => does.onTable(true), 'small');
+  const compress = button('', does.onCompress, 'small');
+  const expand = button('Expand all', () => does.onCollapse(false), 'small');
+  const collapse = button('Collapse all', () => does.onCollapse(true), 'small');
+  const follow = button('Follow', does.onFollow, 'small');
   // Until there is something to be shortened or folded.
   compress.hidden = expand.hidden = collapse.hidden = true;
   const note = el('span', { class: 'muted small' });
@@ -117,16 +120,16 @@ function createTools(does) {
   const root = el('div', { class: 'row pic-tools' }, el('h2', { text: 'Timeline' }), el('div', { class: 'row switch', role: 'group', 'aria-label': 'Show as' }, pictured, table), compress, expand, collapse, follow, note);
   return {
     root,
-    table(/** @type {boolean} */ asTable) {
+    table(asTable = false) {
       pictured.setAttribute('aria-pressed', String(!asTable));
       table.setAttribute('aria-pressed', String(asTable));
     },
-    follow(/** @type {boolean} */ running, /** @type {boolean} */ following) {
+    follow(running = false, following = false) {
       follow.hidden = !running;
       follow.textContent = following ? 'Follows' : 'Follow again';
       follow.setAttribute('aria-pressed', String(following));
     },
-    layout(/** @type {Layout} */ { shortenable, groups, gaps }, /** @type {boolean} */ compressed, /** @type {Trace | null} */ watched) {
+    layout(/** @type {Layout} */ { shortenable, groups, gaps }, compressed = false, /** @type {Trace | null} */ watched) {
       compress.hidden = shortenable === null;
       compress.textContent = `Shorten waits (${shortenable ?? ''})`;
       compress.setAttribute('aria-pressed', String(compressed));
@@ -139,7 +142,7 @@ function createTools(does) {
 
 /** What the colours and patterns mean. */
 function legend() {
-  const one = (/** @type {string} */ kind, /** @type {string} */ text) => el('li', null, el('span', { class: `swatch bar-${kind}`, 'aria-hidden': 'true' }), text);
+  const one = (kind = '', text = '') => el('li', null, el('span', { class: `swatch bar-${kind}`, 'aria-hidden': 'true' }), text);
   return el('ul', { class: 'legend', 'aria-label': 'Legend' },
     one('first_byte', 'to first byte'), one('first_token', 'to first token'), one('reasoning', 'reasoning'), one('text', 'text'), one('arguments', 'call arguments'), one('call', 'tool'), one('attempt', 'attempt given up'), one('call-failed', 'failed'),
     el('li', { class: 'muted', text: 'The kinds share a turn by length of text.' }));
@@ -148,9 +151,9 @@ function legend() {
 /** The table that says the same as the picture. @type {Of.view['renderTable']} */
 function renderTable(root, { response, trace, now }, onShow) {
   const lanes = layout(trace, response, 1000, { now }).groups.flatMap((group) => [group.lane, ...group.calls]);
-  const cell = (/** @type {string} */ look, /** @type {import('../lib/dom.js').Child[]} */ ...content) => el('td', { class: look }, content);
+  const cell = (look = '', /** @type {import('../lib/dom.js').Child[]} */ ...content) => el('td', { class: look }, content);
   const rowOf = (/** @type {Lane} */ lane) => el('tr', { class: `row-${lane.kind}` },
-    el('th', { scope: 'row' }, el('button', { type: 'button', class: 'link', text: lane.label, on: { click: () => onShow(lane.id) } }), ' ', el('span', { class: 'muted small', text: lane.note })),
+    el('th', { scope: 'row' }, el('button', { class: 'link', text: lane.label, on: { click: () => onShow(lane.id) } }), ' ', el('span', { class: 'muted small', text: lane.note })),
     cell('', stateMark(lane.state)),
     cell('number', lane.at === 0 ? '0' : duration(lane.at)),
     cell('number', duration(lane.ms)),
@@ -167,7 +170,7 @@ const NAMED = 8;
 export function renderSummary(root, { response, trace, now }, onShow) {
   const line = (/** @type {Finding} */ { text, tone, row }) => el('li', { class: `tone-${tone}` },
     icon({ bad: 'failed', warn: 'limit', ok: 'done', '': 'queued' }[tone]), el('span', { class: 'words', text }), ' ',
-    row ? el('button', { type: 'button', class: 'link', text: 'show', 'aria-label': `show in the picture: ${text}`, on: { click: () => onShow(row) } }) : null);
+    row ? el('button', { class: 'link', text: 'show', 'aria-label': `show in the picture: ${text}`, on: { click: () => onShow(row) } }) : null);
   const why = ending(response, trace, now);
   const found = trace ? troubles(trace) : [];
   const wentWell = trace?.turns.some((turn) => turn.calls.length > 0) && !isRunning(response) && !found.some((one) => one.tone === 'bad');

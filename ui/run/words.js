@@ -111,7 +111,7 @@ export function totals(response, trace) {
 export function ending(response, trace, now) {
   const time = trace ? duration(account(trace, now).total) : response.completed_at ? duration((response.completed_at - response.created_at) * 1000) : '';
   const took = time ? ` after ${time}` : '';
-  const found = (/** @type {string} */ text, /** @type {Finding['tone']} */ tone, advice = '') => ({ text, tone, row: null, advice });
+  const found = (text = '', /** @type {Finding['tone']} */ tone, advice = '') => ({ text, tone, row: null, advice });
   const reason = response.incomplete_details?.reason;
   switch (response.status) {
     case 'completed':
@@ -163,7 +163,7 @@ export const percent = (part, whole) => `${Math.round((part * 100) / Math.max(1,
 export function troubles(trace) {
   /** @type {Finding[]} */
   const found = [];
-  const add = (/** @type {string} */ text, /** @type {string} */ row, /** @type {'warn' | 'bad'} */ tone = 'warn') => found.push({ text, tone, row });
+  const add = (text = '', row = '', /** @type {'warn' | 'bad'} */ tone = 'warn') => found.push({ text, tone, row });
   /** @type {Set<string>} */
   const advised = new Set();
   for (const turn of trace.turns) {

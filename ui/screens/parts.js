@@ -12,7 +12,7 @@ export function field(label, control, hint) {
 }
 
 /** @type {Parts['button']} */
-export const button = (text, click, look = '') => el('button', { type: 'button', class: look, text, on: { click } });
+export const button = (text, click, look = '') => el('button', { class: look, text, on: { click } });
 
 /** A text that scrolls by itself. @type {Parts['pre']} */
 export const pre = (label, text) => el('pre', { tabindex: 0, role: 'group', 'aria-label': label, text });
@@ -35,7 +35,7 @@ export const codeBlock = (label, text) => el('div', { class: 'stack tight' }, pr
 /** Tabs, by the pattern of ARIA: arrows move, and the panel follows. @type {Parts['tabs']} */
 export function tabs(label, tabs) {
   const id = `tabs-${(ids += 1)}`;
-  const buttons = tabs.map(({ name }, i) => el('button', { type: 'button', role: 'tab', id: `${id}-${i}`, 'aria-controls': `${id}-panel-${i}`, text: name, on: { click: () => select(i), keydown: (event) => move(event, i) } }));
+  const buttons = tabs.map(({ name }, i) => el('button', { role: 'tab', id: `${id}-${i}`, 'aria-controls': `${id}-panel-${i}`, text: name, on: { click: () => select(i), keydown: (event) => move(event, i) } }));
   const panels = tabs.map(({ panel }, i) => el('div', { role: 'tabpanel', id: `${id}-panel-${i}`, 'aria-labelledby': `${id}-${i}` }, panel));
   /** @param {number} chosen */
   function select(chosen) {

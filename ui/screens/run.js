@@ -8,9 +8,10 @@ import { announce, el, replace, stateMark } from '../lib/dom.js';
 import { moment, number } from '../lib/format.js';
 import { addShortcuts, openDialog } from '../lib/keys.js';
 import { followerOf, recall, startFollowing } from '../run/follow.js';
-import { createOutput } from '../run/items.js';
+import { createOutput, textBlock } from '../run/items.js';
 import { createRunPanel } from '../run/live.js';
 import { isRunning, stateOf, statusWords } from '../run/words.js';
+import { button } from './parts.js';
 
 export const title = 'Run';
 
@@ -139,7 +140,7 @@ function openRun(root, { api, navigate }, route) {
 /** @type {Of.run_screen['renderHead']} */
 function renderHead(root, response, { api, path, onReplay }) {
   const said = el('span', { role: 'status', class: 'muted small' });
-  const cancel = el('button', { type: 'button', class: 'danger', text: 'Cancel the run', on: { click: () => void api.post(`${path}/cancel`).catch((error) => (said.textContent = error.message)) } });
+  const cancel = el('button', { class: 'danger', text: 'Cancel the run', on: { click: () => void api.post(`${path}/cancel`).catch((error) => (said.textContent = error.message)) } });
   const meta = response.model ? [response.model, response.agent ? `agent ${response.agent}` : '', `begun ${moment(response.created_at * 1000)}`, response.background ? 'in the background' : '', response.conversation ? `in ${response.conversation.id}` : ''] : [];
   replace(
     root,
@@ -150,14 +151,8 @@ function renderHead(root, response, { api, path, onReplay }) {
     el('div', { class: 'row' },
       el('span', { class: 'muted', text: meta.filter(Boolean).join(' · ') }), el('span', { class: 'grow' }), said,
       isRunning(response) ? cancel : null,
-      onReplay ? el('button', { type: 'button', text: 'Replay', on: { click: onReplay } }) : null,
-      onReplay ? el('button', { type: 'button', text: 'JSON', on: { click: () => showJson(response) } }) : null),
+      onReplay ? [button('Replay', onReplay), button('JSON', () => openDialog('The response as JSON', textBlock(JSON.stringify(response), 'JSON')))] : null),
   );
-}
-
-/** @type {Of.run_screen['showJson']} */
-function showJson(response) {
-  openDialog('The response as JSON', el('pre', { tabindex: 0, role: 'group', 'aria-label': 'JSON', text: shown(response) }));
 }
 
 /** @type {Record<EventStream['source'], [string, string, string]>} tone, word, explanation */
@@ -222,7 +217,7 @@ function drawStream(root, { events, source }, onMove) {
   const kind = el('h3', { class: 'mono' });
   const place = el('span', { class: 'muted small number' });
   const slider = el('input', { type: 'range', min: 0, max: last, step: 1, value: last, 'aria-label': 'Event', on: { input: () => go(Number(slider.value), true) } });
-  const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ click) => el('button', { type: 'button', class: 'small', text, 'aria-label': label, title: label, on: { click } });
+  const step = (text = '', label = '', by = 0) => el('button', { class: 'small', text, 'aria-label': label, title: label, on: { click: () => go(at + by, true) } });
   const [tone, word, words] = SOURCES[source];
 
   /** @type {Of.run_screen['go']} */
@@ -243,7 +238,7 @@ function drawStream(root, { events, source }, onMove) {
   replace(
     root,
     el('div', { class: 'row' }, el('h2', { text: 'Replay' }), el('span', { class: `badge ${tone}`, text: word }), el('span', { class: 'muted small', text: words })),
-    el('div', { class: 'row replay-bar' }, button('‹', 'Event before (,)', () => go(at - 1, true)), slider, button('›', 'Next event (.)', () => go(at + 1, true)), place),
+    el('div', { class: 'row replay-bar' }, step('‹', 'Event before (,)', -1), slider, step('›', 'Next event (.)', 1), place),
     el('div', { class: 'replay-columns' },
       el('div', { class: 'stack' }, el('div', { class: 'row' }, el('h3', { text: 'The response at this event' }), state), output.root),
       el('div', { class: 'stack' }, kind, raw)),
@@ -251,10 +246,10 @@ function drawStream(root, { events, source }, onMove) {
   if (events.length === 0) replace(root, el('h2', { text: 'Replay' }), el('p', { class: 'muted', text: 'The event log is empty.' }));
   else go(last, false);
   return {
-    step(/** @type {number} */ by) {
+    step(by = 0) {
       if (events.length > 0) go(at + by, true);
     },
-    moveTo(/** @type {number} */ seq) {
+    moveTo(seq = 0) {
       const index = events.findIndex((event, position) => (event.sequence_number ?? position) >= seq);
       if (events.length > 0) go(index < 0 ? last : index, false);
     },

@@ -40,7 +40,7 @@ export function mount(root, { api, navigate, route }) {
   }
 
   const rows = () => /** @type {HTMLElement[]} */ ([...list.querySelectorAll('tbody a.run')]);
-  const move = (/** @type {number} */ by) => {
+  const move = (by = 0) => {
     const all = rows();
     const at = all.findIndex((row) => row === document.activeElement);
     all[Math.max(0, Math.min(all.length - 1, at < 0 ? (by > 0 ? 0 : all.length - 1) : at + by))]?.focus();
@@ -78,7 +78,7 @@ function createFilters(onChange, onReload) {
   return {
     root: el('div', { class: 'row filters' },
       el('label', { for: 'filter-status', text: 'Status' }), status, el('label', { for: 'filter-model', text: 'Model' }), model,
-      el('button', { type: 'button', text: 'Reload', on: { click: onReload } })),
+      el('button', { text: 'Reload', on: { click: onReload } })),
     show(/** @type {URLSearchParams} */ query) {
       status.value = query.get('status') ?? '';
       model.value = query.get('model') ?? '';
@@ -106,7 +106,7 @@ function rowOf(run) {
   const why = run.error?.code ?? (run.incomplete_details ? run.incomplete_details.reason : null);
   const usage = run.usage;
   const cached = usage?.input_tokens_details?.cached_tokens;
-  const cell = (/** @type {string} */ name, /** @type {any[]} */ ...content) => el('td', { role: 'cell', class: name }, ...content);
+  const cell = (name = '', /** @type {any[]} */ ...content) => el('td', { role: 'cell', class: name }, ...content);
   const link = el('a', { class: 'run', href: `#/runs/${encodeURIComponent(run.id)}` }, el('code', { text: short(run.id) }));
   return el('tr', { role: 'row', on: { click: (event) => { if (!(/** @type {Element} */ (event.target).closest('a'))) link.click(); } } },
     cell('run-state', stateMark(state), why ? el('div', { class: 'small muted why', title: limitWords(why), text: why }) : null),

@@ -20,7 +20,7 @@ export function mount(root, { api, navigate, route }) {
     for (const each of list.querySelectorAll('button[value]')) each.setAttribute('aria-pressed', String(/** @type {HTMLButtonElement} */ (each).value === name));
   };
   /** A row of a list to choose from. @param {string} value @param {(value: string) => void} choose @param {...any} inside */
-  const entry = (value, choose, ...inside) => el('button', { type: 'button', class: 'entry', value, on: { click: () => choose(value) } }, ...inside);
+  const entry = (value, choose, ...inside) => el('button', { class: 'entry', value, on: { click: () => choose(value) } }, ...inside);
   const about = (/** @type {unknown} */ text) => el('span', { class: 'muted small clamp', text: reveal(String(text || 'no description')) });
   const open = (/** @type {string} */ label) => {
     source = label;
