@@ -3,6 +3,7 @@
 import { before, describe, test } from 'node:test';
 import { assertAccessible, assertNoSidewaysScroll } from './lib/axe.mjs';
 import { open, shot, withBrowser } from './lib/browser.mjs';
+import { go } from './lib/page.mjs';
 import * as runs from './lib/runs.mjs';
 
 const VARIANTS = {
@@ -63,14 +64,20 @@ before(async () => {
 
 for (const [variant, options] of Object.entries(VARIANTS)) {
   describe(variant, () => {
+    let page;
+    before(async () => {
+      page = await open('#/try', { ...options, kept: true });
+    });
     for (const [name, { hash, shows, statuses = [] }] of Object.entries(SCREENS)) {
       test(name, async () => {
-        const page = await open(hash(), options);
         page.watch.allowErrorAnswers(...statuses);
+        await go(page, hash());
         await shows(page);
         await shot(page, `${name}-${variant}`);
         await assertAccessible(page);
         await assertNoSidewaysScroll(page);
+        await page.keyboard.press('Escape');
+        page.watch.check();
       });
     }
   });

@@ -18,7 +18,7 @@ const FLAGS = [
   '--disable-sync',
 ];
 /** Conditions are waited for that long; what takes longer is broken. */
-export const PATIENCE = 10_000;
+export const PATIENCE = 30_000;
 
 let browser;
 /** @type {{context: any, watch: Watch}[]} */
@@ -68,6 +68,8 @@ class Watch {
 
   check() {
     const wrong = this.problems.filter((problem) => !this.#allowed.some((allowed) => allowed.test(problem)));
+    this.problems = [];
+    this.#allowed = [];
     assert.deepEqual(wrong, []);
   }
 }
@@ -75,10 +77,11 @@ class Watch {
 /**
  * A page at `hash` of the page behind `gateway`.
  * @param {string} hash such as `#/runs`
- * @param {{gateway?: string, dark?: boolean, width?: number, height?: number, reducedMotion?: boolean, scale?: number}} [options]
+ * @param {{gateway?: string, dark?: boolean, width?: number, height?: number, kept?: boolean}} [options] `kept`: beyond the test, which
+ *   then checks `page.watch` itself
  */
 export async function open(hash = '', options = {}) {
-  const { gateway = env.open, dark = false, width = 1280, height = 900 } = options;
+  const { gateway = env.open, dark = false, width = 1280, height = 900, kept = false } = options;
   const context = await browser.newContext({
     viewport: { width, height },
     colorScheme: dark ? 'dark' : 'light',
@@ -90,7 +93,7 @@ export async function open(hash = '', options = {}) {
   });
   context.setDefaultTimeout(PATIENCE);
   const watch = new Watch(new URL(gateway).origin);
-  opened.push({ context, watch });
+  if (!kept) opened.push({ context, watch });
   context.on('request', (request) => watch.request(request.url()));
   const page = await context.newPage();
   page.on('console', (message) => {

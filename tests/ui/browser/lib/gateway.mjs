@@ -16,7 +16,7 @@ export async function response(id, { gateway = env.open, key } = {}) {
 
 /** Waits until the response is as wanted. */
 export async function until(id, wanted, options) {
-  const last = performance.now() + 10_000;
+  const last = performance.now() + 30_000;
   for (;;) {
     const now = await response(id, options);
     if (wanted(now)) return now;

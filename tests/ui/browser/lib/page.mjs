@@ -8,6 +8,8 @@ export async function go(page, hash) {
   await page.evaluate((to) => {
     location.hash = to;
   }, hash);
+  const [, screen, id] = hash.match(/^#\/(\w+)\/?(\w*)/);
+  await page.getByRole('heading', { level: 1, name: new RegExp(id || `^${screen}`, 'i') }).waitFor();
 }
 
 export async function enterKey(page, key) {
