@@ -88,6 +88,11 @@ export function createPicture({ label, onSelect, onLayout }) {
     if (group && target.closest('.twisty')) toggle(group.id, !isCollapsed(group));
     if (id) select(id, true);
   });
+  // A live row is drawn anew between press and release, which is then no click.
+  tree.addEventListener('pointerup', (event) => {
+    const id = /** @type {Element} */ (event.target).closest('[role=treeitem]')?.getAttribute('data-id');
+    if (id && event.button === 0) select(id, true);
+  });
   tree.addEventListener('keydown', (event) => treeKeys(event, tree, (id) => select(id, true), toggle));
   const observer = new ResizeObserver(() => root.clientWidth !== drawnWidth && draw());
   observer.observe(root);

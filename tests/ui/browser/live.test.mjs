@@ -26,7 +26,7 @@ test('it follows to the end', async () => {
 test('it stops following while one inspects', async () => {
   const { id } = await runs.stepwise();
   const page = await open(`#/runs/${id}`);
-  await rows(page).first().click();
+  await pressSlowly(page, rows(page).first());
   await main(page).getByRole('region', { name: 'Details' }).waitFor();
   const before = await rows(page).count();
   await release('stepwise');
@@ -48,3 +48,13 @@ test('it is cancelled from its page', async () => {
   await state(page, 'Cancelled').waitFor();
   await until(id, ({ status }) => status === 'cancelled');
 });
+
+/** So slowly that what is pressed is drawn anew before it is released. */
+async function pressSlowly(page, row) {
+  const { x, y } = await row.boundingBox();
+  const content = await row.evaluateHandle((element) => element.firstElementChild);
+  await page.mouse.move(x + 100, y + 12);
+  await page.mouse.down();
+  await page.waitForFunction((pressed) => !pressed.isConnected, content);
+  await page.mouse.up();
+}
