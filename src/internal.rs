@@ -57,7 +57,7 @@ pub mod sqlite {
 
 pub mod telemetry {
     pub use crate::telemetry::fields::ALL as LOG_FIELDS;
-    pub use crate::telemetry::metrics::Metrics;
+    pub use crate::telemetry::metrics::{Description, Metrics};
 }
 
 pub mod transport {

@@ -20,6 +20,10 @@ FILES = {
     "files/example.yaml": PROJECT / "config" / "example.yaml",
     "files/openapi.yaml": PROJECT / "openapi.yaml",
     "files/custom_tool.rs": PROJECT / "examples" / "custom_tool.rs",
+    "files/overview.json": PROJECT / "deploy" / "grafana" / "overview.json",
+    "files/providers.json": PROJECT / "deploy" / "grafana" / "providers.json",
+    "files/tools-and-mcp.json": PROJECT / "deploy" / "grafana" / "tools-and-mcp.json",
+    "files/alerts.yaml": PROJECT / "deploy" / "prometheus" / "alerts.yaml",
 }
 # Folders of pages that only other pages lead to.
 ASIDE = ("adr/", "dev/")

@@ -40,6 +40,7 @@ struct Limits {
 
 impl Resource {
     pub(super) fn new(label: Label, shares: Shares, queue_timeout: Duration, metrics: &Arc<Metrics>) -> Self {
+        metrics.known_resource(label.resource, label.reason);
         let semaphore = FairSemaphore::new(shares.clone());
         let limits = ArcSwap::from_pointee(Limits { shares: Arc::new(shares), queue_timeout });
         Self { label, semaphore, limits, metrics: Arc::clone(metrics) }

@@ -73,6 +73,7 @@ impl Assembly {
         let admission = Admission::new(settings, &metrics);
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
         let webhooks = Webhooks::new(&settings.webhooks);
+        settings.webhooks.keys().for_each(|name| metrics.known_webhook(name));
         let recovery =
             Recovery::new(Arc::clone(&store), Arc::clone(&seal)).with_webhooks(Arc::clone(&webhooks));
         // A gateway that cannot write serves what it has.

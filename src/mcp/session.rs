@@ -171,13 +171,30 @@ impl Session {
         result
     }
 
-    /// The tool list of a context.
+    /// The tool list of a context. A list that was known before is used if the server gives no other.
     pub(super) async fn tools(
         self: &Arc<Self>,
         list: &Arc<CachedToolList>,
         freshness: Freshness,
     ) -> Result<Arc<ToolListing>, McpError> {
         self.touch();
+        let (outcome, tools) = match (self.current_tools(list, freshness).await, list.known()) {
+            (Ok(tools), _) => ("ok", Ok(tools)),
+            (Err(error), Some(known)) if freshness == Freshness::Cached => {
+                error.log(&self.endpoint.name, "refreshing the tool list of an MCP server failed");
+                ("stale", Ok(known))
+            }
+            (Err(error), _) => ("failed", Err(error)),
+        };
+        self.metrics.mcp_list(self.endpoint.is_configured.then_some(&*self.endpoint.name), outcome);
+        tools
+    }
+
+    async fn current_tools(
+        self: &Arc<Self>,
+        list: &Arc<CachedToolList>,
+        freshness: Freshness,
+    ) -> Result<Arc<ToolListing>, McpError> {
         let known = list.known();
         match known {
             Some(known) if freshness == Freshness::Cached && !self.has_changed(&known) => {
@@ -193,13 +210,6 @@ impl Session {
             }
             known => self.list(list, known.as_deref()).await,
         }
-        .or_else(|error| match list.known() {
-            Some(known) if freshness == Freshness::Cached => {
-                error.log(&self.endpoint.name, "refreshing the tool list of an MCP server failed");
-                Ok(known)
-            }
-            _ => Err(error),
-        })
     }
 
     /// Whether the server announced a change, or a new connection was made since.

@@ -43,6 +43,7 @@ impl ProviderRouter {
         metrics: &Arc<Metrics>,
     ) -> Result<Self, InvalidProvider> {
         let providers = providers.iter().map(|(name, settings)| {
+            metrics.known_provider(name);
             let provider: Arc<dyn Provider> = Arc::new(ChatProvider::new(name, settings, metrics)?);
             Ok((provider, settings.clone()))
         });

@@ -6,10 +6,14 @@
 mod bounded;
 mod bus;
 mod configuration;
+mod http;
 mod inference;
 mod jobs;
+mod mcp;
+mod process;
 mod queues;
 mod registry;
+mod store;
 mod tools;
 mod websocket;
 
@@ -18,15 +22,33 @@ use std::time::Duration;
 
 use bus::BusMetrics;
 use configuration::Configuration;
+use http::HttpMetrics;
 use inference::InferenceMetrics;
 pub(crate) use inference::RunReport;
 use jobs::JobMetrics;
+use mcp::McpMetrics;
+use process::ProcessMetrics;
 use queues::Queues;
-use registry::{Counter, Family, Gauge, Histogram, REQUEST_BUCKETS};
+pub use registry::Description;
+use registry::{Counter, Exposed, Family, Gauge};
+use store::StoreMetrics;
 use tools::ToolMetrics;
 use websocket::WebSocketMetrics;
 
-const COMMIT_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
+use crate::protocol::response::ResponseStatus;
+
+/// Values of labels that are known from the start. Their series begin at zero, so that a rate sees the first event, too.
+const JSON: &str = "json";
+const STREAM: &str = "stream";
+const STATUSES: [ResponseStatus; 4] = [
+    ResponseStatus::Completed,
+    ResponseStatus::Incomplete,
+    ResponseStatus::Failed,
+    ResponseStatus::Cancelled,
+];
+const REFUSALS: [&str; 3] = ["draining", "host_not_allowed", "origin_not_allowed"];
+const KEY_OUTCOMES: [&str; 4] = ["new", "followed", "replayed", "reused"];
+const DELIVERIES: [&str; 3] = ["delivered", "failed", "given_up"];
 
 /// All metrics of one gateway. Cheap enough for every request: an increment is an atomic operation, behind a short read
 /// lock where labels vary.
@@ -35,13 +57,10 @@ pub struct Metrics {
     inference: InferenceMetrics,
     responses: Family<Counter>,
     runs_active: Family<Gauge>,
-    connections: Family<Gauge>,
-    connections_closed: Family<Counter>,
     websocket: WebSocketMetrics,
     jobs: JobMetrics,
-    http_requests: Family<Counter>,
-    http_duration: Family<Histogram>,
-    store_commit: Family<Histogram>,
+    http: HttpMetrics,
+    store: StoreMetrics,
     upstream_retries: Family<Counter>,
     provider_failures: Family<Counter>,
     rejected: Family<Counter>,
@@ -51,14 +70,8 @@ pub struct Metrics {
     bus: BusMetrics,
     configuration: Configuration,
     tools: ToolMetrics,
-    mcp_sessions: Family<Gauge>,
-    mcp_calls: Family<Gauge>,
-    build_info: Family<Gauge>,
-}
-
-fn connections_closed() -> Family<Counter> {
-    let help = "Client connections closed by the gateway, by reason.";
-    Family::counter("antwort_connections_closed_total", help, &["reason"])
+    mcp: McpMetrics,
+    process: ProcessMetrics,
 }
 
 fn responses() -> Family<Counter> {
@@ -82,27 +95,10 @@ impl Metrics {
             inference: InferenceMetrics::new(),
             responses: responses(),
             runs_active: Family::gauge("antwort_runs_active", "Responses in progress.", &[]),
-            connections: Family::gauge("antwort_connections", "Open client connections.", &[]),
-            connections_closed: connections_closed(),
             websocket: WebSocketMetrics::new(),
             jobs: JobMetrics::new(),
-            http_requests: Family::counter(
-                "antwort_http_requests_total",
-                "HTTP requests served.",
-                &["route", "method", "status"],
-            ),
-            http_duration: Family::histogram(
-                "antwort_http_request_duration_seconds",
-                "Time from request headers to response headers.",
-                &["route"],
-                REQUEST_BUCKETS,
-            ),
-            store_commit: Family::histogram(
-                "antwort_store_commit_seconds",
-                "Time per commit of the store.",
-                &[],
-                COMMIT_BUCKETS,
-            ),
+            http: HttpMetrics::new(),
+            store: StoreMetrics::new(),
             upstream_retries: Family::counter(
                 "antwort_upstream_retries_total",
                 "Retries of calls to providers.",
@@ -124,13 +120,21 @@ impl Metrics {
             bus: BusMetrics::new(),
             configuration: Configuration::new(),
             tools: ToolMetrics::new(),
-            mcp_sessions: Family::gauge("antwort_mcp_sessions", "Open connections to MCP servers.", &[]),
-            mcp_calls: Family::gauge("antwort_mcp_calls_in_flight", "Calls to MCP servers in flight.", &[]),
-            build_info: Family::gauge("antwort_build_info", "Version of the build; always 1.", &["version"]),
+            mcp: McpMetrics::new(),
+            process: ProcessMetrics::new(),
         };
-        metrics.runs_active.with(&[]);
-        metrics.build_info.with(&[env!("CARGO_PKG_VERSION")]).add(1);
+        metrics.begin_at_zero();
         Arc::new(metrics)
+    }
+
+    fn begin_at_zero(&self) {
+        self.runs_active.with(&[]);
+        for (counter, values) in [(&self.rejected, &REFUSALS[..]), (&self.idempotency_keys, &KEY_OUTCOMES)] {
+            values.iter().for_each(|value| _ = counter.with(&[value]));
+        }
+        for (status, mode) in STATUSES.iter().flat_map(|status| [JSON, STREAM].map(|mode| (status, mode))) {
+            self.responses.with(&[status.as_str(), mode]);
+        }
     }
 
     /// A run has begun.
@@ -141,7 +145,7 @@ impl Metrics {
     /// A run has ended with a response.
     pub fn run_ended(&self, report: &RunReport<'_>) {
         self.runs_active.with(&[]).add(-1);
-        let mode = if report.stream { "stream" } else { "json" };
+        let mode = if report.stream { STREAM } else { JSON };
         self.responses.with(&[report.status.as_str(), mode]).add(1);
         self.inference.run_ended(report);
     }
@@ -172,6 +176,11 @@ impl Metrics {
         self.webhook_deliveries.with(&[webhook, outcome]).add(1);
     }
 
+    /// A configured webhook has series before its first notice.
+    pub fn known_webhook(&self, webhook: &str) {
+        DELIVERIES.iter().for_each(|outcome| _ = self.webhook_deliveries.with(&[webhook, outcome]));
+    }
+
     /// A create with an idempotency key. `outcome` has few values.
     pub fn idempotency_key(&self, outcome: &'static str) {
         self.idempotency_keys.with(&[outcome]).add(1);
@@ -180,6 +189,12 @@ impl Metrics {
     /// The configuration was reloaded, or could not be.
     pub fn config_reloaded(&self, success: bool) {
         self.configuration.reloaded(success);
+    }
+
+    /// A resource that requests share, and the reason for which they are rejected if it has no room.
+    pub fn known_resource(&self, resource: &'static str, reason: &'static str) {
+        self.queues.known(resource);
+        self.rejected.with(&[reason]);
     }
 
     /// A request waits in the queue of a resource, of which there are few.
@@ -209,7 +224,7 @@ impl Metrics {
 
     /// Changes the number of open client connections.
     pub fn connections(&self, more: i64) {
-        self.connections.with(&[]).add(more);
+        self.http.connections(more);
     }
 
     /// Changes the number of open WebSocket connections.
@@ -229,21 +244,27 @@ impl Metrics {
 
     /// The gateway closed a connection. `reason` has few values.
     pub fn connection_closed(&self, reason: &'static str) {
-        self.connections_closed.with(&[reason]).add(1);
+        self.http.connection_closed(reason);
     }
 
     /// A request was served. `took`: until the response headers were sent. `route` is a pattern, not a path.
     pub fn http_request(&self, route: &str, method: &str, status: u16, took: Duration) {
-        const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
-        let method = METHODS.into_iter().find(|known| *known == method).unwrap_or(bounded::OTHER);
-        let mut digits = [0; 3];
-        self.http_requests.with(&[route, method, decimal(status, &mut digits)]).add(1);
-        self.http_duration.with(&[route]).observe(took.as_secs_f64());
+        self.http.request(route, method, status, took);
     }
 
     /// A response was committed.
     pub fn store_commit(&self, took: Duration) {
-        self.store_commit.with(&[]).observe(took.as_secs_f64());
+        self.store.committed(took);
+    }
+
+    /// Whether responses can be stored.
+    pub fn store_writable(&self, is_writable: bool) {
+        self.store.writable(is_writable);
+    }
+
+    /// A configured provider has series before its first call.
+    pub fn known_provider(&self, provider: &str) {
+        self.upstream_retries.with(&[provider]);
     }
 
     /// A call to a provider is retried.
@@ -273,12 +294,18 @@ impl Metrics {
 
     /// Changes the number of open connections to MCP servers.
     pub fn mcp_sessions(&self, more: i64) {
-        self.mcp_sessions.with(&[]).add(more);
+        self.mcp.sessions(more);
     }
 
     /// Changes the number of calls to MCP servers in flight.
     pub fn mcp_calls_in_flight(&self, more: i64) {
-        self.mcp_calls.with(&[]).add(more);
+        self.mcp.calls_in_flight(more);
+    }
+
+    /// A request needed the tool list of an MCP server: the configured one of this label, or one that the request brought.
+    /// `outcome` has few values.
+    pub fn mcp_list(&self, label: Option<&str>, outcome: &'static str) {
+        self.mcp.list(label, outcome);
     }
 
     /// The cache of tool results was looked up, or bypassed. `result` has few values.
@@ -291,42 +318,42 @@ impl Metrics {
         self.inference.known_models(models);
     }
 
+    /// The table of all metrics, with those that have no series yet.
+    pub fn table(&self) -> Vec<Description> {
+        self.families().iter().map(|family| family.describe()).collect()
+    }
+
     /// All metrics in the text format of Prometheus, version 0.0.4.
     pub fn render(&self) -> String {
         let mut out = String::with_capacity(16 << 10);
-        self.responses.render(&mut out);
-        self.runs_active.render(&mut out);
-        self.rejected.render(&mut out);
-        self.idempotency_keys.render(&mut out);
-        self.webhook_deliveries.render(&mut out);
-        self.queues.render(&mut out);
-        self.bus.render(&mut out);
-        self.connections.render(&mut out);
-        self.connections_closed.render(&mut out);
-        self.websocket.render(&mut out);
-        self.jobs.render(&mut out);
-        self.configuration.render(&mut out);
-        self.http_requests.render(&mut out);
-        self.http_duration.render(&mut out);
-        self.inference.render(&mut out);
-        self.upstream_retries.render(&mut out);
-        self.provider_failures.render(&mut out);
-        self.tools.render(&mut out);
-        self.mcp_sessions.render(&mut out);
-        self.mcp_calls.render(&mut out);
-        self.store_commit.render(&mut out);
-        self.build_info.render(&mut out);
+        self.families().iter().for_each(|family| family.render(&mut out));
         out
     }
-}
 
-/// The three digits of an HTTP status, without an allocation.
-fn decimal(status: u16, digits: &mut [u8; 3]) -> &str {
-    let status = status.min(999);
-    for (digit, factor) in digits.iter_mut().zip([100, 10, 1]) {
-        *digit = b'0' + u8::try_from(status / factor % 10).unwrap_or_default();
+    fn families(&self) -> Vec<&dyn Exposed> {
+        let own: [&dyn Exposed; 7] = [
+            &self.responses,
+            &self.runs_active,
+            &self.rejected,
+            &self.idempotency_keys,
+            &self.webhook_deliveries,
+            &self.upstream_retries,
+            &self.provider_failures,
+        ];
+        own.into_iter()
+            .chain(self.http.families())
+            .chain(self.queues.families())
+            .chain(self.bus.families())
+            .chain(self.websocket.families())
+            .chain(self.jobs.families())
+            .chain(self.configuration.families())
+            .chain(self.inference.families())
+            .chain(self.tools.families())
+            .chain(self.mcp.families())
+            .chain(self.store.families())
+            .chain(self.process.families())
+            .collect()
     }
-    std::str::from_utf8(digits).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -40,6 +40,10 @@ pub enum RequestOutcome {
 }
 
 impl RequestOutcome {
+    /// All of them.
+    pub(super) const ALL: [Self; 5] =
+        [Self::Done, Self::ClientGone, Self::Drained, Self::TimedOut, Self::Cut];
+
     /// Its name in the log.
     pub fn as_str(self) -> &'static str {
         match self {

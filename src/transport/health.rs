@@ -89,5 +89,7 @@ fn unready(health: Health) -> Response {
 
 /// `GET /metrics`
 pub(super) async fn metrics(State(app): State<AppState>) -> Response {
+    let (state, _) = app.readiness.cache.store(&app.services.store).await;
+    app.metrics.store_writable(state == OK);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], app.metrics.render()).into_response()
 }

@@ -22,6 +22,7 @@ mod codex;
 mod compaction;
 mod conversations;
 mod crash;
+mod dashboards;
 mod deletion;
 mod demo;
 mod disconnect;

@@ -1,6 +1,6 @@
 //! Metrics of the bus between replicas.
 
-use super::registry::{Counter, Family, Gauge};
+use super::registry::{Counter, Exposed, Family, Gauge};
 
 #[derive(Debug)]
 pub(super) struct BusMetrics {
@@ -26,14 +26,14 @@ impl BusMetrics {
 
     pub(super) fn connected(&self, change: i64) {
         self.connected.with(&[]).add(change);
+        self.lost.with(&[]);
     }
 
     pub(super) fn signal_lost(&self) {
         self.lost.with(&[]).add(1);
     }
 
-    pub(super) fn render(&self, out: &mut String) {
-        self.connected.render(out);
-        self.lost.render(out);
+    pub(super) fn families(&self) -> [&dyn Exposed; 2] {
+        [&self.connected, &self.lost]
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::registry::{Counter, Family, Gauge};
+use super::registry::{Counter, Exposed, Family, Gauge};
 
 #[derive(Debug)]
 pub(super) struct Configuration {
@@ -44,8 +44,7 @@ impl Configuration {
         self.last_success.with(&[]).set(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
     }
 
-    pub(super) fn render(&self, out: &mut String) {
-        self.reloads.render(out);
-        self.last_success.render(out);
+    pub(super) fn families(&self) -> [&dyn Exposed; 2] {
+        [&self.reloads, &self.last_success]
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::bounded::BoundedLabels;
-use super::registry::{Family, Histogram};
+use super::registry::{Exposed, Family, Histogram};
 use crate::protocol::response::{ResponseStatus, Usage};
 
 /// Models with series of their own; all others share the series `other`.
@@ -132,10 +132,7 @@ impl InferenceMetrics {
         }
     }
 
-    pub(super) fn render(&self, out: &mut String) {
-        self.operation_duration.render(out);
-        self.token_usage.render(out);
-        self.time_to_first_token.render(out);
-        self.time_per_output_token.render(out);
+    pub(super) fn families(&self) -> [&dyn Exposed; 4] {
+        [&self.operation_duration, &self.token_usage, &self.time_to_first_token, &self.time_per_output_token]
     }
 }

@@ -1,6 +1,6 @@
 //! The queue of background runs.
 
-use super::registry::{Family, Gauge};
+use super::registry::{Exposed, Family, Gauge};
 
 #[derive(Debug)]
 pub(super) struct JobMetrics {
@@ -38,9 +38,7 @@ impl JobMetrics {
         self.oldest.with(&[]).set(oldest_seconds);
     }
 
-    pub(super) fn render(&self, out: &mut String) {
-        self.queued.render(out);
-        self.oldest.render(out);
-        self.waiting.render(out);
+    pub(super) fn families(&self) -> [&dyn Exposed; 3] {
+        [&self.queued, &self.oldest, &self.waiting]
     }
 }

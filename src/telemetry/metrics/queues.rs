@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::registry::{Counter, Family, Gauge, Histogram, REQUEST_BUCKETS};
+use super::registry::{Counter, Exposed, Family, Gauge, Histogram, REQUEST_BUCKETS};
 
 /// By resource: requests that wait, and for how long.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Queues {
 
 impl Queues {
     pub(super) fn new() -> Self {
-        Self {
+        let queues = Self {
             waiting: Family::gauge(
                 "antwort_queue_waiting",
                 "Requests waiting in the queue of a resource.",
@@ -31,7 +31,17 @@ impl Queues {
                 "Large requests parsed on the blocking thread pool, by outcome.",
                 &["outcome"],
             ),
+        };
+        for outcome in ["finished", "abandoned"] {
+            queues.blocking_tasks.with(&[outcome]);
         }
+        queues
+    }
+
+    /// The queue of a resource has series before its first request.
+    pub(super) fn known(&self, resource: &'static str) {
+        self.waiting.with(&[resource]);
+        self.wait.with(&[resource]);
     }
 
     pub(super) fn entered(&self, resource: &'static str) {
@@ -47,9 +57,7 @@ impl Queues {
         self.blocking_tasks.with(&[outcome]).add(1);
     }
 
-    pub(super) fn render(&self, out: &mut String) {
-        self.waiting.render(out);
-        self.wait.render(out);
-        self.blocking_tasks.render(out);
+    pub(super) fn families(&self) -> [&dyn Exposed; 3] {
+        [&self.waiting, &self.wait, &self.blocking_tasks]
     }
 }

@@ -138,9 +138,33 @@ fn find<M>(bucket: &[Series<M>], values: &[&str]) -> Option<Arc<M>> {
     bucket.iter().find(same).map(|series| Arc::clone(&series.metric))
 }
 
-impl<M: Metric> Family<M> {
+/// What is known of a family before it has a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Description {
+    /// As it is exposed; a histogram's series have suffixes.
+    pub name: &'static str,
+    /// What is counted or measured.
+    pub help: &'static str,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: &'static str,
+    /// Names of the labels.
+    pub labels: &'static [&'static str],
+}
+
+/// A family, whatever its metrics are.
+pub(super) trait Exposed {
+    fn describe(&self) -> Description;
+
     /// Appends the family in Prometheus' text format; nothing if it has no series.
-    pub(super) fn render(&self, out: &mut String) {
+    fn render(&self, out: &mut String);
+}
+
+impl<M: Metric> Exposed for Family<M> {
+    fn describe(&self) -> Description {
+        Description { name: self.name, help: self.help, kind: M::TYPE, labels: self.labels }
+    }
+
+    fn render(&self, out: &mut String) {
         let series = self.series.read();
         let mut lines: Vec<_> =
             series.values().flatten().map(|series| (&series.values, &series.metric)).collect();
@@ -240,7 +264,7 @@ impl fmt::Display for Labels<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counter, Family, Histogram};
+    use super::{Counter, Exposed, Family, Histogram};
 
     #[test]
     fn histograms_are_cumulative_and_bounds_belong_to_their_bucket() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::bounded::{self, BoundedLabels};
-use super::registry::{Counter, Family, Histogram, REQUEST_BUCKETS};
+use super::registry::{Counter, Exposed, Family, Histogram, REQUEST_BUCKETS};
 
 /// Tools with series of their own. MCP servers can make up any number of names.
 const MAX_TOOLS: usize = 500;
@@ -22,7 +22,7 @@ pub(super) struct ToolMetrics {
 
 impl ToolMetrics {
     pub(super) fn new() -> Self {
-        Self {
+        let metrics = Self {
             tools: BoundedLabels::new(MAX_TOOLS),
             executors: BoundedLabels::new(MAX_EXECUTORS),
             calls: Family::counter(
@@ -46,7 +46,11 @@ impl ToolMetrics {
                 "Lookups in the cache of tool results, by result.",
                 &["result"],
             ),
+        };
+        for result in ["hit", "miss", "bypass"] {
+            metrics.cache.with(&[result]);
         }
+        metrics
     }
 
     pub(super) fn call(&self, tool: &str, executor: &str, outcome: &'static str, took: Duration) {
@@ -76,10 +80,7 @@ impl ToolMetrics {
         if id == "builtin" { "local" } else { self.executors.value(id, true) }
     }
 
-    pub(super) fn render(&self, out: &mut String) {
-        self.calls.render(out);
-        self.duration.render(out);
-        self.attempts.render(out);
-        self.cache.render(out);
+    pub(super) fn families(&self) -> [&dyn Exposed; 4] {
+        [&self.calls, &self.duration, &self.attempts, &self.cache]
     }
 }

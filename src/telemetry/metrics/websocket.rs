@@ -1,6 +1,7 @@
 //! Metrics of WebSocket connections.
 
-use super::registry::{Counter, Family, Gauge};
+use super::super::request_log::RequestOutcome;
+use super::registry::{Counter, Exposed, Family, Gauge};
 
 #[derive(Debug)]
 pub(super) struct WebSocketMetrics {
@@ -26,6 +27,9 @@ impl WebSocketMetrics {
         };
         metrics.connections.with(&[]);
         metrics.queued.with(&[]);
+        for ended in RequestOutcome::ALL {
+            metrics.turns.with(&[ended.as_str()]);
+        }
         metrics
     }
 
@@ -44,9 +48,7 @@ impl WebSocketMetrics {
         self.turns.with(&[ended]).add(1);
     }
 
-    pub(super) fn render(&self, out: &mut String) {
-        self.connections.render(out);
-        self.queued.render(out);
-        self.turns.render(out);
+    pub(super) fn families(&self) -> [&dyn Exposed; 3] {
+        [&self.connections, &self.queued, &self.turns]
     }
 }
