@@ -9,10 +9,12 @@ mod mcp;
 mod offline;
 mod output;
 mod prompt;
+mod runs;
 mod store;
 mod store_copy;
 mod store_postgres;
 mod tools;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,6 +27,7 @@ pub(crate) use import::ImportFormat;
 pub(crate) use mcp::McpServerArgs;
 pub(crate) use output::{EXIT_INVALID_CONFIG, print_error, print_line};
 pub(crate) use prompt::PromptArgs;
+pub(crate) use runs::RunsCommand;
 pub(crate) use store_copy::CopyUrl;
 
 /// An OpenResponses-compatible gateway in front of any OpenAI-compatible model server.
@@ -91,6 +94,11 @@ pub(crate) enum Command {
     /// --store are the same as for other commands.
     #[command(alias = "prompt-agent")]
     Prompt(Box<PromptArgs>),
+    /// Lists the responses of a running gateway, and draws what one of them has done, and when
+    ///
+    /// The key is that of ANTWORT_API_KEY, with the scope responses:read.
+    #[command(subcommand)]
+    Runs(RunsCommand),
     /// Prints the OpenAPI document of the API
     Openapi {
         /// Format of the document
@@ -308,6 +316,7 @@ impl Cli {
             Command::Store(StoreCommand::Copy { from, to }) => {
                 Some(store_copy::copy(from, to, &self.load_options()))
             }
+            Command::Runs(command) => Some(runs::run(command, &self.load_options())),
             Command::Prompt(prompt) => Some(prompt.run(self.load_options())),
             Command::Serve | Command::Demo | Command::Openapi { .. } => None,
         }

@@ -151,6 +151,7 @@ impl Engine {
             .run_until_aborted(pin!(prepare::prepare(&self.parts, request, &caller, Purpose::Run)))
             .await??;
         let format = match caller.events {
+            EventReader::Watcher => EventFormat::Typed,
             _ if !prepared.stream => EventFormat::ResponseOnly,
             EventReader::Client => EventFormat::Sse(prepared.encoding),
             EventReader::WebSocket => EventFormat::Frames(prepared.encoding),

@@ -43,7 +43,7 @@ pub(super) fn run(url: Option<&str>, options: &LoadOptions) -> ExitCode {
 }
 
 /// The address under which a listener on `listen` is reached from this machine.
-fn reachable(listen: SocketAddr) -> SocketAddr {
+pub(super) fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         ip if !ip.is_unspecified() => ip,
         IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),

@@ -1,12 +1,13 @@
 //! `antwort prompt`: one prompt to a model from the command line, on the engine that serves requests.
 //!
 //! No listener is opened and nothing is stored. `setup` prepares the settings, `request` the request; `answer` follows
-//! the run, `view` prints it. What scripts of its predecessor rely on is in `compat::prompt`.
+//! the run, `view` prints it, `progress` tells a terminal what happens. What scripts of its predecessor rely on is in `compat::prompt`.
 
 mod answer;
 mod arguments;
 mod embeddings;
 mod images;
+mod progress;
 mod request;
 mod setup;
 mod tools_file;

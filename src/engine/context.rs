@@ -120,6 +120,8 @@ pub enum EventReader {
     WebSocket,
     /// A part of this process.
     Process,
+    /// A part of this process that follows the run also if the request asks for no stream.
+    Watcher,
 }
 
 /// What happens to a tool of the API that the gateway does not serve.

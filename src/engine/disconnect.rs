@@ -22,7 +22,7 @@ pub(super) fn policy(
         )),
         Some(asked) => Ok(asked),
         // The setting is for what can be read later.
-        None if request.store && caller.events != EventReader::Process => {
+        None if request.store && !matches!(caller.events, EventReader::Process | EventReader::Watcher) => {
             Ok(parts.options.engine.on_disconnect)
         }
         None => Ok(OnDisconnect::Cancel),

@@ -1,10 +1,12 @@
 //! Follows a run to its end and prints the result.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::arguments::{Gateway, PromptArgs, Protocol, TENANT};
+use super::progress::{self, Progress};
 use super::unserved;
 use super::view::{self, EventPrinter};
 use crate::cli::output::{print_error, print_line, print_raw};
@@ -31,13 +33,15 @@ pub(super) async fn run(
     if let Some(banner) = view::banner(args) {
         print_line(banner);
     }
-    let mut view = EventPrinter::new(args);
+    let (mut view, mut progress) = (EventPrinter::new(args), Progress::new());
     let mut totals = TokenTotals::default();
     for _ in 0..gateway.settings.engine.limits.max_turns {
-        let snapshot = run_response(args, &body, gateway, &mut view).await?;
+        let snapshot = run_response(args, &body, gateway, (&mut view, &mut progress)).await?;
         let response = &snapshot.response;
         totals.add(response);
+        progress.add(response);
         if !args.execute_tools || response.status != ResponseStatus::RequiresAction {
+            Progress::print(&progress.end());
             return print_result(args, &snapshot, &totals);
         }
         let answers = unserved::answers(args, response, gateway);
@@ -52,7 +56,7 @@ async fn run_response(
     args: &PromptArgs,
     body: &Map<String, Value>,
     gateway: Gateway<'_>,
-    view: &mut EventPrinter,
+    views: (&mut EventPrinter, &mut Progress),
 ) -> Result<Arc<ResponseSnapshot>, String> {
     let body = serde_json::to_vec(body).map_err(|error| args.rejection_message(&error.to_string()))?;
     let request = CreateResponse::parse(&body);
@@ -73,7 +77,7 @@ async fn run_response(
             gateway.settings.compat.unserved_tools,
             Some(OnUnservedTool::Omit),
         ),
-        events: EventReader::Process,
+        events: if views.1.is_shown() { EventReader::Watcher } else { EventReader::Process },
         authorization: None,
     };
     let started = gateway.assembly.engine.start(request, caller).await;
@@ -84,7 +88,7 @@ async fn run_response(
     for kind in &run.omitted_tools {
         print_error(&format!("note: tools of type `{kind}` are not supported here and were omitted"));
     }
-    let snapshot = follow(args, &mut run, view).await?;
+    let snapshot = follow(args, &mut run, views).await?;
     let response = &snapshot.response;
     match response.status {
         ResponseStatus::Failed => {
@@ -104,12 +108,21 @@ async fn run_response(
 async fn follow(
     args: &PromptArgs,
     run: &mut RunHandle,
-    view: &mut EventPrinter,
+    (view, progress): (&mut EventPrinter, &mut Progress),
 ) -> Result<Arc<ResponseSnapshot>, String> {
-    let mut batch = Some(run.first().await.map_err(|error| args.rejection_message(&error.body.message))?);
+    progress.begin_turn();
+    let first = while_shown(run.first(), view, progress).await;
+    let mut batch = Some(first.map_err(|error| args.rejection_message(&error.body.message))?);
     let (mut last, mut line) = (None, Vec::new());
     while let Some(EventBatch { events, terminal, .. }) = batch {
+        progress.begin_batch();
         for event in events.typed() {
+            Progress::print(&progress.wipe());
+            let happened = progress.show(&event.event);
+            if !happened.is_empty() && view.is_writing() {
+                print_raw(&view.end());
+            }
+            Progress::print(&happened);
             if !args.json() {
                 print_raw(&view.show(&event.event));
             } else if args.stream {
@@ -119,10 +132,25 @@ async fn follow(
             }
         }
         last = terminal.or(last);
-        batch = run.next().await;
+        batch = while_shown(run.next(), view, progress).await;
     }
     print_raw(&view.end());
     last.ok_or_else(|| args.mode().failed("the answer was interrupted"))
+}
+
+/// Waits, and shows meanwhile for what. The line does not go over text of the model.
+async fn while_shown<T>(awaited: impl Future<Output = T>, view: &EventPrinter, progress: &mut Progress) -> T {
+    let mut awaited = pin!(awaited);
+    loop {
+        match tokio::time::timeout(progress::TICK, &mut awaited).await {
+            Ok(done) => {
+                Progress::print(&progress.wipe());
+                return done;
+            }
+            Err(_) if !view.is_writing() => Progress::print(&progress.tick()),
+            Err(_) => {}
+        }
+    }
 }
 
 /// Token usage of all responses.

@@ -1,0 +1,206 @@
+//! The API of a running gateway, as far as runs are read from it.
+
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::blocking::Client;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::cli::healthcheck::reachable;
+use crate::config::{LoadOptions, listen_address};
+
+/// Longer than the gateway takes for any read of its store.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A gateway.
+pub(super) struct Api {
+    base: Url,
+    key: Option<String>,
+}
+
+impl Api {
+    /// The gateway at this URL, or at the address of `listen`; the key is that of `ANTWORT_API_KEY`.
+    pub(super) fn new(url: Option<&str>, options: &LoadOptions) -> Result<Self, String> {
+        let base = match url {
+            Some(url) => url.trim_end_matches('/').trim_end_matches("/v1").to_owned(),
+            None => {
+                let address = listen_address(options).map_err(|errors| errors.to_string())?;
+                format!("http://{}", reachable(address))
+            }
+        };
+        let base = Url::parse(&base).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let base = base.ok_or("--url: expected an http:// or https:// URL")?;
+        let key = options.environment.get("ANTWORT_API_KEY").filter(|key| !key.is_empty());
+        Ok(Self { base, key: key.cloned() })
+    }
+
+    /// The body of a GET below `/v1`.
+    ///
+    /// # Errors
+    /// What the gateway says, or that it does not answer.
+    pub(super) fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<String, String> {
+        let mut url = self.base.clone();
+        url.path_segments_mut().map_err(|()| "--url: it has no path")?.pop_if_empty().push("v1").extend(path);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let at = self.base.as_str().trim_end_matches('/').to_owned();
+        let no_answer = |error: reqwest::Error| format!("no answer from {at}: {}", innermost(&error));
+        let client = Client::builder().no_proxy().timeout(TIMEOUT).build().map_err(no_answer)?;
+        let mut request = client.get(url);
+        if let Some(key) = &self.key {
+            request = request.bearer_auth(key);
+        }
+        let answer = request.send().map_err(no_answer)?;
+        let status = answer.status();
+        let body = answer.text().map_err(no_answer)?;
+        if status.is_success() { Ok(body) } else { Err(refusal(status.as_u16(), &body)) }
+    }
+}
+
+/// The cause, without the URL, which the caller has named.
+fn innermost(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
+}
+
+fn refusal(status: u16, body: &str) -> String {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: Problem,
+    }
+    match serde_json::from_str::<Refusal>(body) {
+        Ok(Refusal { error }) => {
+            let message = error.message.unwrap_or_default();
+            format!("the gateway refuses: {status} {}: {message}", error.code.unwrap_or_default())
+        }
+        Err(_) => format!("status {status}, not from a gateway"),
+    }
+}
+
+/// Reads an answer.
+pub(super) fn parse<T: DeserializeOwned>(body: &str) -> Result<T, String> {
+    serde_json::from_str(body).map_err(|error| format!("the answer is not a gateway's: {error}"))
+}
+
+/// A page of summaries.
+#[derive(Debug, Deserialize)]
+pub(super) struct Page {
+    pub data: Vec<Summary>,
+    pub last_id: Option<String>,
+    pub has_more: bool,
+}
+
+/// What a list says about a response.
+#[derive(Debug, Deserialize)]
+pub(super) struct Summary {
+    pub id: String,
+    pub created_at: i64,
+    pub duration_ms: Option<u64>,
+    pub cost_usd: Option<f64>,
+    pub turns: Option<u64>,
+    pub calls: Option<u64>,
+    pub text: Option<String>,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// How a response ended: part of a summary, and of the response itself.
+#[derive(Debug, Deserialize)]
+pub(super) struct Outcome {
+    pub status: String,
+    pub model: String,
+    pub usage: Option<Usage>,
+    pub error: Option<Problem>,
+    pub incomplete_details: Option<Incomplete>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Problem {
+    pub code: Option<String>,
+    pub message: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Incomplete {
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(super) struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub input_tokens_details: Option<Cached>,
+}
+
+impl Usage {
+    /// `in 120 (64 cached), out 42`
+    pub(super) fn words(&self) -> String {
+        let Self { input_tokens, output_tokens, .. } = self;
+        match self.input_tokens_details.map_or(0, |details| details.cached_tokens) {
+            0 => format!("in {input_tokens}, out {output_tokens}"),
+            cached => format!("in {input_tokens} ({cached} cached), out {output_tokens}"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(super) struct Cached {
+    #[serde(default)]
+    pub cached_tokens: u64,
+}
+
+/// The account of a run; times in milliseconds since the epoch.
+#[derive(Debug, Deserialize)]
+pub(super) struct Trace {
+    pub id: String,
+    pub started_at: i64,
+    pub ended_at: Option<i64>,
+    pub turns: Vec<Turn>,
+    pub waits: Vec<Wait>,
+    pub limits: Vec<Limit>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Turn {
+    pub index: u64,
+    pub provider: String,
+    pub model: String,
+    pub attempts: u64,
+    pub retried_at: Vec<i64>,
+    pub sent_at: i64,
+    pub first_byte_at: Option<i64>,
+    pub first_token_at: Option<i64>,
+    pub ended_at: Option<i64>,
+    pub usage: Option<Usage>,
+    pub cost_usd: Option<f64>,
+    pub calls: Vec<Call>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Call {
+    pub name: String,
+    pub executor: Option<String>,
+    pub attempts: u64,
+    pub retried_at: Vec<i64>,
+    pub started_at: i64,
+    pub ended_at: Option<i64>,
+    pub outcome: String,
+    pub error: Option<String>,
+    pub cached: bool,
+    pub fallback: Option<String>,
+    pub truncated: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Wait {
+    pub kind: String,
+    pub from: i64,
+    pub to: Option<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Limit {
+    pub name: String,
+    pub at: i64,
+}
