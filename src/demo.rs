@@ -9,6 +9,7 @@ mod mcp_server;
 mod print;
 mod provider;
 mod trip;
+mod turn;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -21,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use crate::app::{App, SighupListener};
 use crate::config::{McpServerSettings, McpTransport, McpTrust, Preset, ProviderSettings, Settings};
 
-pub(crate) use provider::MODEL;
+pub(crate) use turn::MODEL;
 
 /// Serves until `shutdown` or SIGHUP; shows a conversation first if the demo provider is used.
 pub(crate) async fn run(

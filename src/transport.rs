@@ -44,6 +44,7 @@ pub(crate) mod tool_result;
 mod tools;
 mod traces;
 mod ui;
+mod ui_files;
 mod websocket;
 
 pub(crate) use forwarded::PeerAddress;
@@ -51,5 +52,5 @@ pub(crate) use health::is_ready;
 pub(crate) use readiness::{ReadinessCache, ShutdownFlag};
 pub(crate) use request_context::begin_log;
 pub(crate) use state::{AccessRules, AppState, ReadinessState, RequestSettings, Services, SharedState};
-pub(crate) use ui::UiFiles;
+pub(crate) use ui_files::UiFiles;
 pub(crate) use websocket::UpgradeHost;

@@ -6,8 +6,8 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use super::print::{bold, dim, line, piece};
-use super::provider::MODEL;
 use super::trip::{QUESTION, SERVER};
+use super::turn::MODEL;
 use crate::net::sse::Decoder;
 
 const MAX_EVENT_BYTES: usize = 1 << 20;

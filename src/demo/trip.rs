@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::provider::{ScriptedCall, Turn, content};
+use super::turn::{ScriptedCall, Turn, content};
 
 /// Label of the MCP server in the configuration.
 pub(super) const SERVER: &str = "travel";

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::readiness::{ReadinessCache, ShutdownFlag};
-use super::ui::UiFiles;
+use super::ui_files::UiFiles;
 use crate::admission::Admission;
 use crate::auth::Authenticator;
 use crate::config::settings::AgentSettings;

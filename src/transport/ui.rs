@@ -1,8 +1,6 @@
-//! The web page: static files, either those in the binary or those of a directory.
-//!
-//! The files are the same for everyone and need no key. What the page shows it fetches from the API.
+//! The routes of the web page. Its files are the same for everyone and need no key; what the page shows it fetches from the API.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -14,14 +12,8 @@ use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 use crate::util::digest::{hex_encode, sha256};
 
-/// The files of `ui/` in the repository, with their paths below it; made by `build.rs`.
-pub(crate) const EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/ui_files.rs"));
-
 /// The first file.
 const INDEX: &str = "index.html";
-/// Files of a directory above this size are not served.
-const MAX_FILE_BYTES: u64 = 1 << 20;
-
 /// What the page may do: load its own scripts and styles, and call its own gateway. Nothing that it shows can become markup:
 /// no code of it may write any.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -46,43 +38,6 @@ const CONTENT_TYPES: [(&str, &str); 4] = [
     ("css", "text/css; charset=utf-8"),
     ("svg", "image/svg+xml"),
 ];
-
-/// Where the files are.
-pub(crate) enum UiFiles {
-    /// In the binary.
-    Embedded,
-    /// In a directory.
-    Directory(PathBuf),
-}
-
-impl UiFiles {
-    /// Those of the directory, or else of the binary.
-    pub(crate) fn new(directory: Option<PathBuf>) -> Self {
-        directory.map_or(Self::Embedded, Self::Directory)
-    }
-
-    /// The file at this path; `None` if there is none.
-    async fn read(&self, path: &str) -> Option<Vec<u8>> {
-        match self {
-            Self::Embedded => {
-                let (_, bytes) = EMBEDDED.iter().find(|(name, _)| *name == path)?;
-                Some(bytes.to_vec())
-            }
-            Self::Directory(directory) => {
-                let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
-                if !Path::new(path).components().all(is_plain) {
-                    return None;
-                }
-                let path = directory.join(path);
-                let length = tokio::fs::metadata(&path).await.ok()?.len();
-                if length > MAX_FILE_BYTES {
-                    return None;
-                }
-                tokio::fs::read(path).await.ok()
-            }
-        }
-    }
-}
 
 /// `GET /ui`: relative, as a proxy may serve the gateway below a prefix.
 pub(super) async fn redirect(State(app): State<AppState>) -> Response {

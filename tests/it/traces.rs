@@ -264,7 +264,7 @@ async fn a_run_whose_process_is_gone_keeps_the_account_of_what_was_committed() {
     let upstream = Upstream::spawn().await;
     let server = McpServer::spawn().await;
     server.slow(100, Duration::from_secs(1));
-    let allow = [("ANTWORT_EGRESS_ALLOW", "127.0.0.1"), ("ANTWORT__STORE__LEASE", "1s")];
+    let allow = [("ANTWORT_EGRESS_ALLOW", "127.0.0.1")];
     let mut gateway = Process::start_with_environment(folder.path(), &upstream, &allow).await;
     upstream.reply(Reply::Calls(vec![("slow", json!({}))]));
     let http = reqwest::Client::new();
