@@ -1,12 +1,20 @@
 // Makes the pictures of the documents: a journey that is planned in turns, with tools that take their time and one that must be approved.
 
 import { close, open, shot, start } from './lib/browser.mjs';
-import { main, rows, state } from './lib/page.mjs';
+import { servers, streamed } from './lib/gateway.mjs';
+import { go, main, rows } from './lib/page.mjs';
 
 await start();
 
+// A run to its end, as its picture; it is the first, so that no result is cached.
+const [{ response }] = await streamed({ model: 'qwen3-14b', input: 'By train from Oslo to Bergen on Saturday?', tools: servers('travel') });
+const page = await open(`#/runs/${response.id}`, { height: 920 });
+await rows(page).first().waitFor();
+await picture('ui-run');
+
 // Try: the request, and the run that stops to ask.
-const page = await open('#/try', { height: 860 });
+await page.setViewportSize({ width: 1280, height: 860 });
+await go(page, '#/try');
 await page.getByRole('combobox', { name: 'Model' }).selectOption({ label: 'qwen3-32b' });
 await page.getByRole('combobox', { name: 'Agent' }).selectOption({ label: 'planner – Plans journeys' });
 await page.getByRole('textbox', { name: 'Input' }).fill('Two seats from Oslo to Bergen on Saturday, please, and a hotel near the station.');
@@ -22,9 +30,6 @@ await asks.waitFor();
 await rows(page).first().waitFor();
 await picture('ui-approval');
 
-// The run of which the approval was the end: its picture.
-await page.getByRole('region', { name: 'Picture' }).scrollIntoViewIfNeeded();
-await picture('ui-run');
 await close();
 
 async function picture(name) {

@@ -26,7 +26,16 @@ export async function until(id, wanted, options) {
 
 /** The events of a response that is stored with its events. */
 export async function events(id, { gateway = env.open } = {}) {
-  const answer = await fetch(`${gateway}/v1/responses/${id}?stream=true`);
+  return eventsOf(await fetch(`${gateway}/v1/responses/${id}?stream=true`));
+}
+
+/** Makes a response as a stream and returns its events. */
+export async function streamed(request) {
+  const body = JSON.stringify({ ...request, stream: true });
+  return eventsOf(await fetch(`${env.open}/v1/responses`, { method: 'POST', headers: { 'content-type': 'application/json' }, body }));
+}
+
+async function eventsOf(answer) {
   assert.equal(answer.status, 200);
   const lines = (await answer.text()).split('\n').filter((line) => line.startsWith('data: {'));
   return lines.map((line) => JSON.parse(line.slice(6)));
