@@ -73,6 +73,8 @@ pub struct InferenceTiming {
     pub sent: Option<Instant>,
     /// When each further attempt was sent.
     pub retried: Vec<Instant>,
+    /// Why each of them was made: the kind of the failure before, as metrics name it.
+    pub retry_reasons: Vec<&'static str>,
     /// When the headers of the answer came, of the last attempt that has one.
     pub first_byte: Option<Instant>,
 }

@@ -1,5 +1,7 @@
 //! The account of a run as the API shows it.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::run::trace::{CallOutcomeKind, CallRecord, RunTrace, TurnTokens, TurnTrace, WaitKind};
@@ -15,6 +17,8 @@ struct TraceDocument<'a> {
     turns: Vec<TurnDocument<'a>>,
     waits: Vec<WaitDocument>,
     limits: Vec<LimitDocument<'a>>,
+    /// Whether its stream can be sent again.
+    has_events: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -24,6 +28,7 @@ struct TurnDocument<'a> {
     model: &'a str,
     attempts: usize,
     retried_at: Vec<i64>,
+    retry_reasons: &'a [Cow<'static, str>],
     sent_at: i64,
     first_byte_at: Option<i64>,
     first_token_at: Option<i64>,
@@ -72,10 +77,14 @@ pub(crate) struct TraceSummary {
     pub turns: Option<usize>,
     /// Calls that the gateway made.
     pub calls: Option<usize>,
+    /// Those that failed.
+    pub failed_calls: Option<usize>,
+    /// Attempts of inferences and calls behind the first of each.
+    pub retries: Option<usize>,
 }
 
 /// The account of a response as JSON; `None` if what is stored cannot be read.
-pub(crate) fn render(id: &str, stored: &str) -> Option<String> {
+pub(crate) fn render(id: &str, stored: &str, has_events: bool) -> Option<String> {
     let trace: RunTrace = serde_json::from_str(stored).ok()?;
     let base = trace.started;
     let at = |offset: i64| base.saturating_add(offset);
@@ -95,6 +104,7 @@ pub(crate) fn render(id: &str, stored: &str) -> Option<String> {
             .iter()
             .map(|limit| LimitDocument { name: &limit.name, at: at(limit.at) })
             .collect(),
+        has_events,
     };
     serde_json::to_string(&document).ok()
 }
@@ -102,12 +112,19 @@ pub(crate) fn render(id: &str, stored: &str) -> Option<String> {
 /// What a list shows of it.
 pub(crate) fn summarize(stored: &str) -> Option<TraceSummary> {
     let trace: RunTrace = serde_json::from_str(stored).ok()?;
+    let calls = || trace.turns.iter().flat_map(|turn| &turn.calls);
+    let retried = |turn: &TurnTrace| turn.retried.len();
     let inferences = || trace.turns.iter().filter(|turn| !turn.has_no_inference);
     Some(TraceSummary {
         duration_ms: trace.ended,
         cost_usd: inferences().map(|turn| turn.cost).sum(),
         turns: Some(inferences().count()),
-        calls: Some(trace.turns.iter().map(|turn| turn.calls.len()).sum()),
+        calls: Some(calls().count()),
+        failed_calls: Some(calls().filter(|call| call.outcome == CallOutcomeKind::Failed).count()),
+        retries: Some(
+            trace.turns.iter().map(retried).sum::<usize>()
+                + calls().map(|call| call.retried.len()).sum::<usize>(),
+        ),
     })
 }
 
@@ -119,6 +136,7 @@ fn turn_document<'a>(trace: &'a RunTrace, index: u32, turn: &'a TurnTrace) -> Tu
         model: &trace.model,
         attempts: if turn.has_no_inference { 0 } else { turn.retried.len() + 1 },
         retried_at: turn.retried.iter().copied().map(at).collect(),
+        retry_reasons: &turn.retry_reasons,
         sent_at: at(turn.sent),
         first_byte_at: turn.first_byte.map(at),
         first_token_at: turn.first_token.map(at),

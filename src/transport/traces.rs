@@ -19,8 +19,9 @@ use super::{response_budget, stored};
 use crate::engine::trace_document::{self, TraceSummary};
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
+use crate::protocol::parse::truncate_for_display;
 use crate::protocol::response::ResponseStatus;
-use crate::store::{Page, PageRequest, ResponseFilter};
+use crate::store::{LogKept, Page, PageRequest, ResponseFilter};
 
 /// Characters of an answer in a summary.
 const MAX_SUMMARY_CHARS: usize = 200;
@@ -33,23 +34,23 @@ pub(super) async fn retrieve(
     query: Query,
 ) -> Result<Response, ErrorResponse> {
     query.reject_unknown(&[])?;
-    let (store, owner) = (&app.services.store, &principal.0.owner);
-    let found = store.traces(owner, &[Id::from(id.clone())]).await?.pop().flatten();
-    if let Some(document) = found.and_then(|trace| trace_document::render(&id, &trace)) {
-        return Ok(stored::json(Body::from(document)));
-    }
-    let exists = match store.response(owner, &id, 0).await {
-        Ok(found) => found.is_some(),
-        Err(crate::store::StoreError::TooLarge { .. }) => true,
-        Err(error) => return Err(error.into()),
+    let (store, owner, id) = (&app.services.store, &principal.0.owner, Id::from(id));
+    let Some(state) = store.log_state(owner, &id).await? else {
+        return Err(ErrorResponse(response_not_found(id.as_str())));
     };
-    Err(ErrorResponse(if exists { no_trace(&id) } else { response_not_found(&id) }))
+    let has_events = matches!(state.log, LogKept::Kept(_));
+    let stored = store.traces(owner, std::slice::from_ref(&id)).await?.pop().flatten();
+    let document = stored.and_then(|trace| trace_document::render(id.as_str(), &trace, has_events));
+    document
+        .map(|document| stored::json(Body::from(document)))
+        .ok_or_else(|| ErrorResponse(no_trace(id.as_str())))
 }
 
 fn no_trace(id: &str) -> ApiError {
     let message = format!(
-        "There is no trace of the response '{id}': it is written when a response ends, and is not there of responses of \
-         earlier versions."
+        "There is no trace of the response '{}': it is written when a response ends, and is not there of responses of \
+         earlier versions.",
+        truncate_for_display(id)
     );
     ApiError::new(ErrorKind::NotFound, message).with_code("trace_not_found")
 }
@@ -112,6 +113,7 @@ fn summary(body: &str, trace: TraceSummary) -> Option<String> {
     let summary = Summary {
         object: "response.summary",
         text: head.output.iter().rev().find_map(text_of),
+        open_approvals: head.output.iter().filter(|item| item.kind == "mcp_approval_request").count(),
         id: head.id,
         status: head.status,
         model: head.model,
@@ -197,6 +199,7 @@ struct Summary<'a> {
     incomplete_details: Option<&'a RawValue>,
     metadata: Option<&'a RawValue>,
     text: Option<String>,
+    open_approvals: usize,
     #[serde(flatten)]
     trace: TraceSummary,
 }

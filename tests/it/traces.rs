@@ -71,6 +71,7 @@ async fn a_trace_tells_turns_attempts_calls_and_costs_in_their_order() {
     let [first, second] = [&trace["turns"][0], &trace["turns"][1]];
     assert_eq!((&first["provider"], &first["model"]), (&json!("default"), &json!("test-model")));
     assert_eq!((&first["attempts"], &second["attempts"]), (&json!(2), &json!(1)), "{trace:#}");
+    assert_eq!(first["retry_reasons"], json!(["status_5xx"]), "{trace:#}");
     let retried = ms(&first["retried_at"][0]);
     assert!(ms(&first["sent_at"]) < retried && retried <= ms(&first["first_byte_at"]), "{trace:#}");
     let order = ["sent_at", "first_byte_at", "first_token_at", "ended_at"].map(|name| ms(&second[name]));
@@ -95,7 +96,10 @@ async fn a_trace_tells_turns_attempts_calls_and_costs_in_their_order() {
     // A call that ends before another of its turn does so when it does, not when it is shown.
     assert!(ms(&made[2]["ended_at"]) < ms(&made[0]["ended_at"]), "{trace:#}");
     assert!(ms(&made[0]["ended_at"]) <= ms(&second["sent_at"]), "{trace:#}");
-    assert_eq!((&trace["waits"], &trace["limits"]), (&json!([]), &json!([])));
+    assert_eq!(
+        (&trace["waits"], &trace["limits"], &trace["has_events"]),
+        (&json!([]), &json!([]), &json!(false))
+    );
 }
 
 #[tokio::test]
@@ -172,6 +176,7 @@ async fn a_background_run_tells_how_long_it_was_queued() {
     let path = format!("/v1/responses/{}", queued["id"].as_str().unwrap());
     assert!(eventually(async || gateway.get(&path).await.body["status"] == "completed").await);
     let trace = trace_of(&gateway, &queued).await;
+    assert_eq!(trace["has_events"], true, "{trace:#}");
     assert_eq!(trace["waits"][0]["kind"], "queue", "{trace:#}");
     assert_eq!(trace["waits"][0]["from"], trace["started_at"], "{trace:#}");
     assert!(ms(&trace["waits"][0]["to"]) <= ms(&trace["turns"][0]["sent_at"]), "{trace:#}");
@@ -215,6 +220,7 @@ async fn a_list_of_summaries_is_filtered_and_tells_the_figures_of_runs() {
     openapi::assert_is("ResponseSummaryList", &page);
     let summary = &page["data"][1];
     assert_eq!((&summary["turns"], &summary["calls"]), (&json!(2), &json!(1)), "{summary:#}");
+    assert_eq!((&summary["failed_calls"], &summary["retries"]), (&json!(0), &json!(0)), "{summary:#}");
     assert!(summary["duration_ms"].is_i64() && summary["cost_usd"].is_null(), "{summary:#}");
     assert_eq!(summary["text"].as_str().unwrap(), "ü".repeat(200));
     assert_eq!(summary["usage"], done["usage"]);
@@ -283,7 +289,8 @@ async fn a_run_whose_process_is_gone_keeps_the_account_of_what_was_committed() {
         trace = serde_json::from_str(&http.get(&url).send().await.unwrap().text().await.unwrap()).unwrap();
         trace["turns"].is_array()
     });
-    assert!(found.await, "{trace:#}");
+    let response = http.get(url.strip_suffix("/trace").unwrap()).send().await.unwrap().text().await.unwrap();
+    assert!(found.await, "{trace:#} {response}");
     openapi::assert_is("ResponseTrace", &trace);
     let call = &trace["turns"][0]["calls"][0];
     assert_eq!(

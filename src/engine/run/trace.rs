@@ -55,6 +55,9 @@ pub(in crate::engine) struct TurnTrace {
     /// When each further attempt was sent.
     #[serde(rename = "r", default, skip_serializing_if = "Vec::is_empty")]
     pub retried: Vec<Offset>,
+    /// Why: the kinds of the failures before them.
+    #[serde(rename = "y", default, skip_serializing_if = "Vec::is_empty")]
+    pub retry_reasons: Vec<Cow<'static, str>>,
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<Offset>,
     #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
@@ -190,11 +193,15 @@ impl RunTrace {
         let Some(turn) = self.turns.last_mut() else { return };
         match timing.sent.map(offset) {
             // Asked once more, with half of the conversation.
-            Some(sent) if turn.ended.is_some() => turn.retried.push(sent),
+            Some(sent) if turn.ended.is_some() => {
+                turn.retried.push(sent);
+                turn.retry_reasons.push("context_length".into());
+            }
             Some(sent) => turn.sent = sent,
             None => {}
         }
         turn.retried.extend(timing.retried.iter().copied().map(offset));
+        turn.retry_reasons.extend(timing.retry_reasons.iter().copied().map(Cow::from));
         turn.first_byte = timing.first_byte.map(offset);
         turn.ended = Some(now);
     }

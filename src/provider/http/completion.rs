@@ -175,6 +175,7 @@ impl CompletionStream {
             return Err(error);
         }
         if self.server.disable_stream_options(&error) {
+            self.timing.retry_reasons.push(error.kind_name());
             self.body = self.server.encode(&self.request)?;
             return Ok(State::Unsent);
         }
@@ -183,6 +184,7 @@ impl CompletionStream {
             return Err(error);
         };
         self.log_failure(&error, Some(wait));
+        self.timing.retry_reasons.push(error.kind_name());
         self.server.metrics.upstream_retry(&self.server.name);
         Ok(State::Backoff(Box::pin(tokio::time::sleep(wait))))
     }
