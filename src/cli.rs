@@ -3,6 +3,7 @@
 //! `serve`, `demo` and `openapi` are only parsed here; `program` runs them.
 
 mod config;
+mod doctor;
 mod healthcheck;
 mod import;
 mod mcp;
@@ -23,6 +24,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::LoadOptions;
 
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use import::ImportFormat;
 pub(crate) use mcp::McpServerArgs;
 pub(crate) use output::{EXIT_INVALID_CONFIG, print_error, print_line};
@@ -75,6 +77,11 @@ pub(crate) enum Command {
     Serve,
     /// Starts the gateway with a scripted model and shows a conversation; with an upstream URL, with that model server
     Demo,
+    /// Asks a model server what it supports, and writes settings for it
+    ///
+    /// About sixty short requests are sent. Exits with 0 if the server works behind the gateway, with 1 if it works with gaps,
+    /// with 2 if it does not work. ANTWORT_UPSTREAM_API_KEY is its key, unless a provider of the configuration has the same URL.
+    Doctor(DoctorArgs),
     /// Checks, shows, compares and imports configurations
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -285,6 +292,7 @@ impl Cli {
             Command::Config(ConfigCommand::Import { file, format, output }) => {
                 Some(import::write(file, *format, output.as_deref()))
             }
+            Command::Doctor(doctor) => Some(doctor.run(&self.load_options())),
             Command::Healthcheck { url } => Some(healthcheck::run(url.as_deref(), &self.load_options())),
             Command::Tools(ToolsCommand::List { summary, count }) => {
                 let view = match (summary, count) {

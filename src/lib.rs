@@ -25,7 +25,8 @@ mod mcp;
 mod provider;
 pub mod store;
 pub mod tools;
-// 4: the loop
+// 4: the loop; what a model server can do
+mod doctor;
 mod engine;
 // 5: HTTP
 mod transport;

@@ -27,6 +27,8 @@ use crate::protocol::id::Id;
 use crate::response::turn::{ModelEvent, ModelRequest};
 
 pub(crate) use errors::{ProviderError, ProviderErrorKind};
+pub(crate) use http::headers as request_headers;
+pub(crate) use upstream_error::read_error;
 
 /// A model server.
 #[async_trait]

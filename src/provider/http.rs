@@ -140,7 +140,7 @@ fn address(url: &str) -> Option<(String, u16)> {
 }
 
 /// The headers of every request, from the configuration only: no header of a client is forwarded.
-fn headers(settings: &ProviderSettings) -> Result<HeaderMap, String> {
+pub(crate) fn headers(settings: &ProviderSettings) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(key) = &settings.api_key {

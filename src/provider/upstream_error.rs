@@ -4,13 +4,15 @@
 
 use std::fmt;
 
+use secrecy::ExposeSecret;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
 use serde_json::Value;
 
 use super::errors::{ProviderError, ProviderErrorKind};
 use super::lenient::LenientText;
-use super::masking::sanitize;
+use super::masking::{Secrets, sanitize};
+use crate::config::ProviderSettings;
 
 /// Maximum size of an error that is parsed; a longer one is treated as an error without a message.
 const MAX_ERROR_BYTES: usize = 256 << 10;
@@ -111,6 +113,14 @@ impl<'a> UpstreamError<'a> {
         }
         status.map_or(ProviderErrorKind::Reported, ProviderErrorKind::Status)
     }
+}
+
+/// A server's error as its calls would report it: classified, the message sanitized and without the server's secrets.
+pub(crate) fn read_error(body: &str, status: Option<u16>, settings: &ProviderSettings) -> ProviderError {
+    let secret = settings.api_key.as_ref().map(|key| key.expose_secret());
+    let mut error = UpstreamError::parse(body).into_error(status, secret);
+    Secrets::from_settings(settings).mask_error(&mut error);
+    error
 }
 
 /// The message in FastAPI's `detail`; for a list of validation errors the path and message of each.

@@ -30,6 +30,7 @@ const FLOORS: &[(&str, u8, &[&str])] = &[
     ("mcp", 3, &["tools"]),
     ("auth", 3, &[]),
     ("bus", 3, &["store"]),
+    ("doctor", 4, &[]),
     ("engine", 4, &[]),
     ("transport", 5, &[]),
     ("app", 6, &[]),

@@ -26,6 +26,7 @@ mod dashboards;
 mod deletion;
 mod demo;
 mod disconnect;
+mod doctor;
 mod documents;
 mod erasure;
 mod errors;

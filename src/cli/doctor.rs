@@ -1,0 +1,156 @@
+//! `antwort doctor`: examines a model server, prints what it found, and writes settings for it.
+
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::offline;
+use super::output::{EXIT_INVALID_CONFIG, print_error, print_line};
+use crate::compat::duration;
+use crate::config::{self, LoadOptions, ProviderSettings, Settings};
+use crate::doctor::{self, Bounds, Client, MARK, Progress, Report};
+
+/// The name under which the server is added to the providers.
+const NAME: &str = "antwort_doctor";
+const URL_VARIABLE: &str = "ANTWORT__PROVIDERS__ANTWORT_DOCTOR__URL";
+const KEY_VARIABLE: &str = "ANTWORT__PROVIDERS__ANTWORT_DOCTOR__API_KEY";
+/// Tokens of all requests and answers, and with `--deep`.
+const MAX_TOKENS: u64 = 30_000;
+const DEEP_MAX_TOKENS: u64 = 300_000;
+
+/// Arguments of `antwort doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Base URL of the model server, usually ending in /v1
+    #[arg(value_name = "URL")]
+    url: String,
+    /// The model to ask [default: the first that the server lists]
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    /// Ask also what costs many tokens: a prompt that is too long, each keyword of JSON Schema; longer answers, more often
+    #[arg(long)]
+    deep: bool,
+    /// Write the configuration for this server to a file; one that doctor has not written itself is not replaced
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// How long to wait for an answer
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = timeout)]
+    timeout: Duration,
+    /// Tokens of all requests and answers together, after which nothing more is asked [default: 30000, with --deep 300000]
+    #[arg(long, value_name = "TOKENS")]
+    max_tokens: Option<u64>,
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let parsed = duration::parse(text).filter(|timeout| !timeout.is_zero());
+    parsed.ok_or_else(|| "expected a duration such as 30s or 2m".to_owned())
+}
+
+impl DoctorArgs {
+    /// Examines the server. Exits with 0 if it works, with 1 if it works with gaps, else with 2.
+    pub(super) fn run(&self, options: &LoadOptions) -> ExitCode {
+        match self.attempt(options) {
+            Ok(code) => code,
+            Err(error) => {
+                print_error(&error);
+                ExitCode::from(EXIT_INVALID_CONFIG)
+            }
+        }
+    }
+
+    fn attempt(&self, options: &LoadOptions) -> Result<ExitCode, String> {
+        if let Some(file) = &self.write {
+            check_writable(file)?;
+        }
+        let (settings, provider) = self.settings(options)?;
+        let client = Client::new(provider, self.timeout)?;
+        let default = if self.deep { DEEP_MAX_TOKENS } else { MAX_TOKENS };
+        let bounds = Bounds { deep: self.deep, max_tokens: self.max_tokens.unwrap_or(default) };
+        let report = offline::run_with_settings(settings, async |_| {
+            Ok(doctor::examine(client, self.model.as_deref(), bounds, &mut show_progress).await)
+        })?;
+        clear_progress();
+        self.print(&report);
+        if let Some(file) = &self.write {
+            match &report.config {
+                Some(yaml) => write(file, yaml)?,
+                None => {
+                    print_error(&format!("{} was not written: there is nothing to configure", file.display()))
+                }
+            }
+        }
+        Ok(ExitCode::from(report.verdict.exit_code()))
+    }
+
+    /// The settings of this process, and those of the server: of a configured provider with its URL, else with the key of
+    /// the environment.
+    fn settings(&self, options: &LoadOptions) -> Result<(Settings, ProviderSettings), String> {
+        let url = doctor::base_url(&self.url)?;
+        let mut options = LoadOptions { upstream_url: None, ..options.clone() };
+        let key = options.environment.remove("ANTWORT_UPSTREAM_API_KEY").filter(|key| !key.is_empty());
+        options.environment.remove("ANTWORT_UPSTREAM_URL");
+        options.environment.insert(URL_VARIABLE.to_owned(), url);
+        let has_key = key.is_some();
+        options.environment.extend(key.map(|key| (KEY_VARIABLE.to_owned(), key)));
+        let mut settings = config::load(&options).map_err(|errors| errors.to_string())?.settings;
+        let named = settings.providers.remove(NAME).ok_or("the server could not be configured")?;
+        let configured =
+            settings.providers.values().find(|provider| provider.url == named.url && !has_key).cloned();
+        Ok((settings, configured.unwrap_or(named)))
+    }
+
+    fn print(&self, report: &Report) {
+        if self.json {
+            print_line(&serde_json::to_string_pretty(&report.to_json()).unwrap_or_default());
+        } else {
+            print_line(&report.to_text());
+        }
+    }
+}
+
+/// Shows which question is being asked, on a terminal.
+fn show_progress(progress: Progress) {
+    let mut out = io::stderr();
+    if out.is_terminal() {
+        let Progress { number, of, question } = progress;
+        _ = write!(out, "\r\u{1b}[K{number}/{of} {question}").and_then(|()| out.flush());
+    }
+}
+
+fn clear_progress() {
+    let mut out = io::stderr();
+    if out.is_terminal() {
+        _ = write!(out, "\r\u{1b}[K").and_then(|()| out.flush());
+    }
+}
+
+/// Refuses a file of somebody else before anything is asked.
+fn check_writable(file: &Path) -> Result<(), String> {
+    match fs::read(file) {
+        Ok(content) if !content.starts_with(MARK.as_bytes()) => Err(format!(
+            "{} exists and was not written by doctor: name another file, and copy what you need",
+            file.display()
+        )),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(format!("cannot read {}: {error}", file.display())),
+    }
+}
+
+/// Writes the file: a new one, or in place of one that the doctor has written.
+fn write(file: &Path, yaml: &str) -> Result<(), String> {
+    check_writable(file)?;
+    let written = match File::create_new(file) {
+        Ok(mut new) => new.write_all(yaml.as_bytes()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::write(file, yaml),
+        Err(error) => Err(error),
+    };
+    written.map_err(|error| format!("cannot write {}: {error}", file.display()))
+}

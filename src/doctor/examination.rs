@@ -1,0 +1,252 @@
+//! Asks all questions of a server, within bounds of tokens, and stops when it makes no sense to go on.
+
+use std::time::Duration;
+
+use super::client::Client;
+use super::exchange::Exchange;
+use super::finding::{Answer, Finding, Judgement, combine};
+use super::listing::{Listing, window_of_props};
+use super::profile;
+use super::question::{Ask, Question, Setup, Way};
+use super::questions;
+use super::report::{Report, Tokens};
+use super::seen::Seen;
+use super::structured;
+use super::verdict::{self, Verdict};
+use crate::config::Preset;
+
+/// Tokens of an answer, and with `--deep`.
+const CAP: u32 = 64;
+const DEEP_CAP: u32 = 512;
+/// How often a question is asked that the model's habit decides, too, and with `--deep`.
+const ASKINGS: usize = 3;
+const DEEP_ASKINGS: usize = 5;
+/// Requests without an answer, one after the other, after which the server is taken to be gone.
+const MAX_SILENCES: usize = 3;
+/// Retries after a 429, and the longest wait before one.
+const MAX_RETRIES: usize = 2;
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// Bounds of an examination.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Whether costly questions are asked.
+    pub deep: bool,
+    /// Tokens of all requests and answers, after which nothing more is asked.
+    pub max_tokens: u64,
+}
+
+/// The question that is being asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Progress {
+    pub number: usize,
+    pub of: usize,
+    pub question: &'static str,
+}
+
+/// Asks a server all questions; `progress` is told of each.
+pub(crate) async fn examine(
+    client: Client,
+    model: Option<&str>,
+    bounds: Bounds,
+    progress: &mut dyn FnMut(Progress),
+) -> Report {
+    let mut examination = Examination::new(client, bounds);
+    examination.list().await;
+    if let Some(status) = examination.lacks_key {
+        return examination.end(Vec::new(), Some(verdict::no_access(status)));
+    }
+    let Some(model) = model.or(examination.seen.listing.first_model()).map(str::to_owned) else {
+        let problem = examination.seen.listing.problem.clone();
+        return examination.end(Vec::new(), Some(verdict::no_model(problem.as_deref())));
+    };
+    examination.choose(model).await;
+    let asked: Vec<&Question> = questions::all().filter(|question| bounds.deep || !question.deep).collect();
+    let mut judgements = Vec::new();
+    for (index, question) in asked.iter().enumerate() {
+        progress(Progress { number: index + 1, of: asked.len(), question: question.text });
+        judgements.push(examination.answer(question).await);
+    }
+    let findings = asked.iter().zip(judgements).map(|(question, judgement)| {
+        let judgement = judgement.unwrap_or_else(|| match question.way {
+            Way::Seen(judge) => judge(&examination.seen),
+            _ => Judgement::unknown("not asked"),
+        });
+        let Judgement { answer, evidence, detail } = judgement;
+        let evidence = examination.client.mask(&evidence);
+        Finding { id: question.id, question: question.text, answer, evidence, detail }
+    });
+    let findings: Vec<_> = findings.collect();
+    examination.end(findings, None)
+}
+
+/// Whether a request of that kind would always be answered so: an error of the server (500) may be the model's.
+fn is_refusal(status: u16) -> bool {
+    (400..500).contains(&status)
+}
+
+struct Examination {
+    client: Client,
+    bounds: Bounds,
+    setup: Setup,
+    seen: Seen,
+    tokens: Tokens,
+    silences: usize,
+    /// The status of the last answer.
+    last_status: Option<u16>,
+    /// The status with which the list of models was refused for want of a key.
+    lacks_key: Option<u16>,
+    /// Why nothing more is asked.
+    stopped: Option<String>,
+}
+
+impl Examination {
+    fn new(client: Client, bounds: Bounds) -> Self {
+        let cap = if bounds.deep { DEEP_CAP } else { CAP };
+        Self {
+            client,
+            bounds,
+            setup: Setup { cap, ..Setup::default() },
+            seen: Seen::default(),
+            tokens: Tokens::default(),
+            silences: 0,
+            last_status: None,
+            lacks_key: None,
+            stopped: None,
+        }
+    }
+
+    /// Asks for the list of models; if it is not below the given URL but below `/v1`, that is the base URL.
+    async fn list(&mut self) {
+        let given = self.client.base().to_owned();
+        let (exchange, body) = self.client.get(&format!("{given}/models")).await;
+        let mut listing = Listing::read(&exchange, body.as_ref());
+        self.lacks_key = exchange.status.filter(|status| matches!(status, 401 | 403));
+        if listing.problem.is_some() && exchange.status.is_some() && !given.ends_with("/v1") {
+            let base = format!("{given}/v1");
+            let (exchange, body) = self.client.get(&format!("{base}/models")).await;
+            let below = Listing::read(&exchange, body.as_ref());
+            if below.problem.is_none() || matches!(exchange.status, Some(401 | 403)) {
+                self.lacks_key = exchange.status.filter(|status| matches!(status, 401 | 403));
+                self.client.set_base(base);
+                listing = below;
+            }
+        }
+        self.seen.take(&exchange);
+        self.seen.listing = listing;
+    }
+
+    /// Chooses the model, and finds out what is known of it.
+    async fn choose(&mut self, model: String) {
+        let preset = self.client.settings().preset;
+        let guessed = Some(preset).filter(|preset| *preset != Preset::Generic);
+        self.seen.preset = self.seen.preset.or_else(|| self.seen.listing.preset(&model)).or(guessed);
+        let listed = self.seen.listing.context_window(&model);
+        self.seen.context_window = listed.map(|(tokens, field)| (tokens, format!("`{field}` of the list")));
+        if self.seen.context_window.is_none() || self.seen.preset == Some(Preset::LlamaCpp) {
+            let base = self.client.base();
+            let url = format!("{}/props", base.strip_suffix("/v1").unwrap_or(base));
+            if let (_, Some(props)) = self.client.get(&url).await
+                && let Some(tokens) = window_of_props(&props)
+            {
+                self.seen.context_window = Some((tokens, "`n_ctx` of /props".to_owned()));
+                self.seen.preset = self.seen.preset.or(Some(Preset::LlamaCpp));
+            }
+        }
+        self.setup.context_window = self.seen.context_window.as_ref().map(|(tokens, _)| *tokens);
+        self.setup.model.clone_from(&model);
+        self.seen.model = model;
+    }
+
+    /// Asks a question; `None` if it is answered in passing.
+    async fn answer(&mut self, question: &Question) -> Option<Judgement> {
+        if matches!(question.way, Way::Seen(_)) {
+            return None;
+        }
+        let askings = match (question.repeated, self.bounds.deep) {
+            (false, _) => 1,
+            (true, false) => ASKINGS,
+            (true, true) => DEEP_ASKINGS,
+        };
+        let mut judgements = Vec::new();
+        for _ in 0..askings {
+            if let Some(reason) = self.reason_not_to_ask(question) {
+                judgements.push(Judgement::unknown(reason));
+                break;
+            }
+            let judgement = self.ask(&question.way).await;
+            let is_refused = judgement.answer == Answer::No && self.last_status.is_some_and(is_refusal);
+            judgements.push(judgement);
+            if is_refused {
+                break;
+            }
+        }
+        let judgement = combine(judgements);
+        self.setup.learn(question.id, judgement.answer);
+        if question.id == "stream" && judgement.answer == Answer::No {
+            self.stopped = Some("not asked, as there is no completion".to_owned());
+        }
+        Some(judgement)
+    }
+
+    fn reason_not_to_ask(&self, question: &Question) -> Option<String> {
+        let needs_schemas = question.deep && matches!(question.way, Way::Schema { .. });
+        let has_schemas = matches!(self.setup.answered("json_schema"), Some(Answer::Yes | Answer::Unstable));
+        match &self.stopped {
+            Some(reason) => Some(reason.clone()),
+            None if self.tokens.total() >= self.bounds.max_tokens => {
+                Some(format!("not asked: {} tokens are used up", self.bounds.max_tokens))
+            }
+            None if needs_schemas && !has_schemas => {
+                Some("not asked, as schemas are not followed at all".to_owned())
+            }
+            None => None,
+        }
+    }
+
+    async fn ask(&mut self, way: &Way) -> Judgement {
+        match way {
+            Way::Asked { ask, judge } => {
+                let mut exchanges = Vec::new();
+                for ask in ask(&self.setup) {
+                    exchanges.push(self.exchange(&ask).await);
+                }
+                judge(&exchanges, &self.setup)
+            }
+            Way::Schema { schema, value, tools } => {
+                let exchange = self.exchange(&structured::ask(&self.setup, schema, value, *tools)).await;
+                structured::judge(&exchange, schema)
+            }
+            Way::Seen(judge) => judge(&self.seen),
+        }
+    }
+
+    /// Sends a request, again after a 429.
+    async fn exchange(&mut self, ask: &Ask) -> Exchange {
+        let mut retries = 0;
+        loop {
+            let exchange = self.client.chat(ask).await;
+            self.seen.take(&exchange);
+            self.tokens.add(exchange.tokens());
+            self.silences = if exchange.status.is_none() { self.silences + 1 } else { 0 };
+            if self.silences >= MAX_SILENCES {
+                self.stopped = Some("not asked, as the server no longer answers".to_owned());
+            }
+            self.last_status = exchange.status;
+            let wait =
+                exchange.header("retry-after").and_then(|value| value.parse().ok()).map(Duration::from_secs);
+            let wait = wait.unwrap_or(Duration::from_secs(1));
+            if exchange.status != Some(429) || retries == MAX_RETRIES || wait > MAX_WAIT {
+                return exchange;
+            }
+            retries += 1;
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    fn end(self, findings: Vec<Finding>, verdict: Option<Verdict>) -> Report {
+        let verdict = verdict.unwrap_or_else(|| verdict::of(&findings));
+        let profile = (!verdict.is_failure()).then(|| profile::make(&self.client, &self.seen, &findings));
+        Report::new(&self.client, self.setup.model, verdict, profile, self.tokens, findings)
+    }
+}

@@ -1,0 +1,129 @@
+//! What the findings come to: whether the server works behind the gateway, and what a person can do about it.
+
+use serde::Serialize;
+
+use super::finding::{Answer, Finding};
+use super::question::is_cap;
+use super::questions;
+
+/// Whether a server works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Works {
+    Works,
+    WorksWithGaps,
+    DoesNotWork,
+}
+
+/// The verdict on a server.
+#[derive(Debug, Clone)]
+pub(crate) struct Verdict {
+    pub works: Works,
+    /// For people: what it means, and what to do.
+    pub sentence: String,
+    /// What does not work, each with the id of its question.
+    pub gaps: Vec<(&'static str, &'static str)>,
+}
+
+impl Verdict {
+    fn failure(sentence: impl Into<String>) -> Self {
+        Self { works: Works::DoesNotWork, sentence: sentence.into(), gaps: Vec::new() }
+    }
+
+    /// Whether the server does not work at all.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.works == Works::DoesNotWork
+    }
+
+    /// The exit code of the command.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self.works {
+            Works::Works => 0,
+            Works::WorksWithGaps => 1,
+            Works::DoesNotWork => 2,
+        }
+    }
+}
+
+/// The verdict on a server that refuses its list of models.
+pub(super) fn no_access(status: u16) -> Verdict {
+    Verdict::failure(format!(
+        "The server answers with status {status}: it wants a key. Set ANTWORT_UPSTREAM_API_KEY to one that it accepts."
+    ))
+}
+
+/// The verdict on a server of which no model is known.
+pub(super) fn no_model(problem: Option<&str>) -> Verdict {
+    Verdict::failure(match problem {
+        None => "The server lists no model: load one, or name one with --model.".to_owned(),
+        Some(problem) if problem.starts_with("the server cannot be reached") => {
+            format!("{}. Is it running, and is the address right?", capitalized(problem))
+        }
+        Some(problem) => format!(
+            "The list of models cannot be read ({problem}). Check the URL, which usually ends in /v1, or name a model with \
+             --model."
+        ),
+    })
+}
+
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// The verdict on a server that was asked.
+pub(super) fn of(findings: &[Finding]) -> Verdict {
+    let answer = |id: &str| findings.iter().find(|finding| finding.id == id);
+    if let Some(Finding { answer: Answer::No | Answer::Unknown, evidence, .. }) = answer("stream") {
+        return Verdict::failure(format!(
+            "There is no completion ({evidence}). Check that the model is loaded and serves /chat/completions, or name \
+             another with --model."
+        ));
+    }
+    let is_gap = |answer: Answer| matches!(answer, Answer::No | Answer::Ignored | Answer::Unstable);
+    let has_cap = findings.iter().any(|finding| is_cap(finding.id) && !is_gap(finding.answer));
+    let gap = |id: &str| questions::all().find(|question| question.id == id)?.gap;
+    let found = findings.iter().filter(|finding| is_gap(finding.answer) && !(is_cap(finding.id) && has_cap));
+    let gaps: Vec<_> = found.filter_map(|finding| Some((finding.id, gap(finding.id)?))).collect();
+    let (works, sentence) = match gaps.len() {
+        0 => (Works::Works, "The server works behind the gateway."),
+        1 => (Works::WorksWithGaps, "The server works behind the gateway, with one gap."),
+        _ => (Works::WorksWithGaps, "The server works behind the gateway, with gaps."),
+    };
+    Verdict { works, sentence: sentence.to_owned(), gaps }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Finding, Works, of};
+
+    fn works(answers: &[(&'static str, Answer)]) -> (Works, usize) {
+        let finding = |(id, answer): &(&'static str, Answer)| Finding {
+            id,
+            question: "",
+            answer: *answer,
+            evidence: String::new(),
+            detail: None,
+        };
+        let verdict = of(&answers.iter().map(finding).collect::<Vec<_>>());
+        (verdict.works, verdict.gaps.len())
+    }
+
+    #[test]
+    fn what_is_missing_decides() {
+        use Answer::{Ignored, No, Unknown, Unstable, Yes};
+        assert_eq!(works(&[("stream", Yes), ("calls", Yes), ("image_data", No)]), (Works::Works, 0));
+        assert_eq!(works(&[("stream", Yes), ("calls", Unstable)]), (Works::WorksWithGaps, 1));
+        assert_eq!(works(&[("stream", Ignored), ("calls", Unknown)]), (Works::WorksWithGaps, 1));
+        assert_eq!(works(&[("stream", No)]), (Works::DoesNotWork, 0));
+    }
+
+    #[test]
+    fn one_field_for_the_limit_of_tokens_is_enough() {
+        use Answer::{Ignored, No, Yes};
+        let caps = |new, old| works(&[("stream", Yes), ("max_completion_tokens", new), ("max_tokens", old)]);
+        assert_eq!(caps(Ignored, Yes), (Works::Works, 0));
+        assert_eq!(caps(Yes, No), (Works::Works, 0));
+        assert_eq!(caps(Ignored, No), (Works::WorksWithGaps, 1));
+    }
+}

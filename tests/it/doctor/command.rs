@@ -1,0 +1,151 @@
+//! The command: exit codes, what it prints, the model, the key, the bounds.
+
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::server::Server;
+use super::{answer, doctor, examined};
+
+fn out(output: &std::process::Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_report_has_its_shape() {
+    let server = Server::spawn(&["is vllm", "schemas are ignored"]).await;
+    let (code, report) = examined(&server.url, &[]).await;
+    assert_eq!((code, &report["verdict"]), (1, &Value::from("works_with_gaps")));
+    assert_eq!(report["object"], "doctor.report");
+    assert_eq!((&report["url"], &report["model"]), (&server.url.as_str().into(), &"scripted".into()));
+    assert_eq!(report["preset"], "vllm");
+    let at = report["at"].as_str().unwrap();
+    assert!(at.len() == 20 && at.ends_with('Z'), "{at}");
+    assert!(
+        report["tokens"]["input"].as_u64() > Some(1000) && report["tokens"]["output"].as_u64() > Some(100)
+    );
+    let gaps: Vec<_> =
+        report["gaps"].as_array().unwrap().iter().map(|gap| gap["id"].as_str().unwrap()).collect();
+    assert_eq!(gaps, ["json_schema", "json_schema_tools"]);
+    for finding in report["findings"].as_array().unwrap() {
+        let mut keys: Vec<_> = finding.as_object().unwrap().keys().collect();
+        keys.sort();
+        assert_eq!(keys, ["answer", "evidence", "id", "question"]);
+        let evidence = finding["evidence"].as_str().unwrap();
+        assert!(!evidence.is_empty() && evidence.chars().count() < 260, "{finding}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_get_a_table_and_the_configuration() {
+    let (server, folder) = (Server::spawn(&["refuses images"]).await, tempfile::tempdir().unwrap());
+    let output = doctor(folder.path(), &[&server.url], &[]).await;
+    let text = out(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for line in [
+        "yes       Parallel calls in one turn ",
+        "no        Images by `data:` URL are seen ",
+        "The server works behind the gateway.\n",
+        "providers:\n  default:\n    preset: generic\n",
+        "    supports:\n      images: false\n",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "progress is for terminals");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_v1_the_base_url_is_found() {
+    let server = Server::spawn(&[]).await;
+    let (code, report) = examined(server.url.trim_end_matches("/v1"), &[]).await;
+    assert_eq!((code, &report["url"]), (0, &server.url.as_str().into()));
+    let (code, report) = examined(&format!("{}/chat/completions", server.url), &[]).await;
+    assert_eq!((code, &report["url"]), (0, &server.url.as_str().into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_named_model_is_asked_even_without_a_list() {
+    let server = Server::spawn(&["no list"]).await;
+    let (code, report) = examined(&server.url, &[]).await;
+    assert_eq!((code, &report["verdict"], &report["model"]), (2, &"does_not_work".into(), &Value::Null));
+    assert!(report["message"].as_str().unwrap().contains("--model"), "{report}");
+    assert_eq!(server.requests().len(), 0);
+    let (code, report) = examined(&server.url, &["--model", "other"]).await;
+    assert_eq!((code, &report["model"]), (1, &"other".into()));
+    assert!(server.requests().iter().all(|request| request["model"] == "other"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_of_the_environment_is_sent_and_never_shown() {
+    let (server, folder) = (Server::spawn(&["wants a key"]).await, tempfile::tempdir().unwrap());
+    let output = doctor(folder.path(), &[&server.url], &[]).await;
+    assert_eq!(output.status.code(), Some(2));
+    assert!(out(&output).contains("ANTWORT_UPSTREAM_API_KEY"), "{}", out(&output));
+    let key = [("ANTWORT_UPSTREAM_API_KEY", "right-key")];
+    let output = doctor(folder.path(), &[&server.url], &key).await;
+    assert_eq!(output.status.code(), Some(0), "{}", out(&output));
+    assert!(!out(&output).contains("right-key") && out(&output).contains("ANTWORT_UPSTREAM_API_KEY sets it"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configured_provider_lends_its_key() {
+    let (server, folder) = (Server::spawn(&["wants a key"]).await, tempfile::tempdir().unwrap());
+    let other = Server::spawn(&["wants a key"]).await;
+    let file = format!("providers:\n  main:\n    url: {}\n    api_key: right-key\n", server.url);
+    std::fs::write(folder.path().join("antwort.yaml"), file).unwrap();
+    assert_eq!(doctor(folder.path(), &[&server.url], &[]).await.status.code(), Some(0));
+    assert_eq!(
+        doctor(folder.path(), &[&other.url], &[]).await.status.code(),
+        Some(2),
+        "no other server gets it"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_and_all_of_it_are_bounded() {
+    let server = Server::spawn(&["max_tokens is ignored", "max_completion_tokens is ignored"]).await;
+    let (_, report) = examined(&server.url, &["--max-tokens", "2000"]).await;
+    assert!(answer(&report, "stop").1.contains("2000 tokens are used up"), "{report}");
+    let used = report["tokens"]["input"].as_u64().unwrap() + report["tokens"]["output"].as_u64().unwrap();
+    assert!(used < 5000, "{used}");
+    for request in server.requests() {
+        let caps = ["max_tokens", "max_completion_tokens"].map(|field| request[field].as_u64().unwrap_or(0));
+        assert!(caps.iter().all(|cap| *cap <= 512), "{request}");
+    }
+    let obedient = Server::spawn(&[]).await;
+    examined(&obedient.url, &[]).await;
+    // The first two are asked before it is known which field limits answers.
+    for request in obedient.requests().iter().skip(4) {
+        let cap = request["max_completion_tokens"].as_u64();
+        let is_closed = request["messages"].to_string().contains("Count from 1 to 1000");
+        assert!(cap.is_some_and(|cap| cap <= if is_closed { 512 } else { 64 }), "{request}");
+    }
+    assert!(obedient.requests().len() < 80, "{}", obedient.requests().len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_server_is_waited_for() {
+    let server = Server::spawn(&["is busy"]).await;
+    let began = Instant::now();
+    let (code, report) = examined(&server.url, &[]).await;
+    assert_eq!(code, 0, "{report:#}");
+    assert!(answer(&report, "rate_limit_headers").1.contains("retry-after: 1"), "{report}");
+    assert!(began.elapsed().as_secs() >= 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_words_are_refused_with_a_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, hint) in [
+        (&["localhost:8000"][..], "http://localhost:8000/v1"),
+        (&["http://u:p@localhost/v1"], "ANTWORT_UPSTREAM_API_KEY"),
+        (&["http://localhost/v1?key=7"], "must not have `?`"),
+        (&["http://localhost/v1", "--timeout", "soon"], "such as 30s"),
+    ] {
+        let output = doctor(folder.path(), words, &[]).await;
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(error.contains(hint), "{words:?}: {error}");
+    }
+}
