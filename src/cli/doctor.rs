@@ -82,7 +82,10 @@ impl DoctorArgs {
             match &report.config {
                 Some(yaml) => write(file, yaml)?,
                 None => {
-                    print_error(&format!("{} was not written: there is nothing to configure", file.display()))
+                    print_error(&format!(
+                        "{} was not written: there is nothing to configure",
+                        file.display()
+                    ));
                 }
             }
         }

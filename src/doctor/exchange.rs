@@ -126,3 +126,55 @@ fn is_empty(error: &Value) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Exchange, is_error};
+    use crate::config::ProviderSettings;
+    use crate::doctor::finding::Answer;
+    use crate::provider::read_error;
+
+    #[test]
+    fn a_refusal_is_no_and_what_says_nothing_about_the_question_is_unknown() {
+        for (status, answer) in [
+            (400, Answer::No),
+            (422, Answer::No),
+            (500, Answer::No),
+            (401, Answer::Unknown),
+            (429, Answer::Unknown),
+            (503, Answer::Unknown),
+        ] {
+            let error = read_error(
+                r#"{"error": {"message": "no\u001b"}}"#,
+                Some(status),
+                &ProviderSettings::default(),
+            );
+            let exchange = Exchange { status: Some(status), error: Some(error), ..Exchange::default() };
+            let judgement = exchange.usable().unwrap_err();
+            assert_eq!((judgement.answer, judgement.evidence), (answer, format!("status {status}: \"no\"")));
+        }
+        assert_eq!(Exchange::default().usable().unwrap_err().answer, Answer::Unknown);
+    }
+
+    #[test]
+    fn errors_with_status_200_in_their_shapes() {
+        for error in [
+            json!({"error": {"message": "m"}}),
+            json!({"error": "m"}),
+            json!({"object": "error", "message": "m"}),
+            json!({"choices": [{"error": {"code": 502}}]}),
+        ] {
+            assert!(is_error(&error), "{error}");
+        }
+        for none in [
+            json!({"error": null}),
+            json!({"error": {"message": "", "code": null}}),
+            json!({"choices": []}),
+            json!(7),
+        ] {
+            assert!(!is_error(&none), "{none}");
+        }
+    }
+}

@@ -156,8 +156,8 @@ impl Profile {
         keys.insert("preset".to_owned(), json!(self.preset));
         keys.insert("url".to_owned(), json!(literal(url)));
         if let Some(tokens) = self.context_window {
-            // Keys are not expanded: a name that looks like a variable is written as it is.
-            let value = if self.has_models { json!({model: tokens}) } else { json!(tokens) };
+            let is_by_model = self.has_models && is_plain(model);
+            let value = if is_by_model { json!({model: tokens}) } else { json!(tokens) };
             keys.insert("context_window".to_owned(), value);
         }
         for change in &self.changes {
@@ -176,6 +176,11 @@ impl Profile {
         }
         keys
     }
+}
+
+/// Whether the name of a model can stand in a file without being taken for something else.
+fn is_plain(model: &str) -> bool {
+    model.chars().all(|char| char.is_ascii_graphic() || char == ' ') && !model.contains("${")
 }
 
 /// A text in which nothing is a variable.

@@ -58,7 +58,7 @@ pub(super) struct Setup {
 
 impl Setup {
     /// A streamed request with these messages.
-    pub(super) fn chat(&self, messages: Value) -> Value {
+    pub(super) fn chat(&self, messages: &Value) -> Value {
         let mut body = self.bare(messages);
         if let Some(field) = self.cap_field {
             set(&mut body, field, json!(self.cap));
@@ -70,13 +70,13 @@ impl Setup {
     }
 
     /// The same without the fields that some servers refuse.
-    pub(super) fn bare(&self, messages: Value) -> Value {
+    pub(super) fn bare(&self, messages: &Value) -> Value {
         json!({"model": self.model, "messages": messages, "stream": true})
     }
 
     /// A streamed request with one message of the user.
     pub(super) fn prompt(&self, prompt: &str) -> Value {
-        self.chat(user(prompt))
+        self.chat(&user(prompt))
     }
 
     /// The same, with another limit of tokens.

@@ -110,7 +110,7 @@ impl Report {
             "url": self.url,
             "model": (!self.model.is_empty()).then_some(&self.model),
             "at": self.at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            "verdict": self.verdict.works,
+            "verdict": self.verdict.outcome,
             "message": self.verdict.sentence,
             "gaps": gaps,
             "preset": self.preset,

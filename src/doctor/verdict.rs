@@ -9,7 +9,7 @@ use super::questions;
 /// Whether a server works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Works {
+pub(crate) enum Outcome {
     Works,
     WorksWithGaps,
     DoesNotWork,
@@ -18,7 +18,7 @@ pub(crate) enum Works {
 /// The verdict on a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Verdict {
-    pub works: Works,
+    pub outcome: Outcome,
     /// For people: what it means, and what to do.
     pub sentence: String,
     /// What does not work, each with the id of its question.
@@ -27,20 +27,20 @@ pub(crate) struct Verdict {
 
 impl Verdict {
     fn failure(sentence: impl Into<String>) -> Self {
-        Self { works: Works::DoesNotWork, sentence: sentence.into(), gaps: Vec::new() }
+        Self { outcome: Outcome::DoesNotWork, sentence: sentence.into(), gaps: Vec::new() }
     }
 
     /// Whether the server does not work at all.
     pub(crate) fn is_failure(&self) -> bool {
-        self.works == Works::DoesNotWork
+        self.outcome == Outcome::DoesNotWork
     }
 
     /// The exit code of the command.
     pub(crate) fn exit_code(&self) -> u8 {
-        match self.works {
-            Works::Works => 0,
-            Works::WorksWithGaps => 1,
-            Works::DoesNotWork => 2,
+        match self.outcome {
+            Outcome::Works => 0,
+            Outcome::WorksWithGaps => 1,
+            Outcome::DoesNotWork => 2,
         }
     }
 }
@@ -85,19 +85,19 @@ pub(super) fn of(findings: &[Finding]) -> Verdict {
     let gap = |id: &str| questions::all().find(|question| question.id == id)?.gap;
     let found = findings.iter().filter(|finding| is_gap(finding.answer) && !(is_cap(finding.id) && has_cap));
     let gaps: Vec<_> = found.filter_map(|finding| Some((finding.id, gap(finding.id)?))).collect();
-    let (works, sentence) = match gaps.len() {
-        0 => (Works::Works, "The server works behind the gateway."),
-        1 => (Works::WorksWithGaps, "The server works behind the gateway, with one gap."),
-        _ => (Works::WorksWithGaps, "The server works behind the gateway, with gaps."),
+    let (outcome, sentence) = match gaps.len() {
+        0 => (Outcome::Works, "The server works behind the gateway."),
+        1 => (Outcome::WorksWithGaps, "The server works behind the gateway, with one gap."),
+        _ => (Outcome::WorksWithGaps, "The server works behind the gateway, with gaps."),
     };
-    Verdict { works, sentence: sentence.to_owned(), gaps }
+    Verdict { outcome, sentence: sentence.to_owned(), gaps }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Finding, Works, of};
+    use super::{Answer, Finding, Outcome, of};
 
-    fn works(answers: &[(&'static str, Answer)]) -> (Works, usize) {
+    fn works(answers: &[(&'static str, Answer)]) -> (Outcome, usize) {
         let finding = |(id, answer): &(&'static str, Answer)| Finding {
             id,
             question: "",
@@ -106,24 +106,24 @@ mod tests {
             detail: None,
         };
         let verdict = of(&answers.iter().map(finding).collect::<Vec<_>>());
-        (verdict.works, verdict.gaps.len())
+        (verdict.outcome, verdict.gaps.len())
     }
 
     #[test]
     fn what_is_missing_decides() {
         use Answer::{Ignored, No, Unknown, Unstable, Yes};
-        assert_eq!(works(&[("stream", Yes), ("calls", Yes), ("image_data", No)]), (Works::Works, 0));
-        assert_eq!(works(&[("stream", Yes), ("calls", Unstable)]), (Works::WorksWithGaps, 1));
-        assert_eq!(works(&[("stream", Ignored), ("calls", Unknown)]), (Works::WorksWithGaps, 1));
-        assert_eq!(works(&[("stream", No)]), (Works::DoesNotWork, 0));
+        assert_eq!(works(&[("stream", Yes), ("calls", Yes), ("image_data", No)]), (Outcome::Works, 0));
+        assert_eq!(works(&[("stream", Yes), ("calls", Unstable)]), (Outcome::WorksWithGaps, 1));
+        assert_eq!(works(&[("stream", Ignored), ("calls", Unknown)]), (Outcome::WorksWithGaps, 1));
+        assert_eq!(works(&[("stream", No)]), (Outcome::DoesNotWork, 0));
     }
 
     #[test]
     fn one_field_for_the_limit_of_tokens_is_enough() {
         use Answer::{Ignored, No, Yes};
         let caps = |new, old| works(&[("stream", Yes), ("max_completion_tokens", new), ("max_tokens", old)]);
-        assert_eq!(caps(Ignored, Yes), (Works::Works, 0));
-        assert_eq!(caps(Yes, No), (Works::Works, 0));
-        assert_eq!(caps(Ignored, No), (Works::WorksWithGaps, 1));
+        assert_eq!(caps(Ignored, Yes), (Outcome::Works, 0));
+        assert_eq!(caps(Yes, No), (Outcome::Works, 0));
+        assert_eq!(caps(Ignored, No), (Outcome::WorksWithGaps, 1));
     }
 }

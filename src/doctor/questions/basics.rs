@@ -27,13 +27,9 @@ pub(super) const QUESTIONS: &[Question] = &[
         ..asked(
             "stream",
             "Completions are streamed",
-            |setup| vec![Ask::new(setup.bare(user("Say hello.")))],
+            |setup| vec![Ask::new(setup.bare(&user("Say hello.")))],
             stream,
         )
-    },
-    Question {
-        gap: Some("token counts are missing in responses, and limits of tokens and cost cannot hold"),
-        ..asked("stream_usage", "`stream_options` and a chunk with the usage", ask_usage, stream_usage)
     },
     asked(
         "max_completion_tokens",
@@ -44,6 +40,10 @@ pub(super) const QUESTIONS: &[Question] = &[
     Question {
         gap: Some("`max_output_tokens` does not limit answers"),
         ..asked("max_tokens", "`max_tokens` is honoured", |setup| ask_cap(setup, "max_tokens"), cap)
+    },
+    Question {
+        gap: Some("token counts are missing in responses, and limits of tokens and cost cannot hold"),
+        ..asked("stream_usage", "`stream_options` and a chunk with the usage", ask_usage, stream_usage)
     },
     asked("completion", "Completions without a stream", ask_whole, whole),
     asked("unknown_fields", "Unknown fields are accepted", ask_unknown, unknown_fields),
@@ -75,7 +75,7 @@ fn stream(exchanges: &[Exchange], _: &Setup) -> Judgement {
 }
 
 fn ask_usage(setup: &Setup) -> Vec<Ask> {
-    let body = setup.bare(user("Say hello."));
+    let body = setup.prompt_within(SMALL_CAP, "Say hello.");
     vec![Ask::new(with(body, "stream_options", json!({"include_usage": true})))]
 }
 
@@ -166,6 +166,11 @@ fn ask_cached(setup: &Setup) -> Vec<Ask> {
 
 fn cached_tokens(exchanges: &[Exchange], _: &Setup) -> Judgement {
     let reply = match exchanges.last().map(Exchange::usable) {
+        Some(Ok(reply))
+            if reply.usage.is_none() && exchanges.iter().any(|exchange| exchange.cut.is_some()) =>
+        {
+            return Judgement::unknown("the answer did not end");
+        }
         Some(Ok(reply)) => reply,
         Some(Err(judgement)) => return Judgement::unknown(judgement.evidence),
         None => return Judgement::unknown("not asked"),
@@ -176,5 +181,58 @@ fn cached_tokens(exchanges: &[Exchange], _: &Setup) -> Judgement {
         (Some(cached), _) => Judgement::yes(format!("{cached}{of} for a repeated prompt")),
         (None, Some(_)) => Judgement::no("the usage has no such count"),
         (None, None) => Judgement::no("there is no usage"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Exchange, Judgement, Setup, cached_tokens, cap, stream_usage};
+    use crate::doctor::finding::Answer;
+
+    fn exchange(text: &str, finish: &str, usage: &Value) -> Exchange {
+        let mut exchange = Exchange { status: Some(200), chunks: 1, ..Exchange::default() };
+        let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": finish});
+        exchange.reply.take(&json!({"choices": [choice], "usage": usage}));
+        exchange
+    }
+
+    fn judged(judge: fn(&[Exchange], &Setup) -> Judgement, exchanges: &[Exchange]) -> Answer {
+        judge(exchanges, &Setup::default()).answer
+    }
+
+    #[test]
+    fn a_limit_is_honoured_if_it_ended_the_answer() {
+        let (twelve, fifty) = ("1 ".repeat(12), "1 ".repeat(50));
+        let tokens = |count: u64| json!({"completion_tokens": count});
+        for (text, finish, usage, answer) in [
+            (&*twelve, "length", Value::Null, Answer::Yes),
+            (&*twelve, "stop", tokens(12), Answer::Yes),
+            ("1 2 3", "stop", tokens(6), Answer::Unknown),
+            (&*fifty, "stop", Value::Null, Answer::Ignored),
+            ("1\n2\n3\n", "stop", tokens(600), Answer::Ignored),
+        ] {
+            assert_eq!(judged(cap, &[exchange(text, finish, &usage)]), answer, "{text} {finish} {usage}");
+        }
+    }
+
+    #[test]
+    fn usage_and_cached_tokens_in_their_shapes() {
+        let rows = [
+            (json!(null), Answer::Ignored, Answer::No),
+            (json!({"prompt_tokens": 7}), Answer::Yes, Answer::No),
+            (json!({"prompt_tokens_details": {"cached_tokens": 0}}), Answer::Yes, Answer::Unknown),
+            (json!({"prompt_tokens_details": {"cached_tokens": 5}}), Answer::Yes, Answer::Yes),
+            (json!({"prompt_cache_hit_tokens": 5}), Answer::Yes, Answer::Yes),
+        ];
+        for (usage, in_stream, cached) in rows {
+            let exchanges = [exchange("hello", "stop", &usage)];
+            assert_eq!(
+                (judged(stream_usage, &exchanges), judged(cached_tokens, &exchanges)),
+                (in_stream, cached),
+                "{usage}"
+            );
+        }
     }
 }

@@ -103,11 +103,21 @@ fn ask_strict(setup: &Setup) -> Vec<Ask> {
     vec![Ask::new(with(setup.prompt(weather()), "tools", tools))]
 }
 
-fn strict(exchanges: &[Exchange], _: &Setup) -> Judgement {
+fn strict(exchanges: &[Exchange], setup: &Setup) -> Judgement {
     match exchanges.first().map(Exchange::usable) {
         Some(Ok(_)) => Judgement::yes("accepted"),
-        Some(Err(judgement)) => judgement,
+        Some(Err(judgement)) => of_the_field(judgement, setup),
         None => Judgement::unknown("not asked"),
+    }
+}
+
+/// An error says nothing about a field if there are no calls without it, either.
+fn of_the_field(judgement: Judgement, setup: &Setup) -> Judgement {
+    match setup.answered("calls") {
+        Some(Answer::No) => {
+            Judgement::unknown(format!("no calls without it, either: {}", judgement.evidence))
+        }
+        _ => judgement,
     }
 }
 
@@ -135,7 +145,7 @@ fn one_call(exchanges: &[Exchange], setup: &Setup) -> Judgement {
     let Some(exchange) = exchanges.first() else { return Judgement::unknown("not asked") };
     let makes_several = matches!(setup.answered("parallel_calls"), Some(Answer::Yes | Answer::Unstable));
     match exchange.usable().map(|reply| reply.calls.len()) {
-        Err(judgement) => judgement,
+        Err(judgement) => of_the_field(judgement, setup),
         Ok(0) => no_call(exchange, Judgement::unknown),
         Ok(1) if makes_several => Judgement::yes("one call"),
         Ok(1) => Judgement::unknown("one call, as without the field"),

@@ -39,7 +39,7 @@ pub(super) const QUESTIONS: &[Question] = &[
 fn ask(setup: &Setup, image: Option<&str>) -> Ask {
     let mut parts = vec![json!({"type": "text", "text": QUESTION})];
     parts.extend(image.map(|url| json!({"type": "image_url", "image_url": {"url": url}})));
-    Ask::new(setup.chat(json!([{"role": "user", "content": Value::Array(parts)}])))
+    Ask::new(setup.chat(&json!([{"role": "user", "content": Value::Array(parts)}])))
 }
 
 fn by_data(exchanges: &[Exchange], _: &Setup) -> Judgement {
@@ -48,7 +48,7 @@ fn by_data(exchanges: &[Exchange], _: &Setup) -> Judgement {
         Ok(reply) => reply,
         Err(judgement) => return judgement,
     };
-    let says_red = |exchange: &Exchange| exchange.reply.text.to_ascii_lowercase().contains("red");
+    let says_red = |exchange: &Exchange| is_red(&exchange.reply.text);
     if says_red(seeing) && !says_red(blind) {
         return Judgement::yes(format!("the answer to a red square: {}", quoted(&reply.text)));
     }
@@ -62,6 +62,10 @@ fn by_data(exchanges: &[Exchange], _: &Setup) -> Judgement {
         }
         _ => Judgement::unknown(format!("accepted; the answer to a red square: {}", quoted(&reply.text))),
     }
+}
+
+fn is_red(text: &str) -> bool {
+    text.split(|char: char| !char.is_alphabetic()).any(|word| word.eq_ignore_ascii_case("red"))
 }
 
 /// The image does not exist: a server that loads images says that it cannot.

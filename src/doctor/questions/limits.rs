@@ -11,7 +11,7 @@ use crate::doctor::question::{Ask, Question, Setup, Way, with};
 /// Tokens of the longest prompt that is sent.
 const MAX_PROMPT: u64 = 40_000;
 /// A prompt that is read to the end has at least this share of its tokens, whatever the tokenizer.
-const READ_SHARE: f64 = 0.8;
+const READ_SHARE: f64 = 0.9;
 /// Tokens of the answer that is closed: enough to take a while.
 const LONG: u32 = 512;
 /// What the next answer may take longer.

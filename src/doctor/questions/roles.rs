@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::doctor::excerpt::quoted;
 use crate::doctor::exchange::Exchange;
-use crate::doctor::finding::Judgement;
+use crate::doctor::finding::{Answer, Judgement};
 use crate::doctor::question::{Ask, Question, Setup, Way, user, with};
 use crate::doctor::questions::calls::{weather, weather_tools};
 
@@ -65,7 +65,7 @@ fn read(exchanges: &[Exchange], _: &Setup) -> Judgement {
 
 fn ask_developer(setup: &Setup) -> Vec<Ask> {
     let with_it = json!([{"role": "developer", "content": EXTRA}, {"role": "user", "content": "Say hello."}]);
-    vec![Ask::new(small(setup, user("Say hello."))), Ask::new(small(setup, with_it))]
+    vec![Ask::new(small(setup, &user("Say hello."))), Ask::new(small(setup, &with_it))]
 }
 
 fn ask_second_system(setup: &Setup) -> Vec<Ask> {
@@ -77,12 +77,12 @@ fn ask_second_system(setup: &Setup) -> Vec<Ask> {
         ];
         messages.extend_from_slice(second);
         messages.push(json!({"role": "user", "content": "Say it again."}));
-        Ask::new(small(setup, messages.into()))
+        Ask::new(small(setup, &messages.into()))
     };
     vec![messages(&[]), messages(&[json!({"role": "system", "content": EXTRA})])]
 }
 
-fn small(setup: &Setup, messages: Value) -> Value {
+fn small(setup: &Setup, messages: &Value) -> Value {
     let body = setup.chat(messages);
     match setup.cap_field {
         Some(field) => with(body, field, json!(12)),
@@ -126,7 +126,7 @@ fn ask_reasoning_back(setup: &Setup) -> Vec<Ask> {
         }
         let result = json!({"role": "tool", "tool_call_id": "call_doctor1", "content": "5 degrees, rain"});
         let messages = json!([{"role": "user", "content": weather()}, assistant, result]);
-        Ask::new(with(small(setup, messages), "tools", weather_tools()))
+        Ask::new(with(small(setup, &messages), "tools", weather_tools()))
     };
     vec![conversation(None), conversation(Some("reasoning_content")), conversation(Some("reasoning"))]
 }
@@ -141,7 +141,8 @@ fn reasoning_in(exchanges: &[Exchange], _: &Setup) -> Judgement {
     let mut counted = true;
     for (field, after) in fields {
         match (after.usable(), growth(before, after)) {
-            (Err(judgement), _) => refused.push(judgement),
+            (Err(judgement), _) if judgement.answer == Answer::No => refused.push(judgement),
+            (Err(judgement), _) => return judgement,
             (Ok(_), Growth::Grew(before, after)) => {
                 let evidence = format!("`{field}`: the prompt has {after} tokens with it, {before} without");
                 return Judgement { detail: Some(field), ..Judgement::yes(evidence) };

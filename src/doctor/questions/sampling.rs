@@ -24,7 +24,8 @@ pub(super) const QUESTIONS: &[Question] = &[
         ..asked("logprobs", "Log probabilities are sent", ask_logprobs, logprobs)
     },
     Question { deep: true, ..asked("n", "Several choices (`n`)", ask_n, several) },
-    asked("seed", "`seed` is honoured", ask_seed, seed),
+    // Some servers compute otherwise when they write several answers at once.
+    Question { repeated: true, ..asked("seed", "`seed` is honoured", ask_seed, seed) },
     asked("stop", "`stop` is honoured", ask_stop, stop),
 ];
 
@@ -67,7 +68,11 @@ fn seed(exchanges: &[Exchange], _: &Setup) -> Judgement {
     for exchange in exchanges {
         match exchange.usable() {
             Ok(reply) => {
-                texts.push(format!("{}{}", reply.reasoning.values().cloned().collect::<String>(), reply.text))
+                texts.push(format!(
+                    "{}{}",
+                    reply.reasoning.values().cloned().collect::<String>(),
+                    reply.text
+                ));
             }
             Err(judgement) => return judgement,
         }

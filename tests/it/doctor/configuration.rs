@@ -19,7 +19,11 @@ async fn config_check(folder: &Path, file: &str) -> (Option<i32>, String) {
 
 fn loaded(report: &Value) -> Settings {
     let yaml = report["config"].as_str().unwrap();
-    let options = LoadOptions { text: Some(yaml.to_owned()), ..LoadOptions::default() };
+    let options = LoadOptions {
+        file: Some("doctor.yaml".into()),
+        text: Some(yaml.to_owned()),
+        ..LoadOptions::default()
+    };
     let mut settings = load(&options).unwrap_or_else(|errors| panic!("{errors}\n{yaml}")).settings;
     settings.store.url = StoreUrl::Memory;
     settings
