@@ -243,7 +243,7 @@ fn send(frames: Vec<String>, body: &Value, shared: &Arc<Shared>) -> Response {
         #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
         tokio::spawn(async move {
             let _taken = slot.lock().await;
-            tokio::time::sleep(Duration::from_secs(3)).await;
+            tokio::time::sleep(Duration::from_secs(6)).await;
         });
         let frames = stream::unfold(frames.into_iter(), |mut frames| async move {
             tokio::time::sleep(Duration::from_millis(20)).await;
