@@ -135,7 +135,7 @@ fn calls(body: &Value, quirks: Quirks, count: usize) -> Vec<(String, Value)> {
         return vec![call(name, "Oslo")];
     }
     let question = last(body);
-    let no_calls = quirks.has("no calls") || quirks.has("calls now and then") && count % 2 == 0;
+    let no_calls = quirks.has("no calls") || quirks.has("calls now and then") && count.is_multiple_of(2);
     if !question.contains("weather") || no_calls {
         return Vec::new();
     }
@@ -155,7 +155,7 @@ fn text(body: &Value, quirks: Quirks, count: usize) -> String {
     let schema = &body["response_format"]["json_schema"]["schema"];
     let ignored = quirks.has("schemas are ignored")
         || quirks.has("schemas are ignored with tools") && body["tools"].is_array()
-        || quirks.has("schemas now and then") && count % 2 == 0;
+        || quirks.has("schemas now and then") && count.is_multiple_of(2);
     if schema.is_object() && !ignored {
         let value = &schema["properties"]["value"];
         let knows_patterns = value["pattern"].is_null() || !quirks.has("pattern is ignored");
