@@ -1,19 +1,13 @@
 // The shell of the page: header, navigation, key, theme, and the router that mounts one screen at a time.
 
 import { createApi, gateway } from './lib/api.js';
-import { announce, el, replace } from './lib/dom.js';
-import { addShortcuts, openDialog, showHelp, startKeys } from './lib/keys.js';
-import * as connectScreen from './screens/connect.js';
+import { addShortcuts, announce, el, openDialog, replace, showHelp, startKeys } from './lib/dom.js';
+import { LISTS } from './screens/lists.js';
 import * as runScreen from './screens/run.js';
-import * as runsScreen from './screens/runs.js';
-import * as toolsScreen from './screens/tools.js';
 import * as tryScreen from './screens/try.js';
 
-/** @typedef {Page.Context} Context */
-/** @typedef {Page.Screen} Screen */
-
 /** @type {Record<string, Page.Screen>} */
-const SCREENS = { try: tryScreen, runs: runsScreen, run: runScreen, tools: toolsScreen, connect: connectScreen };
+const SCREENS = { ...LISTS, try: tryScreen, run: runScreen };
 const LINKS = [
   ['try', 'Try', '1'],
   ['runs', 'Runs', '2'],
@@ -135,10 +129,8 @@ store.subscribe(['key'], () => {
 });
 show();
 
-/** @typedef {Page.Store} Store */
-
 /** @type {Of.app['createStore']} */
-export function createStore(initial) {
+function createStore(initial) {
   const values = new Map(Object.entries(initial));
   /** @type {Set<{keys: string[], told: (changed: string) => void}>} */
   const subscribers = new Set();

@@ -3,8 +3,8 @@
 // Schemas come from servers, and may be deep, huge, recursive or nonsense: depth, fields and choices are bounded, and what is
 // beyond becomes a field for JSON. Patterns are shown, never run.
 
-import { indented, parseJson, reveal } from './json-text.js';
 import { el, replace } from './lib/dom.js';
+import { indented, parseJson, reveal } from './lib/text.js';
 
 const MAX_DEPTH = 5;
 const MAX_FIELDS = 120;

@@ -2,7 +2,7 @@
 // send one. Their texts are quoted for each language; the key is an environment variable. No page here.
 
 import { asObject } from './forms.js';
-import { reveal } from './json-text.js';
+import { reveal } from './lib/text.js';
 
 /** @type {Requests['getAt']} */
 export const getAt = (body, path) => path.split('.').reduce((/** @type {any} */ found, key) => asObject(found)[key], body) ?? undefined;

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { explain, FAULTS } from '../../ui/errors.js';
+import { explain, FAULTS } from '../../ui/next-step.js';
 
 const file = (name) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
 

@@ -3,10 +3,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { explain } from '../../ui/errors.js';
-import * as format from '../../ui/lib/format.js';
-import { account } from '../../ui/run/trace.js';
-import { ending, slowness, totals, troubles } from '../../ui/run/words.js';
+import { explain } from '../../ui/next-step.js';
+import * as format from '../../ui/lib/text.js';
+import { account, ending, slowness, totals, troubles } from '../../ui/run/account.js';
 import { approval, broken, longWait, stopped, twoTurns } from './runs.mjs';
 
 const texts = (found) => found.map((one) => one.text);

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { captionPlace, idleTimes, layout, makeAxis } from '../../ui/run/layout.js';
-import { belonging } from '../../ui/run/trace.js';
+import { captionPlace, idleTimes, layout, makeAxis } from '../../ui/run/picture.js';
+import { belonging } from '../../ui/run/account.js';
 import { approval, broken, going, huge, longWait, stopped, twoTurns } from './runs.mjs';
 
 const WIDTH = 1000;

@@ -378,6 +378,7 @@ declare namespace Of {
     exact: (ms: number | null | undefined) => string;
     /** ms: since the epoch */
     ago: (ms: number, now?: number) => string;
+    short: (id: string) => string;
   }
   interface keys {
     /** returns ends them */
@@ -459,7 +460,6 @@ declare namespace Of {
     chain: (run: Run) => void;
     showError: (error: unknown) => void;
     finish: (response: any) => void;
-    short: (id: string) => string;
   }
   interface picture {
     createPicture: (options: {label: string, onSelect: (lane: Lane) => void, onLayout?: (layout: Layout) => void}) => Picture;
@@ -536,7 +536,6 @@ declare namespace Of {
     openReplay: (made: { root: HTMLElement; moveTo: (seq: number) => Promise<void>; step: (by: number) => Promise<void>; stop: () => void }) => void;
     step: (by: number) => void;
     renderHead: (root: HTMLElement, response: any, does: {api: Page.Api, path: string, onReplay: (() => void) | null}) => void;
-    showJson: (response: any) => void;
     createReplay: (options: {api: Page.Api, response: any, onMove: (seq: number) => void}) => {root: HTMLElement, moveTo: (seq: number) => Promise<void>, step: (by: number) => Promise<void>, stop: () => void};
     readStream: (api: Page.Api, response: any, signal: AbortSignal) => Promise<EventStream>;
     drawStream: (root: HTMLElement, stream: EventStream, onMove: (seq: number) => void) => { step(by: number): void; moveTo(seq: number): void; };
@@ -548,7 +547,6 @@ declare namespace Of {
     renderList: (root: HTMLElement, runs: any[], query: URLSearchParams) => void;
     rowOf: (run: any) => HTMLTableRowElement;
     chainOf: (run: any) => HTMLSpanElement | null;
-    short: (id: string) => string;
     renderPager: (root: HTMLElement, page: any, query: URLSearchParams) => void;
   }
 }

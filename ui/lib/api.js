@@ -1,7 +1,5 @@
 // Talks to the gateway that serves this page. The key is kept in memory only, and goes nowhere else.
 
-/** @typedef {Page.Api} Api */
-
 /** An answer that is an error, or no answer at all (status 0). */
 export class ApiError extends Error {
   /**
@@ -25,7 +23,7 @@ export class ApiError extends Error {
 /** The address of the gateway: the folder above the page, also behind a path prefix. */
 export const gateway = () => new URL('../', document.baseURI);
 
-/** @param {{onDenied?: (error: ApiError) => void}} [hooks] `onDenied` hears of each 401 @returns {Api} */
+/** @param {{onDenied?: (error: ApiError) => void}} [hooks] `onDenied` hears of each 401 @returns {Page.Api} */
 export function createApi(hooks = {}) {
   let key = '';
 

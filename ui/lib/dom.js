@@ -1,4 +1,5 @@
-// Makes elements and signs. Text is always set as text: nothing here parses markup, so that a model's or a tool's words stay words.
+// Makes elements, signs, and the parts that the screens share. Text is always set as text: nothing here parses markup, so that a model's or a
+// tool's words stay words.
 
 /** @typedef {Node | string | number | null | undefined | false} Child @typedef {{ class?: string, text?: string | number, on?: Record<string, (event: any) => void>, style?: Record<string, string | number>, data?: Record<string, string | number>, [attribute: string]: unknown, }} Props */
 
@@ -26,7 +27,7 @@ export function el(tag, props, ...children) {
  * @template {keyof SVGElementTagNameMap} K @param {K} tag @param {Props | null} [props] @param {...(Child | Child[])} children
  * @returns {SVGElementTagNameMap[K]}
  */
-export function svg(tag, props, ...children) {
+function svg(tag, props, ...children) {
   const element = document.createElementNS(SVG, tag);
   apply(element, props);
   append(element, children);
@@ -66,7 +67,7 @@ function listen(element, listeners) {
 }
 
 /** Through the object model, which the content security policy allows, unlike the attribute. @type {Of.dom['restyle']} */
-export function restyle(element, style) {
+function restyle(element, style) {
   for (const [name, value] of Object.entries(style)) element.style.setProperty(name, String(value));
 }
 
@@ -127,3 +128,138 @@ export function icon(name) {
 
 /** A state: its shape, its word, and only then its colour. @type {Of.dom['stateMark']} */
 export const stateMark = (state) => el('span', { class: `state ${state.tone}` }, icon(state.icon), state.word);
+
+let ids = 0;
+
+/** A control with its label. @type {Parts['field']} */
+export function field(label, control, hint) {
+  control.id ||= `control-${(ids += 1)}`;
+  if (hint) control.setAttribute('aria-describedby', `${control.id}-hint`);
+  return el('div', { class: 'field' }, el('label', { for: control.id, text: label }), control, hint ? el('p', { class: 'hint', id: `${control.id}-hint`, text: hint }) : null);
+}
+
+/** @type {Parts['button']} */
+export const button = (text, click, look = '') => el('button', { class: look, text, on: { click } });
+
+/** A text that scrolls by itself. @type {Parts['pre']} */
+export const pre = (label, text) => el('pre', { tabindex: 0, role: 'group', 'aria-label': label, text });
+
+/** @param {() => string} text */
+export function copyButton(text) {
+  const copy = button('Copy', async () => {
+    // Without TLS browsers have no clipboard for pages of other hosts.
+    const done = await navigator.clipboard?.writeText(text()).then(() => true, () => false);
+    copy.textContent = done ? 'Copied' : 'Select and copy it by hand';
+    if (done) announce('Copied.');
+    setTimeout(() => (copy.textContent = 'Copy'), 2000);
+  }, 'small');
+  return copy;
+}
+
+/** A text to be copied. @type {Parts['codeBlock']} */
+export const codeBlock = (label, text) => el('div', { class: 'stack tight' }, pre(label, text), el('div', null, copyButton(() => text)));
+
+/** Tabs, by the pattern of ARIA: arrows move, and the panel follows. @type {Parts['tabs']} */
+export function tabs(label, tabs) {
+  const id = `tabs-${(ids += 1)}`;
+  const buttons = tabs.map(({ name }, i) => el('button', { role: 'tab', id: `${id}-${i}`, 'aria-controls': `${id}-panel-${i}`, text: name, on: { click: () => select(i), keydown: (event) => move(event, i) } }));
+  const panels = tabs.map(({ panel }, i) => el('div', { role: 'tabpanel', id: `${id}-panel-${i}`, 'aria-labelledby': `${id}-${i}` }, panel));
+  /** @param {number} chosen */
+  function select(chosen) {
+    buttons.forEach((tab, i) => {
+      tab.setAttribute('aria-selected', String(i === chosen));
+      tab.tabIndex = i === chosen ? 0 : -1;
+      panels[i].hidden = i !== chosen;
+    });
+    tabs[chosen].onShow?.();
+  }
+  /** @param {KeyboardEvent} event @param {number} from */
+  function move(event, from) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const next = (from + step + tabs.length) % tabs.length;
+    select(next);
+    buttons[next].focus();
+  }
+  select(0);
+  return { list: el('div', { role: 'tablist', class: 'tabs', 'aria-label': label }, buttons), panels: el('div', null, panels), show: (/** @type {string} */ name) => select(tabs.findIndex((tab) => tab.name === name)) };
+}
+
+/** A state by sign and word. @type {Parts['state']} */
+export const state = (look, word) => el('span', { class: `state ${look}` }, icon({ ok: 'done', bad: 'failed', warn: 'limit', busy: 'runs', off: 'queued' }[look]), word);
+
+/** Terms with what is known of them. @param {[string, any][]} rows */
+export const facts = (rows) => el('dl', { class: 'facts' }, rows.flatMap(([term, value]) => [el('dt', { text: term }), el('dd', null, value instanceof Node ? value : String(value))]));
+
+/**
+ * Fills a place with what is loaded, or with why it is not. Of several loads into one place the last counts.
+ * @template T @param {HTMLElement} place @param {() => Promise<T>} load
+ * @param {(loaded: T) => any} draw a child, or a list of children @param {(error: any) => any} failed
+ */
+export async function fill(place, load, draw, failed) {
+  const turn = String((ids += 1));
+  place.dataset.load = turn;
+  const children = await load().then(draw).catch(failed);
+  if (place.dataset.load === turn) replace(place, ...[children].flat());
+}
+
+/** @type {Set<Page.Shortcut[]>} */
+const groups = new Set();
+// Single characters can get in the way of speech input, so they can be turned off.
+let characters = true;
+
+/** @type {Of.keys['addShortcuts']} */
+export function addShortcuts(shortcuts) {
+  groups.add(shortcuts);
+  return () => void groups.delete(shortcuts);
+}
+
+/** Listens; once per page. */
+export function startKeys() {
+  addShortcuts([{ key: '?', help: 'Show this list', run: showHelp }]);
+  document.addEventListener('keydown', (event) => {
+    if (event.defaultPrevented || event.isComposing || document.querySelector('dialog[open]')) return;
+    const pressed = nameOf(event);
+    if (pressed.length === 1 && (!characters || isWriting(event.target))) return;
+    // The latest screen goes first.
+    const found = [...groups].reverse().flat().find((shortcut) => shortcut.key === pressed);
+    if (!found) return;
+    event.preventDefault();
+    found.run(event);
+  });
+}
+
+/** @type {Of.keys['nameOf']} */
+function nameOf(event) {
+  if (event.altKey) return '';
+  return (event.ctrlKey || event.metaKey ? 'Ctrl+' : '') + event.key;
+}
+
+/** @type {Of.keys['isWriting']} */
+function isWriting(target) {
+  return target instanceof HTMLElement && (target.isContentEditable || target.matches('input:not([type=range], [type=radio], [type=checkbox]), textarea, select'));
+}
+
+/** Opens the list of the shortcuts that work now. */
+export function showHelp() {
+  const rows = [...groups].flat().map((shortcut) =>
+    el('tr', null, el('th', { scope: 'row' }, el('kbd', { text: shortcut.key })), el('td', { text: shortcut.help })),
+  );
+  const toggle = el('input', {
+    type: 'checkbox',
+    checked: characters,
+    on: { change: () => (characters = toggle.checked) },
+  });
+  openDialog('Keyboard', el('table', { class: 'keys' }, el('tbody', null, rows)), el('label', { class: 'check' }, toggle, ' Shortcuts of a single character'));
+}
+
+/** A modal dialog with a title and a button to close it; gone from the page once closed. @param {string} title @param {...Child} content */
+export function openDialog(title, ...content) {
+  const dialog = el('dialog', { 'aria-label': title, on: { close: () => dialog.remove() } });
+  const close = el('button', { class: 'quiet', text: 'Close', on: { click: () => dialog.close() } });
+  replace(dialog, el('div', { class: 'dialog-head' }, el('h2', { text: title }), close), ...content);
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}

@@ -2,8 +2,7 @@
 
 import { fold, nothing } from '../fold.js';
 import { ApiError } from '../lib/api.js';
-import { isCall, nameOf, plainType } from './trace.js';
-import { isRunning } from './words.js';
+import { isCall, isRunning, nameOf, plainType } from './account.js';
 
 const POLL = 1200;
 const TICK = 250;

@@ -1,8 +1,270 @@
-// Draws the layout of a run as rows of a tree, with the keys that the ARIA authoring practices give a tree.
+// The picture of a run: where everything lies, which is pure (an account, a response and a width in; groups, lanes, bars, bands and gaps
+// out), and its drawing as rows of a tree, with the keys that the ARIA authoring practices give a tree.
 
-import { captionPlace, layout } from './layout.js';
 import { el, icon, replace } from '../lib/dom.js';
-import { counted, duration, moment } from '../lib/format.js';
+import { cost, counted, duration, moment, rate, reveal, tokens } from '../lib/text.js';
+import { account, attemptWords, belonging, callId, continuedWords, endOfCall, lastMoment, limitWords, outcomeWords, stateOf, statusWords, turnNumber, waitWords, written } from './account.js';
+
+/** @type {Of.layout['layout']} */
+export function layout(trace, response, width, { compress, now = 0, continued } = {}) {
+  const over = trace.ended_at !== null;
+  const until = over ? lastMoment(trace) : Math.max(lastMoment(trace), now);
+  const busy = account(trace, until).pieces.filter(({ part }) => part !== 'waits' && part !== 'other');
+  const idle = idleTimes(busy, trace.started_at, until);
+  const axis = makeAxis(trace.started_at, until, width, compress ? idle : []);
+  const items = belonging(response.output ?? [], trace).turns;
+  const turns = trace.turns.flatMap((turn, index) => turnGroups(trace, turn, index, items[index], axis, over, response.status === 'failed'));
+  const waits = trace.waits.map((wait, index) => waitLane(wait, index, axis, over));
+  return {
+    axis,
+    groups: [...inOrder(turns, waits.map((lane) => groupOf(lane)), trace), ...(over ? [groupOf(endLane(trace, response, axis, continued === true))] : [])],
+    bands: waits.map((lane) => ({ x: lane.start, w: lane.end - lane.start, words: lane.caption })),
+    gaps: axis.pieces.filter((piece) => piece.cut).map((piece) => ({ x: piece.x, w: piece.end - piece.x, words: duration(piece.to - piece.from) })),
+    shortenable: idle.length > 0 ? duration(idle.reduce((sum, gap) => sum + gap.to - gap.from, 0)) : null,
+    stops: trace.limits.map((limit) => axis.x(limit.at)),
+  };
+}
+
+/** @type {Of.layout['groupOf']} */
+const groupOf = (lane, calls = []) => ({ id: lane.id, lane, calls, failed: calls.filter((call) => call.state.tone === 'bad').length });
+
+/** Waits among the turns, each behind the turn in which it began. @type {Of.layout['inOrder']} */
+function inOrder(turns, waits, trace) {
+  const behind = trace.waits.map((wait) => trace.turns.findLastIndex((turn) => turn.sent_at <= wait.from));
+  const at = (turn = 0) => waits.filter((_, index) => behind[index] === turn);
+  const isLast = (index = 0) => turns[index + 1]?.lane.turn !== turns[index].lane.turn;
+  return [...at(-1), ...turns.flatMap((group, index) => [group, ...(isLast(index) ? at(group.lane.turn) : [])])];
+}
+
+/**
+ * A turn with its calls; approved calls, which are made before the model is asked, are groups of their own.
+ * @type {Of.layout['turnGroups']}
+ */
+function turnGroups(trace, turn, index, items, axis, over, failed) {
+  const calls = turn.calls.map((call, number) => callLane(call, callId(turn, number), axis, over, { turn: index, call: number }));
+  if (turn.attempts === 0) return calls.map((call) => groupOf(call));
+  const lane = { ...modelLane(turn, items, axis, over), label: `Turn ${turnNumber(trace, turn)}`, turn: index };
+  // What ended a run that failed while the model wrote is its last turn.
+  if (failed && calls.length === 0 && index === trace.turns.length - 1) lane.state = statusWords('failed');
+  return [groupOf(lane, calls)];
+}
+
+/** A lane from one moment to another, with what most lanes have. @type {Of.layout['laneOf']} */
+function laneOf(axis, from, to, more) {
+  return { label: '', note: '', bars: [], marks: [], caption: '', badges: [], at: from - axis.from, start: axis.x(from), end: axis.x(to), ms: to - from, turn: -1, call: -1, ...more };
+}
+
+/** @type {Of.layout['modelLane']} */
+function modelLane(turn, items, axis, over) {
+  const end = turn.ended_at ?? axis.to;
+  const token = Math.min(turn.first_token_at ?? end, end);
+  const byte = Math.min(turn.first_byte_at ?? token, token);
+  const bars = [...bar(axis, turn.sent_at, byte, 'first_byte'), ...bar(axis, byte, token, 'first_token'), ...writing(turn, items, token, end, axis)];
+  const marks = retries(turn, axis);
+  if (turn.first_token_at) marks.push({ x: axis.x(token), kind: 'first-token' });
+  // A turn in which the model never said anything has failed, if the run is over.
+  const mute = over && turn.first_token_at === null && turn.first_byte_at === null;
+  return laneOf(axis, turn.sent_at, end, {
+    id: `turn-${turn.index}`, kind: 'model', note: turn.model ?? '', state: statusWords(turn.ended_at === null && !over ? 'in_progress' : mute ? 'failed' : 'completed'),
+    bars: bars.length > 0 ? bars : thin(axis, turn.sent_at, 'first_byte'), marks, caption: modelCaption(turn), badges: badgesOf(turn), ms: turn.ended_at && end - turn.sent_at,
+  });
+}
+
+/** @type {Of.layout['modelCaption']} */
+function modelCaption({ sent_at, first_token_at: token, ended_at: end, usage, cost_usd: price }) {
+  const cached = usage?.input_tokens_details?.cached_tokens;
+  return [
+    token && `first token ${duration(token - sent_at)}`,
+    usage && `${tokens(usage.input_tokens)} in${cached ? ` (${tokens(cached)} cached)` : ''} → ${tokens(usage.output_tokens)} out`,
+    usage && token && end && rate(usage.output_tokens, end - token),
+    price !== null && cost(price),
+  ].filter(Boolean).join(' · ');
+}
+
+/** The solid part of a model's bar, by kind: as it was watched, else in proportion to the text. @type {Of.layout['writing']} */
+function writing(turn, items, from, to, axis) {
+  if (!turn.first_token_at) return [];
+  if (turn.spans?.length) return turn.spans.flatMap((span, index, all) => bar(axis, span.from, index === all.length - 1 ? to : span.to, span.kind));
+  const parts = written(items);
+  const whole = parts.reduce((sum, part) => sum + part.length, 0);
+  if (whole === 0) return bar(axis, from, to, 'text');
+  let at = from;
+  return parts.flatMap((part) => bar(axis, at, (at += ((to - from) * part.length) / whole), part.kind));
+}
+
+/** @type {Of.layout['callLane']} */
+function callLane(call, id, axis, over, place) {
+  const end = endOfCall(call, axis.to);
+  const state = outcomeWords(call, over);
+  const kind = { failed: 'call-failed', cancelled: 'call-off', unknown: 'call-off', async: 'call-off', completed: 'call' }[call.outcome ?? 'completed'];
+  const begins = [call.started_at, ...(call.retried_at ?? [])];
+  const bars = begins.flatMap((at, attempt) => bar(axis, at, begins[attempt + 1] ?? end, attempt < begins.length - 1 ? 'attempt' : kind));
+  const words = { failed: `failed${call.error ? `: ${call.error}` : ''}`, completed: duration(end - call.started_at) };
+  return laneOf(axis, call.started_at, end, {
+    id, kind: 'call', label: reveal(call.name), note: call.executor ?? '', state, bars: bars.length > 0 ? bars : thin(axis, call.started_at, kind), marks: retries(call, axis),
+    caption: words[/** @type {'failed'} */ (call.outcome)] ?? state.word.toLowerCase(), badges: badgesOf(call), ms: call.ended_at && end - call.started_at, ...place,
+  });
+}
+
+/** @type {Of.layout['retries']} */
+const retries = (of, axis) => (of.retried_at ?? []).map((at) => ({ x: axis.x(at), kind: 'retry' }));
+
+/** @type {Of.layout['badgesOf']} */
+function badgesOf(of) {
+  const call = 'call_id' in of ? of : null;
+  const attempts = attemptWords(of);
+  /** @type {(Badge | false | null | undefined | '')[]} */
+  const badges = [attempts && { text: attempts, tone: 'warn' }, call?.cached && { text: 'cached', tone: '' }, call?.fallback && { text: `fallback for ${reveal(call.fallback)}`, tone: 'warn' }, call?.truncated && { text: 'truncated', tone: 'warn' }];
+  return badges.filter((badge) => typeof badge === 'object' && badge !== null);
+}
+
+/** @type {Of.layout['waitLane']} */
+function waitLane(wait, index, axis, over) {
+  const to = wait.to ?? axis.to;
+  const ms = wait.to === null && !over ? null : to - wait.from;
+  const bars = bar(axis, wait.from, to, 'wait');
+  return laneOf(axis, wait.from, to, {
+    id: `wait-${index}`, kind: 'wait', label: wait.kind === 'queue' ? 'In the queue' : 'Wait', state: { icon: 'waits', word: 'Wait', tone: 'warn' },
+    bars: bars.length > 0 ? bars : thin(axis, wait.from, 'wait'), caption: waitWords(wait.kind, ms), ms,
+  });
+}
+
+/** How it ended, and why. @type {Of.layout['endLane']} */
+function endLane(trace, response, axis, continued) {
+  const at = trace.ended_at ?? axis.to;
+  const reason = response.incomplete_details?.reason;
+  const caption = reason ? `${limitWords(reason)} (${reason})` : response.error ? `error ${response.error.code}` : '';
+  return laneOf(axis, at, at, { id: 'end', kind: 'end', label: 'End', state: (continued ? continuedWords : stateOf)(response), caption, ms: at - trace.started_at });
+}
+
+/** A bar, at least two pixels wide; none for no time at all. @type {Of.layout['bar']} */
+function bar(axis, from, to, kind) {
+  if (to <= from) return [];
+  const x = Math.min(axis.x(from), axis.width - 2);
+  return [{ x, w: Math.max(2, axis.x(to) - x), kind }];
+}
+
+/** @type {Of.layout['thin']} */
+const thin = (axis, at, kind) => [{ x: Math.min(axis.x(at), axis.width - 3), w: 3, kind }];
+
+/** The mean width of a character of the captions in pixels, rather too large; and the distance of words from their bar. */
+const CHARACTER = 6.8;
+const DISTANCE = 6;
+
+/**
+ * Where the words of a bar go: behind it, before it, or beneath it, so that they never lie on a bar or outside of the picture.
+ * @type {Of.layout['captionPlace']}
+ */
+export function captionPlace(lane, width) {
+  const words = [lane.caption, lane.kind === 'end' ? ` ${lane.state.word}` : '', ...lane.badges.map((badge) => `${badge.text}   `)];
+  const needed = words.join('').length * CHARACTER;
+  if (lane.kind !== 'model') {
+    if (lane.end + DISTANCE + needed <= width) return { side: 'after', x: lane.end + DISTANCE };
+    if (lane.start - DISTANCE - needed >= 0) return { side: 'before', x: lane.start - DISTANCE };
+  }
+  return { side: 'below', x: Math.max(0, Math.min(lane.start, width - needed)) };
+}
+
+/** A shortened gap is this wide, in pixels. */
+const CUT = 56;
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000,
+  3_600_000, 7_200_000, 10_800_000, 21_600_000, 43_200_000, 86_400_000, 172_800_000, 432_000_000, 864_000_000];
+const TICK_DISTANCE = 84;
+
+/** @type {Of.layout['makeAxis']} */
+export function makeAxis(from, to, width, cuts = []) {
+  const whole = Math.max(1, to - from);
+  const shown = whole - cuts.reduce((sum, cut) => sum + cut.to - cut.from, 0);
+  // Cuts never take more than half of the width.
+  const cutWidth = Math.min(CUT, width / 2 / Math.max(1, cuts.length));
+  const perMs = (width - cutWidth * cuts.length) / Math.max(1, shown);
+  /** @type {Piece[]} */
+  const pieces = [];
+  let at = from;
+  let x = 0;
+  const add = (until = 0, cut = false) => {
+    if (until <= at) return;
+    const end = x + (cut ? cutWidth : (until - at) * perMs);
+    pieces.push({ from: at, to: until, x, end, cut });
+    at = until;
+    x = end;
+  };
+  for (const cut of cuts) {
+    add(cut.from, false);
+    add(cut.to, true);
+  }
+  add(from + whole, false);
+  const place = (moment = 0) => locate(pieces, moment);
+  return { from, to: from + whole, width, pieces, x: place, ticks: ticksOf(pieces, from, shown / Math.max(1, width - cutWidth * cuts.length), width) };
+}
+
+/** @type {Of.layout['locate']} */
+function locate(pieces, moment) {
+  const piece = pieces.find((one) => moment <= one.to) ?? pieces[pieces.length - 1];
+  if (!piece) return 0;
+  const share = Math.min(1, Math.max(0, (moment - piece.from) / (piece.to - piece.from)));
+  return piece.x + share * (piece.end - piece.x);
+}
+
+/** @type {Of.layout['ticksOf']} */
+function ticksOf(pieces, from, msPerPixel, width) {
+  const step = STEPS.find((one) => one / msPerPixel >= TICK_DISTANCE) ?? STEPS[STEPS.length - 1];
+  /** @type {Tick[]} */
+  const ticks = [];
+  for (const piece of pieces.filter((one) => !one.cut)) {
+    const first = Math.ceil((piece.from - from) / step) * step;
+    for (let offset = first; offset <= piece.to - from; offset += step) {
+      const x = locate(pieces, from + offset);
+      if (x - (ticks.at(-1)?.x ?? -TICK_DISTANCE) < TICK_DISTANCE * 0.75) continue;
+      ticks.push({ x, label: tickLabel(offset, step), last: false });
+    }
+  }
+  return lastInside(ticks, width);
+}
+
+/**
+ * The label of the last tick stands before it, where there is no room behind; without a label if it would meet the one before.
+ * @type {Of.layout['lastInside']}
+ */
+function lastInside(ticks, width) {
+  const [before, last] = ticks.slice(-2);
+  const needs = (/** @type {Tick} */ tick) => tick.label.length * 6.4 + 8;
+  if (!last || last.x + needs(last) <= width) return ticks;
+  last.last = true;
+  if (before.x + needs(before) > last.x - needs(last)) last.label = '';
+  return ticks;
+}
+
+/** As exact as its step: behind a shortened gap of hours seconds still count. @type {Of.layout['tickLabel']} */
+function tickLabel(offset, step) {
+  if (offset === 0) return '0';
+  if (offset < 1000) return `${offset} ms`;
+  if (offset < 60_000) return `${offset / 1000} s`;
+  if (step >= 60_000) return duration(offset);
+  const seconds = offset / 1000;
+  const two = (value = 0) => String(value).padStart(2, '0');
+  const rest = two(Math.floor(seconds % 60)) + (step < 1000 ? (seconds % 1).toFixed(step < 100 ? 2 : 1).slice(1) : '');
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${rest}`;
+}
+
+/**
+ * The times in which nothing happens, as far as they are long against the rest: what the button shortens.
+ * @type {Of.layout['idleTimes']}
+ */
+export function idleTimes(busy, from, to) {
+  const sorted = [...busy].sort((a, b) => a.from - b.from);
+  /** @type {Interval[]} */
+  const idle = [];
+  let at = from;
+  for (const interval of sorted) {
+    if (interval.from > at) idle.push({ from: at, to: interval.from });
+    at = Math.max(at, interval.to);
+  }
+  if (to > at) idle.push({ from: at, to });
+  const work = to - from - idle.reduce((sum, gap) => sum + gap.to - gap.from, 0);
+  return idle.filter((gap) => gap.to - gap.from > Math.max(1000, work / 2));
+}
 
 const NARROW = 640;
 /** What the columns of names and times take, as the style sheet has them. */

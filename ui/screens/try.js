@@ -1,13 +1,11 @@
 // Try: a request is put together on the left, as a form, as JSON and as programs that send it; its run is seen on the right.
 
 import { asObject, schemaForm } from '../forms.js';
-import { parseJson, shown } from '../json-text.js';
 import { gateway } from '../lib/api.js';
-import { el, replace } from '../lib/dom.js';
-import { addShortcuts } from '../lib/keys.js';
+import { addShortcuts, button, copyButton, el, field, replace, tabs } from '../lib/dom.js';
+import { parseJson, shown } from '../lib/text.js';
 import { attachments, curl, describeTool, getAt, javascript, openApprovals, openCalls, python, readInput, setAt, writeInput } from '../request.js';
-import { watch } from '../run/live.js';
-import { button, copyButton, field, tabs } from './parts.js';
+import { watch } from './run.js';
 
 export const title = 'Try';
 

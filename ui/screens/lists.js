@@ -1,0 +1,389 @@
+// The screens that list what there is: runs, tools, and what a client needs to connect.
+
+import { asObject, schemaForm } from '../forms.js';
+import { gateway } from '../lib/api.js';
+import { addShortcuts, announce, button, codeBlock, copyButton, el, facts, field, fill, icon, pre, replace, state, stateMark } from '../lib/dom.js';
+import { ago, cost, counted, duration, exact, parseJson, reveal, short, shown, tokens } from '../lib/text.js';
+import { effects, explain, FAULTS, renderError } from '../next-step.js';
+import { recipes } from '../request.js';
+import { limitWords, STATUSES, statusWords } from '../run/account.js';
+
+/** @type {Record<string, Page.Screen>} */
+export const LISTS = {
+  runs: { title: 'Runs', mount: mountRuns }, tools: { title: 'Tools', mount: mountTools }, connect: { title: 'Connect', mount: mountConnect },
+};
+
+const PAGE = 25;
+
+/** @type {Page.Screen['mount']} */
+function mountRuns(root, { api, navigate, route }) {
+  const stopper = { current: new AbortController() };
+  const list = el('div', { 'aria-live': 'off' });
+  const pager = el('nav', { class: 'row', 'aria-label': 'Pages' });
+  let query = route.query;
+  const filters = createFilters((changed) => navigate(`#/runs${queryText({ ...changed, after: '' })}`), () => void load());
+  replace(root, el('div', { class: 'row spread' }, el('h1', { text: 'Runs' }), filters.root), list, pager);
+
+  async function load() {
+    stopper.current.abort();
+    const { signal } = (stopper.current = new AbortController());
+    filters.show(query);
+    list.setAttribute('aria-busy', 'true');
+    try {
+      const page = await api.get('v1/responses', { view: 'summary', limit: PAGE, status: query.get('status'), model: query.get('model'), after: query.get('after') }, { signal });
+      renderList(list, page.data, query);
+      renderPager(pager, page, query);
+      announce(counted(page.data.length, 'run'));
+    } catch (error) {
+      if (signal.aborted) return;
+      replace(list, el('h2', { class: 'visually-hidden', text: 'Error' }), renderError(error, { onRetry: () => void load() }));
+      replace(pager);
+    } finally {
+      list.removeAttribute('aria-busy');
+    }
+  }
+
+  const rows = () => /** @type {HTMLElement[]} */ ([...list.querySelectorAll('tbody a.run')]);
+  const move = (by = 0) => {
+    const all = rows();
+    const at = all.findIndex((row) => row === document.activeElement);
+    all[Math.max(0, Math.min(all.length - 1, at < 0 ? (by > 0 ? 0 : all.length - 1) : at + by))]?.focus();
+  };
+  const end = addShortcuts([
+    { key: 'j', help: 'Next run; Enter opens it', run: () => move(1) },
+    { key: 'k', help: 'Run before', run: () => move(-1) },
+    { key: 'r', help: 'Load the list again', run: () => void load() },
+    { key: 'n', help: 'Next page', run: () => /** @type {HTMLElement | null} */ (pager.querySelector('[rel=next]'))?.click() },
+  ]);
+  void load();
+  return {
+    update(next) {
+      query = next.query;
+      void load();
+    },
+    unmount() {
+      stopper.current.abort();
+      end();
+    },
+  };
+}
+
+/** @type {Of.runs_screen['queryText']} */
+function queryText(of) {
+  const set = new URLSearchParams(Object.entries(of).filter(([, value]) => value));
+  return set.size > 0 ? `?${set}` : '';
+}
+
+/** @type {Of.runs_screen['createFilters']} */
+function createFilters(onChange, onReload) {
+  const told = () => onChange({ status: status.value, model: model.value.trim() });
+  const status = el('select', { id: 'filter-status', on: { change: told } }, el('option', { value: '', text: 'Any' }), STATUSES.map((one) => el('option', { value: one, text: statusWords(one).word })));
+  const model = el('input', { id: 'filter-model', type: 'text', size: 18, autocomplete: 'off', spellcheck: 'false', placeholder: 'any', on: { change: told } });
+  return {
+    root: el('div', { class: 'row filters' },
+      el('label', { for: 'filter-status', text: 'Status' }), status, el('label', { for: 'filter-model', text: 'Model' }), model,
+      el('button', { text: 'Reload', on: { click: onReload } })),
+    show(/** @type {URLSearchParams} */ query) {
+      status.value = query.get('status') ?? '';
+      model.value = query.get('model') ?? '';
+    },
+  };
+}
+
+/** @type {Of.runs_screen['renderList']} */
+function renderList(root, runs, query) {
+  if (runs.length === 0) {
+    const filtered = query.get('status') || query.get('model') || query.get('after');
+    replace(root, el('div', { class: 'card empty' }, filtered ? el('p', null, 'No run fits. ', el('a', { href: '#/runs', text: 'Show all' })) : el('p', null, 'No runs yet. ', el('a', { href: '#/try', text: 'Try one' }), '; only responses that are stored are listed.')));
+    return;
+  }
+  const heads = ['State', 'Run', 'Model', 'Steps', 'Tokens', 'Cost', 'Time', 'Begun'];
+  replace(root, el('div', { class: 'card flush' },
+    el('table', { class: 'runs', role: 'table' },
+      el('thead', { role: 'rowgroup' }, el('tr', { role: 'row' }, heads.map((head, index) => el('th', { scope: 'col', role: 'columnheader', class: index > 2 ? 'number' : '', text: head })))),
+      el('tbody', { role: 'rowgroup' }, runs.map(rowOf)))));
+}
+
+/** @type {Of.runs_screen['rowOf']} */
+function rowOf(run) {
+  const state = statusWords(run.status);
+  const why = run.error?.code ?? (run.incomplete_details ? run.incomplete_details.reason : null);
+  const usage = run.usage;
+  const cached = usage?.input_tokens_details?.cached_tokens;
+  const cell = (name = '', /** @type {any[]} */ ...content) => el('td', { role: 'cell', class: name }, ...content);
+  const link = el('a', { class: 'run', href: `#/runs/${encodeURIComponent(run.id)}` }, el('code', { text: short(run.id) }));
+  return el('tr', { role: 'row', on: { click: (event) => { if (!(/** @type {Element} */ (event.target).closest('a'))) link.click(); } } },
+    cell('run-state', stateMark(state), why ? el('div', { class: 'small muted why', title: limitWords(why), text: why }) : null),
+    cell('run-what', link, run.background ? el('span', { class: 'badge', text: 'background' }) : null, chainOf(run), el('div', { class: 'run-text', text: reveal(run.text ?? '') || '–' })),
+    cell('run-model', run.model, run.agent ? el('div', { class: 'small muted', text: `agent ${run.agent}` }) : null),
+    cell('number', run.turns === null ? '–' : counted(run.turns, 'turn'), run.calls ? el('div', { class: 'small muted', text: counted(run.calls, 'call') }) : null),
+    cell('number', usage ? `${tokens(usage.input_tokens)} → ${tokens(usage.output_tokens)}` : '–', cached ? el('div', { class: 'small muted', text: `${tokens(cached)} cached` }) : null),
+    cell('number', cost(run.cost_usd)),
+    cell('number', run.duration_ms === null || run.duration_ms === undefined ? '–' : duration(run.duration_ms)),
+    cell('number', el('span', { title: exact(run.created_at * 1000), text: ago(run.created_at * 1000) })));
+}
+
+/** @type {Of.runs_screen['chainOf']} */
+function chainOf(run) {
+  if (run.conversation) return el('span', { class: 'chain-of small muted', title: 'The conversation it belongs to' }, icon('chain'), short(run.conversation.id));
+  if (!run.previous_response_id) return null;
+  return el('a', { class: 'chain-of small', href: `#/runs/${encodeURIComponent(run.previous_response_id)}`, title: 'The response before it' }, icon('chain'), `after ${short(run.previous_response_id)}`);
+}
+
+/** @type {Of.runs_screen['renderPager']} */
+function renderPager(root, page, query) {
+  const of = { status: query.get('status') ?? '', model: query.get('model') ?? '' };
+  replace(root,
+    query.get('after') ? el('a', { class: 'button', href: `#/runs${queryText(of)}`, text: 'Newest' }) : null,
+    page.has_more ? el('a', { class: 'button', rel: 'next', href: `#/runs${queryText({ ...of, after: page.last_id })}`, text: 'Older' }) : null);
+}
+
+/** @type {Page.Screen['mount']} */
+function mountTools(root, { api, navigate, route }) {
+  const [servers, catalogue] = [el('div', { class: 'stack' }), el('div', { class: 'stack' })];
+  const panel = el('div', null, el('div', { class: 'empty' }, el('h2', { text: 'Choose a tool' }), el('p', { class: 'muted', text: 'Its form appears here, and runs it without a model.' })));
+  // The label of an MCP server, or '' for the gateway's own tools.
+  let source = route.query.get('server') ?? '';
+  const press = (/** @type {HTMLElement} */ list, /** @type {string} */ name) => {
+    for (const each of list.querySelectorAll('button[value]')) each.setAttribute('aria-pressed', String(/** @type {HTMLButtonElement} */ (each).value === name));
+  };
+  /** A row of a list to choose from. @param {string} value @param {(value: string) => void} choose @param {...any} inside */
+  const entry = (value, choose, ...inside) => el('button', { class: 'entry', value, on: { click: () => choose(value) } }, ...inside);
+  const about = (/** @type {unknown} */ text) => el('span', { class: 'muted small clamp', text: reveal(String(text || 'no description')) });
+  const open = (/** @type {string} */ label) => {
+    source = label;
+    press(servers, label);
+    void loadTools();
+    catalogue.parentElement?.scrollIntoView({ block: 'nearest' });
+  };
+  function loadTools() {
+    return fill(catalogue, () => api.get('v1/tools', { server_label: source }), ({ data }) => {
+      const choose = (/** @type {string} */ name) => {
+        press(catalogue, name);
+        replace(panel, toolPanel(data.find((/** @type {Json} */ tool) => tool.name === name), source, { api, navigate }));
+        panel.scrollIntoView({ block: 'nearest' });
+        panel.querySelector('h2')?.focus();
+      };
+      const rows = data.map((/** @type {Json} */ tool) => el('li', null, entry(tool.name, choose, el('code', { text: reveal(tool.name) }), about(tool.description))));
+      const filter = el('input', { type: 'search', 'aria-label': 'Find a tool', placeholder: 'Find a tool', on: { input: () => rows.forEach((/** @type {HTMLElement} */ row) => (row.hidden = !row.textContent?.toLowerCase().includes(filter.value.toLowerCase()))) } });
+      return [rows.length > 9 ? filter : null, el('p', { class: 'muted small', text: rows.length > 0 ? counted(rows.length, 'tool') : 'None that this key may use.' }), el('ul', { class: 'tool-list' }, rows)];
+    }, (error) => renderError(error, { onRetry: loadTools }));
+  }
+  const own = () => entry('', open, el('strong', { text: 'The gateway’s own' }), about('built in, or of the configuration'));
+  /** @returns {Promise<void>} */
+  const loadServers = () => fill(servers, () => api.get('v1/mcp/servers'), ({ data }) => {
+    const all = /** @type {Json[]} */ (data);
+    const labels = [...new Set(all.map((one) => one.server_label))].filter((label) => label !== null);
+    return [own(), el('div', { class: 'row spread' }, el('h2', { text: 'MCP servers' }), button('Look again', loadServers, 'quiet small')),
+      ...labels.map((label) => serverCard(all.filter((one) => one.server_label === label), (first, look) => entry(label, open, el('span', { class: 'row spread' }, el('strong', { text: label }), look), about(first.description)))),
+      labels.length === 0 ? el('p', { class: 'muted', text: 'None is configured.' }) : null];
+  }, (error) => [own(), ...withoutHealth(error, open, loadServers)]).then(() => press(servers, source));
+
+  replace(root, el('h1', { text: 'Tools' }), el('div', { class: 'tools-screen' },
+    el('section', { 'aria-label': 'Servers' }, servers), el('section', { class: 'card', 'aria-label': 'Catalogue' }, catalogue), el('section', { 'aria-label': 'Tool' }, panel)));
+  void loadServers();
+  void loadTools();
+  return {};
+}
+
+/** A server can be named where its health may not be seen. @type {ToolsScreen['withoutHealth']} */
+function withoutHealth(error, open, again) {
+  if (error.status !== 403) return [error.status === 401 ? el('p', { class: 'notice', text: 'The gateway asks for a key.' }) : renderError(error, { onRetry: again })];
+  const label = el('input', { type: 'text', autocomplete: 'off', 'aria-label': 'Label of an MCP server', placeholder: 'label' });
+  return [el('p', { class: 'notice', text: 'This key has not the scope mcp:admin, so MCP servers are not shown. The tools of one can still be listed by its label, with the scope tools:read.' }),
+    el('div', { class: 'row' }, label, button('Show its tools', () => label.value && open(label.value)))];
+}
+
+/** @type {Record<string, [Look, string]>} */
+const HEALTH = { connected: ['ok', 'connected'], idle: ['off', 'idle'], unused: ['off', 'not used yet'], failing: ['bad', 'failing'] };
+
+/** @type {ToolsScreen['serverCard']} */
+function serverCard(sessions, head) {
+  const worst = ['failing', 'connected'].map((wanted) => sessions.find((one) => one.state === wanted)).find(Boolean) ?? sessions[0];
+  return el('div', { class: 'server-card' }, head(worst, state(...(HEALTH[worst.state] ?? ['warn', worst.state]))),
+    worst.last_error ? el('p', { class: 'fault', text: reveal(worst.last_error) }) : null,
+    el('details', { class: 'small' }, el('summary', { text: 'Details' }), ...sessions.map((one) => facts([
+      ['Address', reveal(one.endpoint)], ['Tenant', one.tenant ?? 'nobody yet'], ['Speaks', reveal([one.server, one.transport, one.protocol_version].filter(Boolean).join(', ') || 'not connected')],
+      ['Calls', `${one.calls}, ${one.errors} failed on their way${one.mean_latency_ms === null ? '' : `, ${duration(one.mean_latency_ms)} each`}`],
+      ...one.left_out.map((/** @type {Json} */ tool) => ['Left out', reveal(`${tool.name}: ${tool.reason}`)]),
+    ]))));
+}
+
+/** @type {ToolsScreen['toolPanel']} */
+function toolPanel(tool, server, { api, navigate }) {
+  const form = schemaForm(tool.parameters, { name: `Arguments of ${tool.name}` });
+  const fresh = el('input', { type: 'checkbox' });
+  const result = el('div', { class: 'stack' });
+  const go = button('Run', () => void run(), 'primary');
+  async function run() {
+    const { text, faults } = form.readForm();
+    if (faults.length > 0 || go.getAttribute('aria-disabled') === 'true') return;
+    go.setAttribute('aria-disabled', 'true');
+    replace(result, state('busy', 'Running …'));
+    try {
+      // As text: numbers arrive digit for digit as they were typed.
+      const address = `v1/tools/${encodeURIComponent(tool.name)}/execute${server ? `?server_label=${encodeURIComponent(server)}` : ''}`;
+      const answer = await api.post(address, { arguments: text, ...(fresh.checked && { cache: 'bypass' }) });
+      replace(result, ...resultView(answer));
+      announce(answer.is_error ? 'The tool failed.' : 'The tool has answered.');
+    } catch (error) {
+      replace(result, renderError(error, { title: 'Not run', onRetry: run }));
+    }
+    go.setAttribute('aria-disabled', 'false');
+  }
+  return el('article', { class: 'card stack', 'aria-label': tool.name },
+    el('h2', { tabindex: -1 }, el('code', { text: reveal(tool.name) })),
+    el('p', { class: 'message', text: reveal(tool.description || 'The tool has no description.') }),
+    el('p', { class: 'muted small', text: `${effects(tool.annotations)[0]} Run by ${reveal(String(tool.executor))}.${tool.async ? ' Its work may go on after its call.' : ''}` }),
+    form.root,
+    el('div', { class: 'row' }, go, el('label', { class: 'check' }, fresh, 'Without the cache'), button('Use in Try', () => navigate(`#/try?${new URLSearchParams({ tool: tool.name, server })}`), 'quiet')),
+    result, el('details', null, el('summary', { text: 'Definition' }), pre('Definition', shown(tool))));
+}
+
+/** @param {Json} answer a `tool.result` */
+function resultView({ is_error: failed, code, meta, output, for_user: forUser }) {
+  const notes = [`in ${duration(meta.duration_ms)}`, meta.cached && 'from the cache', meta.attempts > 1 && counted(meta.attempts, 'attempt'), meta.fallback_from && `instead of ${meta.fallback_from}, which failed`, code].filter(Boolean);
+  const { fault, next } = explain({ code });
+  return [
+    el('div', { class: 'row result' }, failed ? state('bad', 'failed') : state('ok', 'answered'), el('span', { class: 'muted', text: notes.join(', ') })),
+    meta.truncated ? el('p', { class: 'notice warn', text: 'Shortened: the result was longer than tools.results.max_bytes.' }) : null,
+    failed && fault !== 'tool' ? el('p', { class: 'notice bad', text: `${FAULTS[fault]}: ${next}` }) : null,
+    el('div', { class: 'row spread' }, el('h3', { text: 'As the model reads it' }), copyButton(() => String(output))), pre('Output', shown(output) || '(an empty text)'),
+    ...(forUser ? [el('h3', { text: 'For the user' }), pre('For the user', shown(forUser))] : []),
+  ];
+}
+
+/** @type {Page.Screen['mount']} */
+function mountConnect(root, { api, store }) {
+  const section = (/** @type {string} */ name, /** @type {HTMLElement[]} */ ...content) => el('section', { class: 'card stack', 'aria-label': name }, el('h2', { text: name }), ...content);
+  const ready = el('div', { class: 'stack' });
+  const readiness = () => fill(ready, askReadiness, (health) => readyView(health, readiness), (error) => renderError(error, { onRetry: readiness }));
+  replace(root, el('h1', { text: 'Connect' }), el('div', { class: 'connect' },
+    el('div', { class: 'stack' }, section('Readiness', ready), section('API key', ...keyForm(api, store)), section('What doctor found', ...doctor())),
+    el('div', { class: 'stack' }, section('Clients', ...clients(api)), section('The API', reference(api)))));
+  void readiness();
+  return {};
+}
+
+/** An answer of 503 has a body, too, that says what is missing. @returns {Promise<Json>} */
+async function askReadiness() {
+  const reply = await fetch(new URL('readyz?verbose', gateway()), { credentials: 'omit', cache: 'no-store' });
+  if (reply.status !== 200 && reply.status !== 503) throw Object.assign(new Error(`The server answered ${reply.status}.`), { status: reply.status });
+  return reply.json();
+}
+
+/** @type {ConnectScreen['readyView']} */
+function readyView({ status, checks, providers }, again) {
+  const look = (/** @type {any} */ value) => state(value === 'ok' ? 'ok' : value === 'draining' ? 'warn' : 'bad', reveal(String(value)));
+  const rows = Object.entries(providers ?? {}).map(([name, value]) => /** @type {[string, any]} */ ([`Provider ${name}`, look(value)]));
+  return [el('div', { class: 'row spread' }, status === 'ok' ? state('ok', 'ready') : look(status), button('Look again', again, 'quiet small')), facts([['Store', look(checks?.store)], ...rows])];
+}
+
+/** What is asked to see what a key may do: nothing is changed by it. */
+const PROBES = [['v1/models', 'models:read'], ['v1/responses?limit=1', 'responses:read'], ['v1/tools', 'tools:read'], ['v1/agents', 'agents:read'], ['v1/mcp/servers', 'mcp:admin']];
+
+/** @type {ConnectScreen['keyForm']} */
+function keyForm(api, store) {
+  const input = el('input', { type: 'text', class: 'secret', autocomplete: 'off', spellcheck: 'false', on: { keydown: (event) => event.key === 'Enter' && use(input.value) } });
+  const answers = el('div');
+  // The screen is made anew with another key.
+  const use = (/** @type {string} */ key) => {
+    api.setKey(key);
+    store.set('denied', null);
+    store.set('key', store.get('key') + 1);
+  };
+  const probe = () => fill(answers, () => Promise.all(PROBES.map(([path]) => api.get(path).then(() => state('ok', 'allowed'), ({ status, message }) => state('bad', status === 401 ? 'a key is needed' : status === 403 ? 'refused' : message)))),
+    (verdicts) => [facts(verdicts.map((verdict, i) => [PROBES[i][1], verdict])), el('p', { class: 'hint', text: 'Scopes that create, run or delete something are not tried.' })], renderError);
+  return [api.hasKey() ? state('ok', 'a key is used') : state('off', 'no key is used'),
+    field('API key', input, 'Kept in the memory of this page, sent to this gateway only, and forgotten when the page is closed or reloaded.'),
+    el('div', { class: 'row' }, button('Use this key', () => use(input.value), 'primary'), api.hasKey() ? button('Forget it', () => use('')) : null, button('What may it do?', probe)), answers];
+}
+
+/** @type {Record<string, Look>} */
+const LOOKS = { yes: 'ok', works: 'ok', no: 'bad', does_not_work: 'bad', ignored: 'warn', unstable: 'warn', works_with_gaps: 'warn' };
+/** The last report, while the page is open. @type {Json | null} */
+let report = null;
+
+/** What `antwort doctor --json` found about a model server: a file that is read in the page, and sent nowhere. */
+function doctor() {
+  const place = el('div', { class: 'stack' }, report ? reportView(report) : null);
+  const fault = el('p', { class: 'fault', role: 'alert' });
+  const file = el('input', { type: 'file', accept: '.json', class: 'visually-hidden', tabindex: -1, 'aria-label': 'Report of doctor', on: { change: () => void read() } });
+  async function read() {
+    const { value, error } = parseJson(await file.files?.[0]?.slice(0, 4_000_000).text() ?? '');
+    const fits = value?.object === 'doctor.report' && Array.isArray(value.findings);
+    fault.textContent = error ?? (fits ? '' : 'This is no report of antwort doctor --json.');
+    if (fits) replace(place, ...reportView((report = value)));
+    file.value = '';
+  }
+  return [el('p', { class: 'hint', text: 'antwort doctor asks a model server what it can do, and what it only pretends to. Run it where the server can be reached:' }),
+    codeBlock('Command', 'antwort doctor http://127.0.0.1:11434/v1 --json > doctor.json'),
+    el('div', { class: 'row' }, button('Open a report', () => file.click()), el('span', { class: 'hint', text: 'Read in this page, and sent nowhere.' })), file, fault, place];
+}
+
+/** @param {Json} report */
+function reportView({ verdict, findings, config, tokens, ...about }) {
+  const text = (/** @type {unknown} */ value) => reveal(typeof value === 'string' ? value : (JSON.stringify(value) ?? '')).slice(0, 20_000);
+  const look = (/** @type {any} */ value) => state(LOOKS[value] ?? 'off', text(value).replaceAll('_', ' '));
+  return [
+    facts([['Verdict', look(verdict)], ...['url', 'model', 'preset', 'at'].filter((name) => about[name]).map((name) => /** @type {[string, any]} */ ([name, text(about[name])])), ['tokens', `${text(tokens?.input)} in, ${text(tokens?.output)} out`]]),
+    el('div', { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'Findings' }, el('table', null,
+      el('thead', null, el('tr', null, ['Question', 'Answer', 'Evidence'].map((name) => el('th', { scope: 'col', text: name })))),
+      el('tbody', null, findings.slice(0, 500).map(asObject).map((/** @type {Json} */ one) => el('tr', null, el('th', { scope: 'row', text: text(one.question ?? one.id) }), el('td', null, look(one.answer)), el('td', { class: 'small', text: text(one.evidence) })))))),
+    ...(config ? [el('h3', { text: 'Configuration' }), codeBlock('Configuration', text(config))] : []),
+  ];
+}
+
+/** Recipes with this gateway's address and a model. @param {Page.Api} api */
+function clients(api) {
+  const base = new URL('v1', gateway()).href;
+  const place = el('div', { class: 'stack' });
+  const model = el('input', { type: 'text', value: 'my-model', autocomplete: 'off', spellcheck: 'false', on: { input: draw } });
+  const choice = el('select', { on: { change: draw } }, recipes(base, '').map(({ name }, i) => el('option', { value: i, text: name })));
+  function draw() {
+    const { note, text, name } = recipes(base, model.value)[Number(choice.value)];
+    replace(place, note ? el('p', { class: 'hint', text: note }) : null, codeBlock(name, text));
+  }
+  draw();
+  void api.get('v1/models').then(({ data }) => {
+    if (model.value === 'my-model' && data.length > 0) model.value = String(data[0].id);
+    draw();
+  }, () => undefined);
+  return [el('div', { class: 'row' }, el('code', { class: 'address', text: base }), copyButton(() => base)), el('div', { class: 'pairs' }, field('Model', model), field('Client', choice)), place];
+}
+
+/** The API, as the gateway describes it: operations by their tag. It is fetched when it is asked for. @param {Page.Api} api */
+function reference(api) {
+  const links = ['json', 'yaml'].map((type) => el('a', { href: `../openapi.${type}`, text: `openapi.${type}` }));
+  const place = el('div', { class: 'stack' }, el('div', { class: 'row' }, button('Show the operations', () => void load()), links));
+  const load = () => fill(place, () => api.get('openapi.json'), operations, (error) => renderError(error, { onRetry: load }));
+  return place;
+}
+
+/** @param {Json} document */
+function operations(document) {
+  /** @type {Map<string, HTMLElement[]>} */
+  const byTag = new Map();
+  for (const [path, item] of Object.entries(asObject(document.paths))) {
+    for (const [method, of] of Object.entries(asObject(item)).filter(([name]) => name !== 'parameters')) {
+      const tag = String(of.tags?.[0] ?? 'other');
+      byTag.set(tag, [...(byTag.get(tag) ?? []), operation(method, path, of, item.parameters ?? [])]);
+    }
+  }
+  const about = new Map((document.tags ?? []).map((/** @type {Json} */ tag) => [tag.name, tag.description]));
+  return [...byTag].map(([tag, all]) => el('details', null, el('summary', null, el('strong', { text: tag }), el('span', { class: 'muted', text: ` ${about.get(tag) ?? ''} ${counted(all.length, 'operation')}` })), all));
+}
+
+/** @type {ConnectScreen['operation']} */
+function operation(method, path, of, shared) {
+  const last = (/** @type {any} */ reference) => String(reference ?? '').split('/').at(-1);
+  const schema = (/** @type {any} */ part) => Object.values(asObject(part?.content)).map((media) => last(media.schema?.$ref)).join(' ');
+  const parameters = [...shared, ...(of.parameters ?? [])].map((one) => one.name ?? last(one.$ref)).join(', ');
+  const answers = Object.entries(asObject(of.responses)).map(([status, answer]) => `${status} ${schema(answer)}`).join(', ');
+  return el('details', { class: 'inset' },
+    el('summary', null, el('span', { class: 'method', text: method.toUpperCase() }), el('code', { text: path }), el('span', { class: 'muted', text: ` ${of.summary ?? ''}` })),
+    el('div', { class: 'stack inset' }, prose(of.description), facts([['parameters', parameters || '–'], ['body', schema(of.requestBody) || '–'], ['answers', answers]])));
+}
+
+/** Words between backticks are code. @param {unknown} text */
+const prose = (text) => el('div', { class: 'message' }, String(text ?? '').trim().replace(/([^\n])\n(?!\n|[-*])/gu, '$1 ').split('`').map((part, i) => (i % 2 ? el('code', { text: part }) : part)));
