@@ -38,7 +38,7 @@ const RULES = [
   [/^(tool_choice_not_satisfied|model_error|invalid_arguments|invalid_structured_output)$/, 'model', 'The model did not keep to tools or schema. Try a better one, or require less.'],
   [/content/, 'model', 'A filter stopped the answer. Ask in other words.'],
   [/^max_identical_calls$/, 'limit', 'The model repeats one call: see what the tool answers.'],
-  [/^max_|^run_timeout$|^deadline$|^tool_call_limit$/, 'limit', 'Raise this limit, or see in the run why it needs so much.'],
+  [/^max_|^run_timeout$|^deadline$|^tool_call_limit$/, 'limit', 'It is the limit of the request, the agent or the configuration: a request can only lower it. See in the run why it needs so much.'],
   [/^outcome_unknown$/, 'tool', 'Check at the tool whether the call had an effect.'],
   [/^mcp_server_|^tools_not_refreshed$|^tool_unavailable$/, 'tool', SERVER],
   [/^tool_timeout$/, 'tool', 'Try it alone (screen Tools), or raise its timeout.'],

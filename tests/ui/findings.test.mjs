@@ -38,7 +38,7 @@ test('why a run stopped', () => {
   const { response, trace } = stopped();
   const why = ending(response, trace);
   assert.equal(why.text, 'Stopped early after 6 s, because the limit of turns (calls of the model) was reached (max_turns: 3).');
-  assert.match(why.advice, /Raise this limit/);
+  assert.match(why.advice, /a request can only lower it/);
   assert.match(ending(broken().response, broken().trace).text, /^Failed after 32 s: The provider sent no first byte/);
   assert.match(ending(approval().asked.response, approval().asked.trace).text, /to ask for approval/);
   assert.match(ending(twoTurns().response, twoTurns().trace).text, /^Completed in 8.7 s/);

@@ -167,7 +167,7 @@ interface ToolsScreen {
   withoutHealth: (error: any, open: (label: string) => void, again: () => void) => HTMLElement[];
   /** `sessions`: of one server, by tenant and credentials */
   serverCard: (sessions: Json[], head: (worst: Json, look: HTMLElement) => HTMLElement) => HTMLElement;
-  toolPanel: (tool: Json, server: string, context: {api: Page.Api, navigate: (hash: string) => void}) => HTMLElement;
+  toolPanel: (tool: Json, server: string, context: {api: Page.Api, navigate: (hash: string) => void, refresh: () => void}) => HTMLElement;
 }
 
 interface ConnectScreen {

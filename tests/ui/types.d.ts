@@ -44,6 +44,8 @@ interface Turn {
   /** 0: the model was not asked, only approved calls were made. */
   attempts: number;
   retried_at?: number[];
+  /** Why each of them was made: the kind of the failure before. */
+  retry_reasons?: string[];
   sent_at: number;
   first_byte_at: number | null;
   first_token_at: number | null;
@@ -73,6 +75,8 @@ interface Trace {
   turns: Turn[];
   waits: Wait[];
   limits: Limit[];
+  /** Whether its stream can be read again; of a gateway that tells it. */
+  has_events?: boolean;
   /** The times are those of this page's clock. */
   watched?: boolean;
   /** Watched from the middle on. */
@@ -413,6 +417,7 @@ declare namespace Of {
     textBlock: (text: string, label: string) => HTMLElement;
     renderItem: (item: any) => HTMLElement;
     call: (item: any) => HTMLElement;
+    renderGiven: (item: any, asked: any[]) => HTMLElement;
     block: (kind: string, title: string, item: any, ...content: ((Node | null))[]) => HTMLElement;
     createOutput: (label: string) => {root: HTMLElement, show: (response: any) => void};
     showCalls: (all: boolean) => void;
@@ -458,6 +463,8 @@ declare namespace Of {
     /** options: `request`: the one that the run is of, where the page knows it */
     createRunPanel: (options: {api: Page.Api, request?: any, onContinue: (body: any) => Promise<void>}) => { root: HTMLDivElement; show(run: Run): void; progress(progress: Progress): void; stop(): void; };
     chain: (run: Run) => void;
+    loadInput: (response: any) => void;
+    renderInputOf: (root: HTMLElement, response: any, api: Page.Api) => Promise<void>;
     showError: (error: unknown) => void;
     finish: (response: any) => void;
   }
@@ -528,16 +535,17 @@ declare namespace Of {
   interface run_screen {
     openRun: (root: HTMLElement, context: Page.Context, route: Page.Route) => { stop: () => void; moveTo: (seq: number | null) => undefined; };
     continueWith: (request: any) => Promise<void>;
+    findAnswer: (response: any) => Promise<void>;
     /** own: begun by this screen, and of no use without it */
     follow: (follower: Follower, own: boolean) => void;
     show: (response: any, trace: Trace | null) => void;
-    ready: (response: any) => void;
+    ready: (response: any, trace: Trace | null) => void;
     moveTo: (seq: number | null) => Promise<void>;
     openReplay: (made: { root: HTMLElement; moveTo: (seq: number) => Promise<void>; step: (by: number) => Promise<void>; stop: () => void }) => void;
     step: (by: number) => void;
     renderHead: (root: HTMLElement, response: any, does: {api: Page.Api, path: string, onReplay: (() => void) | null}) => void;
-    createReplay: (options: {api: Page.Api, response: any, onMove: (seq: number) => void}) => {root: HTMLElement, moveTo: (seq: number) => Promise<void>, step: (by: number) => Promise<void>, stop: () => void};
-    readStream: (api: Page.Api, response: any, signal: AbortSignal) => Promise<EventStream>;
+    createReplay: (options: {api: Page.Api, response: any, kept: boolean, onMove: (seq: number) => void}) => {root: HTMLElement, moveTo: (seq: number) => Promise<void>, step: (by: number) => Promise<void>, stop: () => void};
+    readStream: (api: Page.Api, response: any, kept: boolean, signal: AbortSignal) => Promise<EventStream>;
     drawStream: (root: HTMLElement, stream: EventStream, onMove: (seq: number) => void) => { step(by: number): void; moveTo(seq: number): void; };
     go: (index: number, told: boolean) => void;
   }
@@ -545,7 +553,7 @@ declare namespace Of {
     queryText: (of: Record<string, string>) => string;
     createFilters: (onChange: (of: {status: string, model: string}) => void, onReload: () => void) => { root: HTMLDivElement; show(query: URLSearchParams): void; };
     renderList: (root: HTMLElement, runs: any[], query: URLSearchParams) => void;
-    rowOf: (run: any) => HTMLTableRowElement;
+    rowOf: (run: any, continued: boolean) => HTMLTableRowElement;
     chainOf: (run: any) => HTMLSpanElement | null;
     renderPager: (root: HTMLElement, page: any, query: URLSearchParams) => void;
   }

@@ -192,6 +192,7 @@ export const STATUSES = Object.keys(STATES);
 // No status of the API, but states of calls and of responses that wait for a person.
 Object.assign(STATES, {
   approval: { icon: 'waits', word: 'Waits for approval', tone: 'warn' },
+  answered: { icon: 'done', word: 'Answered', tone: 'ok' },
   async: { icon: 'waits', word: 'Answers later', tone: 'off' },
   dropped: { icon: 'cancelled', word: 'Dropped', tone: 'off' },
   unknown: { icon: 'unknown', word: 'Outcome unknown', tone: 'warn' },
@@ -201,7 +202,7 @@ Object.assign(STATES, {
 export const statusWords = (status) => STATES[status] ?? { icon: 'unknown', word: status, tone: 'off' };
 
 /** The state of a response, also of one that waits. @type {Of.words['stateOf']} */
-export const stateOf = (response) => statusWords(waitsFor(response) === 'approval' ? 'approval' : response.status);
+export const stateOf = (response) => statusWords(response.answered_by ? 'answered' : waitsFor(response) === 'approval' ? 'approval' : response.status);
 
 /** The state of a response that another one continued. @type {Of.words['continuedWords']} */
 export function continuedWords(response) {
@@ -256,7 +257,7 @@ export const PARTS = {
   writing: ['Model, writing', 'the model’s writing'],
   tools: ['Tools', 'tools'],
   waits: ['Waits', 'waiting for others'],
-  other: ['Gateway, other', 'the gateway itself'],
+  other: ['Not in a recorded step', 'not in a recorded step (connecting to MCP servers, listing tools, storing)'],
 };
 
 /** @type {Of.words['attemptWords']} */
@@ -285,6 +286,7 @@ export function ending(response, trace, now) {
   const took = time ? ` after ${time}` : '';
   const found = (text = '', /** @type {Finding['tone']} */ tone, advice = '') => ({ text, tone, row: null, advice });
   const reason = response.incomplete_details?.reason;
+  if (response.answered_by) return found(`It stopped${took} to ask, and was answered.`, 'ok');
   switch (response.status) {
     case 'completed':
       if (waitsFor(response)) return found(`It stopped${took} to ask for approval: calls of tools are not made until someone decides.`, 'warn');
@@ -313,10 +315,13 @@ export function slowness(trace, now) {
   const { total, parts, longest } = account(trace, now);
   if (total < 1 || !longest) return [];
   const [most] = [...parts].sort((a, b) => b.ms - a.ms);
-  return [
-    { text: `Most of the time went to ${PARTS[most.part][1]}: ${duration(most.ms)} of ${duration(total)} (${percent(most.ms, total)}).`, tone: '', row: null },
+  /** @type {Finding[]} */
+  const found = [
+    { text: `${most.ms * 2 > total ? 'Most' : 'The largest part'} of the time ${most.part === 'other' ? 'was' : 'went to'} ${PARTS[most.part][1]}: ${duration(most.ms)} of ${duration(total)} (${percent(most.ms, total)}).`, tone: '', row: null },
     { text: `The longest single step: ${stepWords(trace, longest)}, ${duration(longest.ms)} (${percent(longest.ms, total)}).`, tone: '', row: longest.id },
   ];
+  // A step that is small against that explains nothing.
+  return longest.ms * 2 < most.ms ? found.slice(0, 1) : found;
 }
 
 /** @type {Of.words['stepWords']} */

@@ -71,13 +71,14 @@ function modelLane(turn, items, axis, over) {
 }
 
 /** @type {Of.layout['modelCaption']} */
-function modelCaption({ sent_at, first_token_at: token, ended_at: end, usage, cost_usd: price }) {
+function modelCaption({ sent_at, first_token_at: token, ended_at: end, usage, cost_usd: price, retry_reasons: reasons }) {
   const cached = usage?.input_tokens_details?.cached_tokens;
   return [
     token && `first token ${duration(token - sent_at)}`,
     usage && `${tokens(usage.input_tokens)} in${cached ? ` (${tokens(cached)} cached)` : ''} → ${tokens(usage.output_tokens)} out`,
     usage && token && end && rate(usage.output_tokens, end - token),
     price !== null && cost(price),
+    reasons?.map((reason, index) => `attempt ${index + 1} failed: ${reason}`).join(', '),
   ].filter(Boolean).join(' · ');
 }
 

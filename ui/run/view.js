@@ -13,8 +13,9 @@ export function createRunView() {
   const tableRoot = el('div', { class: 'run-table-root', hidden: true });
   const details = el('section', { class: 'details stack', 'aria-label': 'Details', hidden: true });
   const output = createOutput('Output');
+  const input = el('section', { class: 'stack', 'aria-label': 'Input', hidden: true });
   const outputRoot = el('section', { class: 'stack', 'aria-label': 'Output' }, el('h2', { text: 'Output' }), output.root);
-  const side = el('aside', { class: 'card side', 'aria-label': 'Output and details' }, outputRoot, details);
+  const side = el('aside', { class: 'card side', 'aria-label': 'Output and details' }, input, outputRoot, details);
   /** @type {Run | null} */
   let latest = null;
   /** @type {Run | null} what the picture shows: behind the latest while someone inspects it */
@@ -85,6 +86,7 @@ export function createRunView() {
   return {
     root,
     above,
+    input,
     earlier,
     show(/** @type {Run} */ run) {
       // A request that was refused has no run.
@@ -153,7 +155,7 @@ function renderTable(root, { response, trace, now }, onShow) {
     el('th', { scope: 'row' }, el('button', { class: 'link', text: lane.label, on: { click: () => onShow(lane.id) } }), ' ', el('span', { class: 'muted small', text: lane.note })),
     cell('', stateMark(lane.state)),
     cell('number', lane.at === 0 ? '0' : duration(lane.at)),
-    cell('number', duration(lane.ms)),
+    cell('number', lane.kind === 'end' ? '' : duration(lane.ms)),
     cell('', [lane.caption, ...lane.badges.map((badge) => badge.text)].filter(Boolean).join(' · ')));
   replace(root, el('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'The run as a table' }, el('table', { class: 'run-table' },
     el('thead', null, el('tr', null, ['What', 'State', 'Begins', 'Time', 'Remarks'].map((head, index) => el('th', { scope: 'col', class: index === 2 || index === 3 ? 'number' : '', text: head })))),
@@ -216,6 +218,15 @@ function renderItem(item) {
   return block('other', '', {}, el('details', null, el('summary', { text: title }), textBlock(type === 'mcp_list_tools' ? item.tools.map((/** @type {any} */ tool) => tool.name).join('\n') : JSON.stringify(item), title)));
 }
 
+/** An item of the input; `asked`: the items that it may answer. @type {Of.items['renderGiven']} */
+export function renderGiven(item, asked) {
+  const call = asked.find((/** @type {any} */ one) => (item.call_id ? one.call_id === item.call_id && isCall(one) : [one.id, one.approval_request_id].includes(item.approval_request_id)));
+  const name = reveal(call ? nameOf(call) : item.approval_request_id ?? '');
+  if (item.role) return block('message', item.role, {}, el('div', { class: 'said', dir: 'auto', text: reveal(texts(item.content).join('\n')) || '(no text)' }));
+  if (item.type !== 'mcp_approval_response') return renderItem({ ...item, name: item.name ?? call?.name });
+  return block('call', item.approve ? `Approved ${name}` : `Denied ${name}.${item.reason ? ` Reason: ${reveal(item.reason)}` : ''}`, {}, item.approve ? null : el('p', { text: 'The call was not made.' }));
+}
+
 /** A call with its first words; the rest when it is opened. @type {Of.items['call']} */
 function call(item) {
   const own = item.arguments ?? item.input ?? (item.action ? JSON.stringify(item.action) : '');
@@ -276,7 +287,7 @@ function renderDetails(root, { response, trace }, lane, onClose) {
   const owned = belonging(response.output ?? [], trace);
   const turn = trace.turns[lane.turn];
   const call = turn?.calls[lane.call];
-  const content = call ? ofCall(call, owned, trace) : turn ? ofTurn(turn, owned.turns[lane.turn], trace) : [known([['Ends', when(trace.started_at + lane.at + (lane.ms ?? 0), trace)], ['Error', response.error?.code], ['Message', response.error?.message]])];
+  const content = call ? ofCall(call, owned, trace) : turn ? ofTurn(turn, owned.turns[lane.turn], trace) : [known([['Ends', when(trace.started_at + lane.at + (lane.kind === 'end' ? 0 : lane.ms ?? 0), trace)], ['Error', response.error?.code], ['Message', response.error?.message]])];
   replace(
     root,
     el('div', { class: 'row spread' }, el('h2', { text: lane.label }), el('button', { class: 'quiet', 'aria-label': 'Close the details', text: 'Close', on: { click: onClose } })),
@@ -293,7 +304,7 @@ const known = (list) => facts(list.filter(([, value]) => value));
 const when = (at, trace) => at !== null && el('span', null, `+${duration(at - trace.started_at)} `, el('span', { class: 'muted small', text: exact(at).slice(11) }));
 
 /** @type {Of.items['attempts']} */
-const attempts = (of, trace) => `${of.attempts}${(of.retried_at ?? []).map((at) => `, again at +${duration(at - trace.started_at)}`).join('')}`;
+const attempts = (of, trace) => `${of.attempts}${(of.retried_at ?? []).map((at, index) => `, again at +${duration(at - trace.started_at)}${'retry_reasons' in of && of.retry_reasons?.[index] ? ` (attempt ${index + 1} failed: ${of.retry_reasons[index]})` : ''}`).join('')}`;
 
 /** @type {Of.items['ofCall']} */
 function ofCall(call, owned, trace) {

@@ -101,12 +101,14 @@ function renderList(root, runs, query) {
   replace(root, el('div', { class: 'card flush' },
     el('table', { class: 'runs', role: 'table' },
       el('thead', { role: 'rowgroup' }, el('tr', { role: 'row' }, heads.map((head, index) => el('th', { scope: 'col', role: 'columnheader', class: index > 2 ? 'number' : '', text: head })))),
-      el('tbody', { role: 'rowgroup' }, runs.map(rowOf)))));
+      el('tbody', { role: 'rowgroup' }, runs.map((run) => rowOf(run, runs.some((one) => one.previous_response_id === run.id)))))));
 }
 
 /** @type {Of.runs_screen['rowOf']} */
-function rowOf(run) {
-  const state = statusWords(run.status);
+function rowOf(run, continued) {
+  const asks = run.status === 'requires_action' || (run.status === 'completed' && run.open_approvals > 0);
+  const state = statusWords(!asks ? run.status : continued ? 'answered' : run.open_approvals > 0 ? 'approval' : run.status);
+  const steps = [run.calls && counted(run.calls, 'call'), run.failed_calls && `${run.failed_calls} failed`, run.retries && counted(run.retries, 'retry', 'retries')].filter(Boolean);
   const why = run.error?.code ?? (run.incomplete_details ? run.incomplete_details.reason : null);
   const usage = run.usage;
   const cached = usage?.input_tokens_details?.cached_tokens;
@@ -116,7 +118,7 @@ function rowOf(run) {
     cell('run-state', stateMark(state), why ? el('div', { class: 'small muted why', title: limitWords(why), text: why }) : null),
     cell('run-what', link, run.background ? el('span', { class: 'badge', text: 'background' }) : null, chainOf(run), el('div', { class: 'run-text', text: reveal(run.text ?? '') || '–' })),
     cell('run-model', run.model, run.agent ? el('div', { class: 'small muted', text: `agent ${run.agent}` }) : null),
-    cell('number', run.turns === null ? '–' : counted(run.turns, 'turn'), run.calls ? el('div', { class: 'small muted', text: counted(run.calls, 'call') }) : null),
+    cell('number', run.turns === null ? '–' : counted(run.turns, 'turn'), steps.map((text) => el('div', { class: 'small muted', text }))),
     cell('number', usage ? `${tokens(usage.input_tokens)} → ${tokens(usage.output_tokens)}` : '–', cached ? el('div', { class: 'small muted', text: `${tokens(cached)} cached` }) : null),
     cell('number', cost(run.cost_usd)),
     cell('number', run.duration_ms === null || run.duration_ms === undefined ? '–' : duration(run.duration_ms)),
@@ -141,7 +143,8 @@ function renderPager(root, page, query) {
 /** @type {Page.Screen['mount']} */
 function mountTools(root, { api, navigate, route }) {
   const [servers, catalogue] = [el('div', { class: 'stack' }), el('div', { class: 'stack' })];
-  const panel = el('div', null, el('div', { class: 'empty' }, el('h2', { text: 'Choose a tool' }), el('p', { class: 'muted', text: 'Its form appears here, and runs it without a model.' })));
+  const panel = el('div');
+  const clear = () => replace(panel, el('div', { class: 'empty' }, el('h2', { text: 'Choose a tool' }), el('p', { class: 'muted', text: 'Its form appears here, and runs it without a model.' })));
   // The label of an MCP server, or '' for the gateway's own tools.
   let source = route.query.get('server') ?? '';
   const press = (/** @type {HTMLElement} */ list, /** @type {string} */ name) => {
@@ -151,16 +154,17 @@ function mountTools(root, { api, navigate, route }) {
   const entry = (value, choose, ...inside) => el('button', { class: 'entry', value, on: { click: () => choose(value) } }, ...inside);
   const about = (/** @type {unknown} */ text) => el('span', { class: 'muted small clamp', text: reveal(String(text || 'no description')) });
   const open = (/** @type {string} */ label) => {
+    if (label !== source) clear();
     source = label;
     press(servers, label);
-    void loadTools();
+    void loadTools().then(refresh);
     catalogue.parentElement?.scrollIntoView({ block: 'nearest' });
   };
   function loadTools() {
     return fill(catalogue, () => api.get('v1/tools', { server_label: source }), ({ data }) => {
       const choose = (/** @type {string} */ name) => {
         press(catalogue, name);
-        replace(panel, toolPanel(data.find((/** @type {Json} */ tool) => tool.name === name), source, { api, navigate }));
+        replace(panel, toolPanel(data.find((/** @type {Json} */ tool) => tool.name === name), source, { api, navigate, refresh }));
         panel.scrollIntoView({ block: 'nearest' });
         panel.querySelector('h2')?.focus();
       };
@@ -170,19 +174,30 @@ function mountTools(root, { api, navigate, route }) {
     }, (error) => renderError(error, { onRetry: loadTools }));
   }
   const own = () => entry('', open, el('strong', { text: 'The gateway’s own' }), about('built in, or of the configuration'));
+  let seen = false;
+  /** @type {any} */
+  let focused = null;
+  /** What a server does changes its state. */
+  const refresh = () => void (seen && loadServers());
   /** @returns {Promise<void>} */
   const loadServers = () => fill(servers, () => api.get('v1/mcp/servers'), ({ data }) => {
     const all = /** @type {Json[]} */ (data);
+    [seen, focused] = [true, servers.contains(document.activeElement) ? document.activeElement : null];
     const labels = [...new Set(all.map((one) => one.server_label))].filter((label) => label !== null);
     return [own(), el('div', { class: 'row spread' }, el('h2', { text: 'MCP servers' }), button('Look again', loadServers, 'quiet small')),
       ...labels.map((label) => serverCard(all.filter((one) => one.server_label === label), (first, look) => entry(label, open, el('span', { class: 'row spread' }, el('strong', { text: label }), look), about(first.description)))),
       labels.length === 0 ? el('p', { class: 'muted', text: 'None is configured.' }) : null];
-  }, (error) => [own(), ...withoutHealth(error, open, loadServers)]).then(() => press(servers, source));
+  }, (error) => [own(), ...withoutHealth(error, open, loadServers)]).then(() => {
+    press(servers, source);
+    // What had the focus was drawn anew.
+    if (focused && !focused.isConnected) [...servers.querySelectorAll('button')].find((each) => each.value === focused.value && each.className === focused.className)?.focus();
+  });
 
   replace(root, el('h1', { text: 'Tools' }), el('div', { class: 'tools-screen' },
     el('section', { 'aria-label': 'Servers' }, servers), el('section', { class: 'card', 'aria-label': 'Catalogue' }, catalogue), el('section', { 'aria-label': 'Tool' }, panel)));
+  clear();
   void loadServers();
-  void loadTools();
+  void loadTools().then(refresh);
   return {};
 }
 
@@ -195,7 +210,7 @@ function withoutHealth(error, open, again) {
 }
 
 /** @type {Record<string, [Look, string]>} */
-const HEALTH = { connected: ['ok', 'connected'], idle: ['off', 'idle'], unused: ['off', 'not used yet'], failing: ['bad', 'failing'] };
+const HEALTH = { connected: ['ok', 'connected'], idle: ['off', 'idle'], unused: ['off', 'not checked yet'], failing: ['bad', 'failing'] };
 
 /** @type {ToolsScreen['serverCard']} */
 function serverCard(sessions, head) {
@@ -210,7 +225,7 @@ function serverCard(sessions, head) {
 }
 
 /** @type {ToolsScreen['toolPanel']} */
-function toolPanel(tool, server, { api, navigate }) {
+function toolPanel(tool, server, { api, navigate, refresh }) {
   const form = schemaForm(tool.parameters, { name: `Arguments of ${tool.name}` });
   const fresh = el('input', { type: 'checkbox' });
   const result = el('div', { class: 'stack' });
@@ -230,6 +245,7 @@ function toolPanel(tool, server, { api, navigate }) {
       replace(result, renderError(error, { title: 'Not run', onRetry: run }));
     }
     go.setAttribute('aria-disabled', 'false');
+    if (server) refresh();
   }
   return el('article', { class: 'card stack', 'aria-label': tool.name },
     el('h2', { tabindex: -1 }, el('code', { text: reveal(tool.name) })),

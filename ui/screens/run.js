@@ -8,7 +8,7 @@ import { renderError, renderInput, renderNextStep } from '../next-step.js';
 import { continuedWords, isRunning, stateOf, statusWords, totals, waitsFor, waitWords } from '../run/account.js';
 import { followerOf, recall, startFollowing } from '../run/follow.js';
 import { createPicture } from '../run/picture.js';
-import { createOutput, createRunView, textBlock } from '../run/view.js';
+import { createOutput, createRunView, renderGiven, textBlock } from '../run/view.js';
 
 /**
  * Sends a request and shows its run while it goes on. What it asks for (approvals, functions of the client) is sent from here, too, and the run that follows is shown in its place.
@@ -79,6 +79,7 @@ function createRunPanel({ api, request = null, onContinue }) {
   let endChain = () => {};
   let chained = false;
   let finished = false;
+  let inputShown = false;
   let asked = 0;
   /** @type {unknown} */
   let shownError = null;
@@ -88,6 +89,14 @@ function createRunPanel({ api, request = null, onContinue }) {
     if (!run.response.id || chained) return;
     chained = true;
     endChain = renderChain(view.earlier, { api, run });
+  }
+
+  /** Once the run is stored. @type {Of.live['loadInput']} */
+  function loadInput(response) {
+    if (inputShown || !response.id) return;
+    inputShown = true;
+    // Without it the rest is shown all the same.
+    void renderInputOf(view.input, response, api).catch(() => {});
   }
 
   /** @type {Of.live['showError']} */
@@ -103,7 +112,8 @@ function createRunPanel({ api, request = null, onContinue }) {
     if (finished) return;
     finished = true;
     replace(inputs);
-    replace(next, renderNextStep(response, onContinue, { api, request }));
+    const by = response.answered_by;
+    replace(next, by ? el('p', { class: 'notice ok' }, 'Answered by ', el('a', { href: `#/runs/${encodeURIComponent(by)}`, text: 'the run after it' })) : renderNextStep(response, onContinue, { api, request }));
   }
 
   return {
@@ -114,6 +124,7 @@ function createRunPanel({ api, request = null, onContinue }) {
       chain(run);
       showError(run.response.error);
       finish(run.response);
+      loadInput(run.response);
     },
     /** A run that goes on, or has just ended. @param {Progress} progress */
     progress(progress) {
@@ -124,12 +135,24 @@ function createRunPanel({ api, request = null, onContinue }) {
       inputs.append(...progress.inputs.slice(asked).map((event) => renderInput(event, response.id, { api })));
       asked = progress.inputs.length;
       if (over && response.id) finish(response);
+      if (over && trace && !trace.watched) loadInput(response);
     },
     stop() {
       endChain();
       view.stop();
     },
   };
+}
+
+/** What the run was given; decisions and outputs with the names of their calls, which the response before has. @type {Of.live['renderInputOf']} */
+async function renderInputOf(root, response, api) {
+  const read = (/** @type {string} */ id, more = '', query = {}) => api.get(`v1/responses/${encodeURIComponent(id)}${more}`, query);
+  const { data, has_more: more } = await read(response.id, '/input_items', { order: 'asc', limit: 100 });
+  const before = response.previous_response_id;
+  const asked = before && data.some((/** @type {any} */ item) => !item.role) ? (await read(before).catch(() => null))?.output : null;
+  if (data.length === 0) return;
+  root.hidden = false;
+  replace(root, el('h2', { text: 'Input' }), el('div', { class: 'output' }, data.map((/** @type {any} */ item) => renderGiven(item, asked ?? response.output)), more ? el('p', { class: 'muted', text: 'and more' }) : null));
 }
 
 /** @param {HTMLElement} root @param {{api: Page.Api, run: Run}} options @returns {() => void} ends it */
@@ -267,7 +290,17 @@ function openRun(root, { api, navigate }, route) {
     if (ongoing) return follow(ongoing, false);
     const response = await api.get(path, {}, { signal: stopper.signal });
     if (isRunning(response)) return follow(startFollowing({ api, path }), true);
-    show(response, await api.get(`${path}/trace`, {}, { signal: stopper.signal }).catch(() => null));
+    const [trace] = await Promise.all([api.get(`${path}/trace`, {}, { signal: stopper.signal }).catch(() => null), findAnswer(response)]);
+    show(response, trace);
+  }
+
+  /** What was answered before must not be asked again. @type {Of.run_screen['findAnswer']} */
+  async function findAnswer(response) {
+    if (!waitsFor(response)) return;
+    const { data } = await api.get('v1/responses', { view: 'summary', order: 'asc', after: id, limit: 100 }, { signal: stopper.signal }).catch(() => ({ data: [] }));
+    const next = data.find((/** @type {any} */ one) => one.previous_response_id === id);
+    // Not enumerable: it is no part of the response as JSON.
+    if (next) Object.defineProperty(response, 'answered_by', { value: next.id });
   }
 
   /** @type {Of.run_screen['follow']} */
@@ -281,8 +314,8 @@ function openRun(root, { api, navigate }, route) {
       renderHead(head, { ...progress.response, id }, { api, path, onReplay: null });
     }));
     if (own) ends.push(() => follower.stop());
-    void follower.ended.then(({ response }) => {
-      if (!stopper.signal.aborted && response.id) ready(response);
+    void follower.ended.then(({ response, trace }) => {
+      if (!stopper.signal.aborted && response.id) ready(response, trace);
     });
   }
 
@@ -290,12 +323,12 @@ function openRun(root, { api, navigate }, route) {
   function show(response, trace) {
     replace(body, panel.root);
     panel.show({ response, trace });
-    ready(response);
+    ready(response, trace);
   }
 
   /** The run has ended. @type {Of.run_screen['ready']} */
-  function ready(response) {
-    const made = createReplay({ api, response, onMove: (seq) => navigate(`#/runs/${encodeURIComponent(id)}/seq/${seq}`, { replace: true }) });
+  function ready(response, trace) {
+    const made = createReplay({ api, response, kept: trace?.has_events !== false, onMove: (seq) => navigate(`#/runs/${encodeURIComponent(id)}/seq/${seq}`, { replace: true }) });
     replay = made;
     ends.push(() => made.stop());
     renderHead(head, response, { api, path, onReplay: begin });
@@ -368,7 +401,7 @@ const SOURCES = {
 };
 
 /** @type {Of.run_screen['createReplay']} */
-function createReplay({ api, response, onMove }) {
+function createReplay({ api, response, kept, onMove }) {
   const root = el('section', { class: 'card replay stack', 'aria-label': 'Replay' });
   const stopper = new AbortController();
   /** @type {Promise<ReturnType<typeof drawStream>> | null} */
@@ -379,7 +412,7 @@ function createReplay({ api, response, onMove }) {
   async function open() {
     replace(root, el('h2', { text: 'Replay' }), el('p', { class: 'muted', text: 'Loading the events …' }));
     try {
-      const stream = await readStream(api, response, stopper.signal);
+      const stream = await readStream(api, response, kept, stopper.signal);
       return drawStream(root, stream, onMove);
     } catch (error) {
       loading = null;
@@ -397,9 +430,10 @@ function createReplay({ api, response, onMove }) {
 }
 
 /** @type {Of.run_screen['readStream']} */
-async function readStream(api, response, signal) {
+async function readStream(api, response, kept, signal) {
   const watched = recall(response.id);
   if (watched) return { events: watched, source: 'watched' };
+  if (!kept) return { events: reconstruct(response), source: 'reconstructed' };
   /** @type {any[]} */
   const events = [];
   try {

@@ -65,7 +65,6 @@ test('a link opens the run at its event', async () => {
 test('without a log of events it is said to be reconstructed', async () => {
   const { id } = await runs.parallel();
   const page = await open(`#/runs/${id}/seq/0`);
-  page.watch.allowErrorAnswers(400);
   const replay = replayOf(page);
   await replay.getByText('Reconstructed', { exact: true }).waitFor();
   const slider = replay.getByRole('slider', { name: 'Event' });

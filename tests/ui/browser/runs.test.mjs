@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { assertAccessible, assertNoSidewaysScroll } from './lib/axe.mjs';
 import { open, shot, withBrowser } from './lib/browser.mjs';
-import { response, run } from './lib/gateway.mjs';
+import { response, run, servers } from './lib/gateway.mjs';
 import { main, rows } from './lib/page.mjs';
 import * as runs from './lib/runs.mjs';
 
@@ -86,6 +86,25 @@ test('the earlier responses of a chain are rows that open, with the waits betwee
     .waitFor();
   await shot(page, 'run-chain-open');
   await assertAccessible(page);
+});
+
+test('a request that was answered asks no more, and the denial is read where it was sent', async () => {
+  const asked = await runs.approval();
+  const { id: request } = asked.output.find(({ type }) => type === 'mcp_approval_request');
+  const input = [{ type: 'mcp_approval_response', approval_request_id: request, approve: false, reason: 'Not on a Friday' }];
+  const { id } = await run({ model: 'approval', tools: servers('ops'), previous_response_id: asked.id, input });
+  const page = await open(`#/runs/${asked.id}`);
+  await main(page).getByText('Answered', { exact: true }).first().waitFor();
+  assert.equal(await main(page).getByRole('radio').count(), 0);
+  assert.equal(await main(page).getByText('Waits for approval').count(), 0);
+  await main(page).getByRole('region', { name: 'Input' }).getByText('Deploy the shop.').waitFor();
+  await main(page).getByRole('link', { name: 'the run after it' }).click();
+  await page.getByRole('heading', { level: 1, name: new RegExp(id) }).waitFor();
+  const given = main(page).getByRole('region', { name: 'Input' });
+  await given.getByText('Denied deploy. Reason: Not on a Friday').waitFor();
+  await given.getByText('The call was not made.').waitFor();
+  await assertAccessible(page);
+  await shot(page, 'run-denied');
 });
 
 test('the table says what the picture says', async () => {
