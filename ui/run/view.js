@@ -15,7 +15,7 @@ export function createRunView() {
   const output = createOutput('Output');
   const input = el('section', { class: 'stack', 'aria-label': 'Input', hidden: true });
   const outputRoot = el('section', { class: 'stack', 'aria-label': 'Output' }, el('h2', { text: 'Output' }), output.root);
-  const side = el('aside', { class: 'card side', 'aria-label': 'Output and details' }, input, outputRoot, details);
+  const side = el('aside', { class: 'card side stack', 'aria-label': 'Output and details' }, input, outputRoot, details);
   /** @type {Run | null} */
   let latest = null;
   /** @type {Run | null} what the picture shows: behind the latest while someone inspects it */

@@ -73,6 +73,9 @@ test('a request that is refused names its field', async () => {
   await send(page);
   const error = main(page).getByRole('group', { name: 'Error' });
   await error.getByText('temperature', { exact: true }).waitFor();
+  // There is no run to be shown.
+  for (const words of ['No output yet.', 'Queued', 'Follows', 'Timeline'])
+    assert.equal(await main(page).getByText(words).filter({ visible: true }).count(), 0, words);
   await assertAccessible(page);
 });
 
