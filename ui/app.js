@@ -22,7 +22,7 @@ const main = /** @type {HTMLElement} */ (document.getElementById('main'));
 /** @type {{name: string, screen: Page.Mounted} | null} */
 let mounted = null;
 
-/** @type {Of.app['parseRoute']} */
+/** @type {Of['parseRoute']} */
 function parseRoute(hash) {
   const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?');
   const [screen = '', id = '', kind = '', seq = ''] = path.split('/');
@@ -34,7 +34,7 @@ function parseRoute(hash) {
   };
 }
 
-/** @type {Of.app['navigate']} */
+/** @type {Of['navigate']} */
 function navigate(hash, options = {}) {
   if (!options.replace) {
     location.hash = hash;
@@ -129,7 +129,7 @@ store.subscribe(['key'], () => {
 });
 show();
 
-/** @type {Of.app['createStore']} */
+/** @type {Of['createStore']} */
 function createStore(initial) {
   const values = new Map(Object.entries(initial));
   /** @type {Set<{keys: string[], told: (changed: string) => void}>} */

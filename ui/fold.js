@@ -1,9 +1,7 @@
 // Folds the events of a stream into the response that they describe. The twin of the gateway's
 // `src/response/accumulator.rs`: what a client would build, tested on the same streams. And the way back.
 
-/** The response as it is so far. @typedef {Record<string, any> & {output: any[]}} Folded */
-
-/** A response of which nothing is known yet. @returns {Folded} */
+/** @returns {Folded} */
 export const nothing = () => ({ object: 'response', id: null, status: 'queued', output: [] });
 
 /** Where the text of an event belongs: a list of the item, and a field of its part; or a field of the item. @type {Record<string, [string, string]>} */
@@ -20,17 +18,14 @@ const TEXTS = {
   code_interpreter_call_code: ['', 'code'],
 };
 
-/** The response at the end of the first so many events. @type {Of.fold['foldAll']} */
+/** @type {Of['foldAll']} */
 export function foldAll(events, count = events.length) {
   let response = nothing();
   for (const event of events.slice(0, count)) response = fold(response, event);
   return response;
 }
 
-/**
- * Applies one event. Changes the response that it is given, unless the event brings one of its own.
- * @param {Folded} response @param {any} event @returns {Folded}
- */
+/** Changes the response that it is given, unless the event brings one of its own. @type {Of['fold']} */
 export function fold(response, event) {
   if (event.response) return whole(response, event.response);
   const name = event.type.replace(/^(response\.|antwort:)/, '');
@@ -42,13 +37,13 @@ export function fold(response, event) {
   return response;
 }
 
-/** The response of an event replaces everything, but one without its items keeps those of the stream. @param {Folded} before @param {any} response */
+/** The response of an event replaces everything, but one without its items keeps those of the stream. @type {Of['whole']} */
 function whole(before, response) {
   const output = Array.isArray(response.output) ? structuredClone(response.output) : before.output;
   return { ...structuredClone({ ...response, output: [] }), output };
 }
 
-/** @type {Of.fold['change']} */
+/** @type {Of['change']} */
 function change(item, name, event) {
   const at = event.content_index ?? event.summary_index;
   if (/^(content|reasoning_summary)_part\./.test(name)) {
@@ -58,18 +53,18 @@ function change(item, name, event) {
   } else {
     const [, kind, step] = /^(.*)\.(delta|done)$/.exec(name) ?? [];
     // Stages of hosted tools, progress reports and questions change no item.
-    if (kind && Object.hasOwn(TEXTS, kind)) write(item, TEXTS[kind], at, step === 'done', event);
+    if (kind && Object.hasOwn(TEXTS, kind)) writeText(item, TEXTS[kind], at, step === 'done', event);
   }
 }
 
-/** @type {Of.fold['write']} */
-function write(item, [list, field], at, done, event) {
+/** @type {Of['writeText']} */
+function writeText(item, [list, field], at, done, event) {
   const of = list ? ((item[list] ??= [])[at] ??= {}) : item;
   of[field] = done ? event[field] : (of[field] ?? '') + event.delta;
   if (!done && event.logprobs?.length > 0) of.logprobs = [...(of.logprobs ?? []), ...event.logprobs];
 }
 
-/** A stream that could have made a response: for runs of which no events were kept. Never called exact. @type {Of.fold['reconstruct']} */
+/** A stream that could have made a response: for runs of which no events were kept. Never called exact. @type {Of['reconstruct']} */
 export function reconstruct(response) {
   const begun = { ...response, status: 'in_progress', output: [], usage: null, error: null, incomplete_details: null, completed_at: null };
   /** @type {any[]} */
@@ -80,7 +75,7 @@ export function reconstruct(response) {
   return events.map((event, index) => ({ sequence_number: index, ...event }));
 }
 
-/** @type {Of.fold['ofItem']} */
+/** @type {Of['ofItem']} */
 function ofItem(item, index) {
   const at = { output_index: index, item_id: item.id };
   const done = { type: 'response.output_item.done', output_index: index, item };
@@ -105,7 +100,7 @@ function ofItem(item, index) {
   return [added(status), done];
 }
 
-/** @type {Of.fold['ofPart']} */
+/** @type {Of['ofPart']} */
 function ofPart(part, at) {
   const refusal = part.type === 'refusal';
   const empty = refusal ? { ...part, refusal: '' } : { ...part, text: '', annotations: [] };

@@ -3,8 +3,7 @@
 // Schemas come from servers, and may be deep, huge, recursive or nonsense: depth, fields and choices are bounded, and what is
 // beyond becomes a field for JSON. Patterns are shown, never run.
 
-import { el, replace } from './lib/dom.js';
-import { indented, parseJson, reveal } from './lib/text.js';
+import { el, indented, parseJson, replace, reveal } from './lib/dom.js';
 
 const MAX_DEPTH = 5;
 const MAX_FIELDS = 120;
@@ -13,21 +12,21 @@ const MAX_REFS = 8;
 const MAX_ROWS = 100;
 const MAX_TEXT = 2_000;
 
-/** @type {Forms['asObject']} */
+/** @type {Of['asObject']} */
 export const asObject = (value) => (typeof value === 'object' && value !== null && !Array.isArray(value) ? value : {});
-/** @param {any} value */
+/** @type {Of['text']} */
 const text = (value) => (typeof value === 'string' ? reveal(value.slice(0, MAX_TEXT)) : '');
-/** @type {Forms['join']} */
+/** @type {Of['join']} */
 const join = (path, key) => `${path}/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
-/** The fields of a schema; the root is a group, or one field for JSON. @type {Forms['fieldsOf']} */
+/** The root is a group, or one field for JSON. @type {Of['fieldsOf']} */
 export function fieldsOf(schema) {
   const root = asObject(schema);
   const field = fieldOf('', root, true, { root, left: MAX_FIELDS }, 0);
   return field.kind === 'group' ? field : { ...field, kind: 'json' };
 }
 
-/** @type {Forms['fieldOf']} */
+/** @type {Of['fieldOf']} */
 function fieldOf(key, declared, required, budget, depth) {
   budget.left -= 1;
   const { schema, nullable } = plain(asObject(declared), budget.root);
@@ -36,7 +35,7 @@ function fieldOf(key, declared, required, budget, depth) {
   return budget.left < 0 ? field : { ...field, ...shape(schema, budget, depth) };
 }
 
-/** @type {Forms['shape']} */
+/** @type {Of['shape']} */
 function shape(schema, budget, depth) {
   const options = optionsOf(schema);
   if (options) return options.length > 0 ? { kind: 'choice', options } : {};
@@ -57,7 +56,7 @@ function shape(schema, budget, depth) {
   return { kind: 'group', fields: properties.map(([name, property]) => fieldOf(name, property, required.includes(name), budget, depth + 1)) };
 }
 
-/** Follows references within the schema, and takes the null out of `X or null`. @type {Forms['plain']} */
+/** Follows references within the schema, and takes the null out of `X or null`. @type {Of['plain']} */
 function plain(schema, root) {
   let nullable = false;
   for (let step = 0; step < MAX_REFS; step += 1) {
@@ -77,7 +76,7 @@ function plain(schema, root) {
   return { schema: {}, nullable };
 }
 
-/** @type {Forms['lookUp']} */
+/** @type {Of['lookUp']} */
 function lookUp(reference, root) {
   let found = reference.startsWith('#') ? root : {};
   for (const part of reference.split('/').slice(1, 11)) {
@@ -87,9 +86,9 @@ function lookUp(reference, root) {
   return found;
 }
 
-/** The choices of a schema, if it is one; none: there are too many, or no sense in them. @param {Json} schema */
+/** None: there are too many, or no sense in them. @type {Of['optionsOf']} */
 function optionsOf(schema) {
-  const of = (/** @type {unknown} */ value, /** @type {unknown} */ title) =>
+  const of = (/** @type {any} */ value, /** @type {any} */ title) =>
     ({ value, label: text(title) || text(typeof value === 'string' ? value : JSON.stringify(value)).slice(0, 200) || '(empty)' });
   if (Object.hasOwn(schema, 'const')) return [of(schema.const, schema.title)];
   if (Array.isArray(schema.enum)) return schema.enum.length > MAX_OPTIONS ? [] : schema.enum.map((value, i) => of(value, schema.enumNames?.[i]));
@@ -98,7 +97,7 @@ function optionsOf(schema) {
   return union.every((branch) => Object.hasOwn(asObject(branch), 'const')) ? union.map((branch) => of(branch.const, branch.title)) : null;
 }
 
-/** What limits a number, or a length. @type {[string, string, (size: number, limit: number) => boolean][]} */
+/** @type {[string, string, (size: number, limit: number) => boolean][]} */
 const BOUNDS = [
   ['minimum', 'at least', (size, limit) => size >= limit], ['exclusiveMinimum', 'more than', (size, limit) => size > limit],
   ['maximum', 'at most', (size, limit) => size <= limit], ['exclusiveMaximum', 'less than', (size, limit) => size < limit],
@@ -106,14 +105,14 @@ const BOUNDS = [
   ['minItems', 'elements: at least', (size, limit) => size >= limit], ['maxItems', 'elements: at most', (size, limit) => size <= limit],
 ];
 
-/** What a person should know of a field. @param {Json} schema */
+/** @type {Of['aboutOf']} */
 function aboutOf(schema) {
   const bounds = BOUNDS.filter(([name]) => typeof schema[name] === 'number').map(([name, words]) => `${words} ${schema[name]}`);
   const hints = ['format', 'pattern'].filter((name) => text(schema[name])).map((name) => `${name}: ${text(schema[name]).slice(0, 200)}`);
   return [text(schema.description), [...hints, ...bounds].join('; ')].filter(Boolean).join(' — ');
 }
 
-/** @type {Forms['boundFault']} */
+/** @type {Of['boundFault']} */
 function boundFault(schema, value) {
   const size = typeof value === 'number' ? value : [...value].length;
   const kinds = typeof value === 'number' ? /imum$/ : typeof value === 'string' ? /Length$/ : /Items$/;
@@ -121,7 +120,7 @@ function boundFault(schema, value) {
   return broken ? `It has to be: ${broken[1]} ${schema[broken[0]]}.` : null;
 }
 
-/** The value of a filled-in field. `undefined`: it was left empty, and may be. @type {Forms['valueOf']} */
+/** The value of a filled-in field. `undefined`: it was left empty, and may be. @type {Of['valueOf']} */
 export function valueOf(field, raw, path = '') {
   const skipped = raw === undefined || isEmpty(raw);
   if (skipped && !field.required) return { value: undefined, faults: [] };
@@ -140,10 +139,10 @@ export function valueOf(field, raw, path = '') {
   return { value, faults: error === null ? [] : [{ path, message: error }] };
 }
 
-/** @type {Forms['isEmpty']} */
+/** @type {Of['isEmpty']} */
 const isEmpty = (raw) => (typeof raw === 'string' ? raw === '' : [...raw.values()].every(isEmpty));
 
-/** @type {Forms['leafValue']} */
+/** @type {Of['leafValue']} */
 function leafValue({ kind, options, schema }, typed) {
   if (kind === 'json') return parseJson(typed);
   if (kind === 'boolean') return { value: typed === 'true', error: null };
@@ -157,7 +156,7 @@ function leafValue({ kind, options, schema }, typed) {
 
 let ids = 0;
 
-/** @type {Forms['schemaForm']} */
+/** @type {Of['schemaForm']} */
 export function schemaForm(schema, { name, value = asObject(schema).default, bare = false }) {
   const field = fieldsOf(schema);
   let asJson = field.kind === 'json';
@@ -196,7 +195,7 @@ export function schemaForm(schema, { name, value = asObject(schema).default, bar
   return { root: el('div', { class: 'fields', role: 'group', 'aria-label': name }, body, el('div', { class: 'row spread' }, toggle, message)), readForm };
 }
 
-/** @type {Forms['controlOf']} */
+/** @type {Of['controlOf']} */
 function controlOf(field, value, path) {
   const fault = el('p', { class: 'fault' });
   const label = [field.label || 'Value', field.required ? null : el('span', { class: 'optional', text: ' optional' })];
@@ -224,7 +223,7 @@ function controlOf(field, value, path) {
   };
 }
 
-/** @type {Forms['inputOf']} */
+/** @type {Of['inputOf']} */
 function inputOf({ kind, schema, options, required }, value) {
   if (kind === 'choice' || kind === 'boolean') {
     const all = options ?? [true, false].map((is) => ({ value: is, label: String(is) }));
@@ -238,7 +237,7 @@ function inputOf({ kind, schema, options, required }, value) {
   return long ? el('textarea', { ...attributes, rows: 4 }) : el('input', { ...attributes, type: schema.format === 'date' ? 'date' : 'text', inputmode: kind === 'text' ? null : 'decimal' });
 }
 
-/** @type {Forms['groupControl']} */
+/** @type {Of['groupControl']} */
 function groupControl(field, known, path, frame) {
   const parts = (field.fields ?? []).map((part) => ({ key: part.key, control: controlOf(part, Object.hasOwn(known, part.key) ? known[part.key] : part.schema.default, join(path, part.key)) }));
   const roots = parts.map(({ control }) => control.root);
@@ -249,7 +248,7 @@ function groupControl(field, known, path, frame) {
   };
 }
 
-/** @type {Forms['listControl']} */
+/** @type {Of['listControl']} */
 function listControl(field, value, path, frame, mark) {
   const item = /** @type {Field} */ (field.item);
   /** @type {{row: HTMLElement, control: Control}[]} */
@@ -257,7 +256,7 @@ function listControl(field, value, path, frame, mark) {
   const list = el('div', { class: 'fields' });
   const add = el('button', { class: 'small', text: `Add to ${field.label || 'the list'}`, on: { click: () => append(item.schema.default)?.querySelector('input, select, textarea')?.focus() } });
 
-  /** @param {unknown} element @returns {any} */
+  /** @type {(element: unknown) => any} */
   function append(element) {
     if (rows.length >= MAX_ROWS) return null;
     const name = `${field.label || 'Element'} ${rows.length + 1}`;
@@ -267,8 +266,8 @@ function listControl(field, value, path, frame, mark) {
     list.append(row);
     return row;
   }
-  /** Those behind it get other numbers, so all are made anew. @param {HTMLElement} gone */
-  function drop(gone) {
+  // Those behind it get other numbers, so all are made anew.
+  function drop(/** @type {HTMLElement} */ gone) {
     const kept = rows.filter(({ row }) => row !== gone).map(({ control }) => valueOf({ ...item, required: false }, control.read()).value);
     rows = [];
     replace(list);

@@ -2,8 +2,7 @@
 // tools. Cards show exactly what will be called; nothing is edited, and nothing is approved for later.
 
 import { schemaForm } from './forms.js';
-import { announce, el, icon, replace } from './lib/dom.js';
-import { counted, indented, parseJson, reveal, shown } from './lib/text.js';
+import { announce, counted, el, icon, indented, parseJson, replace, reveal, shown } from './lib/dom.js';
 import { approvalItem, continuation, definitionIn, obstacle, openApprovals, openCalls, outputItem } from './request.js';
 
 /** @type {Record<Cause, string>} */
@@ -16,7 +15,7 @@ const LATER = 'Wait, then send it again.';
 const CORRECT = 'Correct what the message names, and send it again.';
 const SERVER = 'Check that the server is running (screen Tools), its address and its credentials.';
 
-/** Whose fault the codes are, and what to do; the first that fits counts. @type {[RegExp, Cause, string][]} */
+/** The first that fits counts. @type {[RegExp, Cause, string][]} */
 const RULES = [
   [/^un(supported|known)_parameter$/, 'request', 'Leave the field out: it is not served.'],
   [/^(model|agent|tool)_not_found$/, 'request', 'Choose another name: this one is not served, or not to this key.'],
@@ -58,19 +57,19 @@ const TYPES = {
   external_connector_error: ['tool', SERVER], server_error: ['gateway', 'Send it again, or give the request id to the operator.'], service_unavailable_error: ['gateway', LATER],
 };
 
-/** Whose fault it is, and what to do. @param {any} error of a request, a response or a call; or the `code` that ended a run */
+/** Of a request, a response or a call; or of the `code` that ended a run. @type {Of['explain']} */
 export function explain({ code, type, status }) {
   const [fault, next] = ruleOf(code) ?? (Object.hasOwn(TYPES, type) ? TYPES[type] : (ruleOf(type) ?? byStatus(status)));
   return { fault, next };
 }
 
-/** @type {Errors['ruleOf']} */
+/** @type {Of['ruleOf']} */
 function ruleOf(code) {
   const rule = RULES.find(([pattern]) => pattern.test(code));
   return rule && [rule[1], rule[2]];
 }
 
-/** @type {Errors['byStatus']} */
+/** @type {Of['byStatus']} */
 function byStatus(status) {
   if (status === 401 || status === 403) return TYPES.permission_error;
   if (status === 502 || status === 504) return ['connection', 'Check that the gateway is running: what is before it got no answer.'];
@@ -79,10 +78,10 @@ function byStatus(status) {
 
 const MAX_WAIT = 86_400;
 
-/** @param {unknown} value */
+/** @type {Of['words']} */
 const words = (value) => (typeof value === 'string' || typeof value === 'number' ? reveal(String(value)).slice(0, 4000) : '');
 
-/** A card; what there is of an output stays beside it. @type {Errors['renderError']} */
+/** A card; what there is of an output stays beside it. @type {Of['renderError']} */
 export function renderError(error, { onRetry, title = 'Error' } = {}) {
   const of = Object(error) === error ? error : { message: error };
   const content = Array.isArray(of.content) ? of.content.map((/** @type {any} */ part) => part?.text ?? '').join('\n') : '';
@@ -98,7 +97,7 @@ export function renderError(error, { onRetry, title = 'Error' } = {}) {
     el('dl', { class: 'facts' }, facts.flat()), wait > 0 || onRetry ? retry(wait, onRetry) : null);
 }
 
-/** Counts down, for as long as it is on the page. @type {Errors['retry']} */
+/** @type {Of['retry']} */
 function retry(seconds, onRetry) {
   const until = Date.now() + seconds * 1000;
   const clock = el('span', { class: 'countdown' });
@@ -112,7 +111,7 @@ function retry(seconds, onRetry) {
   return row;
 }
 
-/** Tells the seconds that are left, as long as something is on the page. @type {Errors['countDown']} */
+/** As long as it is on the page. @type {Of['countDown']} */
 function countDown(until, shown, tell) {
   const tick = () => {
     const left = Math.max(0, Math.ceil((until - Date.now()) / 1000));
@@ -123,18 +122,20 @@ function countDown(until, shown, tell) {
   queueMicrotask(tick);
 }
 
-/** @param {number} seconds as `4:05` or `12 s` */
-function clockText(seconds) {
+/** `4:05` or `12 s` */
+function clockText(seconds = 0) {
   if (seconds < 60) return `${seconds} s`;
   const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60].map((part) => String(part).padStart(2, '0'));
   return hours === '00' ? `${Number(minutes)}:${rest}` : `${Number(hours)}:${minutes}:${rest}`;
 }
 
+// --- what a response waits for ---
+
 /** How long what has just come does not take clicks. */
 const INERT_MS = 1000;
 let ids = 0;
 
-/** The cards of a response that has ended, or null if it waits for nobody. All are answered together, by one button. @type {Steps['renderNextStep']} */
+/** The cards of a response that has ended, or null if it waits for nobody. All are answered together, by one button. @type {Of['renderNextStep']} */
 export function renderNextStep(response, onContinue, { api, request }) {
   const [approvals, calls] = [openApprovals(response), openCalls(response)];
   const count = approvals.length + calls.length;
@@ -176,7 +177,7 @@ export function renderNextStep(response, onContinue, { api, request }) {
   return root;
 }
 
-/** Whether what was drawn takes clicks: not before it has been seen for a second, so that it takes none that was meant for what was there before. @type {Steps['inert']} */
+/** What was drawn takes no click that was meant for what was there before. @type {Of['inert']} */
 function inert(root, onReady) {
   let ready = false;
   const observer = new IntersectionObserver((entries) => {
@@ -191,26 +192,26 @@ function inert(root, onReady) {
   return () => ready;
 }
 
-/** @type {Steps['card']} */
+/** @type {Of['card']} */
 function card(label, what, name, ...inside) {
   const head = el('h2', { class: 'row card-head' }, el('span', { class: 'state warn' }, icon('waits'), what), el('code', { text: shown(String(name)) }));
   return el('section', { class: 'card asks', 'aria-label': label }, head, ...inside);
 }
 
-/** @type {Steps['choices']} */
+/** @type {Of['choices']} */
 function choices(legend, options, choose) {
   const name = `choice-${(ids += 1)}`;
   return el('fieldset', { class: 'decision' }, el('legend', { class: 'visually-hidden', text: legend }), options.map(([value, words]) => el('label', { class: 'check' },
     el('input', { type: 'radio', name, value, on: { change: () => choose(value) } }), words)));
 }
 
-/** @type {Steps['labelled']} */
+/** @type {Of['labelled']} */
 function labelled(label, input, ...more) {
   input.id ||= `answer-${(ids += 1)}`;
   return el('div', { class: 'field' }, el('label', { for: input.id, text: label }), input, ...more);
 }
 
-/** @type {Steps['approvalCard']} */
+/** @type {Of['approvalCard']} */
 function approvalCard({ id, server_label: label, name, arguments: text }, response, { api, update, known }) {
   let decided = '';
   const reason = el('input', { type: 'text', autocomplete: 'off' });
@@ -233,14 +234,14 @@ function approvalCard({ id, server_label: label, name, arguments: text }, respon
   return { root, read: () => (decided ? approvalItem(id, decided === 'yes', reason.value) : null) };
 }
 
-/** Arguments as JSON; never an empty box. @param {unknown} text */
+/** Never an empty box. @type {Of['argumentsView']} */
 function argumentsView(text) {
   const json = typeof text === 'string' ? text : JSON.stringify(text ?? {});
   if (/^\s*(\{\s*\})?\s*$/u.test(json)) return el('p', { class: 'muted', text: 'It is called without arguments.' });
   return el('div', { class: 'field' }, el('span', { class: 'hint', text: 'Arguments, as they are sent' }), el('pre', { tabindex: 0, role: 'group', 'aria-label': 'Arguments', text: indented(json) }));
 }
 
-/** What the server says of its tool. @type {Steps['definitionView']} */
+/** @type {Of['definitionView']} */
 function definitionView(response, label, name, api) {
   const inside = el('pre', { tabindex: 0, role: 'group', 'aria-label': 'Schema of the arguments' });
   const [effect, says] = [el('p'), el('p', { class: 'message', text: 'Its definition is not part of this response.' })];
@@ -258,7 +259,7 @@ function definitionView(response, label, name, api) {
   return el('div', { class: 'stack tight' }, says, effect, view);
 }
 
-/** What a tool may do, in words, and how that looks. @type {Steps['effects']} */
+/** @type {Of['effects']} */
 export function effects(annotations) {
   const readOnly = annotations?.readOnlyHint ?? annotations?.read_only;
   if (readOnly === true) return ['Declared as read-only.', ''];
@@ -269,7 +270,7 @@ export function effects(annotations) {
 /** What was answered to a function before: the next call of it begins with that. @type {Map<string, string>} */
 const before = new Map();
 
-/** The outcome of a call that the client has to run; here a person plays the client. @param {Json} call */
+/** A person plays the client. @type {Of['outcomeForm']} */
 function outcomeForm(call) {
   let kind = 'text';
   const fault = el('p', { class: 'fault', role: 'alert' });
@@ -291,20 +292,19 @@ function outcomeForm(call) {
   };
 }
 
-/** @type {Steps['callCard']} */
+/** @type {Of['callCard']} */
 function callCard(call) {
   const { root, read } = outcomeForm(call);
   return { root, read: () => { const answer = read(); return answer && outputItem(call, answer); } };
 }
 
-/** What a running response asks for: it waits, and goes on in the same stream. @type {Steps['renderInput']} */
+/** What a running response asks for: it waits, and goes on in the same stream. @type {Of['renderInput']} */
 export function renderInput(event, responseId, { api }) {
   const root = el('section', { class: 'stack', 'aria-label': event.elicitation ? `Question of ${event.name}` : `Call of ${event.name}` });
   const [failure, clock, buttons] = [el('div'), el('span', { class: 'muted' }), el('div', { class: 'row' })];
   const ready = inert(root, () => buttons.querySelectorAll('button').forEach((button) => button.removeAttribute('aria-disabled')));
   let sending = false;
-  /** @param {Json | null} answer */
-  async function send(answer) {
+  async function send(/** @type {Json | null} */ answer) {
     if (!answer || sending || !ready()) return;
     sending = true;
     try {
@@ -325,7 +325,7 @@ export function renderInput(event, responseId, { api }) {
   return root;
 }
 
-/** @type {Steps['questionForm']} */
+/** @type {Of['questionForm']} */
 function questionForm({ name, namespace, elicitation: { mode, message, url, requested_schema: schema } }) {
   const who = namespace ? `${name} of ${namespace}` : String(name);
   const says = el('p', { class: 'message', text: reveal(String(message ?? '').trim()) || 'The server has not said what it asks for.' });

@@ -2,12 +2,12 @@
 // send one. Their texts are quoted for each language; the key is an environment variable. No page here.
 
 import { asObject } from './forms.js';
-import { reveal } from './lib/text.js';
+import { reveal } from './lib/dom.js';
 
-/** @type {Requests['getAt']} */
+/** @type {Of['getAt']} */
 export const getAt = (body, path) => path.split('.').reduce((/** @type {any} */ found, key) => asObject(found)[key], body) ?? undefined;
 
-/** A copy with another value; without one the field is gone, and what was only there for it. @type {Requests['setAt']} */
+/** A copy with another value; without one the field is gone, and what was only there for it. @type {Of['setAt']} */
 export function setAt(body, path, value) {
   const [key, ...rest] = path.split('.');
   const inner = rest.length > 0 ? setAt(asObject(body[key]), rest.join('.'), value) : value;
@@ -15,19 +15,19 @@ export function setAt(body, path, value) {
   return inner === undefined || (rest.length > 0 && Object.keys(asObject(inner)).length === 0) ? others : { ...body, [key]: inner };
 }
 
-/** The input as a text and an image; null if it is more than that, and only JSON can say it. @type {Requests['readInput']} */
+/** The input as a text and an image; null if it is more than that, and only JSON can say it. @type {Of['readInput']} */
 export function readInput(input = '') {
   if (typeof input === 'string') return { text: input, image: null };
   if (!Array.isArray(input) || input.length !== 1 || input[0]?.role !== 'user') return null;
   const { content } = input[0];
   if (typeof content === 'string') return { text: content, image: null };
-  const of = (/** @type {string} */ type, /** @type {string} */ key) => (Array.isArray(content) ? content : []).filter((part) => part?.type === type).map((part) => part[key]);
+  const of = (type = '', key = '') => (Array.isArray(content) ? content : []).filter((part) => part?.type === type).map((part) => part[key]);
   const [texts, images] = [of('input_text', 'text'), of('input_image', 'image_url')];
   const fits = texts.length < 2 && images.length < 2 && [...texts, ...images].every((value) => typeof value === 'string');
   return fits && texts.length + images.length === content?.length ? { text: texts[0] ?? '', image: images[0] ?? null } : null;
 }
 
-/** @type {Requests['writeInput']} */
+/** @type {Of['writeInput']} */
 export function writeInput(text, image) {
   if (image === null) return text;
   return [{ role: 'user', content: [...(text ? [{ type: 'input_text', text }] : []), { type: 'input_image', image_url: image }] }];
@@ -48,7 +48,7 @@ export function attachments() {
   };
 }
 
-/** A tool in a few words: its name, and what it is. @type {Requests['describeTool']} */
+/** @type {Of['describeTool']} */
 export function describeTool(tool) {
   const { type, name, server_label: label, server_url: url } = asObject(tool);
   if (type === 'mcp') return label === 'antwort' ? ['All tools of the gateway', ''] : [String(label), `MCP server ${url ?? ''}`];
@@ -56,15 +56,15 @@ export function describeTool(tool) {
   return [String(type ?? 'tool without a type').replace(/^antwort:/u, ''), ''];
 }
 
-/** The same in both dialects. @type {Requests['is']} */
+/** @type {Of['is']} */
 const is = (item, type) => item?.type === type || item?.type === `antwort:${type}`;
-/** @type {Requests['items']} */
+/** @type {Of['items']} */
 const items = ({ output }) => (Array.isArray(output) ? output.filter((item) => asObject(item) === item) : []);
 
-/** The calls that a person has to approve. @param {Json} response */
+/** @type {Of['openApprovals']} */
 export const openApprovals = (response) => (/^(queued|in_progress)$/u.test(response.status) ? [] : items(response).filter((item) => is(item, 'mcp_approval_request')));
 
-/** The calls that the client has to run. @param {Json} response */
+/** @type {Of['openCalls']} */
 export function openCalls(response) {
   if (!/^(requires_action|completed)$/u.test(response.status)) return [];
   const answered = items(response).filter(({ type }) => /call_output$/u.test(type)).map((item) => item.call_id);
@@ -74,25 +74,25 @@ export function openCalls(response) {
   return calls.filter(({ name }) => own?.includes(name) ?? true);
 }
 
-/** @type {Requests['ownNames']} */
+/** @type {Of['ownNames']} */
 const ownNames = (tools) => (Array.isArray(tools) ? tools : []).flatMap((tool) => (tool?.type === 'namespace' ? ownNames(tool.tools) : /^(function|custom)$/u.test(tool?.type) ? [tool.name] : []));
 
-/** What the server says of a tool, where the response has it. @type {Requests['definitionIn']} */
+/** @type {Of['definitionIn']} */
 export function definitionIn(response, label, name) {
   const lists = items(response).filter((item) => is(item, 'mcp_list_tools') && item.server_label === label);
   return lists.flatMap(({ tools }) => tools ?? []).findLast((tool) => tool?.name === name);
 }
 
-/** @type {Requests['approvalItem']} */
+/** @type {Of['approvalItem']} */
 export const approvalItem = (id, approve, reason = '') => ({ type: 'mcp_approval_response', approval_request_id: id, approve, ...(!approve && reason.trim() && { reason: reason.trim() }) });
 
-/** A failure has no field in the API: the model reads it as it reads those of the gateway's tools. @type {Requests['outputItem']} */
+/** A failure has no field in the API: the model reads it as it reads those of the gateway's tools. @type {Of['outputItem']} */
 export const outputItem = (call, { output = '', error }) => ({ type: `${is(call, 'custom_tool_call') ? 'custom_tool' : 'function'}_call_output`, call_id: call.call_id, output: error === undefined ? output : `Error: ${error}` });
 
-/** Why a response cannot be gone on with. @type {Requests['obstacle']} */
+/** @type {Of['obstacle']} */
 export const obstacle = (response, request) => (response.store === false && !request ? 'This response was not stored, so only its own client can go on with it.' : null);
 
-/** The request that goes on with these items. @type {Requests['continuation']} */
+/** @type {Of['continuation']} */
 export function continuation(response, answers, request) {
   const { input, previous_response_id: _, tool_choice: choice, ...body } = request ?? echoed(response);
   // What was forced was done, and would be forced again.
@@ -106,7 +106,7 @@ export function continuation(response, answers, request) {
 const ECHOED = { model: null, agent: null, prompt: null, instructions: null, conversation: null, background: false, temperature: 1, top_p: 1, max_output_tokens: null, max_tool_calls: null, parallel_tool_calls: true, truncation: 'disabled', store: true, metadata: {}, service_tier: 'default' };
 const OPTIONS = ['limits', 'stream_visibility', 'tool_cache', 'tool_progress', 'client_action_status', 'client_tools', 'elicitation'];
 
-/** The request, as far as its response repeats it. @type {Requests['echoed']} */
+/** @type {Of['echoed']} */
 function echoed(response) {
   const pairs = Object.entries(ECHOED).map(([name, usual]) => [name, response[name] ?? usual, usual]).filter(([, value, usual]) => JSON.stringify(value) !== JSON.stringify(usual));
   const body = Object.fromEntries(pairs);
@@ -126,26 +126,25 @@ const KEY = '"Authorization: Bearer $ANTWORT_API_KEY"';
 const PYTHON_KEY = 'os.environ.get("ANTWORT_API_KEY", "none")';
 const SCRIPT_KEY = "process.env.ANTWORT_API_KEY ?? 'none'";
 
-/** @param {string} text */
-const shellWord = (text) => (/^[\w@%+=:,./-]+$/u.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`);
+const shellWord = (text = '') => (/^[\w@%+=:,./-]+$/u.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`);
 /** JSON is JavaScript, but for one name. @param {unknown} value */
 const js = (value) => reveal(JSON.stringify(value, null, 2)).replaceAll('"__proto__":', '["__proto__"]:');
 
 /** JSON is Python, but for three words and characters of two units. @param {unknown} value @returns {string} */
 function py(value) {
   const words = { true: 'True', false: 'False', null: 'None' };
-  const pair = (/** @type {string} */ text) => `\\U${(text.codePointAt(0) ?? 0).toString(16).padStart(8, '0')}`;
+  const pair = (text = '') => `\\U${(text.codePointAt(0) ?? 0).toString(16).padStart(8, '0')}`;
   return reveal(JSON.stringify(value, null, 4)).replace(/"(?:[^"\\]|\\.)*"|\b(?:true|false|null)\b/gu, (found) => words[/** @type {'true'} */ (found)]
     ?? found.replace(/\\\\|\\ud[89ab]..\\ud[c-f]../gu, (units) => (units === '\\\\' ? units : pair(JSON.parse(`"${units}"`)))));
 }
 
-/** @type {Requests['curl']} */
+/** @type {Of['curl']} */
 export const curl = (base, body) => `curl${body.stream === true ? ' -N' : ''} ${shellWord(`${base}/${body.messages ? 'chat/completions' : 'responses'}`)} \\
   -H ${KEY} \\
   -H 'content-type: application/json' \\
   -d ${shellWord(reveal(JSON.stringify(body, null, 2)))}`;
 
-/** @type {Requests['python']} */
+/** @type {Of['python']} */
 export function python(base, body) {
   const [known, extra] = [true, false].map((wanted) => Object.entries(body).filter(([name]) => PYTHON.has(name) === wanted));
   const all = extra.length > 0 ? [...known, ['extra_body', Object.fromEntries(extra)]] : known;
@@ -154,14 +153,14 @@ export function python(base, body) {
   return `import os\nfrom openai import OpenAI\n\nclient = OpenAI(base_url=${py(base)}, api_key=${PYTHON_KEY})\n${use}`;
 }
 
-/** @type {Requests['javascript']} */
+/** @type {Of['javascript']} */
 export function javascript(base, body) {
   const call = `await client.responses.create(${js(body)})`;
   const use = body.stream === true ? `for await (const event of ${call}) console.log(event.type);` : `const response = ${call};\nconsole.log(response.${body.background === true ? 'id' : 'output_text'});`;
   return `import OpenAI from 'openai';\n\nconst client = new OpenAI({ baseURL: ${js(base)}, apiKey: ${SCRIPT_KEY} });\n${use}`;
 }
 
-/** How clients are pointed at the gateway: those of docs/compatibility.md, set up as the project's tests do it. @type {Requests['recipes']} */
+/** As the project's tests set the clients up. @type {Of['recipes']} */
 export function recipes(base, model) {
   const [address, name, hello] = [py(base), py(model), { model, input: 'Hello' }];
   return [

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 
 import { explain } from '../../ui/next-step.js';
-import * as format from '../../ui/lib/text.js';
+import * as format from '../../ui/lib/dom.js';
 import { account, ending, slowness, totals, troubles } from '../../ui/run/account.js';
 import { approval, broken, longWait, stopped, twoTurns } from './runs.mjs';
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { indented, parseJson, reveal, shown } from '../../ui/lib/text.js';
+import { indented, parseJson, reveal, shown } from '../../ui/lib/dom.js';
 
 test('JSON is indented without being read', () => {
   assert.equal(indented('{"a":1.00,"b":[1e400,12345678901234567890],"c":{},"d":[ ],"a":"two"}'), '{\n  "a": 1.00,\n  "b": [\n    1e400,\n    12345678901234567890\n  ],\n  "c": {},\n  "d": [],\n  "a": "two"\n}');

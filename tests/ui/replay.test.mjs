@@ -6,8 +6,7 @@ import test from 'node:test';
 
 import { foldAll, reconstruct } from '../../ui/fold.js';
 import { layout } from '../../ui/run/picture.js';
-import { liveTrace, recall, remember } from '../../ui/run/follow.js';
-import { sseDecoder } from '../../ui/lib/api.js';
+import { liveTrace, recall, remember, sseDecoder } from '../../ui/lib/api.js';
 import { approval, broken, huge, message, reasoning, response, stopped, twoTurns } from './runs.mjs';
 
 const SNAPSHOTS = new URL('../it/snapshots/', import.meta.url);

@@ -1,18 +1,152 @@
-// Makes elements, signs, and the parts that the screens share. Text is always set as text: nothing here parses markup, so that a model's or a
-// tool's words stay words.
+// Makes elements, signs, and the parts that the screens share; and words of values. Text is always set as text: nothing here parses markup,
+// so that a model's or a tool's words stay words.
 
-/** @typedef {Node | string | number | null | undefined | false} Child @typedef {{ class?: string, text?: string | number, on?: Record<string, (event: any) => void>, style?: Record<string, string | number>, data?: Record<string, string | number>, [attribute: string]: unknown, }} Props */
+/** Characters that are not seen, or change the order of others. Joiners belong to many scripts and to emoji; beside ASCII they have no use. */
+const HIDDEN = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\u034f\u115f\u1160\u17b4\u17b5\u2028\u2029\u202f\u205f\u3164\ufe00-\ufe0e\uffa0\ufff0-\ufff8\u{e0000}-\u{e0fff}]|(?<=[\0-\x7f])[\u200c\u200d]|[\u200c\u200d](?=[\0-\x7f])/gu;
+const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gu;
+const MAX_INDENTED = 250_000;
+
+/** Hidden characters as escapes, which mean the same within a JSON string. @type {Of['reveal']} */
+export function reveal(text, keepLines = true) {
+  return text.replace(HIDDEN, (found) => (keepLines && (found === '\n' || found === '\t') ? found : found.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)));
+}
+
+/** Each number and text as it was written. A text that is not JSON stays as it is. @type {Of['indented']} */
+export function indented(text) {
+  if (text.length > MAX_INDENTED || parseJson(text).error !== null) return reveal(text);
+  const tokens = text.match(TOKEN) ?? [];
+  let [out, depth] = ['', 0];
+  const line = () => `\n${'  '.repeat(Math.min(depth, 40))}`;
+  tokens.forEach((token, i) => {
+    const [opens, closes] = [/^[{[]$/.test(token), /^[}\]]$/.test(token)];
+    const empty = (opens && /^[}\]]$/.test(tokens[i + 1])) || (closes && /^[{[]$/.test(tokens[i - 1]));
+    if (closes && !empty) {
+      depth -= 1;
+      out += line();
+    }
+    out += token === ':' ? ': ' : reveal(token);
+    if (opens && !empty) depth += 1;
+    if ((opens && !empty) || token === ',') out += line();
+  });
+  return out;
+}
+
+/** @type {Of['shown']} */
+export function shown(value) {
+  if (typeof value === 'string') return /^\s*[[{]/u.test(value) ? indented(value) : reveal(value);
+  return reveal(JSON.stringify(value, null, 2) ?? '');
+}
+
+/** Says in words where it is wrong, as far as the browser tells. @type {Of['parseJson']} */
+export function parseJson(text) {
+  if (text.trim() === '') return { value: undefined, error: 'There is no JSON here.' };
+  try {
+    return { value: JSON.parse(text), error: null };
+  } catch (error) {
+    const message = /** @type {Error} */ (error).message.replace(/^JSON\.parse: | is not valid JSON$/gu, '');
+    // Browsers that name no place quote what is around it.
+    const at = Number(/position (\d+)/u.exec(message)?.[1] ?? Number.NaN);
+    const place = Number.isNaN(at) || /line \d/u.test(message) ? '' : ` (line ${text.slice(0, at).split('\n').length})`;
+    return { value: undefined, error: `This is not JSON: ${reveal(message).slice(0, 160)}${place}` };
+  }
+}
+
+// --- numbers and times ---
+
+const PLURAL = new Intl.PluralRules('en');
+
+/** `1 call`, `2 calls`. @type {Of['counted']} */
+export function counted(count, noun, plural = `${noun}s`) {
+  return `${number(count)} ${PLURAL.select(count) === 'one' ? noun : plural}`;
+}
+
+/** `840 ms`, `3.2 s`, `2 min 5 s`, `3 h`. @type {Of['duration']} */
+export function duration(ms) {
+  if (ms === null || ms === undefined || !Number.isFinite(ms)) return '–';
+  if (ms < 0) return `−${duration(-ms)}`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 9_950) return `${trim((ms / 1000).toFixed(1))} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return pair(seconds, 60, 'min', 1, 's');
+  if (seconds < 86_400) return pair(seconds, 3600, 'h', 60, 'min');
+  return pair(seconds, 86_400, 'd', 3600, 'h');
+}
+
+/** @type {Of['pair']} */
+function pair(seconds, big, bigName, small, smallName) {
+  const rounded = Math.round(seconds / small) * small;
+  const rest = (rounded % big) / small;
+  const first = `${Math.floor(rounded / big)} ${bigName}`;
+  return rest === 0 ? first : `${first} ${rest} ${smallName}`;
+}
+
+/** @type {Of['trim']} */
+const trim = (decimal) => decimal.replace(/\.0+$/, '');
+
+/** @type {Of['number']} */
+export function number(value) {
+  return value.toLocaleString('en-US');
+}
+
+/** `950`, `12.3k`, `1.2M`. @type {Of['tokens']} */
+export function tokens(count) {
+  if (count === null || count === undefined) return '–';
+  if (count < 10_000) return number(count);
+  if (count < 999_500) return `${trim((count / 1000).toFixed(count < 99_950 ? 1 : 0))}k`;
+  return `${trim((count / 1_000_000).toFixed(1))}M`;
+}
+
+/** @type {Of['cost']} */
+export function cost(usd) {
+  if (usd === null || usd === undefined) return '–';
+  if (usd === 0) return '$0';
+  if (usd < 0.000_001) return '< $0.000001';
+  if (usd < 0.01) return `$${usd.toFixed(6).replace(/0+$/, '')}`;
+  return `$${usd.toFixed(usd < 1 ? 3 : 2)}`;
+}
+
+/** @type {Of['rate']} */
+export function rate(count, ms) {
+  if (!count || !ms || ms <= 0) return null;
+  const perSecond = (count * 1000) / ms;
+  return `${perSecond < 10 ? trim(perSecond.toFixed(1)) : number(Math.round(perSecond))} tokens/s`;
+}
+
+/** `14:03:22`, of another day with its date. @type {Of['moment']} */
+export function moment(ms, now = Date.now()) {
+  if (ms === null || ms === undefined) return '–';
+  const date = new Date(ms);
+  const time = date.toLocaleTimeString('en-GB');
+  if (date.toDateString() === new Date(now).toDateString()) return time;
+  return `${date.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })} ${time}`;
+}
+
+/** @type {Of['exact']} */
+export function exact(ms) {
+  if (ms === null || ms === undefined) return '–';
+  return new Date(ms).toISOString().replace('T', ' ').replace('Z', ' UTC');
+}
+
+/** @type {Of['ago']} */
+export function ago(ms, now = Date.now()) {
+  const seconds = Math.max(0, Math.round((now - ms) / 1000));
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
+  return `${Math.floor(seconds / 86_400)} d ago`;
+}
+
+/** @type {Of['short']} */
+export const short = (id) => (id.length > 22 ? `${id.slice(0, 9)}…${id.slice(-8)}` : id);
+
+// --- elements and signs ---
 
 const SVG = 'http://www.w3.org/2000/svg';
 // Set as properties: their attributes are only the initial state of a control.
 const PROPERTIES = new Set(['value', 'checked', 'selected', 'indeterminate']);
 
-/**
- * An HTML element. Props are attributes, besides `class`, `text`, `on` (listeners), `style` (an object) and `data`.
- * An attribute of `true` is set without a value; of `false`, null or undefined not at all (but `aria-*` is written out).
- * @template {keyof HTMLElementTagNameMap} K @param {K} tag @param {Props | null} [props] @param {...(Child | Child[])} children
- * @returns {HTMLElementTagNameMap[K]}
- */
+/** @type {Of['el']} */
 export function el(tag, props, ...children) {
   const element = document.createElement(tag);
   // Not one that submits.
@@ -22,25 +156,21 @@ export function el(tag, props, ...children) {
   return element;
 }
 
-/**
- * The same for SVG.
- * @template {keyof SVGElementTagNameMap} K @param {K} tag @param {Props | null} [props] @param {...(Child | Child[])} children
- * @returns {SVGElementTagNameMap[K]}
- */
+/** @type {Of['svg']} */
 function svg(tag, props, ...children) {
-  const element = document.createElementNS(SVG, tag);
+  const element = /** @type {SVGElement} */ (document.createElementNS(SVG, tag));
   apply(element, props);
   append(element, children);
-  return /** @type {SVGElementTagNameMap[K]} */ (element);
+  return element;
 }
 
-/** Puts children in the place of those that a node has. @param {Element} node @param {...(Child | Child[])} children */
+/** @type {Of['replace']} */
 export function replace(node, ...children) {
   node.replaceChildren();
   append(node, children);
 }
 
-/** @param {Element} node @param {(Child | Child[])[]} children */
+/** @type {Of['append']} */
 function append(node, children) {
   for (const child of children.flat()) {
     if (child === null || child === undefined || child === false) continue;
@@ -48,30 +178,30 @@ function append(node, children) {
   }
 }
 
-/** @param {HTMLElement | SVGElement} element @param {Props | null | undefined} props */
+/** @type {Of['apply']} */
 function apply(element, props) {
   for (const [name, value] of Object.entries(props ?? {})) {
     if (name === 'text') element.textContent = String(value);
     else if (name === 'class') element.setAttribute('class', String(value));
-    else if (name === 'on') listen(element, /** @type {Record<string, (event: any) => void>} */ (value));
-    else if (name === 'style') restyle(element, /** @type {Record<string, string | number>} */ (value));
+    else if (name === 'on') listen(element, value);
+    else if (name === 'style') restyle(element, value);
     else if (name === 'data') Object.assign(element.dataset, value);
     else if (PROPERTIES.has(name)) Object.assign(element, { [name]: value });
     else attribute(element, name, value);
   }
 }
 
-/** @type {Of.dom['listen']} */
+/** @type {Of['listen']} */
 function listen(element, listeners) {
   for (const [type, listener] of Object.entries(listeners)) element.addEventListener(type, listener);
 }
 
-/** Through the object model, which the content security policy allows, unlike the attribute. @type {Of.dom['restyle']} */
+/** Through the object model, which the content security policy allows, unlike the attribute. @type {Of['restyle']} */
 function restyle(element, style) {
   for (const [name, value] of Object.entries(style)) element.style.setProperty(name, String(value));
 }
 
-/** @type {Of.dom['attribute']} */
+/** @type {Of['attribute']} */
 function attribute(element, name, value) {
   if (value === null || value === undefined) return;
   if (typeof value === 'boolean' && !name.startsWith('aria-')) {
@@ -82,7 +212,7 @@ function attribute(element, name, value) {
   element.setAttribute(name, String(value));
 }
 
-/** Whether an attribute can neither run a script nor lead to another origin. @type {Of.dom['harmless']} */
+/** Whether an attribute can neither run a script nor lead to another origin. @type {Of['harmless']} */
 function harmless(name, value) {
   if (name.startsWith('on') || name === 'srcdoc' || name === 'style') return false;
   if (name === 'href') return /^(#|\.{1,2}\/)/.test(value);
@@ -93,7 +223,7 @@ function harmless(name, value) {
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let clearing;
 
-/** @type {Of.dom['announce']} */
+/** @type {Of['announce']} */
 export function announce(text) {
   const region = document.getElementById('announcer');
   if (!region) return;
@@ -104,7 +234,7 @@ export function announce(text) {
   clearing = setTimeout(() => (region.textContent = ''), 10_000);
 }
 
-/** Paths on a grid of 12 by 12; those of `FILLED` are areas, the others lines. @type {Record<string, string>} */
+/** Paths on a grid of 12 by 12. @type {Record<string, string>} */
 const PATHS = {
   done: 'M2.5 6.5 5 9 9.5 3.5',
   failed: 'M3 3 9 9M9 3 3 9',
@@ -120,31 +250,33 @@ const PATHS = {
   chain: 'M3 2v3.5a2 2 0 0 0 2 2h4M7 5.5l2 2-2 2',
 };
 
-/** @type {Of.dom['icon']} */
+/** @type {Of['icon']} */
 export function icon(name) {
   const path = svg('path', { d: PATHS[name] ?? PATHS.unknown });
   return svg('svg', { class: `icon icon-${name}`, viewBox: '0 0 12 12', 'aria-hidden': 'true', focusable: 'false' }, path);
 }
 
-/** A state: its shape, its word, and only then its colour. @type {Of.dom['stateMark']} */
+/** A state: its shape, its word, and only then its colour. @type {Of['stateMark']} */
 export const stateMark = (state) => el('span', { class: `state ${state.tone}` }, icon(state.icon), state.word);
+
+// --- parts of the screens ---
 
 let ids = 0;
 
-/** A control with its label. @type {Parts['field']} */
+/** @type {Of['field']} */
 export function field(label, control, hint) {
   control.id ||= `control-${(ids += 1)}`;
   if (hint) control.setAttribute('aria-describedby', `${control.id}-hint`);
   return el('div', { class: 'field' }, el('label', { for: control.id, text: label }), control, hint ? el('p', { class: 'hint', id: `${control.id}-hint`, text: hint }) : null);
 }
 
-/** @type {Parts['button']} */
+/** @type {Of['button']} */
 export const button = (text, click, look = '') => el('button', { class: look, text, on: { click } });
 
-/** A text that scrolls by itself. @type {Parts['pre']} */
+/** @type {Of['pre']} */
 export const pre = (label, text) => el('pre', { tabindex: 0, role: 'group', 'aria-label': label, text });
 
-/** @param {() => string} text */
+/** @type {Of['copyButton']} */
 export function copyButton(text) {
   const copy = button('Copy', async () => {
     // Without TLS browsers have no clipboard for pages of other hosts.
@@ -156,16 +288,15 @@ export function copyButton(text) {
   return copy;
 }
 
-/** A text to be copied. @type {Parts['codeBlock']} */
+/** @type {Of['codeBlock']} */
 export const codeBlock = (label, text) => el('div', { class: 'stack tight' }, pre(label, text), el('div', null, copyButton(() => text)));
 
-/** Tabs, by the pattern of ARIA: arrows move, and the panel follows. @type {Parts['tabs']} */
+/** Tabs, by the pattern of ARIA: arrows move, and the panel follows. @type {Of['tabs']} */
 export function tabs(label, tabs) {
   const id = `tabs-${(ids += 1)}`;
   const buttons = tabs.map(({ name }, i) => el('button', { role: 'tab', id: `${id}-${i}`, 'aria-controls': `${id}-panel-${i}`, text: name, on: { click: () => select(i), keydown: (event) => move(event, i) } }));
   const panels = tabs.map(({ panel }, i) => el('div', { role: 'tabpanel', id: `${id}-panel-${i}`, 'aria-labelledby': `${id}-${i}` }, panel));
-  /** @param {number} chosen */
-  function select(chosen) {
+  function select(chosen = 0) {
     buttons.forEach((tab, i) => {
       tab.setAttribute('aria-selected', String(i === chosen));
       tab.tabIndex = i === chosen ? 0 : -1;
@@ -173,8 +304,7 @@ export function tabs(label, tabs) {
     });
     tabs[chosen].onShow?.();
   }
-  /** @param {KeyboardEvent} event @param {number} from */
-  function move(event, from) {
+  function move(/** @type {KeyboardEvent} */ event, from = 0) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
@@ -183,20 +313,16 @@ export function tabs(label, tabs) {
     buttons[next].focus();
   }
   select(0);
-  return { list: el('div', { role: 'tablist', class: 'tabs', 'aria-label': label }, buttons), panels: el('div', null, panels), show: (/** @type {string} */ name) => select(tabs.findIndex((tab) => tab.name === name)) };
+  return { list: el('div', { role: 'tablist', class: 'tabs', 'aria-label': label }, buttons), panels: el('div', null, panels), show: (name) => select(tabs.findIndex((tab) => tab.name === name)) };
 }
 
-/** A state by sign and word. @type {Parts['state']} */
+/** @type {Of['state']} */
 export const state = (look, word) => el('span', { class: `state ${look}` }, icon({ ok: 'done', bad: 'failed', warn: 'limit', busy: 'runs', off: 'queued' }[look]), word);
 
-/** Terms with what is known of them. @param {[string, any][]} rows */
+/** @type {Of['facts']} */
 export const facts = (rows) => el('dl', { class: 'facts' }, rows.flatMap(([term, value]) => [el('dt', { text: term }), el('dd', null, value instanceof Node ? value : String(value))]));
 
-/**
- * Fills a place with what is loaded, or with why it is not. Of several loads into one place the last counts.
- * @template T @param {HTMLElement} place @param {() => Promise<T>} load
- * @param {(loaded: T) => any} draw a child, or a list of children @param {(error: any) => any} failed
- */
+/** Of several loads into one place the last counts. @type {Of['fill']} */
 export async function fill(place, load, draw, failed) {
   const turn = String((ids += 1));
   place.dataset.load = turn;
@@ -204,23 +330,24 @@ export async function fill(place, load, draw, failed) {
   if (place.dataset.load === turn) replace(place, ...[children].flat());
 }
 
+// --- keyboard shortcuts, and dialogs ---
+
 /** @type {Set<Page.Shortcut[]>} */
 const groups = new Set();
 // Single characters can get in the way of speech input, so they can be turned off.
 let characters = true;
 
-/** @type {Of.keys['addShortcuts']} */
+/** @type {Of['addShortcuts']} */
 export function addShortcuts(shortcuts) {
   groups.add(shortcuts);
   return () => void groups.delete(shortcuts);
 }
 
-/** Listens; once per page. */
 export function startKeys() {
   addShortcuts([{ key: '?', help: 'Show this list', run: showHelp }]);
   document.addEventListener('keydown', (event) => {
     if (event.defaultPrevented || event.isComposing || document.querySelector('dialog[open]')) return;
-    const pressed = nameOf(event);
+    const pressed = keyOf(event);
     if (pressed.length === 1 && (!characters || isWriting(event.target))) return;
     // The latest screen goes first.
     const found = [...groups].reverse().flat().find((shortcut) => shortcut.key === pressed);
@@ -230,18 +357,17 @@ export function startKeys() {
   });
 }
 
-/** @type {Of.keys['nameOf']} */
-function nameOf(event) {
+/** @type {Of['keyOf']} */
+function keyOf(event) {
   if (event.altKey) return '';
   return (event.ctrlKey || event.metaKey ? 'Ctrl+' : '') + event.key;
 }
 
-/** @type {Of.keys['isWriting']} */
+/** @type {Of['isWriting']} */
 function isWriting(target) {
   return target instanceof HTMLElement && (target.isContentEditable || target.matches('input:not([type=range], [type=radio], [type=checkbox]), textarea, select'));
 }
 
-/** Opens the list of the shortcuts that work now. */
 export function showHelp() {
   const rows = [...groups].flat().map((shortcut) =>
     el('tr', null, el('th', { scope: 'row' }, el('kbd', { text: shortcut.key })), el('td', { text: shortcut.help })),
@@ -254,7 +380,7 @@ export function showHelp() {
   openDialog('Keyboard', el('table', { class: 'keys' }, el('tbody', null, rows)), el('label', { class: 'check' }, toggle, ' Shortcuts of a single character'));
 }
 
-/** A modal dialog with a title and a button to close it; gone from the page once closed. @param {string} title @param {...Child} content */
+/** @type {Of['openDialog']} */
 export function openDialog(title, ...content) {
   const dialog = el('dialog', { 'aria-label': title, on: { close: () => dialog.remove() } });
   const close = el('button', { class: 'quiet', text: 'Close', on: { click: () => dialog.close() } });

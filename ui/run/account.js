@@ -1,23 +1,20 @@
 // What happened in a run, from the gateway's trace: times, turns and their items; and in plain words how it ended and why, where the time
 // went, what failed. Pure.
 
-import { cost, counted, duration, tokens } from '../lib/text.js';
+import { cost, counted, duration, tokens } from '../lib/dom.js';
 import { explain } from '../next-step.js';
 import { openCalls } from '../request.js';
 
-/** The type of an item without the prefix that one dialect gives it. @type {Of.trace['plainType']} */
+/** The type of an item without the prefix that one dialect gives it. @type {Of['plainType']} */
 export const plainType = (item) => String(item?.type ?? '').replace(/^antwort:/, '');
 
-/** @type {Of.trace['isCall']} */
+/** @type {Of['isCall']} */
 export const isCall = (item) => /_call$/.test(plainType(item));
 
-/** @type {Of.trace['isOutput']} */
+/** @type {Of['isOutput']} */
 const isOutput = (item) => /_output$/.test(plainType(item));
 
-/**
- * Which items belong to which turn. The trace names the calls of each turn; what the model wrote before them is of their turn, what comes behind them of the next.
- * @type {Of.trace['belonging']}
- */
+/** The trace names the calls of each turn; what the model wrote before them is of their turn, what comes behind them of the next. @type {Of['belonging']} */
 export function belonging(output, trace) {
   const { items, turnOf } = claim(output, trace);
   const outputs = new Map();
@@ -43,7 +40,7 @@ export function belonging(output, trace) {
   return { turns, items, outputs };
 }
 
-/** Finds the item of each call: by its id, else the next one of its name. @type {Of.trace['claim']} */
+/** Finds the item of each call: by its id, else the next one of its name. @type {Of['claim']} */
 function claim(output, trace) {
   /** @type {Map<string, any>} */
   const byId = new Map();
@@ -63,13 +60,10 @@ function claim(output, trace) {
   return { items, turnOf };
 }
 
-/** @type {Of.trace['nameOf']} */
+/** @type {Of['nameOf']} */
 export const nameOf = (item) => item.name ?? plainType(item).replace(/_call$/, '');
 
-/**
- * What a model wrote in a turn, in order, with its length: how the bar of a turn is divided where nobody watched.
- * @type {Of.trace['written']}
- */
+/** With its length: how the bar of a turn is divided where nobody watched. @type {Of['written']} */
 export function written(items) {
   /** @type {{kind: Kind, length: number}[]} */
   const parts = [];
@@ -83,7 +77,7 @@ export function written(items) {
   return parts;
 }
 
-/** @type {Of.trace['writtenIn']} */
+/** @type {Of['writtenIn']} */
 function writtenIn(item) {
   const type = plainType(item);
   if (type === 'message') return { kind: 'text', length: texts(item.content).join('').length };
@@ -99,19 +93,19 @@ function writtenIn(item) {
   return null;
 }
 
-/** The texts of content parts. @type {Of.trace['texts']} */
+/** @type {Of['texts']} */
 export function texts(content) {
   if (typeof content === 'string') return [content];
   return (content ?? []).map((part) => part?.text ?? part?.refusal ?? '').filter(Boolean);
 }
 
-/** Turns are counted as inferences: approved calls that come before the first are of none. @type {Of.trace['turnNumber']} */
+/** Turns are counted as inferences: approved calls that come before the first are of none. @type {Of['turnNumber']} */
 export const turnNumber = (trace, turn) => trace.turns.filter((one) => one.attempts > 0 && one.index <= (turn?.index ?? 0)).length;
 
-/** @type {Of.trace['turnName']} */
+/** @type {Of['turnName']} */
 const turnName = (trace, turn) => (turn?.attempts === 0 ? 'the approved calls' : `turn ${turnNumber(trace, turn)}`);
 
-/** The last moment that a trace knows. @type {Of.trace['lastMoment']} */
+/** @type {Of['lastMoment']} */
 export function lastMoment(trace) {
   let last = trace.started_at;
   const see = (/** @type {(number | null | undefined)[]} */ ...moments) => {
@@ -133,7 +127,7 @@ const ORDER = ['writing', 'first_token', 'first_byte', 'waits', 'tools', 'other'
 /** @type {Part[]} */
 const SHOWN = ['first_byte', 'first_token', 'writing', 'tools', 'waits', 'other'];
 
-/** @type {Of.trace['account']} */
+/** @type {Of['account']} */
 export function account(trace, now = lastMoment(trace)) {
   const end = trace.ended_at ?? Math.max(now, lastMoment(trace));
   const stretches = stretchesOf(trace, end);
@@ -150,13 +144,13 @@ export function account(trace, now = lastMoment(trace)) {
   return { total: Math.max(0, end - trace.started_at), parts: SHOWN.map((part) => ({ part, ms: sum(part) })), pieces, longest };
 }
 
-/** @type {Of.trace['waited']} */
+/** @type {Of['waited']} */
 function waited(call, stretches) {
   const shared = (/** @type {Stretch} */ wait) => Math.max(0, Math.min(wait.to, call.to) - Math.max(wait.from, call.from));
   return stretches.reduce((sum, one) => sum + (one.part === 'waits' ? shared(one) : 0), 0);
 }
 
-/** @type {Of.trace['stretchesOf']} */
+/** @type {Of['stretchesOf']} */
 function stretchesOf(trace, end) {
   /** @type {Stretch[]} */
   const found = [];
@@ -172,11 +166,13 @@ function stretchesOf(trace, end) {
   return found.filter((one) => one.to > one.from);
 }
 
-/** @type {Of.trace['endOfCall']} */
+/** @type {Of['endOfCall']} */
 export const endOfCall = (call, end) => call.ended_at ?? (call.outcome === 'async' ? call.started_at : end);
 
-/** The name of a call's row. @type {Of.trace['callId']} */
+/** @type {Of['callId']} */
 export const callId = (turn, index) => `turn-${turn.index}-call-${index}`;
+
+// --- in words ---
 
 /** @type {Record<string, State>} */
 const STATES = {
@@ -198,28 +194,28 @@ Object.assign(STATES, {
   unknown: { icon: 'unknown', word: 'Outcome unknown', tone: 'warn' },
 });
 
-/** @type {Of.words['statusWords']} */
+/** @type {Of['statusWords']} */
 export const statusWords = (status) => STATES[status] ?? { icon: 'unknown', word: status, tone: 'off' };
 
-/** The state of a response, also of one that waits. @type {Of.words['stateOf']} */
+/** The state of a response, also of one that waits. @type {Of['stateOf']} */
 export const stateOf = (response) => statusWords(response.answered_by ? 'answered' : waitsFor(response) === 'approval' ? 'approval' : response.status);
 
-/** The state of a response that another one continued. @type {Of.words['continuedWords']} */
+/** @type {Of['continuedWords']} */
 export function continuedWords(response) {
   const waited = waitsFor(response);
   return waited ? { icon: 'done', word: waited === 'approval' ? 'Asked for approval' : 'Asked the client', tone: 'ok' } : statusWords(response.status);
 }
 
-/** @type {Of.words['isRunning']} */
+/** @type {Of['isRunning']} */
 export const isRunning = (response) => response.status === 'queued' || response.status === 'in_progress';
 
-/** What a response waits for, as far as it is the last of its chain. @type {Of.words['waitsFor']} */
+/** As far as it is the last of its chain. @type {Of['waitsFor']} */
 export function waitsFor(response) {
   if (response.status === 'completed' && response.output?.some((/** @type {any} */ item) => plainType(item) === 'mcp_approval_request')) return 'approval';
   return response.status === 'requires_action' ? 'client' : null;
 }
 
-/** The state of a call, in a run that is over or not. @type {Of.words['outcomeWords']} */
+/** @type {Of['outcomeWords']} */
 export const outcomeWords = (call, over) => statusWords(call.outcome ?? (over ? 'dropped' : 'in_progress'));
 
 /** @type {Record<string, string>} */
@@ -238,16 +234,16 @@ const LIMITS = {
   content_filter: 'the provider filtered the content',
 };
 
-/** @type {Of.words['limitWords']} */
+/** @type {Of['limitWords']} */
 export const limitWords = (name) => LIMITS[name] ?? `a limit was reached: ${name}`;
 
 /** @type {Record<string, string>} */
 const WAITS = { client: 'for the client', elicitation: 'for an answer of the user', callback: 'for a callback', queue: 'in the queue', approval: 'for approval', next: 'until the next request' };
 
-/** @type {Of.words['waitKind']} */
+/** @type {Of['waitKind']} */
 const waitKind = (kind) => WAITS[kind] ?? `for ${kind}`;
 
-/** `3 h for approval`. @type {Of.words['waitWords']} */
+/** `3 h for approval`. @type {Of['waitWords']} */
 export const waitWords = (kind, ms) => (ms === null ? `waits ${waitKind(kind)}` : `${duration(ms)} ${waitKind(kind)}`);
 
 /** What a part of the time is called in the legend, and in a sentence. @type {Record<Part, [string, string]>} */
@@ -260,10 +256,10 @@ export const PARTS = {
   other: ['Not in a recorded step', 'not in a recorded step (connecting to MCP servers, listing tools, storing)'],
 };
 
-/** @type {Of.words['attemptWords']} */
+/** @type {Of['attemptWords']} */
 export const attemptWords = (of) => (of.attempts > 1 ? counted(of.attempts, 'attempt') : null);
 
-/** `2 turns, 4 calls, 1,504 tokens in (800 cached), 230 out, $0.0021`. @type {Of.words['totals']} */
+/** `2 turns, 4 calls, 1,504 tokens in (800 cached), 230 out, $0.0021`. @type {Of['totals']} */
 export function totals(response, trace) {
   const words = [];
   const turns = trace ? turnNumber(trace, trace.turns.at(-1)) : response.antwort?.turns;
@@ -280,7 +276,7 @@ export function totals(response, trace) {
   return words.join(', ');
 }
 
-/** How it ended, and why. @type {Of.words['ending']} */
+/** @type {Of['ending']} */
 export function ending(response, trace, now) {
   const time = trace ? duration(account(trace, now).total) : response.completed_at ? duration((response.completed_at - response.created_at) * 1000) : '';
   const took = time ? ` after ${time}` : '';
@@ -304,13 +300,13 @@ export function ending(response, trace, now) {
   }
 }
 
-/** `: 3`, where the response tells the limit that held. @type {Of.words['limitOf']} */
+/** `: 3`, where the response tells the limit that held. @type {Of['limitOf']} */
 function limitOf(response, name) {
   const value = response.antwort?.limits?.[name] ?? response[name];
   return typeof value === 'number' ? `: ${value}` : '';
 }
 
-/** What made it slow. @type {Of.words['slowness']} */
+/** @type {Of['slowness']} */
 export function slowness(trace, now) {
   const { total, parts, longest } = account(trace, now);
   if (total < 1 || !longest) return [];
@@ -324,7 +320,7 @@ export function slowness(trace, now) {
   return longest.ms * 2 < most.ms ? found.slice(0, 1) : found;
 }
 
-/** @type {Of.words['stepWords']} */
+/** @type {Of['stepWords']} */
 function stepWords(trace, step) {
   const turn = trace.turns.find((one) => one.index === step.turn);
   if (step.part === 'tools') return `the call of ${step.name} in ${turnName(trace, turn)}`;
@@ -333,10 +329,10 @@ function stepWords(trace, step) {
   return `the ${step.part.replace('_', ' ')} of the model${turn?.model ? ` (${turn.model})` : ''} in ${turnName(trace, turn)}${retried}`;
 }
 
-/** @type {Of.words['percent']} */
+/** @type {Of['percent']} */
 export const percent = (part, whole) => `${Math.round((part * 100) / Math.max(1, whole))} %`;
 
-/** The calls that failed or whose end is not known, and what was tried again; failures first. @type {Of.words['troubles']} */
+/** Failures first. @type {Of['troubles']} */
 export function troubles(trace) {
   /** @type {Finding[]} */
   const found = [];

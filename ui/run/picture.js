@@ -1,11 +1,13 @@
 // The picture of a run: where everything lies, which is pure (an account, a response and a width in; groups, lanes, bars, bands and gaps
 // out), and its drawing as rows of a tree, with the keys that the ARIA authoring practices give a tree.
 
-import { el, icon, replace } from '../lib/dom.js';
-import { cost, counted, duration, moment, rate, reveal, tokens } from '../lib/text.js';
-import { account, attemptWords, belonging, callId, continuedWords, endOfCall, lastMoment, limitWords, outcomeWords, stateOf, statusWords, turnNumber, waitWords, written } from './account.js';
+import { cost, counted, duration, el, icon, moment, rate, replace, reveal, tokens } from '../lib/dom.js';
+import {
+  account, attemptWords, belonging, callId, continuedWords, endOfCall, lastMoment, limitWords, outcomeWords,
+  stateOf, statusWords, turnNumber, waitWords, written,
+} from './account.js';
 
-/** @type {Of.layout['layout']} */
+/** @type {Of['layout']} */
 export function layout(trace, response, width, { compress, now = 0, continued } = {}) {
   const over = trace.ended_at !== null;
   const until = over ? lastMoment(trace) : Math.max(lastMoment(trace), now);
@@ -25,10 +27,10 @@ export function layout(trace, response, width, { compress, now = 0, continued } 
   };
 }
 
-/** @type {Of.layout['groupOf']} */
+/** @type {Of['groupOf']} */
 const groupOf = (lane, calls = []) => ({ id: lane.id, lane, calls, failed: calls.filter((call) => call.state.tone === 'bad').length });
 
-/** Waits among the turns, each behind the turn in which it began. @type {Of.layout['inOrder']} */
+/** Waits among the turns, each behind the turn in which it began. @type {Of['inOrder']} */
 function inOrder(turns, waits, trace) {
   const behind = trace.waits.map((wait) => trace.turns.findLastIndex((turn) => turn.sent_at <= wait.from));
   const at = (turn = 0) => waits.filter((_, index) => behind[index] === turn);
@@ -36,10 +38,7 @@ function inOrder(turns, waits, trace) {
   return [...at(-1), ...turns.flatMap((group, index) => [group, ...(isLast(index) ? at(group.lane.turn) : [])])];
 }
 
-/**
- * A turn with its calls; approved calls, which are made before the model is asked, are groups of their own.
- * @type {Of.layout['turnGroups']}
- */
+/** Approved calls, which are made before the model is asked, are groups of their own. @type {Of['turnGroups']} */
 function turnGroups(trace, turn, index, items, axis, over, failed) {
   const calls = turn.calls.map((call, number) => callLane(call, callId(turn, number), axis, over, { turn: index, call: number }));
   if (turn.attempts === 0) return calls.map((call) => groupOf(call));
@@ -49,12 +48,12 @@ function turnGroups(trace, turn, index, items, axis, over, failed) {
   return [groupOf(lane, calls)];
 }
 
-/** A lane from one moment to another, with what most lanes have. @type {Of.layout['laneOf']} */
+/** @type {Of['laneOf']} */
 function laneOf(axis, from, to, more) {
   return { label: '', note: '', bars: [], marks: [], caption: '', badges: [], at: from - axis.from, start: axis.x(from), end: axis.x(to), ms: to - from, turn: -1, call: -1, ...more };
 }
 
-/** @type {Of.layout['modelLane']} */
+/** @type {Of['modelLane']} */
 function modelLane(turn, items, axis, over) {
   const end = turn.ended_at ?? axis.to;
   const token = Math.min(turn.first_token_at ?? end, end);
@@ -70,7 +69,7 @@ function modelLane(turn, items, axis, over) {
   });
 }
 
-/** @type {Of.layout['modelCaption']} */
+/** @type {Of['modelCaption']} */
 function modelCaption({ sent_at, first_token_at: token, ended_at: end, usage, cost_usd: price, retry_reasons: reasons }) {
   const cached = usage?.input_tokens_details?.cached_tokens;
   return [
@@ -82,7 +81,7 @@ function modelCaption({ sent_at, first_token_at: token, ended_at: end, usage, co
   ].filter(Boolean).join(' · ');
 }
 
-/** The solid part of a model's bar, by kind: as it was watched, else in proportion to the text. @type {Of.layout['writing']} */
+/** The solid part of a model's bar, by kind: as it was watched, else in proportion to the text. @type {Of['writing']} */
 function writing(turn, items, from, to, axis) {
   if (!turn.first_token_at) return [];
   if (turn.spans?.length) return turn.spans.flatMap((span, index, all) => bar(axis, span.from, index === all.length - 1 ? to : span.to, span.kind));
@@ -93,7 +92,7 @@ function writing(turn, items, from, to, axis) {
   return parts.flatMap((part) => bar(axis, at, (at += ((to - from) * part.length) / whole), part.kind));
 }
 
-/** @type {Of.layout['callLane']} */
+/** @type {Of['callLane']} */
 function callLane(call, id, axis, over, place) {
   const end = endOfCall(call, axis.to);
   const state = outcomeWords(call, over);
@@ -107,10 +106,10 @@ function callLane(call, id, axis, over, place) {
   });
 }
 
-/** @type {Of.layout['retries']} */
+/** @type {Of['retries']} */
 const retries = (of, axis) => (of.retried_at ?? []).map((at) => ({ x: axis.x(at), kind: 'retry' }));
 
-/** @type {Of.layout['badgesOf']} */
+/** @type {Of['badgesOf']} */
 function badgesOf(of) {
   const call = 'call_id' in of ? of : null;
   const attempts = attemptWords(of);
@@ -119,7 +118,7 @@ function badgesOf(of) {
   return badges.filter((badge) => typeof badge === 'object' && badge !== null);
 }
 
-/** @type {Of.layout['waitLane']} */
+/** @type {Of['waitLane']} */
 function waitLane(wait, index, axis, over) {
   const to = wait.to ?? axis.to;
   const ms = wait.to === null && !over ? null : to - wait.from;
@@ -130,7 +129,7 @@ function waitLane(wait, index, axis, over) {
   });
 }
 
-/** How it ended, and why. @type {Of.layout['endLane']} */
+/** @type {Of['endLane']} */
 function endLane(trace, response, axis, continued) {
   const at = trace.ended_at ?? axis.to;
   const reason = response.incomplete_details?.reason;
@@ -138,24 +137,21 @@ function endLane(trace, response, axis, continued) {
   return laneOf(axis, at, at, { id: 'end', kind: 'end', label: 'End', state: (continued ? continuedWords : stateOf)(response), caption, ms: at - trace.started_at });
 }
 
-/** A bar, at least two pixels wide; none for no time at all. @type {Of.layout['bar']} */
+/** A bar, at least two pixels wide; none for no time at all. @type {Of['bar']} */
 function bar(axis, from, to, kind) {
   if (to <= from) return [];
   const x = Math.min(axis.x(from), axis.width - 2);
   return [{ x, w: Math.max(2, axis.x(to) - x), kind }];
 }
 
-/** @type {Of.layout['thin']} */
+/** @type {Of['thin']} */
 const thin = (axis, at, kind) => [{ x: Math.min(axis.x(at), axis.width - 3), w: 3, kind }];
 
 /** The mean width of a character of the captions in pixels, rather too large; and the distance of words from their bar. */
 const CHARACTER = 6.8;
 const DISTANCE = 6;
 
-/**
- * Where the words of a bar go: behind it, before it, or beneath it, so that they never lie on a bar or outside of the picture.
- * @type {Of.layout['captionPlace']}
- */
+/** So that the words of a bar never lie on a bar or outside of the picture. @type {Of['captionPlace']} */
 export function captionPlace(lane, width) {
   const words = [lane.caption, lane.kind === 'end' ? ` ${lane.state.word}` : '', ...lane.badges.map((badge) => `${badge.text}   `)];
   const needed = words.join('').length * CHARACTER;
@@ -166,13 +162,13 @@ export function captionPlace(lane, width) {
   return { side: 'below', x: Math.max(0, Math.min(lane.start, width - needed)) };
 }
 
-/** A shortened gap is this wide, in pixels. */
+/** Pixels. */
 const CUT = 56;
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000,
   3_600_000, 7_200_000, 10_800_000, 21_600_000, 43_200_000, 86_400_000, 172_800_000, 432_000_000, 864_000_000];
 const TICK_DISTANCE = 84;
 
-/** @type {Of.layout['makeAxis']} */
+/** @type {Of['makeAxis']} */
 export function makeAxis(from, to, width, cuts = []) {
   const whole = Math.max(1, to - from);
   const shown = whole - cuts.reduce((sum, cut) => sum + cut.to - cut.from, 0);
@@ -199,7 +195,7 @@ export function makeAxis(from, to, width, cuts = []) {
   return { from, to: from + whole, width, pieces, x: place, ticks: ticksOf(pieces, from, shown / Math.max(1, width - cutWidth * cuts.length), width) };
 }
 
-/** @type {Of.layout['locate']} */
+/** @type {Of['locate']} */
 function locate(pieces, moment) {
   const piece = pieces.find((one) => moment <= one.to) ?? pieces[pieces.length - 1];
   if (!piece) return 0;
@@ -207,7 +203,7 @@ function locate(pieces, moment) {
   return piece.x + share * (piece.end - piece.x);
 }
 
-/** @type {Of.layout['ticksOf']} */
+/** @type {Of['ticksOf']} */
 function ticksOf(pieces, from, msPerPixel, width) {
   const step = STEPS.find((one) => one / msPerPixel >= TICK_DISTANCE) ?? STEPS[STEPS.length - 1];
   /** @type {Tick[]} */
@@ -223,10 +219,7 @@ function ticksOf(pieces, from, msPerPixel, width) {
   return lastInside(ticks, width);
 }
 
-/**
- * The label of the last tick stands before it, where there is no room behind; without a label if it would meet the one before.
- * @type {Of.layout['lastInside']}
- */
+/** The last label stands before its tick, where there is no room behind; it is left out if it would meet the one before. @type {Of['lastInside']} */
 function lastInside(ticks, width) {
   const [before, last] = ticks.slice(-2);
   const needs = (/** @type {Tick} */ tick) => tick.label.length * 6.4 + 8;
@@ -236,7 +229,7 @@ function lastInside(ticks, width) {
   return ticks;
 }
 
-/** As exact as its step: behind a shortened gap of hours seconds still count. @type {Of.layout['tickLabel']} */
+/** As exact as its step: behind a shortened gap of hours seconds still count. @type {Of['tickLabel']} */
 function tickLabel(offset, step) {
   if (offset === 0) return '0';
   if (offset < 1000) return `${offset} ms`;
@@ -249,10 +242,7 @@ function tickLabel(offset, step) {
   return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${rest}`;
 }
 
-/**
- * The times in which nothing happens, as far as they are long against the rest: what the button shortens.
- * @type {Of.layout['idleTimes']}
- */
+/** As far as they are long against the rest: what the button shortens. @type {Of['idleTimes']} */
 export function idleTimes(busy, from, to) {
   const sorted = [...busy].sort((a, b) => a.from - b.from);
   /** @type {Interval[]} */
@@ -267,6 +257,8 @@ export function idleTimes(busy, from, to) {
   return idle.filter((gap) => gap.to - gap.from > Math.max(1000, work / 2));
 }
 
+// --- its drawing ---
+
 const NARROW = 640;
 /** What the columns of names and times take, as the style sheet has them. */
 const COLUMNS = 236 + 76;
@@ -274,7 +266,7 @@ const PADDING = 20;
 /** Beyond so many calls the turns begin collapsed. */
 const MANY_CALLS = 60;
 
-/** @type {Of.picture['createPicture']} */
+/** @type {Of['createPicture']} */
 export function createPicture({ label, onSelect, onLayout }) {
   const layer = (name = '') => el('div', { class: `pic-${name}`, 'aria-hidden': 'true' });
   const [axis, under, over] = [layer('axis'), layer('under'), layer('over')];
@@ -308,15 +300,15 @@ export function createPicture({ label, onSelect, onLayout }) {
     replace(over, drawn.gaps.map((gap) => place('gap', gap.x, gap.w)));
     sync(tree, groups.flatMap((group, index) => {
       const collapsed = isCollapsed(group);
-      const head = rowOf(group.lane, [1, index + 1, groups.length], plot, collapsed ? group.calls : []);
+      const head = treeRow(group.lane, [1, index + 1, groups.length], plot, collapsed ? group.calls : []);
       if (group.calls.length > 0) head.setAttribute('aria-expanded', String(!collapsed));
-      return [head, ...(collapsed ? [] : group.calls.map((lane, number) => rowOf(lane, [2, number + 1, group.calls.length], plot)))];
+      return [head, ...(collapsed ? [] : group.calls.map((lane, number) => treeRow(lane, [2, number + 1, group.calls.length], plot)))];
     }));
     onLayout?.(drawn);
   }
 
-  /** @type {Of.picture['rowOf']} */
-  function rowOf(lane, [level, position, size], plot, folded = []) {
+  /** @type {Of['treeRow']} */
+  function treeRow(lane, [level, position, size], plot, folded = []) {
     const row = rows.get(lane.id) ?? el('div', { role: 'treeitem', data: { id: lane.id } });
     rows.set(lane.id, row);
     fillRow(row, lane, plot, folded);
@@ -327,7 +319,7 @@ export function createPicture({ label, onSelect, onLayout }) {
     return row;
   }
 
-  /** @type {Of.picture['select']} */
+  /** @type {Of['select']} */
   function select(id, focus = false) {
     const group = groups.find((one) => one.calls.some((lane) => lane.id === id));
     if (group && isCollapsed(group)) chosen.set(group.id, false);
@@ -338,7 +330,7 @@ export function createPicture({ label, onSelect, onLayout }) {
     if (lane) onSelect(lane);
   }
 
-  /** @type {Of.picture['toggle']} */
+  /** @type {Of['toggle']} */
   function toggle(id, collapse) {
     chosen.set(id, collapse);
     draw();
@@ -374,7 +366,7 @@ export function createPicture({ label, onSelect, onLayout }) {
   };
 }
 
-/** @type {Of.picture['treeKeys']} */
+/** @type {Of['treeKeys']} */
 function treeKeys(event, tree, select, toggle) {
   const rows = /** @type {HTMLElement[]} */ ([...tree.children]);
   const at = rows.indexOf(/** @type {HTMLElement} */ (event.target));
@@ -394,7 +386,7 @@ function treeKeys(event, tree, select, toggle) {
   keys[event.key]();
 }
 
-/** Puts rows in place without moving those that stay, so that the focus stays, too. @type {Of.picture['sync']} */
+/** Puts rows in place without moving those that stay, so that the focus stays, too. @type {Of['sync']} */
 function sync(tree, wanted) {
   const keep = new Set(wanted);
   for (const child of [...tree.children]) if (!keep.has(/** @type {HTMLElement} */ (child))) child.remove();
@@ -403,7 +395,7 @@ function sync(tree, wanted) {
   });
 }
 
-/** @type {Of.picture['fillRow']} */
+/** @type {Of['fillRow']} */
 function fillRow(row, lane, plot, folded) {
   const { state } = lane;
   const isTurn = lane.kind === 'model';
@@ -421,10 +413,10 @@ function fillRow(row, lane, plot, folded) {
   );
 }
 
-/** Something that lies in a plot. @type {Of.picture['place']} */
+/** @type {Of['place']} */
 const place = (look, x, w, text = '') => el('span', { class: look, text, style: w === undefined ? { left: `${x}px` } : { left: `${x}px`, width: `${Math.max(1, w)}px` } });
 
-/** @type {Of.picture['plotOf']} */
+/** @type {Of['plotOf']} */
 function plotOf(lane, width, folded) {
   const { side, x } = captionPlace(lane, width);
   const style = { [side === 'below' ? 'margin-left' : side === 'after' ? 'left' : 'right']: `${side === 'before' ? width - x : x}px` };
@@ -441,7 +433,7 @@ function plotOf(lane, width, folded) {
   return el('div', { class: 'lane-plot' }, track, side === 'below' ? caption : null);
 }
 
-/** @type {Of.picture['drawAxis']} */
+/** @type {Of['drawAxis']} */
 function drawAxis(axis, drawn, trace) {
   replace(axis,
     el('div', { class: 'lane-name muted small', text: `from ${moment(trace.started_at)}${trace.watched ? ', by this page’s clock' : ''}` }),

@@ -1,9 +1,11 @@
 // A run on the page: summary, picture or table, and beside it the output or the details of what is selected.
 
-import { button, el, facts, icon, pre, replace, stateMark } from '../lib/dom.js';
-import { cost, duration, exact, reveal, shown } from '../lib/text.js';
+import { button, cost, duration, el, exact, facts, icon, pre, replace, reveal, shown, stateMark } from '../lib/dom.js';
 import { renderError } from '../next-step.js';
-import { account, belonging, ending, isCall, isRunning, nameOf, PARTS, percent, plainType, slowness, statusWords, texts, totals, troubles } from './account.js';
+import {
+  account, belonging, ending, isCall, isRunning, nameOf, PARTS, percent, plainType, slowness, statusWords,
+  texts, totals, troubles,
+} from './account.js';
 import { createPicture, layout } from './picture.js';
 
 export function createRunView() {
@@ -40,7 +42,7 @@ export function createRunView() {
 
   const running = () => latest !== null && (latest.trace ? latest.trace.ended_at === null : isRunning(latest.response));
 
-  /** @type {Of.view['selectLane']} */
+  /** @type {Of['selectLane']} */
   function selectLane(lane) {
     selected = lane;
     if (running() && following) {
@@ -61,8 +63,8 @@ export function createRunView() {
     picture.select(null);
   }
 
-  /** @type {Of.view['reveal']} */
-  function reveal(row) {
+  /** @type {Of['showRow']} */
+  function showRow(row) {
     asTable = false;
     arrange();
     picture.select(row, true);
@@ -73,7 +75,7 @@ export function createRunView() {
     missing.hidden = known;
     picture.root.hidden = asTable || !known;
     tableRoot.hidden = !asTable || !known;
-    if (asTable && drawn?.trace) renderTable(tableRoot, { response: drawn.response, trace: drawn.trace }, reveal);
+    if (asTable && drawn?.trace) renderTable(tableRoot, { response: drawn.response, trace: drawn.trace }, showRow);
     tools.table(asTable);
   }
 
@@ -94,7 +96,7 @@ export function createRunView() {
       const ended = running() && run.trace !== null && run.trace.ended_at !== null;
       latest = run;
       if (ended) following = true;
-      renderSummary(summary, run, reveal);
+      renderSummary(summary, run, showRow);
       output.show(run.response);
       if (following || !running()) drawn = run;
       draw();
@@ -104,7 +106,7 @@ export function createRunView() {
   };
 }
 
-/** @type {Of.view['createTools']} */
+/** @type {Of['createTools']} */
 function createTools(does) {
   const pictured = button('Picture', () => does.onTable(false), 'small');
   const table = button('Table', () => does.onTable(true), 'small');
@@ -139,7 +141,6 @@ function createTools(does) {
   };
 }
 
-/** What the colours and patterns mean. */
 function legend() {
   const one = (kind = '', text = '') => el('li', null, el('span', { class: `swatch bar-${kind}`, 'aria-hidden': 'true' }), text);
   return el('ul', { class: 'legend', 'aria-label': 'Legend' },
@@ -147,10 +148,10 @@ function legend() {
     el('li', { class: 'muted', text: 'The kinds share a turn by length of text.' }));
 }
 
-/** The table that says the same as the picture. @type {Of.view['renderTable']} */
+/** It says the same as the picture. @type {Of['renderTable']} */
 function renderTable(root, { response, trace, now }, onShow) {
   const lanes = layout(trace, response, 1000, { now }).groups.flatMap((group) => [group.lane, ...group.calls]);
-  const cell = (look = '', /** @type {import('../lib/dom.js').Child[]} */ ...content) => el('td', { class: look }, content);
+  const cell = (look = '', /** @type {any[]} */ ...content) => el('td', { class: look }, content);
   const rowOf = (/** @type {Lane} */ lane) => el('tr', { class: `row-${lane.kind}` },
     el('th', { scope: 'row' }, el('button', { class: 'link', text: lane.label, on: { click: () => onShow(lane.id) } }), ' ', el('span', { class: 'muted small', text: lane.note })),
     cell('', stateMark(lane.state)),
@@ -165,7 +166,7 @@ function renderTable(root, { response, trace, now }, onShow) {
 // So many troubles are named; the table has the others.
 const NAMED = 8;
 
-/** @type {Of.view['renderSummary']} */
+/** @type {Of['renderSummary']} */
 function renderSummary(root, { response, trace, now }, onShow) {
   const line = (/** @type {Finding} */ { text, tone, row }) => el('li', { class: `tone-${tone}` },
     icon({ bad: 'failed', warn: 'limit', ok: 'done', '': 'queued' }[tone]), el('span', { class: 'words', text }), ' ',
@@ -185,7 +186,7 @@ function renderSummary(root, { response, trace, now }, onShow) {
   );
 }
 
-/** @type {Of.view['timeBar']} */
+/** @type {Of['timeBar']} */
 function timeBar(trace, now) {
   const { total, parts } = account(trace, now);
   const shown = parts.filter((part) => part.ms > 0);
@@ -195,13 +196,15 @@ function timeBar(trace, now) {
       el('li', null, el('span', { class: `swatch part-${part.part}`, 'aria-hidden': 'true' }), `${PARTS[part.part][0]} `, el('strong', { text: duration(part.ms) }), el('span', { class: 'muted', text: ` ${percent(part.ms, total)}` })))));
 }
 
+// --- items, and the details of a row; what still grows is drawn again only where it changed ---
+
 // Beyond so many calls those that succeeded are left out at first: the answer is what one looks for.
 const MANY = 10;
 
-/** A text as it is, JSON indented. @type {Of.items['textBlock']} */
+/** @type {Of['textBlock']} */
 export const textBlock = (text, label) => pre(label, text === '' ? '(empty)' : shown(text));
 
-/** @type {Of.items['renderItem']} */
+/** @type {Of['renderItem']} */
 function renderItem(item) {
   const type = plainType(item);
   const said = (text = '') => el('div', { class: 'said', dir: 'auto', text: reveal(text) });
@@ -218,7 +221,7 @@ function renderItem(item) {
   return block('other', '', {}, el('details', null, el('summary', { text: title }), textBlock(type === 'mcp_list_tools' ? item.tools.map((/** @type {any} */ tool) => tool.name).join('\n') : JSON.stringify(item), title)));
 }
 
-/** An item of the input; `asked`: the items that it may answer. @type {Of.items['renderGiven']} */
+/** An item of the input; `asked`: the items that it may answer. @type {Of['renderGiven']} */
 export function renderGiven(item, asked) {
   const call = asked.find((/** @type {any} */ one) => (item.call_id ? one.call_id === item.call_id && isCall(one) : [one.id, one.approval_request_id].includes(item.approval_request_id)));
   const name = reveal(call ? nameOf(call) : item.approval_request_id ?? '');
@@ -227,7 +230,7 @@ export function renderGiven(item, asked) {
   return block('call', item.approve ? `Approved ${name}` : `Denied ${name}.${item.reason ? ` Reason: ${reveal(item.reason)}` : ''}`, {}, item.approve ? null : el('p', { text: 'The call was not made.' }));
 }
 
-/** A call with its first words; the rest when it is opened. @type {Of.items['call']} */
+/** A call with its first words; the rest when it is opened. @type {Of['call']} */
 function call(item) {
   const own = item.arguments ?? item.input ?? (item.action ? JSON.stringify(item.action) : '');
   const state = statusWords(item.status === 'calling' ? 'in_progress' : (item.status ?? 'completed'));
@@ -237,7 +240,7 @@ function call(item) {
     text('Arguments', own || '{}'), text('Result', item.output), text('Error', item.error ? JSON.stringify(item.error) : '')));
 }
 
-/** @type {Of.items['block']} */
+/** @type {Of['block']} */
 function block(kind, title, item, ...content) {
   const state = item.status && item.status !== 'completed' ? statusWords(item.status) : null;
   return el('section', { class: `item item-${kind}` },
@@ -245,7 +248,7 @@ function block(kind, title, item, ...content) {
     ...content);
 }
 
-/** @type {Of.items['createOutput']} */
+/** @type {Of['createOutput']} */
 export function createOutput(label) {
   const list = el('div', { class: 'output', 'aria-label': label, role: 'group' });
   const more = el('button', { class: 'small output-more', hidden: true, on: { click: () => showCalls(list.classList.contains('few')) } });
@@ -253,7 +256,7 @@ export function createOutput(label) {
   let drawn = [];
   let calls = 0;
 
-  /** @type {Of.items['showCalls']} */
+  /** @type {Of['showCalls']} */
   function showCalls(all) {
     list.classList.toggle('few', !all);
     more.textContent = all ? 'Hide the calls that succeeded' : `Show all ${calls} calls`;
@@ -280,9 +283,7 @@ export function createOutput(label) {
   };
 }
 
-/** @typedef {[string, string | Node | null | undefined | false]} Fact one without a value is left out */
-
-/** @type {Of.items['renderDetails']} */
+/** @type {Of['renderDetails']} */
 function renderDetails(root, { response, trace }, lane, onClose) {
   const owned = belonging(response.output ?? [], trace);
   const turn = trace.turns[lane.turn];
@@ -297,16 +298,16 @@ function renderDetails(root, { response, trace }, lane, onClose) {
   );
 }
 
-/** Facts without a value are left out. @param {Fact[]} list */
+/** Facts without a value are left out. @type {Of['known']} */
 const known = (list) => facts(list.filter(([, value]) => value));
 
-/** `+1.2 s 04:00:00.123 UTC`. @type {Of.items['when']} */
+/** `+1.2 s 04:00:00.123 UTC`. @type {Of['when']} */
 const when = (at, trace) => at !== null && el('span', null, `+${duration(at - trace.started_at)} `, el('span', { class: 'muted small', text: exact(at).slice(11) }));
 
-/** @type {Of.items['attempts']} */
+/** @type {Of['attempts']} */
 const attempts = (of, trace) => `${of.attempts}${(of.retried_at ?? []).map((at, index) => `, again at +${duration(at - trace.started_at)}${'retry_reasons' in of && of.retry_reasons?.[index] ? ` (attempt ${index + 1} failed: ${of.retry_reasons[index]})` : ''}`).join('')}`;
 
-/** @type {Of.items['ofCall']} */
+/** @type {Of['ofCall']} */
 function ofCall(call, owned, trace) {
   const item = owned.items.get(call.call_id);
   const result = owned.outputs.get(item?.call_id)?.output ?? item?.output;
@@ -325,7 +326,7 @@ function ofCall(call, owned, trace) {
   ];
 }
 
-/** @type {Of.items['ofTurn']} */
+/** @type {Of['ofTurn']} */
 function ofTurn(turn, items, trace) {
   const reasoning = turn.usage?.output_tokens_details?.reasoning_tokens;
   return [

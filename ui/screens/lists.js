@@ -2,8 +2,7 @@
 
 import { asObject, schemaForm } from '../forms.js';
 import { gateway } from '../lib/api.js';
-import { addShortcuts, announce, button, codeBlock, copyButton, el, facts, field, fill, icon, pre, replace, state, stateMark } from '../lib/dom.js';
-import { ago, cost, counted, duration, exact, parseJson, reveal, short, shown, tokens } from '../lib/text.js';
+import { addShortcuts, ago, announce, button, codeBlock, copyButton, cost, counted, duration, el, exact, facts, field, fill, icon, parseJson, pre, replace, reveal, short, shown, state, stateMark, tokens } from '../lib/dom.js';
 import { effects, explain, FAULTS, renderError } from '../next-step.js';
 import { recipes } from '../request.js';
 import { limitWords, STATUSES, statusWords } from '../run/account.js';
@@ -68,13 +67,13 @@ function mountRuns(root, { api, navigate, route }) {
   };
 }
 
-/** @type {Of.runs_screen['queryText']} */
+/** @type {Of['queryText']} */
 function queryText(of) {
   const set = new URLSearchParams(Object.entries(of).filter(([, value]) => value));
   return set.size > 0 ? `?${set}` : '';
 }
 
-/** @type {Of.runs_screen['createFilters']} */
+/** @type {Of['createFilters']} */
 function createFilters(onChange, onReload) {
   const told = () => onChange({ status: status.value, model: model.value.trim() });
   const status = el('select', { id: 'filter-status', on: { change: told } }, el('option', { value: '', text: 'Any' }), STATUSES.map((one) => el('option', { value: one, text: statusWords(one).word })));
@@ -90,7 +89,7 @@ function createFilters(onChange, onReload) {
   };
 }
 
-/** @type {Of.runs_screen['renderList']} */
+/** @type {Of['renderList']} */
 function renderList(root, runs, query) {
   if (runs.length === 0) {
     const filtered = query.get('status') || query.get('model') || query.get('after');
@@ -104,7 +103,7 @@ function renderList(root, runs, query) {
       el('tbody', { role: 'rowgroup' }, runs.map((run) => rowOf(run, runs.some((one) => one.previous_response_id === run.id)))))));
 }
 
-/** @type {Of.runs_screen['rowOf']} */
+/** @type {Of['rowOf']} */
 function rowOf(run, continued) {
   const asks = run.status === 'requires_action' || (run.status === 'completed' && run.open_approvals > 0);
   const state = statusWords(!asks ? run.status : continued ? 'answered' : run.open_approvals > 0 ? 'approval' : run.status);
@@ -125,20 +124,22 @@ function rowOf(run, continued) {
     cell('number', el('span', { title: exact(run.created_at * 1000), text: ago(run.created_at * 1000) })));
 }
 
-/** @type {Of.runs_screen['chainOf']} */
+/** @type {Of['chainOf']} */
 function chainOf(run) {
   if (run.conversation) return el('span', { class: 'chain-of small muted', title: 'The conversation it belongs to' }, icon('chain'), short(run.conversation.id));
   if (!run.previous_response_id) return null;
   return el('a', { class: 'chain-of small', href: `#/runs/${encodeURIComponent(run.previous_response_id)}`, title: 'The response before it' }, icon('chain'), `after ${short(run.previous_response_id)}`);
 }
 
-/** @type {Of.runs_screen['renderPager']} */
+/** @type {Of['renderPager']} */
 function renderPager(root, page, query) {
   const of = { status: query.get('status') ?? '', model: query.get('model') ?? '' };
   replace(root,
     query.get('after') ? el('a', { class: 'button', href: `#/runs${queryText(of)}`, text: 'Newest' }) : null,
     page.has_more ? el('a', { class: 'button', rel: 'next', href: `#/runs${queryText({ ...of, after: page.last_id })}`, text: 'Older' }) : null);
 }
+
+// --- what the gateway and its MCP servers offer, and a form to run each tool without a model ---
 
 /** @type {Page.Screen['mount']} */
 function mountTools(root, { api, navigate, route }) {
@@ -147,13 +148,13 @@ function mountTools(root, { api, navigate, route }) {
   const clear = () => replace(panel, el('div', { class: 'empty' }, el('h2', { text: 'Choose a tool' }), el('p', { class: 'muted', text: 'Its form appears here, and runs it without a model.' })));
   // The label of an MCP server, or '' for the gateway's own tools.
   let source = route.query.get('server') ?? '';
-  const press = (/** @type {HTMLElement} */ list, /** @type {string} */ name) => {
+  const press = (/** @type {HTMLElement} */ list, name = '') => {
     for (const each of list.querySelectorAll('button[value]')) each.setAttribute('aria-pressed', String(/** @type {HTMLButtonElement} */ (each).value === name));
   };
   /** A row of a list to choose from. @param {string} value @param {(value: string) => void} choose @param {...any} inside */
   const entry = (value, choose, ...inside) => el('button', { class: 'entry', value, on: { click: () => choose(value) } }, ...inside);
   const about = (/** @type {unknown} */ text) => el('span', { class: 'muted small clamp', text: reveal(String(text || 'no description')) });
-  const open = (/** @type {string} */ label) => {
+  const open = (label = '') => {
     if (label !== source) clear();
     source = label;
     press(servers, label);
@@ -162,7 +163,7 @@ function mountTools(root, { api, navigate, route }) {
   };
   function loadTools() {
     return fill(catalogue, () => api.get('v1/tools', { server_label: source }), ({ data }) => {
-      const choose = (/** @type {string} */ name) => {
+      const choose = (name = '') => {
         press(catalogue, name);
         replace(panel, toolPanel(data.find((/** @type {Json} */ tool) => tool.name === name), source, { api, navigate, refresh }));
         panel.scrollIntoView({ block: 'nearest' });
@@ -201,7 +202,7 @@ function mountTools(root, { api, navigate, route }) {
   return {};
 }
 
-/** A server can be named where its health may not be seen. @type {ToolsScreen['withoutHealth']} */
+/** A server can be named where its health may not be seen. @type {Of['withoutHealth']} */
 function withoutHealth(error, open, again) {
   if (error.status !== 403) return [error.status === 401 ? el('p', { class: 'notice', text: 'The gateway asks for a key.' }) : renderError(error, { onRetry: again })];
   const label = el('input', { type: 'text', autocomplete: 'off', 'aria-label': 'Label of an MCP server', placeholder: 'label' });
@@ -212,7 +213,7 @@ function withoutHealth(error, open, again) {
 /** @type {Record<string, [Look, string]>} */
 const HEALTH = { connected: ['ok', 'connected'], idle: ['off', 'idle'], unused: ['off', 'not checked yet'], failing: ['bad', 'failing'] };
 
-/** @type {ToolsScreen['serverCard']} */
+/** @type {Of['serverCard']} */
 function serverCard(sessions, head) {
   const worst = ['failing', 'connected'].map((wanted) => sessions.find((one) => one.state === wanted)).find(Boolean) ?? sessions[0];
   return el('div', { class: 'server-card' }, head(worst, state(...(HEALTH[worst.state] ?? ['warn', worst.state]))),
@@ -224,7 +225,7 @@ function serverCard(sessions, head) {
     ]))));
 }
 
-/** @type {ToolsScreen['toolPanel']} */
+/** @type {Of['toolPanel']} */
 function toolPanel(tool, server, { api, navigate, refresh }) {
   const form = schemaForm(tool.parameters, { name: `Arguments of ${tool.name}` });
   const fresh = el('input', { type: 'checkbox' });
@@ -256,7 +257,7 @@ function toolPanel(tool, server, { api, navigate, refresh }) {
     result, el('details', null, el('summary', { text: 'Definition' }), pre('Definition', shown(tool))));
 }
 
-/** @param {Json} answer a `tool.result` */
+/** @type {Of['resultView']} */
 function resultView({ is_error: failed, code, meta, output, for_user: forUser }) {
   const notes = [`in ${duration(meta.duration_ms)}`, meta.cached && 'from the cache', meta.attempts > 1 && counted(meta.attempts, 'attempt'), meta.fallback_from && `instead of ${meta.fallback_from}, which failed`, code].filter(Boolean);
   const { fault, next } = explain({ code });
@@ -269,9 +270,11 @@ function resultView({ is_error: failed, code, meta, output, for_user: forUser })
   ];
 }
 
+// --- is the gateway ready, what may this key do, what is the model server like, and how is a client set up ---
+
 /** @type {Page.Screen['mount']} */
 function mountConnect(root, { api, store }) {
-  const section = (/** @type {string} */ name, /** @type {HTMLElement[]} */ ...content) => el('section', { class: 'card stack', 'aria-label': name }, el('h2', { text: name }), ...content);
+  const section = (name = '', /** @type {HTMLElement[]} */ ...content) => el('section', { class: 'card stack', 'aria-label': name }, el('h2', { text: name }), ...content);
   const ready = el('div', { class: 'stack' });
   const readiness = () => fill(ready, askReadiness, (health) => readyView(health, readiness), (error) => renderError(error, { onRetry: readiness }));
   replace(root, el('h1', { text: 'Connect' }), el('div', { class: 'connect' },
@@ -288,22 +291,22 @@ async function askReadiness() {
   return reply.json();
 }
 
-/** @type {ConnectScreen['readyView']} */
+/** @type {Of['readyView']} */
 function readyView({ status, checks, providers }, again) {
   const look = (/** @type {any} */ value) => state(value === 'ok' ? 'ok' : value === 'draining' ? 'warn' : 'bad', reveal(String(value)));
   const rows = Object.entries(providers ?? {}).map(([name, value]) => /** @type {[string, any]} */ ([`Provider ${name}`, look(value)]));
   return [el('div', { class: 'row spread' }, status === 'ok' ? state('ok', 'ready') : look(status), button('Look again', again, 'quiet small')), facts([['Store', look(checks?.store)], ...rows])];
 }
 
-/** What is asked to see what a key may do: nothing is changed by it. */
+/** Nothing is changed by them. */
 const PROBES = [['v1/models', 'models:read'], ['v1/responses?limit=1', 'responses:read'], ['v1/tools', 'tools:read'], ['v1/agents', 'agents:read'], ['v1/mcp/servers', 'mcp:admin']];
 
-/** @type {ConnectScreen['keyForm']} */
+/** @type {Of['keyForm']} */
 function keyForm(api, store) {
   const input = el('input', { type: 'text', class: 'secret', autocomplete: 'off', spellcheck: 'false', on: { keydown: (event) => event.key === 'Enter' && use(input.value) } });
   const answers = el('div');
   // The screen is made anew with another key.
-  const use = (/** @type {string} */ key) => {
+  const use = (key = '') => {
     api.setKey(key);
     store.set('denied', null);
     store.set('key', store.get('key') + 1);
@@ -337,7 +340,7 @@ function doctor() {
     el('div', { class: 'row' }, button('Open a report', () => file.click()), el('span', { class: 'hint', text: 'Read in this page, and sent nowhere.' })), file, fault, place];
 }
 
-/** @param {Json} report */
+/** @type {Of['reportView']} */
 function reportView({ verdict, findings, config, tokens, ...about }) {
   const text = (/** @type {unknown} */ value) => reveal(typeof value === 'string' ? value : (JSON.stringify(value) ?? '')).slice(0, 20_000);
   const look = (/** @type {any} */ value) => state(LOOKS[value] ?? 'off', text(value).replaceAll('_', ' '));
@@ -350,7 +353,7 @@ function reportView({ verdict, findings, config, tokens, ...about }) {
   ];
 }
 
-/** Recipes with this gateway's address and a model. @param {Page.Api} api */
+/** @type {Of['clients']} */
 function clients(api) {
   const base = new URL('v1', gateway()).href;
   const place = el('div', { class: 'stack' });
@@ -368,7 +371,7 @@ function clients(api) {
   return [el('div', { class: 'row' }, el('code', { class: 'address', text: base }), copyButton(() => base)), el('div', { class: 'pairs' }, field('Model', model), field('Client', choice)), place];
 }
 
-/** The API, as the gateway describes it: operations by their tag. It is fetched when it is asked for. @param {Page.Api} api */
+/** Fetched when it is asked for. @type {Of['reference']} */
 function reference(api) {
   const links = ['json', 'yaml'].map((type) => el('a', { href: `../openapi.${type}`, text: `openapi.${type}` }));
   const place = el('div', { class: 'stack' }, el('div', { class: 'row' }, button('Show the operations', () => void load()), links));
@@ -376,7 +379,7 @@ function reference(api) {
   return place;
 }
 
-/** @param {Json} document */
+/** @type {Of['operations']} */
 function operations(document) {
   /** @type {Map<string, HTMLElement[]>} */
   const byTag = new Map();
@@ -390,7 +393,7 @@ function operations(document) {
   return [...byTag].map(([tag, all]) => el('details', null, el('summary', null, el('strong', { text: tag }), el('span', { class: 'muted', text: ` ${about.get(tag) ?? ''} ${counted(all.length, 'operation')}` })), all));
 }
 
-/** @type {ConnectScreen['operation']} */
+/** @type {Of['operation']} */
 function operation(method, path, of, shared) {
   const last = (/** @type {any} */ reference) => String(reference ?? '').split('/').at(-1);
   const schema = (/** @type {any} */ part) => Object.values(asObject(part?.content)).map((media) => last(media.schema?.$ref)).join(' ');

@@ -1,26 +1,21 @@
 // One run: while it goes on and at its end, with its chain, what it asks for, and the replay of its stream.
 
 import { foldAll, reconstruct } from '../fold.js';
-import { ApiError } from '../lib/api.js';
-import { addShortcuts, announce, button, el, icon, openDialog, replace, stateMark } from '../lib/dom.js';
-import { duration, moment, number, short, shown } from '../lib/text.js';
+import { ApiError, followerOf, recall, startFollowing } from '../lib/api.js';
+import { addShortcuts, announce, button, duration, el, icon, moment, number, openDialog, replace, short, shown, stateMark } from '../lib/dom.js';
 import { renderError, renderInput, renderNextStep } from '../next-step.js';
 import { continuedWords, isRunning, stateOf, statusWords, totals, waitsFor, waitWords } from '../run/account.js';
-import { followerOf, recall, startFollowing } from '../run/follow.js';
 import { createPicture } from '../run/picture.js';
 import { createOutput, createRunView, renderGiven, textBlock } from '../run/view.js';
 
-/**
- * Sends a request and shows its run while it goes on. What it asks for (approvals, functions of the client) is sent from here, too, and the run that follows is shown in its place.
- * @type {Of.live['watch']}
- */
+/** What the run asks for is sent from here, too, and the run that follows is shown in its place. @type {Of['watch']} */
 export function watch(root, { api, path = 'v1/responses', body, headers, onBegin, onEnd }) {
   let follower = startFollowing({ api, path, body, headers });
   /** @type {any} */
   let latest = null;
-  let end = show(body);
+  let end = showRun(body);
 
-  /** @type {Of.live['continueWith']} */
+  /** @type {Of['continueWith']} */
   async function continueWith(request) {
     const streamed = { ...request, stream: true };
     const next = startFollowing({ api, path, body: streamed, headers });
@@ -28,11 +23,11 @@ export function watch(root, { api, path = 'v1/responses', body, headers, onBegin
     await next.known;
     end();
     follower = next;
-    end = show(streamed);
+    end = showRun(streamed);
   }
 
-  /** @type {Of.live['show']} */
-  function show(request) {
+  /** @type {Of['showRun']} */
+  function showRun(request) {
     const state = el('div', { class: 'row live-state' });
     const panel = createRunPanel({ api, request, onContinue: continueWith });
     replace(root, state, panel.root);
@@ -62,7 +57,7 @@ export function watch(root, { api, path = 'v1/responses', body, headers, onBegin
   return { stop, leave: () => end() };
 }
 
-/** @type {Of.live['showState']} */
+/** @type {Of['showState']} */
 function showState(root, { response, error }) {
   const state = error ? statusWords('failed') : stateOf(response);
   if (root.dataset.state === state.word + response.id) return;
@@ -71,7 +66,7 @@ function showState(root, { response, error }) {
   replace(root, stateMark(state), response.id && response.store !== false ? el('a', { href: `#/runs/${encodeURIComponent(response.id)}`, text: 'Open the run' }) : null);
 }
 
-/** The view of a run, with its chain, its errors and what it asks for. @type {Of.live['createRunPanel']} */
+/** @type {Of['createRunPanel']} */
 function createRunPanel({ api, request = null, onContinue }) {
   const view = createRunView();
   const [errors, inputs, next] = [el('div', { class: 'stack' }), el('div', { class: 'stack' }), el('div', { class: 'stack' })];
@@ -84,14 +79,14 @@ function createRunPanel({ api, request = null, onContinue }) {
   /** @type {unknown} */
   let shownError = null;
 
-  /** @type {Of.live['chain']} */
+  /** @type {Of['chain']} */
   function chain(run) {
     if (!run.response.id || chained) return;
     chained = true;
     endChain = renderChain(view.earlier, { api, run });
   }
 
-  /** Once the run is stored. @type {Of.live['loadInput']} */
+  /** Once the run is stored. @type {Of['loadInput']} */
   function loadInput(response) {
     if (inputShown || !response.id) return;
     inputShown = true;
@@ -99,7 +94,7 @@ function createRunPanel({ api, request = null, onContinue }) {
     void renderInputOf(view.input, response, api).catch(() => {});
   }
 
-  /** @type {Of.live['showError']} */
+  /** @type {Of['showError']} */
   function showError(error) {
     if (error === shownError) return;
     shownError = error;
@@ -107,7 +102,7 @@ function createRunPanel({ api, request = null, onContinue }) {
     replace(errors, stopped ? el('p', { class: 'notice warn', text: 'Not watched any longer. A run that hung on this connection was cancelled.' }) : error ? renderError(error) : null);
   }
 
-  /** @type {Of.live['finish']} */
+  /** @type {Of['finish']} */
   function finish(response) {
     if (finished) return;
     finished = true;
@@ -118,7 +113,6 @@ function createRunPanel({ api, request = null, onContinue }) {
 
   return {
     root: view.root,
-    /** A run that has ended. @param {Run} run */
     show(run) {
       view.show(run);
       chain(run);
@@ -126,7 +120,6 @@ function createRunPanel({ api, request = null, onContinue }) {
       finish(run.response);
       loadInput(run.response);
     },
-    /** A run that goes on, or has just ended. @param {Progress} progress */
     progress(progress) {
       const { response, trace, now, over, error } = progress;
       view.show({ response, trace, now });
@@ -144,9 +137,9 @@ function createRunPanel({ api, request = null, onContinue }) {
   };
 }
 
-/** What the run was given; decisions and outputs with the names of their calls, which the response before has. @type {Of.live['renderInputOf']} */
+/** What the run was given; decisions and outputs with the names of their calls, which the response before has. @type {Of['renderInputOf']} */
 async function renderInputOf(root, response, api) {
-  const read = (/** @type {string} */ id, more = '', query = {}) => api.get(`v1/responses/${encodeURIComponent(id)}${more}`, query);
+  const read = (id = '', more = '', query = {}) => api.get(`v1/responses/${encodeURIComponent(id)}${more}`, query);
   const { data, has_more: more } = await read(response.id, '/input_items', { order: 'asc', limit: 100 });
   const before = response.previous_response_id;
   const asked = before && data.some((/** @type {any} */ item) => !item.role) ? (await read(before).catch(() => null))?.output : null;
@@ -155,7 +148,7 @@ async function renderInputOf(root, response, api) {
   replace(root, el('h2', { text: 'Input' }), el('div', { class: 'output' }, data.map((/** @type {any} */ item) => renderGiven(item, asked ?? response.output)), more ? el('p', { class: 'muted', text: 'and more' }) : null));
 }
 
-/** @param {HTMLElement} root @param {{api: Page.Api, run: Run}} options @returns {() => void} ends it */
+/** @type {Of['renderChain']} */
 function renderChain(root, { api, run }) {
   /** @type {(() => void)[]} */
   const ends = [];
@@ -165,7 +158,7 @@ function renderChain(root, { api, run }) {
   // The one before is asked for at once: without it nobody knows how long the wait was.
   if (id) void addEarlier(id, run, true);
 
-  /** @param {string} earlier @param {Run} later @param {boolean} load */
+  /** @type {Of['addEarlier']} */
   async function addEarlier(earlier, later, load) {
     const body = el('div', { class: 'chain-body', hidden: true });
     const head = el('span', { class: 'chain-head row' }, 'Earlier response ', el('code', { text: short(earlier) }));
@@ -217,7 +210,7 @@ function renderChain(root, { api, run }) {
   };
 }
 
-/** @param {HTMLElement} body @param {Run} loaded @returns {() => void} */
+/** @type {Of['drawEarlier']} */
 function drawEarlier(body, { response, trace }) {
   const link = el('a', { href: `#/runs/${encodeURIComponent(response.id)}`, text: 'Open this run' });
   if (!trace) {
@@ -231,7 +224,7 @@ function drawEarlier(body, { response, trace }) {
   return () => picture.stop();
 }
 
-/** @param {HTMLElement} root @param {Run} earlier @param {Run} later */
+/** @type {Of['showWait']} */
 function showWait(root, earlier, later) {
   const ended = earlier.trace?.ended_at ?? (earlier.response.completed_at ? earlier.response.completed_at * 1000 : null);
   const begun = later.trace?.started_at ?? later.response.created_at * 1000;
@@ -240,6 +233,8 @@ function showWait(root, earlier, later) {
   root.hidden = false;
   replace(root, icon('waits'), words);
 }
+
+// --- the screen, and the replay ---
 
 export const title = 'Run';
 
@@ -261,7 +256,7 @@ export function mount(root, context) {
   };
 }
 
-/** @type {Of.run_screen['openRun']} */
+/** @type {Of['openRun']} */
 function openRun(root, { api, navigate }, route) {
   const id = route.id ?? '';
   const path = `v1/responses/${encodeURIComponent(id)}`;
@@ -279,7 +274,7 @@ function openRun(root, { api, navigate }, route) {
   ends.push(() => panel.stop());
   renderHead(head, { id }, { api, path, onReplay: null });
 
-  /** @type {Of.run_screen['continueWith']} */
+  /** @type {Of['continueWith']} */
   async function continueWith(request) {
     const follower = startFollowing({ api, path: 'v1/responses', body: { ...request, stream: true } });
     navigate(`#/runs/${encodeURIComponent(await follower.known)}`);
@@ -294,7 +289,7 @@ function openRun(root, { api, navigate }, route) {
     show(response, trace);
   }
 
-  /** What was answered before must not be asked again. @type {Of.run_screen['findAnswer']} */
+  /** What was answered before must not be asked again. @type {Of['findAnswer']} */
   async function findAnswer(response) {
     if (!waitsFor(response)) return;
     const { data } = await api.get('v1/responses', { view: 'summary', order: 'asc', after: id, limit: 100 }, { signal: stopper.signal }).catch(() => ({ data: [] }));
@@ -303,7 +298,7 @@ function openRun(root, { api, navigate }, route) {
     if (next) Object.defineProperty(response, 'answered_by', { value: next.id });
   }
 
-  /** @type {Of.run_screen['follow']} */
+  /** @type {Of['follow']} */
   function follow(follower, own) {
     replace(body, panel.root);
     let status = '';
@@ -319,14 +314,14 @@ function openRun(root, { api, navigate }, route) {
     });
   }
 
-  /** @type {Of.run_screen['show']} */
+  /** @type {Of['show']} */
   function show(response, trace) {
     replace(body, panel.root);
     panel.show({ response, trace });
     ready(response, trace);
   }
 
-  /** The run has ended. @type {Of.run_screen['ready']} */
+  /** The run has ended. @type {Of['ready']} */
   function ready(response, trace) {
     const made = createReplay({ api, response, kept: trace?.has_events !== false, onMove: (seq) => navigate(`#/runs/${encodeURIComponent(id)}/seq/${seq}`, { replace: true }) });
     replay = made;
@@ -336,7 +331,7 @@ function openRun(root, { api, navigate }, route) {
     if (asked !== null) void moveTo(asked);
   }
 
-  /** @type {Of.run_screen['moveTo']} */
+  /** @type {Of['moveTo']} */
   async function moveTo(seq) {
     asked = seq;
     if (!replay || seq === null) return;
@@ -345,7 +340,7 @@ function openRun(root, { api, navigate }, route) {
     replay.root.scrollIntoView({ block: 'nearest' });
   }
 
-  /** @type {Of.run_screen['openReplay']} */
+  /** @type {Of['openReplay']} */
   function openReplay(made) {
     if (!made.root.isConnected) replace(replayRoot, made.root);
   }
@@ -355,7 +350,7 @@ function openRun(root, { api, navigate }, route) {
     navigate(`#/runs/${encodeURIComponent(id)}/seq/0`, { replace: true });
   }
 
-  /** @type {Of.run_screen['step']} */
+  /** @type {Of['step']} */
   function step(by) {
     if (!replay) return;
     if (!replay.root.isConnected && by > 0) return begin();
@@ -375,7 +370,7 @@ function openRun(root, { api, navigate }, route) {
   return { stop: () => ends.forEach((end) => end()), moveTo: (/** @type {number | null} */ seq) => void moveTo(seq) };
 }
 
-/** @type {Of.run_screen['renderHead']} */
+/** @type {Of['renderHead']} */
 function renderHead(root, response, { api, path, onReplay }) {
   const said = el('span', { role: 'status', class: 'muted small' });
   const cancel = el('button', { class: 'danger', text: 'Cancel the run', on: { click: () => void api.post(`${path}/cancel`).catch((error) => (said.textContent = error.message)) } });
@@ -400,7 +395,7 @@ const SOURCES = {
   reconstructed: ['warn', 'Reconstructed', 'No events were kept of this run. These are made from its items: their order is true, the pieces of text and their numbers are not.'],
 };
 
-/** @type {Of.run_screen['createReplay']} */
+/** @type {Of['createReplay']} */
 function createReplay({ api, response, kept, onMove }) {
   const root = el('section', { class: 'card replay stack', 'aria-label': 'Replay' });
   const stopper = new AbortController();
@@ -429,7 +424,7 @@ function createReplay({ api, response, kept, onMove }) {
   };
 }
 
-/** @type {Of.run_screen['readStream']} */
+/** @type {Of['readStream']} */
 async function readStream(api, response, kept, signal) {
   const watched = recall(response.id);
   if (watched) return { events: watched, source: 'watched' };
@@ -446,7 +441,7 @@ async function readStream(api, response, kept, signal) {
   }
 }
 
-/** @type {Of.run_screen['drawStream']} */
+/** @type {Of['drawStream']} */
 function drawStream(root, { events, source }, onMove) {
   const last = events.length - 1;
   let at = last;
@@ -459,7 +454,7 @@ function drawStream(root, { events, source }, onMove) {
   const step = (text = '', label = '', by = 0) => el('button', { class: 'small', text, 'aria-label': label, title: label, on: { click: () => go(at + by, true) } });
   const [tone, word, words] = SOURCES[source];
 
-  /** @type {Of.run_screen['go']} */
+  /** @type {Of['go']} */
   function go(index, told) {
     at = Math.max(0, Math.min(last, index));
     const event = events[at];

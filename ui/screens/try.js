@@ -2,8 +2,7 @@
 
 import { asObject, schemaForm } from '../forms.js';
 import { gateway } from '../lib/api.js';
-import { addShortcuts, button, copyButton, el, field, replace, tabs } from '../lib/dom.js';
-import { parseJson, shown } from '../lib/text.js';
+import { addShortcuts, button, copyButton, el, field, parseJson, replace, shown, tabs } from '../lib/dom.js';
 import { attachments, curl, describeTool, getAt, javascript, openApprovals, openCalls, python, readInput, setAt, writeInput } from '../request.js';
 import { watch } from './run.js';
 
@@ -42,7 +41,7 @@ export function mount(root, { api, route }) {
   };
 }
 
-/** Runs one request at a time. @type {RequestForm['runner']} */
+/** Runs one request at a time. @type {Of['runner']} */
 function runner(api, place) {
   /** @type {ReturnType<typeof watch> | null} */
   let live = null;
@@ -72,7 +71,7 @@ function runner(api, place) {
   return { start, stop, leave: () => live?.leave() };
 }
 
-/** @type {RequestForm['reply']} */
+/** @type {Of['reply']} */
 function reply(request, id) {
   draft.set({ ...request, input: '', previous_response_id: id });
   /** @type {HTMLElement | null} */ (document.querySelector('.request-form textarea'))?.focus();
@@ -100,7 +99,7 @@ function createDraft() {
   };
 }
 
-const count = (/** @type {string} */ title) => ({ type: 'integer', title });
+const count = (title = '') => ({ type: 'integer', title });
 const LIMITS = {
   max_output_tokens: count('Output tokens'), max_tool_calls: count('Tool calls'), 'antwort.limits.max_turns': count('Turns'), 'antwort.limits.max_total_tokens': count('Tokens in all'),
   'antwort.limits.max_seconds': { type: 'number', title: 'Seconds' }, 'antwort.limits.max_cost_usd': { type: 'number', title: 'Cost in US dollars' }, 'antwort.limits.max_identical_calls': count('Identical calls'),
@@ -117,18 +116,18 @@ const OPTIONS = {
   'antwort.elicitation': { title: 'Questions of MCP tools, shown here', type: 'array', items: { enum: ['form', 'url'] } },
 };
 
-/** @type {RequestForm['requestForm']} */
+/** @type {Of['requestForm']} */
 function requestForm(draft, api, signal) {
   const text = { type: 'string' };
   const who = section(draft, 'Model and instructions', { model: { ...text, title: 'Model' }, agent: { ...text, title: 'Agent' }, instructions: { ...text, title: 'Instructions', contentMediaType: 'text/plain' } });
   const note = el('p', { class: 'hint' });
   const tools = toolsEditor(draft);
   void offer(draft, api, signal, who, tools.offer, note);
-  const details = (/** @type {string} */ title, /** @type {Json} */ schema) => el('details', null, el('summary', { text: title }), section(draft, title, schema).root);
+  const details = (title = '', schema = {}) => el('details', null, el('summary', { text: title }), section(draft, title, schema).root);
   return el('div', { class: 'stack request-form' }, inputField(draft), who.root, note, tools.root, details('Limits', LIMITS), details('Options', OPTIONS));
 }
 
-/** Fields of the request by their path. @type {RequestForm['section']} */
+/** @type {Of['section']} */
 function section(draft, name, properties) {
   /** @type {ReturnType<typeof schemaForm>} */
   let form;
@@ -156,7 +155,7 @@ function section(draft, name, properties) {
     replace(root, form.root);
   };
   draft.watch(view);
-  /** @param {string} path @param {{name: string, words?: string}[]} names a choice of these, and of what the request has */
+  /** A choice of these, and of what the request has. @type {Section['choose']} */
   function choose(path, names) {
     const now = getAt(draft.body, path);
     const all = now === undefined || names.some((one) => one.name === now) ? names : [...names, { name: String(now) }];
@@ -166,7 +165,7 @@ function section(draft, name, properties) {
   return { root, choose };
 }
 
-/** @param {Draft} draft */
+/** @type {Of['inputField']} */
 function inputField(draft) {
   const text = el('textarea', { rows: 4, placeholder: 'Ask something', on: { input: write } });
   const file = el('input', { type: 'file', accept: 'image/png,image/jpeg,image/gif,image/webp', class: 'visually-hidden', tabindex: -1, 'aria-label': 'Image file', on: { change: attach } });
@@ -180,7 +179,7 @@ function inputField(draft) {
   function write() {
     draft.set(setAt(draft.body, 'input', writeInput(text.value, image)), view);
   }
-  /** @param {string | null} short */
+  /** @type {(short: string | null) => void} */
   function show(short) {
     image = short;
     const url = draft.files.get(short ?? '') ?? '';
@@ -206,7 +205,7 @@ function inputField(draft) {
   return el('div', null, input, elsewhere);
 }
 
-/** @param {Draft} draft */
+/** @type {Of['toolsEditor']} */
 function toolsEditor(draft) {
   const rows = el('ul', { class: 'tool-rows' });
   const choice = el('select', null);
@@ -219,8 +218,7 @@ function toolsEditor(draft) {
     const tools = change(draft.body.tools ?? []);
     draft.set(setAt(draft.body, 'tools', tools.length > 0 ? tools : undefined));
   };
-  /** @param {Json} tool */
-  function add(tool) {
+  function add(/** @type {Json} */ tool) {
     // Questions of MCP tools are shown here, where the request can wait for the answer.
     if (tool.type === 'mcp' && tool.server_label !== 'antwort' && draft.body.store !== false) draft.body = setAt(draft.body, 'antwort.elicitation', ['form', 'url']);
     change((tools) => [...tools.filter((one) => JSON.stringify(one) !== JSON.stringify(tool)), tool]);
@@ -235,13 +233,12 @@ function toolsEditor(draft) {
     return el('li', { class: 'row' }, el('code', { text: shown(title) }), el('span', { class: 'muted small grow', text: shown(kind) }), has ? approval : null, button('Remove', () => change((tools) => tools.filter((_, i) => i !== index)), 'quiet small'));
   }
   draft.watch(({ tools }) => replace(rows, [tools ?? []].flat().map(row)));
-  const text = (/** @type {string} */ title, more = {}) => ({ type: 'string', title, ...more });
+  const text = (title = '', more = {}) => ({ type: 'string', title, ...more });
   const root = el('fieldset', null, el('legend', { text: 'Tools' }), rows, adder,
     addForm('an MCP server', { server_label: text('Label'), server_url: text('Address', { description: 'Left empty for a server of the configuration' }), authorization: text('Token', { writeOnly: true }), allowed_tools: { type: 'array', items: { type: 'string' }, title: 'Only these tools' } }, 'server_label', (tool) => add({ type: 'mcp', ...tool })),
     addForm('a function of the client', { name: text('Name'), description: text('Description'), parameters: { title: 'Parameters, a JSON Schema', default: { type: 'object', properties: { room: { type: 'string' } } } } }, 'name', (tool) => add({ type: 'function', ...tool })));
   return {
     root,
-    /** @param {Json[]} offers with `words`, `group` and `tool` */
     offer(offers) {
       offered = offers;
       const groups = [...new Set(offers.map(({ group }) => group))];
@@ -251,7 +248,7 @@ function toolsEditor(draft) {
   };
 }
 
-/** @type {RequestForm['addForm']} */
+/** @type {Of['addForm']} */
 function addForm(what, properties, required, add) {
   const make = () => schemaForm({ type: 'object', properties, required: [required] }, { name: `Add ${what}`, bare: true });
   let form = make();
@@ -266,7 +263,7 @@ function addForm(what, properties, required, add) {
   return el('details', null, el('summary', { text: `Add ${what}` }), el('div', { class: 'stack inset' }, place, el('div', null, button('Add it', done))));
 }
 
-/** What the gateway has to offer, as far as the key may see it. @type {RequestForm['offer']} */
+/** What the gateway has to offer, as far as the key may see it. @type {Of['offer']} */
 async function offer(draft, api, signal, who, offerTools, note) {
   const [models, agents, tools, servers] = await Promise.all(['models', 'agents', 'tools', 'mcp/servers'].map((what) => api.get(`v1/${what}`, {}, { signal }).then(({ data }) => data, (error) => error)));
   if (signal.aborted) return;
@@ -286,7 +283,7 @@ async function offer(draft, api, signal, who, offerTools, note) {
     ...[...labels].map((label) => ({ words: label, group: 'MCP servers', tool: { type: 'mcp', server_label: label } }))]);
 }
 
-/** @param {Draft} draft */
+/** @type {Of['jsonEditor']} */
 function jsonEditor(draft) {
   const fault = el('p', { class: 'fault', role: 'alert' });
   const text = el('textarea', { class: 'code', rows: 22, spellcheck: 'false', on: { input: read } });
@@ -297,7 +294,7 @@ function jsonEditor(draft) {
     if (wrong === null) draft.set(value, view);
     else draft.fault = wrong;
   }
-  /** @param {string | null} wrong */
+  /** @type {(wrong: string | null) => void} */
   function say(wrong) {
     fault.textContent = wrong === null ? '' : `${wrong} The form keeps the last version that could be read.`;
     text.setAttribute('aria-invalid', String(wrong !== null));
@@ -312,7 +309,7 @@ function jsonEditor(draft) {
   return { root, focus: () => text.focus() };
 }
 
-/** The request as programs; they are written when they are looked at. @param {Draft} draft */
+/** Written when they are looked at. @type {Of['programs']} */
 function programs(draft) {
   return Object.entries({ curl, Python: python, JavaScript: javascript }).map(([name, write]) => {
     const text = el('pre', { class: 'program', tabindex: 0, role: 'group', 'aria-label': `The request in ${name}` });
