@@ -4,7 +4,7 @@
 /** @returns {Folded} */
 export const nothing = () => ({ object: 'response', id: null, status: 'queued', output: [] });
 
-/** Where the text of an event belongs: a list of the item, and a field of its part; or a field of the item. @type {Record<string, [string, string]>} */
+/** A list of the item, and a field of its part; or a field of the item. @type {Record<string, [string, string]>} */
 const TEXTS = {
   output_text: ['content', 'text'],
   refusal: ['content', 'refusal'],
@@ -64,7 +64,7 @@ function writeText(item, [list, field], at, done, event) {
   if (!done && event.logprobs?.length > 0) of.logprobs = [...(of.logprobs ?? []), ...event.logprobs];
 }
 
-/** A stream that could have made a response: for runs of which no events were kept. Never called exact. @type {Of['reconstruct']} */
+/** A stream that could have made a response; never called exact. @type {Of['reconstruct']} */
 export function reconstruct(response) {
   const begun = { ...response, status: 'in_progress', output: [], usage: null, error: null, incomplete_details: null, completed_at: null };
   /** @type {any[]} */

@@ -120,7 +120,7 @@ function boundFault(schema, value) {
   return broken ? `It has to be: ${broken[1]} ${schema[broken[0]]}.` : null;
 }
 
-/** The value of a filled-in field. `undefined`: it was left empty, and may be. @type {Of['valueOf']} */
+/** `undefined`: it was left empty, and may be. @type {Of['valueOf']} */
 export function valueOf(field, raw, path = '') {
   const skipped = raw === undefined || isEmpty(raw);
   if (skipped && !field.required) return { value: undefined, faults: [] };

@@ -57,7 +57,7 @@ const TYPES = {
   external_connector_error: ['tool', SERVER], server_error: ['gateway', 'Send it again, or give the request id to the operator.'], service_unavailable_error: ['gateway', LATER],
 };
 
-/** Of a request, a response or a call; or of the `code` that ended a run. @type {Of['explain']} */
+/** @type {Of['explain']} */
 export function explain({ code, type, status }) {
   const [fault, next] = ruleOf(code) ?? (Object.hasOwn(TYPES, type) ? TYPES[type] : (ruleOf(type) ?? byStatus(status)));
   return { fault, next };
@@ -135,7 +135,7 @@ function clockText(seconds = 0) {
 const INERT_MS = 1000;
 let ids = 0;
 
-/** The cards of a response that has ended, or null if it waits for nobody. All are answered together, by one button. @type {Of['renderNextStep']} */
+/** All are answered together, by one button. @type {Of['renderNextStep']} */
 export function renderNextStep(response, onContinue, { api, request }) {
   const [approvals, calls] = [openApprovals(response), openCalls(response)];
   const count = approvals.length + calls.length;

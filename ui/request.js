@@ -102,7 +102,7 @@ export function continuation(response, answers, request) {
   return { ...body, ...(!unstored && !response.conversation && { previous_response_id: response.id }), input: unstored ? [...before, ...items(response), ...answers] : answers };
 }
 
-/** What a response repeats of its request, and how it does where the request has not said it. @type {Json} */
+/** As a response repeats what its request has not said. @type {Json} */
 const ECHOED = { model: null, agent: null, prompt: null, instructions: null, conversation: null, background: false, temperature: 1, top_p: 1, max_output_tokens: null, max_tool_calls: null, parallel_tool_calls: true, truncation: 'disabled', store: true, metadata: {}, service_tier: 'default' };
 const OPTIONS = ['limits', 'stream_visibility', 'tool_cache', 'tool_progress', 'client_action_status', 'client_tools', 'elicitation'];
 
@@ -119,7 +119,7 @@ function echoed(response) {
   return options.length > 0 ? { ...body, antwort: Object.fromEntries(options) } : body;
 }
 
-/** The parameters of `responses.create` in the Python SDK; others go into `extra_body`. */
+/** Of the Python SDK's `responses.create`; others go into `extra_body`. */
 const PYTHON = new Set('background context_management conversation include input instructions max_output_tokens max_tool_calls metadata model parallel_tool_calls previous_response_id prompt prompt_cache_key reasoning safety_identifier service_tier store stream stream_options temperature text tool_choice tools top_logprobs top_p truncation user'.split(' '));
 
 const KEY = '"Authorization: Bearer $ANTWORT_API_KEY"';

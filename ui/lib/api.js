@@ -161,7 +161,7 @@ export function sseDecoder(onFrame) {
 const POLL = 1200;
 const TICK = 250;
 
-/** The runs that this page follows now, by id: a screen that is opened later finds them. @type {Map<string, Follower>} */
+/** By id: a screen that is opened later finds them. @type {Map<string, Follower>} */
 const ongoing = new Map();
 
 /** @type {Of['followerOf']} */
@@ -310,7 +310,7 @@ function pause(ms, signal) {
 }
 
 const MAX_CHARACTERS = 8_000_000;
-/** The streams that were watched in this page, so that they can be replayed; the oldest first. @type {Map<string, {events: any[], size: number}>} */
+/** To be replayed; the oldest first. @type {Map<string, {events: any[], size: number}>} */
 const watched = new Map();
 
 /** @type {Of['remember']} */

@@ -6,7 +6,7 @@ const HIDDEN = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\u034f\u115f\u1160\u17b4\u17b5\u2
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gu;
 const MAX_INDENTED = 250_000;
 
-/** Hidden characters as escapes, which mean the same within a JSON string. @type {Of['reveal']} */
+/** Escapes mean the same within a JSON string. @type {Of['reveal']} */
 export function reveal(text, keepLines = true) {
   return text.replace(HIDDEN, (found) => (keepLines && (found === '\n' || found === '\t') ? found : found.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)));
 }
@@ -37,7 +37,7 @@ export function shown(value) {
   return reveal(JSON.stringify(value, null, 2) ?? '');
 }
 
-/** Says in words where it is wrong, as far as the browser tells. @type {Of['parseJson']} */
+/** @type {Of['parseJson']} */
 export function parseJson(text) {
   if (text.trim() === '') return { value: undefined, error: 'There is no JSON here.' };
   try {
@@ -256,7 +256,7 @@ export function icon(name) {
   return svg('svg', { class: `icon icon-${name}`, viewBox: '0 0 12 12', 'aria-hidden': 'true', focusable: 'false' }, path);
 }
 
-/** A state: its shape, its word, and only then its colour. @type {Of['stateMark']} */
+/** @type {Of['stateMark']} */
 export const stateMark = (state) => el('span', { class: `state ${state.tone}` }, icon(state.icon), state.word);
 
 // --- parts of the screens ---

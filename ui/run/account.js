@@ -5,7 +5,7 @@ import { cost, counted, duration, tokens } from '../lib/dom.js';
 import { explain } from '../next-step.js';
 import { openCalls } from '../request.js';
 
-/** The type of an item without the prefix that one dialect gives it. @type {Of['plainType']} */
+/** Without the prefix of one dialect. @type {Of['plainType']} */
 export const plainType = (item) => String(item?.type ?? '').replace(/^antwort:/, '');
 
 /** @type {Of['isCall']} */
@@ -246,7 +246,7 @@ const waitKind = (kind) => WAITS[kind] ?? `for ${kind}`;
 /** `3 h for approval`. @type {Of['waitWords']} */
 export const waitWords = (kind, ms) => (ms === null ? `waits ${waitKind(kind)}` : `${duration(ms)} ${waitKind(kind)}`);
 
-/** What a part of the time is called in the legend, and in a sentence. @type {Record<Part, [string, string]>} */
+/** In the legend, and in a sentence. @type {Record<Part, [string, string]>} */
 export const PARTS = {
   first_byte: ['Model, to first byte', 'waiting for the model’s first byte'],
   first_token: ['Model, to first token', 'waiting for the model’s first token'],

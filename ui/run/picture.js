@@ -30,7 +30,7 @@ export function layout(trace, response, width, { compress, now = 0, continued } 
 /** @type {Of['groupOf']} */
 const groupOf = (lane, calls = []) => ({ id: lane.id, lane, calls, failed: calls.filter((call) => call.state.tone === 'bad').length });
 
-/** Waits among the turns, each behind the turn in which it began. @type {Of['inOrder']} */
+/** Each wait behind the turn in which it began. @type {Of['inOrder']} */
 function inOrder(turns, waits, trace) {
   const behind = trace.waits.map((wait) => trace.turns.findLastIndex((turn) => turn.sent_at <= wait.from));
   const at = (turn = 0) => waits.filter((_, index) => behind[index] === turn);
@@ -81,7 +81,7 @@ function modelCaption({ sent_at, first_token_at: token, ended_at: end, usage, co
   ].filter(Boolean).join(' · ');
 }
 
-/** The solid part of a model's bar, by kind: as it was watched, else in proportion to the text. @type {Of['writing']} */
+/** By kind: as it was watched, else in proportion to the text. @type {Of['writing']} */
 function writing(turn, items, from, to, axis) {
   if (!turn.first_token_at) return [];
   if (turn.spans?.length) return turn.spans.flatMap((span, index, all) => bar(axis, span.from, index === all.length - 1 ? to : span.to, span.kind));
@@ -137,7 +137,7 @@ function endLane(trace, response, axis, continued) {
   return laneOf(axis, at, at, { id: 'end', kind: 'end', label: 'End', state: (continued ? continuedWords : stateOf)(response), caption, ms: at - trace.started_at });
 }
 
-/** A bar, at least two pixels wide; none for no time at all. @type {Of['bar']} */
+/** @type {Of['bar']} */
 function bar(axis, from, to, kind) {
   if (to <= from) return [];
   const x = Math.min(axis.x(from), axis.width - 2);
@@ -147,7 +147,7 @@ function bar(axis, from, to, kind) {
 /** @type {Of['thin']} */
 const thin = (axis, at, kind) => [{ x: Math.min(axis.x(at), axis.width - 3), w: 3, kind }];
 
-/** The mean width of a character of the captions in pixels, rather too large; and the distance of words from their bar. */
+/** Of the captions, in pixels; rather too large. */
 const CHARACTER = 6.8;
 const DISTANCE = 6;
 
@@ -260,10 +260,9 @@ export function idleTimes(busy, from, to) {
 // --- its drawing ---
 
 const NARROW = 640;
-/** What the columns of names and times take, as the style sheet has them. */
+/** The columns of names and times, as in the style sheet. */
 const COLUMNS = 236 + 76;
 const PADDING = 20;
-/** Beyond so many calls the turns begin collapsed. */
 const MANY_CALLS = 60;
 
 /** @type {Of['createPicture']} */
@@ -295,7 +294,6 @@ export function createPicture({ label, onSelect, onLayout }) {
     const drawn = layout(shown.trace, shown.response, plot, shown);
     groups = drawn.groups;
     drawAxis(axis, drawn, shown.trace);
-    // Beneath all rows: grid lines, waits, the moment of a limit. Above them: what is not to scale.
     replace(under, drawn.axis.ticks.map((tick) => place('grid', tick.x)), drawn.bands.map((band) => place('band', band.x, band.w)), drawn.stops.map((x) => place('stop', Math.min(x, plot - 1))));
     replace(over, drawn.gaps.map((gap) => place('gap', gap.x, gap.w)));
     sync(tree, groups.flatMap((group, index) => {
@@ -386,7 +384,7 @@ function treeKeys(event, tree, select, toggle) {
   keys[event.key]();
 }
 
-/** Puts rows in place without moving those that stay, so that the focus stays, too. @type {Of['sync']} */
+/** Rows that stay are not moved, so that they keep the focus. @type {Of['sync']} */
 function sync(tree, wanted) {
   const keep = new Set(wanted);
   for (const child of [...tree.children]) if (!keep.has(/** @type {HTMLElement} */ (child))) child.remove();

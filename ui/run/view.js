@@ -114,8 +114,6 @@ function createTools(does) {
   const expand = button('Expand all', () => does.onCollapse(false), 'small');
   const collapse = button('Collapse all', () => does.onCollapse(true), 'small');
   const follow = button('Follow', does.onFollow, 'small');
-  // Until there is something to be shortened or folded.
-  compress.hidden = expand.hidden = collapse.hidden = true;
   const note = el('span', { class: 'muted small' });
   compress.hidden = expand.hidden = collapse.hidden = follow.hidden = true;
   const root = el('div', { class: 'row pic-tools' }, el('h2', { text: 'Timeline' }), el('div', { class: 'row switch', role: 'group', 'aria-label': 'Show as' }, pictured, table), compress, expand, collapse, follow, note);
@@ -196,9 +194,9 @@ function timeBar(trace, now) {
       el('li', null, el('span', { class: `swatch part-${part.part}`, 'aria-hidden': 'true' }), `${PARTS[part.part][0]} `, el('strong', { text: duration(part.ms) }), el('span', { class: 'muted', text: ` ${percent(part.ms, total)}` })))));
 }
 
-// --- items, and the details of a row; what still grows is drawn again only where it changed ---
+// --- items, and the details of a row ---
 
-// Beyond so many calls those that succeeded are left out at first: the answer is what one looks for.
+// Beyond so many, calls that succeeded are left out at first: one looks for the answer.
 const MANY = 10;
 
 /** @type {Of['textBlock']} */

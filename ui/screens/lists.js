@@ -139,7 +139,7 @@ function renderPager(root, page, query) {
     page.has_more ? el('a', { class: 'button', rel: 'next', href: `#/runs${queryText({ ...of, after: page.last_id })}`, text: 'Older' }) : null);
 }
 
-// --- what the gateway and its MCP servers offer, and a form to run each tool without a model ---
+// --- Tools ---
 
 /** @type {Page.Screen['mount']} */
 function mountTools(root, { api, navigate, route }) {
@@ -270,7 +270,7 @@ function resultView({ is_error: failed, code, meta, output, for_user: forUser })
   ];
 }
 
-// --- is the gateway ready, what may this key do, what is the model server like, and how is a client set up ---
+// --- Connect ---
 
 /** @type {Page.Screen['mount']} */
 function mountConnect(root, { api, store }) {

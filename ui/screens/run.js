@@ -137,7 +137,7 @@ function createRunPanel({ api, request = null, onContinue }) {
   };
 }
 
-/** What the run was given; decisions and outputs with the names of their calls, which the response before has. @type {Of['renderInputOf']} */
+/** Decisions and outputs have the names of their calls, which the response before has. @type {Of['renderInputOf']} */
 async function renderInputOf(root, response, api) {
   const read = (id = '', more = '', query = {}) => api.get(`v1/responses/${encodeURIComponent(id)}${more}`, query);
   const { data, has_more: more } = await read(response.id, '/input_items', { order: 'asc', limit: 100 });
@@ -321,7 +321,7 @@ function openRun(root, { api, navigate }, route) {
     ready(response, trace);
   }
 
-  /** The run has ended. @type {Of['ready']} */
+  /** @type {Of['ready']} */
   function ready(response, trace) {
     const made = createReplay({ api, response, kept: trace?.has_events !== false, onMove: (seq) => navigate(`#/runs/${encodeURIComponent(id)}/seq/${seq}`, { replace: true }) });
     replay = made;
