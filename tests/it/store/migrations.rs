@@ -177,6 +177,7 @@ async fn file_without_conversations() -> (Folder, ResponseRecord) {
              DROP INDEX runs_with_job; ALTER TABLE runs DROP COLUMN attempt; ALTER TABLE runs DROP COLUMN job;
              DROP TABLE async_calls; DROP INDEX runs_that_wait; ALTER TABLE runs DROP COLUMN waits_until;
              ALTER TABLE tool_calls DROP COLUMN call_id; ALTER TABLE tool_calls DROP COLUMN expires_at;
+             ALTER TABLE responses DROP COLUMN trace;
              PRAGMA user_version = 7",
         )
         .unwrap();
