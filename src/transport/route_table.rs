@@ -56,10 +56,14 @@ pub const SERVICE_ROUTES: &[(Method, &str, Access)] = &[
     (Method::GET, "/metrics", Access::Requires(Scope::MetricsRead)),
     (Method::GET, "/openapi.yaml", Access::Public),
     (Method::GET, "/openapi.json", Access::Public),
+    (Method::POST, "/api/a2a/input", Access::Requires(Scope::ResponsesCreate)),
+];
+
+/// The web page: no part of the API, and so not in the OpenAPI document.
+const PAGE_ROUTES: &[(Method, &str, Access)] = &[
     (Method::GET, "/ui", Access::Public),
     (Method::GET, "/ui/", Access::Public),
     (Method::GET, "/ui/{*path}", Access::Public),
-    (Method::POST, "/api/a2a/input", Access::Requires(Scope::ResponsesCreate)),
 ];
 
 /// Prefixes of the API: base URLs of clients end in `/v1`, in nothing, or in `/openai/v1` as Azure's do.
@@ -93,5 +97,7 @@ fn entries(route: &str) -> impl Iterator<Item = (&'static Method, Access)> {
             .map(|(method, _, access)| (method, *access))
     };
     let api = API_PREFIXES.iter().filter_map(move |prefix| route.strip_prefix(prefix));
-    of(SERVICE_ROUTES, route).chain(api.flat_map(move |path| of(API_ROUTES, path)))
+    of(SERVICE_ROUTES, route)
+        .chain(of(PAGE_ROUTES, route))
+        .chain(api.flat_map(move |path| of(API_ROUTES, path)))
 }
