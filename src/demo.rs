@@ -62,16 +62,27 @@ pub(crate) async fn run(
     let serving = tasks.spawn(app.serve(listener, shutdown.clone()));
     print::opening(&base, &settings);
     let model = if scripted {
-        conversation::show(&base).await.context("the demo conversation")?;
+        show_conversation(&base, &shutdown).await?;
         MODEL.to_owned()
     } else {
         conversation::first_model(&base).await?
     };
-    print::closing(&base, &model);
+    if !shutdown.is_cancelled() {
+        print::closing(&base, &model);
+    }
     serving.await.context("serving")?;
     tasks.close();
     tasks.wait().await;
     Ok(())
+}
+
+/// Shows the conversation; whoever stops the demo in the midst of it gets no error.
+async fn show_conversation(base: &str, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    tokio::select! {
+        biased;
+        () = shutdown.cancelled() => Ok(()),
+        shown = conversation::show(base) => shown.context("the demo conversation"),
+    }
 }
 
 /// The demo's MCP server: what only reads is called at once, the rest needs an approval.

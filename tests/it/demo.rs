@@ -74,3 +74,20 @@ async fn the_demo_leaves_two_runs_with_a_retry_parallel_calls_and_an_approval() 
     assert_eq!(booked["turns"][0]["calls"][0]["name"], "book_train", "{booked:#}");
     assert_eq!(booked["turns"][0]["calls"][0]["outcome"], "completed", "{booked:#}");
 }
+
+#[tokio::test]
+async fn a_demo_that_is_stopped_amid_its_conversation_ends_without_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut demo = start(folder.path());
+    let said = async || fs::read_to_string(folder.path().join("said")).unwrap().contains("response.created");
+    assert!(eventually(said).await, "{}", fs::read_to_string(folder.path().join("log")).unwrap());
+    let status = Command::new("kill").args(["-s", "TERM", &demo.0.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    let mut code = None;
+    let ended = eventually(async || {
+        code = demo.0.try_wait().unwrap().and_then(|status| status.code());
+        code.is_some()
+    });
+    assert!(ended.await);
+    assert_eq!(code, Some(0), "{}", fs::read_to_string(folder.path().join("log")).unwrap());
+}
