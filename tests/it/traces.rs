@@ -282,7 +282,7 @@ async fn a_run_whose_process_is_gone_keeps_the_account_of_what_was_committed() {
     let id = first.split("\"id\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
     assert!(eventually(async || server.count_calls("slow") == 1).await);
     gateway.kill();
-    let gateway = Process::start_with_environment(folder.path(), &upstream, &allow).await;
+    gateway.restart().await;
     let url = format!("{}/v1/responses/{id}/trace", gateway.base);
     let mut trace = Value::Null;
     let found = eventually(async || {
