@@ -55,7 +55,7 @@ async fn the_demo_leaves_two_runs_with_a_retry_parallel_calls_and_an_approval() 
     let base = page.strip_suffix("/ui/").unwrap();
 
     let runs = get(&format!("{base}/v1/responses?order=asc&view=summary")).await;
-    openapi::assert_is("ResponseSummaryList", &runs);
+    openapi::assert_is("ResponseList", &runs);
     let [first, second] = [&runs["data"][0], &runs["data"][1]];
     assert_eq!(second["previous_response_id"], first["id"], "{runs:#}");
     assert_eq!((&first["status"], &second["status"]), (&json!("completed"), &json!("completed")));

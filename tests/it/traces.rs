@@ -217,7 +217,7 @@ async fn a_list_of_summaries_is_filtered_and_tells_the_figures_of_runs() {
     };
     let (ids, page) = list("view=summary").await;
     assert_eq!(ids, [stopped["id"].clone(), done["id"].clone()]);
-    openapi::assert_is("ResponseSummaryList", &page);
+    openapi::assert_is("ResponseList", &page);
     let summary = &page["data"][1];
     assert_eq!((&summary["turns"], &summary["calls"]), (&json!(2), &json!(1)), "{summary:#}");
     assert_eq!((&summary["failed_calls"], &summary["retries"]), (&json!(0), &json!(0)), "{summary:#}");
