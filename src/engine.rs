@@ -77,7 +77,7 @@ mod webhooks;
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tracing::Instrument;
 
@@ -88,6 +88,7 @@ use crate::protocol::request::{CreateResponse, OnDisconnect};
 use event_sink::EventSink;
 use prepare::Purpose;
 use run::Logged;
+use run::trace::Interval;
 
 pub(crate) use background::Queued;
 pub(crate) use cancel::{Cancelled, watch_cancellations};
@@ -109,9 +110,6 @@ pub use webhooks::Webhooks;
 pub struct Engine {
     parts: Arc<EngineParts>,
 }
-
-/// A shorter wait for a run slot is not noted in the account of a run.
-const MIN_NOTED_WAIT: Duration = Duration::from_millis(1);
 
 impl Engine {
     /// An engine of these parts.
@@ -171,8 +169,9 @@ impl Engine {
         // Boxed before it is spawned: a run is large, and would be copied into the task.
         let mut run =
             Box::new(run::Run::new(Arc::clone(&self.parts), prepared, caller, sink, started, logged));
-        if admitted_at.duration_since(asked) >= MIN_NOTED_WAIT {
-            run.note_queued(asked, admitted_at);
+        let queued = Interval { from: asked, to: admitted_at };
+        if queued.is_noticed() {
+            run.note_queued(queued);
         }
         // The run outlives the request's handler and still belongs to its span.
         let span = tracing::Span::current();

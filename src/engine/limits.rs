@@ -109,7 +109,8 @@ fn clamp<T: PartialOrd + Copy>(asked: Option<T>, holds: Option<T>, ceiling: Opti
     }
 }
 
-fn cost(price: &ModelPrice, usage: &Usage) -> f64 {
+/// US dollars.
+pub(super) fn cost(price: &ModelPrice, usage: &Usage) -> f64 {
     let cached = usage.input_tokens_details.cached_tokens.min(usage.input_tokens);
     let fresh = usage.input_tokens - cached;
     let dollars = fresh as f64 * price.input

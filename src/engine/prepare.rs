@@ -18,6 +18,7 @@ use super::history::{HistoryEntry, PriorConversation};
 use super::limits::EffectiveLimits;
 use super::profile;
 use super::redaction::Redaction;
+use super::run::trace::Interval;
 use super::run_conversation::RunConversation;
 use super::states::{self, StoredInput};
 use super::structured::OutputValidator;
@@ -124,6 +125,8 @@ pub(super) struct PreparedRun {
     pub servers: Vec<ListedServer>,
     /// The parts of the request that collect tools, for when servers change theirs.
     pub tool_request: Option<Box<CreateResponse>>,
+    /// How long its MCP servers took to list them.
+    pub listing: Option<Interval>,
     /// Approved calls of the input.
     pub approved: Vec<ApprovedCall>,
     /// Whether the gateway runs tools; if not, the run is a single inference.
@@ -203,8 +206,10 @@ pub(super) async fn prepare(
     let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
     let with_carried = tools::with_carried(&request, &past, &input);
     let asked = ToolRequest::new(&with_carried, agent, (&past, &input), compacts, &limits, purpose.answers());
-    let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved } =
-        tools::resolve(parts, caller, asked).await?;
+    let resolved = tools::resolve(parts, caller, asked).await?;
+    let listing = resolved.listing;
+    let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved, .. } =
+        resolved;
 
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
@@ -230,6 +235,7 @@ pub(super) async fn prepare(
         catalog,
         tool_request: (!servers.is_empty()).then(|| Box::new(scope::tool_request(&with_carried))),
         servers,
+        listing,
         approved,
         limits,
         budget: window.map(|window| context_budget(window, &request, &offer)),

@@ -24,6 +24,7 @@ struct TraceDocument<'a> {
 #[derive(Debug, Serialize)]
 struct TurnDocument<'a> {
     index: u32,
+    is_compaction: bool,
     provider: &'a str,
     model: &'a str,
     attempts: usize,
@@ -118,7 +119,7 @@ pub(crate) fn summarize(stored: &str) -> Option<TraceSummary> {
     Some(TraceSummary {
         duration_ms: trace.ended,
         cost_usd: inferences().map(|turn| turn.cost).sum(),
-        turns: Some(inferences().count()),
+        turns: Some(inferences().filter(|turn| turn.compaction.is_none()).count()),
         calls: Some(calls().count()),
         failed_calls: Some(calls().filter(|call| call.outcome == CallOutcomeKind::Failed).count()),
         retries: Some(
@@ -130,10 +131,15 @@ pub(crate) fn summarize(stored: &str) -> Option<TraceSummary> {
 
 fn turn_document<'a>(trace: &'a RunTrace, index: u32, turn: &'a TurnTrace) -> TurnDocument<'a> {
     let at = |offset: i64| trace.started.saturating_add(offset);
+    let (provider, model) = match &turn.compaction {
+        Some(by) => (&by.provider, &by.model),
+        None => (&trace.provider, &trace.model),
+    };
     TurnDocument {
         index,
-        provider: &trace.provider,
-        model: &trace.model,
+        is_compaction: turn.compaction.is_some(),
+        provider,
+        model,
         attempts: if turn.has_no_inference { 0 } else { turn.retried.len() + 1 },
         retried_at: turn.retried.iter().copied().map(at).collect(),
         retry_reasons: &turn.retry_reasons,

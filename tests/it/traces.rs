@@ -263,6 +263,63 @@ async fn calls_that_were_approved_are_a_turn_without_an_inference() {
     assert_eq!(turns[0]["calls"][0]["outcome"], "completed", "{trace:#}");
 }
 
+/// Before there is an item, where a slow server is to be found.
+#[tokio::test]
+async fn a_trace_tells_how_long_the_servers_took_to_list_their_tools() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = mcp::before(&upstream).spawn().await;
+    server.delay("tools/list", Duration::from_millis(120));
+    upstream.always(Reply::Text("Hello.".to_owned()));
+    let body = json!({"model": "test-model", "input": "Go.",
+        "tools": [{"type": "mcp", "server_label": "s", "server_url": server.url()}]});
+    let listed = trace_of(&gateway, &gateway.create(body.clone()).await).await;
+    let wait = &listed["waits"][0];
+    assert_eq!(wait["kind"], "mcp_list_tools", "{listed:#}");
+    assert!(ms(&wait["to"]) - ms(&wait["from"]) >= 120, "{listed:#}");
+    assert!(ms(&wait["to"]) <= ms(&listed["turns"][0]["sent_at"]), "{listed:#}");
+    let known = trace_of(&gateway, &gateway.create(body).await).await;
+    assert_eq!(known["waits"], json!([]), "the list is cached");
+}
+
+#[tokio::test]
+async fn a_trace_tells_what_a_summary_has_cost() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream)
+        .provider(|provider| {
+            let small = ModelPrice { input: 0.5, cached_input: None, output: 0.5 };
+            provider.prices = [("test-model".to_owned(), PRICE), ("small-model".to_owned(), small)].into();
+        })
+        .set(|settings| settings.engine.compaction.model = Some("small-model".into()))
+        .spawn()
+        .await;
+    upstream.text("The user builds a boat.").text("A mast.");
+    let input = json!([
+        {"role": "user", "content": "Build a boat."},
+        {"role": "assistant", "content": "planks ".repeat(1000)},
+        {"role": "user", "content": "Now the mast."}]);
+    let body = json!({"model": "test-model", "input": input,
+        "context_management": [{"type": "compaction", "compact_threshold": 1000}]});
+    let response = gateway.create(body).await;
+    let trace = trace_of(&gateway, &response).await;
+    let [summary, answer] = &trace["turns"].as_array().unwrap()[..] else { panic!("two: {trace:#}") };
+    assert_eq!((&summary["is_compaction"], &answer["is_compaction"]), (&json!(true), &json!(false)));
+    assert_eq!((&summary["model"], &answer["model"]), (&json!("small-model"), &json!("test-model")));
+    let cost = |turn: &Value, price: ModelPrice| {
+        let tokens = |name: &str| turn["usage"][name].as_f64().unwrap();
+        (tokens("input_tokens") * price.input + tokens("output_tokens") * price.output) / 1e6
+    };
+    let costs =
+        [cost(summary, ModelPrice { input: 0.5, cached_input: None, output: 0.5 }), cost(answer, PRICE)];
+    for (turn, cost) in [summary, answer].into_iter().zip(costs) {
+        assert!((turn["cost_usd"].as_f64().unwrap() - cost).abs() < 1e-12, "{trace:#}");
+    }
+    assert!(ms(&summary["ended_at"]) <= ms(&answer["sent_at"]), "{trace:#}");
+    assert!(summary["first_token_at"].is_i64(), "{trace:#}");
+    let page = gateway.get("/v1/responses?view=summary").await.body;
+    assert_eq!(page["data"][0]["turns"], 1, "{page:#}");
+    assert!((page["data"][0]["cost_usd"].as_f64().unwrap() - costs.iter().sum::<f64>()).abs() < 1e-12);
+}
+
 /// The process is killed while a call is under way, and the next one ends the response.
 #[tokio::test]
 async fn a_run_whose_process_is_gone_keeps_the_account_of_what_was_committed() {
@@ -272,6 +329,7 @@ async fn a_run_whose_process_is_gone_keeps_the_account_of_what_was_committed() {
     server.slow(100, Duration::from_secs(1));
     let allow = [("ANTWORT_EGRESS_ALLOW", "127.0.0.1")];
     let mut gateway = Process::start_with_environment(folder.path(), &upstream, &allow).await;
+    upstream.reply(Reply::Calls(vec![("echo", json!({"text": "hi"}))]));
     upstream.reply(Reply::Calls(vec![("slow", json!({}))]));
     let http = reqwest::Client::new();
     let body = json!({"model": "test-model", "input": "Go.", "stream": true, "tools":
@@ -292,7 +350,11 @@ async fn a_run_whose_process_is_gone_keeps_the_account_of_what_was_committed() {
     let response = http.get(url.strip_suffix("/trace").unwrap()).send().await.unwrap().text().await.unwrap();
     assert!(found.await, "{trace:#} {response}");
     openapi::assert_is("ResponseTrace", &trace);
-    let call = &trace["turns"][0]["calls"][0];
+    let [first, second] = &trace["turns"].as_array().unwrap()[..] else { panic!("two turns: {trace:#}") };
+    let call = &first["calls"][0];
+    assert_eq!((&call["name"], &call["outcome"]), (&json!("echo"), &json!("completed")), "{trace:#}");
+    assert!(first["usage"].is_object() && call["ended_at"].is_i64(), "{trace:#}");
+    let call = &second["calls"][0];
     assert_eq!(
         (&call["name"], &call["outcome"], &call["ended_at"]),
         (&json!("slow"), &json!("unknown"), &Value::Null),

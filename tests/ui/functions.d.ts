@@ -238,6 +238,7 @@ interface Of {
   writtenIn: (item: any) => {kind: Kind, length: number} | null;
   texts: (content: any[] | string | null | undefined) => string[];
   turnNumber: (trace: Trace, turn: Turn | null | undefined) => number;
+  turnTitle: (trace: Trace, turn: Turn | null | undefined) => string;
   turnName: (trace: Trace, turn: Turn | null | undefined) => string;
   lastMoment: (trace: Trace) => number;
   /** now: the end of what still goes on */

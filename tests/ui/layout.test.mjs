@@ -5,7 +5,7 @@ import test from 'node:test';
 
 import { captionPlace, idleTimes, layout, makeAxis } from '../../ui/run/picture.js';
 import { belonging } from '../../ui/run/account.js';
-import { approval, broken, going, huge, longWait, stopped, twoTurns } from './runs.mjs';
+import { approval, broken, compacted, going, huge, longWait, stopped, twoTurns } from './runs.mjs';
 
 const WIDTH = 1000;
 
@@ -115,6 +115,17 @@ test('approved calls come before the first turn, which is turn 1', () => {
   const groups = layout(trace, response, WIDTH).groups;
   assert.deepEqual(groups.map((group) => group.lane.label), ['send_mail', 'Turn 1', 'End']);
   assert.equal(groups[1].lane.bars.at(-1).kind, 'text');
+});
+
+test('a summary is a group of its own, between the turns that are counted', () => {
+  const { trace, response } = compacted();
+  const groups = layout(trace, response, WIDTH).groups;
+  assert.deepEqual(groups.map((group) => group.lane.label), ['Listing tools', 'Turn 1', 'Compaction', 'Turn 2', 'End']);
+  assert.equal(groups[0].lane.caption, '900 ms for MCP servers to list their tools');
+  assert.deepEqual(belonging(response.output, trace).turns.map((items) => items.map((item) => item.type)), [['mcp_call'], ['compaction'], ['message']]);
+  // The model wrote none: what it said after it is still of turn 2.
+  const without = response.output.filter((item) => item.type !== 'compaction');
+  assert.deepEqual(belonging(without, trace).turns.map((items) => items.map((item) => item.type)), [['mcp_call'], [], ['message']]);
 });
 
 test('two hundred calls are laid out in well under a frame’s patience', () => {

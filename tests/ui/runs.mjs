@@ -113,6 +113,16 @@ export function approval() {
   };
 }
 
+/** A slow list of tools, a turn with a call, a summary of the conversation, the answer. */
+export function compacted() {
+  const search = call('search', 2000, 2500);
+  const turns = [turn(0, [910, 1200, 1300, 1990], { calls: [search] }), turn(1, [2510, 2800, 2900, 4000], { is_compaction: true, model: 'small' }), turn(2, [4010, 4300, 4400, 5000])];
+  return {
+    trace: trace('resp_compacted', 5010, turns, { waits: [{ kind: 'mcp_list_tools', from: START + 1, to: START + 901 }] }),
+    response: response('resp_compacted', [item(search), { id: 'cmp_1', type: 'compaction', encrypted_content: 'x'.repeat(400) }, message()]),
+  };
+}
+
 /** Two hundred calls in five turns. */
 export function huge() {
   const turns = Array.from({ length: 5 }, (_, index) => {

@@ -39,6 +39,8 @@ interface Call {
 
 interface Turn {
   index: number;
+  /** The model wrote a summary, which is no turn of the loop. */
+  is_compaction?: boolean;
   provider: string | null;
   model: string | null;
   /** 0: the model was not asked, only approved calls were made. */

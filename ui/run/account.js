@@ -14,15 +14,25 @@ export const isCall = (item) => /_call$/.test(plainType(item));
 /** @type {Of['isOutput']} */
 const isOutput = (item) => /_output$/.test(plainType(item));
 
-/** The trace names the calls of each turn; what the model wrote before them is of their turn, what comes behind them of the next. @type {Of['belonging']} */
+/**
+ * The trace names the calls of each turn; what the model wrote before them is of their turn, what comes behind them of the next. A
+ * summary of the conversation has an inference of its own.
+ * @type {Of['belonging']}
+ */
 export function belonging(output, trace) {
   const { items, turnOf } = claim(output, trace);
   const outputs = new Map();
   const count = Math.max(1, trace.turns.length);
   /** @type {any[][]} */
   const turns = Array.from({ length: count }, () => []);
+  const next = (from = 0, compacts = false) => {
+    const found = trace.turns.findIndex((one, index) => index >= from && !!one.is_compaction === compacts);
+    return found < 0 ? turn : found;
+  };
   let turn = 0;
+  turn = next();
   let behindCalls = false;
+  let summaries = 0;
   for (const item of output) {
     const claimed = turnOf.get(item);
     if (claimed !== undefined) {
@@ -31,8 +41,12 @@ export function belonging(output, trace) {
     } else if (isOutput(item)) {
       outputs.set(item.call_id, item);
       behindCalls = true;
-    } else if (behindCalls && turn + 1 < count) {
-      turn += 1;
+    } else if (plainType(item) === 'compaction') {
+      turn = next(summaries, true);
+      summaries = turn + 1;
+      behindCalls = true;
+    } else if (behindCalls) {
+      turn = next(turn + 1);
       behindCalls = false;
     }
     turns[turn].push(item);
@@ -99,11 +113,14 @@ export function texts(content) {
   return (content ?? []).map((part) => part?.text ?? part?.refusal ?? '').filter(Boolean);
 }
 
-/** Turns are counted as inferences: approved calls that come before the first are of none. @type {Of['turnNumber']} */
-export const turnNumber = (trace, turn) => trace.turns.filter((one) => one.attempts > 0 && one.index <= (turn?.index ?? 0)).length;
+/** Turns are counted as inferences: approved calls that come before the first are of none, and a summary is no turn. @type {Of['turnNumber']} */
+export const turnNumber = (trace, turn) => trace.turns.filter((one) => one.attempts > 0 && !one.is_compaction && one.index <= (turn?.index ?? 0)).length;
+
+/** @type {Of['turnTitle']} */
+export const turnTitle = (trace, turn) => (turn?.is_compaction ? 'Compaction' : `Turn ${turnNumber(trace, turn)}`);
 
 /** @type {Of['turnName']} */
-const turnName = (trace, turn) => (turn?.attempts === 0 ? 'the approved calls' : `turn ${turnNumber(trace, turn)}`);
+const turnName = (trace, turn) => (turn?.attempts === 0 ? 'the approved calls' : turnTitle(trace, turn).toLowerCase());
 
 /** @type {Of['lastMoment']} */
 export function lastMoment(trace) {
@@ -238,7 +255,7 @@ const LIMITS = {
 export const limitWords = (name) => LIMITS[name] ?? `a limit was reached: ${name}`;
 
 /** @type {Record<string, string>} */
-const WAITS = { client: 'for the client', elicitation: 'for an answer of the user', callback: 'for a callback', queue: 'in the queue', approval: 'for approval', next: 'until the next request' };
+const WAITS = { client: 'for the client', elicitation: 'for an answer of the user', callback: 'for a callback', queue: 'in the queue', mcp_list_tools: 'for MCP servers to list their tools', approval: 'for approval', next: 'until the next request' };
 
 /** @type {Of['waitKind']} */
 const waitKind = (kind) => WAITS[kind] ?? `for ${kind}`;
@@ -253,7 +270,7 @@ export const PARTS = {
   writing: ['Model, writing', 'the model’s writing'],
   tools: ['Tools', 'tools'],
   waits: ['Waits', 'waiting for others'],
-  other: ['Not in a recorded step', 'not in a recorded step (connecting to MCP servers, listing tools, storing)'],
+  other: ['Not in a recorded step', 'not in a recorded step (reading, storing)'],
 };
 
 /** @type {Of['attemptWords']} */
@@ -341,7 +358,7 @@ export function troubles(trace) {
   const advised = new Set();
   for (const turn of trace.turns) {
     const answered = turn.first_byte_at ? ' before it answered' : ', and did not answer';
-    if (turn.attempts > 1) add(`Turn ${turnNumber(trace, turn)}: the model server was asked ${turn.attempts} times${answered}.`, `turn-${turn.index}`);
+    if (turn.attempts > 1) add(`${turnTitle(trace, turn)}: the model server was asked ${turn.attempts} times${answered}.`, `turn-${turn.index}`);
     turn.calls.forEach((call, index) => {
       const row = callId(turn, index);
       const what = `${call.name} in ${turnName(trace, turn)}`;

@@ -4,7 +4,7 @@
 import { cost, counted, duration, el, icon, moment, rate, replace, reveal, tokens } from '../lib/dom.js';
 import {
   account, attemptWords, belonging, callId, continuedWords, endOfCall, lastMoment, limitWords, outcomeWords,
-  stateOf, statusWords, turnNumber, waitWords, written,
+  stateOf, statusWords, turnTitle, waitWords, written,
 } from './account.js';
 
 /** @type {Of['layout']} */
@@ -42,7 +42,7 @@ function inOrder(turns, waits, trace) {
 function turnGroups(trace, turn, index, items, axis, over, failed) {
   const calls = turn.calls.map((call, number) => callLane(call, callId(turn, number), axis, over, { turn: index, call: number }));
   if (turn.attempts === 0) return calls.map((call) => groupOf(call));
-  const lane = { ...modelLane(turn, items, axis, over), label: `Turn ${turnNumber(trace, turn)}`, turn: index };
+  const lane = { ...modelLane(turn, items, axis, over), label: turnTitle(trace, turn), turn: index };
   // What ended a run that failed while the model wrote is its last turn.
   if (failed && calls.length === 0 && index === trace.turns.length - 1) lane.state = statusWords('failed');
   return [groupOf(lane, calls)];
@@ -124,7 +124,7 @@ function waitLane(wait, index, axis, over) {
   const ms = wait.to === null && !over ? null : to - wait.from;
   const bars = bar(axis, wait.from, to, 'wait');
   return laneOf(axis, wait.from, to, {
-    id: `wait-${index}`, kind: 'wait', label: wait.kind === 'queue' ? 'In the queue' : 'Wait', state: { icon: 'waits', word: 'Wait', tone: 'warn' },
+    id: `wait-${index}`, kind: 'wait', label: wait.kind === 'queue' ? 'In the queue' : wait.kind === 'mcp_list_tools' ? 'Listing tools' : 'Wait', state: { icon: 'waits', word: 'Wait', tone: 'warn' },
     bars: bars.length > 0 ? bars : thin(axis, wait.from, 'wait'), caption: waitWords(wait.kind, ms), ms,
   });
 }

@@ -163,7 +163,9 @@ pub(super) struct Trace {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Turn {
-    pub index: u64,
+    /// Servers of an earlier version do not tell it.
+    #[serde(default)]
+    pub is_compaction: bool,
     pub provider: String,
     pub model: String,
     pub attempts: u64,
@@ -175,6 +177,13 @@ pub(super) struct Turn {
     pub usage: Option<Usage>,
     pub cost_usd: Option<f64>,
     pub calls: Vec<Call>,
+}
+
+impl Turn {
+    /// Whether it is a turn of the loop: neither calls that were approved before, nor a compaction.
+    pub(super) fn is_counted(&self) -> bool {
+        self.attempts > 0 && !self.is_compaction
+    }
 }
 
 #[derive(Debug, Deserialize)]

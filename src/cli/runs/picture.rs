@@ -73,7 +73,7 @@ fn heading(trace: &Trace, outcome: &Outcome, end: i64) -> Vec<String> {
         plain(&status(outcome)),
         plain(&outcome.model),
         duration(between(trace.started_at, end)),
-        plural(trace.turns.len(), "turn"),
+        plural(trace.turns.iter().filter(|turn| turn.is_counted()).count(), "turn"),
         plural(calls, "call"),
     ];
     facts.extend(outcome.usage.map(|usage| usage.words()));
@@ -83,14 +83,18 @@ fn heading(trace: &Trace, outcome: &Outcome, end: i64) -> Vec<String> {
 
 /// The rows in the order of their beginnings; the calls of a turn stay below it.
 fn rows(trace: &Trace, end: i64, glyphs: &Glyphs) -> Vec<Row> {
-    let turns = trace.turns.iter().map(|turn| (turn.sent_at, turn_rows(turn, end, glyphs)));
+    let mut number = 0;
+    let turns = trace.turns.iter().map(|turn| {
+        number += usize::from(turn.is_counted());
+        (turn.sent_at, turn_rows(turn, number, end, glyphs))
+    });
     let waits = trace.waits.iter().map(|wait| (wait.from, vec![wait_row(wait, end, glyphs)]));
     let mut groups: Vec<_> = turns.chain(waits).collect();
     groups.sort_by_key(|(from, _)| *from);
     groups.into_iter().flat_map(|(_, rows)| rows).collect()
 }
 
-fn turn_rows(turn: &Turn, end: i64, glyphs: &Glyphs) -> Vec<Row> {
+fn turn_rows(turn: &Turn, number: usize, end: i64, glyphs: &Glyphs) -> Vec<Row> {
     let ended = turn.ended_at.unwrap_or(end);
     let token = turn.first_token_at.unwrap_or(ended);
     let byte = turn.first_byte_at.unwrap_or(token);
@@ -105,7 +109,12 @@ fn turn_rows(turn: &Turn, end: i64, glyphs: &Glyphs) -> Vec<Row> {
         words.push(format!("{} attempts", turn.attempts));
     }
     let made = turn.attempts > 0;
-    let label = format!("turn {}  {} {}", turn.index + 1, plain(&turn.provider), plain(&turn.model));
+    let what = match (made, turn.is_compaction) {
+        (false, _) => "approved".to_owned(),
+        (true, true) => "compaction".to_owned(),
+        (true, false) => format!("turn {number}"),
+    };
+    let label = format!("{what}  {} {}", plain(&turn.provider), plain(&turn.model));
     let inference = Row {
         label: cut(&label, MAX_LABEL, glyphs.ellipsis),
         bars: if made { bars } else { Vec::new() },
@@ -150,6 +159,7 @@ fn wait_row(wait: &Wait, end: i64, glyphs: &Glyphs) -> Row {
         "elicitation" => "answers of the user",
         "callback" => "the result of an asynchronous tool",
         "queue" => "a place",
+        "mcp_list_tools" => "MCP servers to list their tools",
         other => other,
     };
     Row {

@@ -204,6 +204,9 @@ impl Engine {
         let mut state = saved.state;
         let has_asked_user = user_questions::active(&claimed.calls) > Duration::ZERO;
         state.trace.resume(active, has_asked_user);
+        if let Some(times) = prepared.listing {
+            state.trace.add_listing(times);
+        }
         let mut run = Box::new(Run::new(Arc::clone(parts), prepared, caller, sink, started, logged));
         run.resume(machine, state, &turn);
         let end = run.drive_job(turn).await;

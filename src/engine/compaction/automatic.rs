@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::{retained, summary_prompt, to_history_item};
+use crate::config::ModelPrice;
 use crate::engine::context::EngineParts;
-use crate::engine::truncate;
+use crate::engine::{limits, truncate};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Compaction;
 use crate::protocol::request::{ContextManagement, CreateResponse};
@@ -25,6 +26,8 @@ pub(in crate::engine) struct AutoCompaction {
     pub route: ModelRoute,
     /// Its context window.
     pub window: Option<u64>,
+    /// What its tokens cost, if it is configured.
+    pub price: Option<ModelPrice>,
     pub max_output_tokens: Option<u64>,
     /// The operator's, added to the question.
     pub instructions: Option<String>,
@@ -61,6 +64,7 @@ impl AutoCompaction {
             threshold: asked.compact_threshold.unwrap_or(by_window),
             seal,
             window: window_of(&route),
+            price: limits::price(&route.provider.info().prices, &route.model),
             route,
             max_output_tokens: settings.max_output_tokens,
             instructions: settings.instructions.clone(),

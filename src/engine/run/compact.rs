@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::live::{Run, RunError};
 use crate::engine::compaction::{self, AutoCompaction};
+use crate::engine::limits::cost;
 use crate::engine::truncate::{self, ContextBudget};
 use crate::protocol::request::TextFormat;
 use crate::protocol::response::Usage;
-use crate::provider::ProviderError;
+use crate::provider::{ModelStream, ProviderError};
 use crate::response::machine::MAX_SUMMARY_BYTES;
 use crate::response::turn::{CallChoice, FinishReason, ModelEvent, ModelRequest};
 use crate::telemetry::fields::{CAUSE, PROVIDER, REQUEST_ID, RESPONSE_ID};
@@ -56,14 +57,30 @@ impl Run {
     async fn summarize(&mut self, plan: &AutoCompaction) -> Result<(Summary, Usage), RunError> {
         let request =
             Arc::new(summary_request(&self.prepared.model_request, plan, self.prepared.provider.name()));
-        let mut reader = SummaryReader::default();
+        self.state.trace.begin_compaction(plan.route.provider.name(), &plan.route.model);
         let mut stream = match plan.route.provider.infer(&request, &self.call) {
             Ok(stream) => stream,
             Err(error) => return Ok((Err(problem(&error)), Usage::default())),
         };
+        let read = self.read_summary(&mut *stream).await;
+        self.state.trace.end_inference(stream.timing());
+        if let Ok((_, usage)) = &read {
+            self.state.trace.note_usage(usage, plan.price.map(|price| cost(&price, usage)));
+        }
+        read
+    }
+
+    async fn read_summary(
+        &mut self,
+        stream: &mut (dyn ModelStream + 'static),
+    ) -> Result<(Summary, Usage), RunError> {
+        let mut reader = SummaryReader::default();
         let mut events = Vec::new();
         loop {
             let more = self.until_cancelled(stream.next(&mut events)).await?;
+            if !events.is_empty() {
+                self.state.trace.note_first_token();
+            }
             events.drain(..).for_each(|event| reader.read(event));
             match more {
                 Ok(true) if reader.text.len() <= MAX_SUMMARY_BYTES => {}

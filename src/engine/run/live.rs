@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::logged::Logged;
 use super::state::RunState;
 use super::timer::RunTimer;
-use super::trace::WaitKind;
+use super::trace::{Interval, WaitKind};
 use crate::engine::ConnectionHistory;
 use crate::engine::context::{EngineParts, RunContext};
 use crate::engine::event_sink::{Disconnected, EventSink};
@@ -118,6 +118,9 @@ impl Run {
             is_stored_stream.then(|| parts.store.register_run(&prepared.response.id, &prepared.owner));
         let mut state = RunState::default();
         state.trace.begin(started, prepared.provider.name(), &prepared.model_request.model);
+        if let Some(times) = prepared.listing {
+            state.trace.add_listing(times);
+        }
         Self {
             registration,
             caller: asker,
@@ -146,8 +149,8 @@ impl Run {
 
 impl Run {
     /// It has waited for a run slot.
-    pub(in crate::engine) fn note_queued(&mut self, from: Instant, to: Instant) {
-        self.state.trace.add_wait(WaitKind::Queue, from, to);
+    pub(in crate::engine) fn note_queued(&mut self, times: Interval) {
+        self.state.trace.add_wait(WaitKind::Queue, times);
     }
 }
 

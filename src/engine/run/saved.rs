@@ -1,7 +1,8 @@
 //! What is committed of a run beside its response and items, so that another process can end it.
 //!
 //! Sealed, since it holds provider state that no client sees. A binary reads its own format and the one before; a
-//! state of another format, or one whose key is gone, counts as none.
+//! state of another format, or one whose key is gone, counts as none. Behind the state come the finished turns of the
+//! account, which are encoded once.
 
 use std::sync::Arc;
 
@@ -88,7 +89,7 @@ pub(in crate::engine) fn save(
     calls: Option<&[ServerCall]>,
 ) -> Option<Arc<[u8]>> {
     let spec = RunSpec::new(prepared);
-    let plain = match calls {
+    let saved = match calls {
         Some(calls) => {
             serde_json::to_vec(&Borrowed { format: FORMAT, spec, state, machine: machine.save(calls) })
         }
@@ -96,13 +97,18 @@ pub(in crate::engine) fn save(
             serde_json::to_vec(&Borrowed { format: FORMAT, spec, state, machine: machine.save_position() })
         }
     };
-    keys.seal_run(&prepared.owner.tenant, &plain.ok()?).map(Into::into)
+    let mut plain = saved.ok()?;
+    plain.extend_from_slice(state.trace.finished());
+    keys.seal_run(&prepared.owner.tenant, &plain).map(Into::into)
 }
 
 impl SavedRun {
     /// `None` if it cannot be opened, or has another format.
     pub(in crate::engine) fn open(keys: &SealKeys, tenant: &str, sealed: &[u8]) -> Option<Self> {
         let plain = keys.open_run(tenant, sealed)?;
-        serde_json::from_slice(&plain).ok().filter(|saved: &Self| saved.format == FORMAT)
+        let mut read = serde_json::Deserializer::from_slice(&plain).into_iter::<Self>();
+        let mut saved = read.next()?.ok().filter(|saved| saved.format == FORMAT)?;
+        saved.state.trace.restore(plain.get(read.byte_offset()..)?)?;
+        Some(saved)
     }
 }

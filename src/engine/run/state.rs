@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::trace::RunTrace;
+use super::trace::{self, RunTrace};
 use crate::protocol::item::{Item, Message};
 use crate::response::machine::ServerCall;
 use crate::response::turn::{HistoryItem, ProviderFields};
@@ -57,7 +57,7 @@ pub(in crate::engine) struct RunState {
     #[serde(default)]
     active: u64,
     /// Its account.
-    #[serde(default)]
+    #[serde(default, serialize_with = "trace::unfinished")]
     pub trace: RunTrace,
     /// Sources found by searches, to be cited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

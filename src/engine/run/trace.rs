@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use tracing::Span;
 
 use crate::protocol::id::Id;
@@ -18,6 +18,9 @@ use crate::tools::OutputMeta;
 const MAX_CALLS: usize = 2_000;
 /// Longer names and ids are cut.
 const MAX_NAME_BYTES: usize = 256;
+
+/// A shorter wait is not noted.
+const MIN_NOTED_WAIT: Duration = Duration::from_millis(1);
 
 /// Milliseconds since the run was started.
 pub(in crate::engine) type Offset = i64;
@@ -42,6 +45,16 @@ pub(in crate::engine) struct RunTrace {
     pub waits: Vec<WaitTrace>,
     #[serde(rename = "l", default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitTrace>,
+    /// The turns before the last as JSON: they do not change, and each turn's commit has all of them.
+    #[serde(skip)]
+    finished: FinishedTurns,
+}
+
+/// JSON values, one behind the other.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct FinishedTurns {
+    count: usize,
+    json: Vec<u8>,
 }
 
 /// An inference and its calls.
@@ -52,6 +65,9 @@ pub(in crate::engine) struct TurnTrace {
     /// Only calls, no inference: those that were approved are made before the model is asked.
     #[serde(rename = "n", default, skip_serializing_if = "std::ops::Not::not")]
     pub has_no_inference: bool,
+    /// The model that wrote a summary of the conversation, which is no turn of the agent loop.
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<Box<CompactionModel>>,
     /// When each further attempt was sent.
     #[serde(rename = "r", default, skip_serializing_if = "Vec::is_empty")]
     pub retried: Vec<Offset>,
@@ -73,6 +89,15 @@ pub(in crate::engine) struct TurnTrace {
     pub calls: Vec<CallRecord>,
 }
 
+/// Which model was asked for a summary.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::engine) struct CompactionModel {
+    #[serde(rename = "p")]
+    pub provider: String,
+    #[serde(rename = "m")]
+    pub model: String,
+}
+
 /// Input, of that cached, output, of that reasoning, total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::engine) struct TurnTokens(pub u64, pub u64, pub u64, pub u64, pub u64);
@@ -87,7 +112,7 @@ pub(in crate::engine) struct CallRecord {
     pub name: String,
     #[serde(rename = "x", default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<String>,
-    #[serde(rename = "a", default)]
+    #[serde(rename = "a", default, skip_serializing_if = "is_default")]
     pub attempts: u32,
     #[serde(rename = "r", default, skip_serializing_if = "Vec::is_empty")]
     pub retried: Vec<Offset>,
@@ -95,7 +120,7 @@ pub(in crate::engine) struct CallRecord {
     pub started: Offset,
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Offset>,
-    #[serde(rename = "u", default)]
+    #[serde(rename = "u", default, skip_serializing_if = "is_default")]
     pub outcome: CallOutcomeKind,
     /// The code of the failure.
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
@@ -135,6 +160,22 @@ pub(in crate::engine) enum WaitKind {
     Callback,
     /// A place: a run slot or a worker.
     Queue,
+    /// MCP servers, for the lists of their tools.
+    McpListTools,
+}
+
+/// A time in this process.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::engine) struct Interval {
+    pub from: Instant,
+    pub to: Instant,
+}
+
+impl Interval {
+    /// Whether it is long enough to be told.
+    pub(in crate::engine) fn is_noticed(&self) -> bool {
+        self.to.saturating_duration_since(self.from) >= MIN_NOTED_WAIT
+    }
 }
 
 /// A time in which the run waited for somebody else.
@@ -167,7 +208,41 @@ impl RunTrace {
     /// An inference is about to be made.
     pub(in crate::engine) fn begin_turn(&mut self) {
         let sent = self.now();
+        self.finish_turns();
         self.turns.push(TurnTrace { sent, ..TurnTrace::default() });
+    }
+
+    /// The model is about to be asked for a summary of the conversation.
+    pub(in crate::engine) fn begin_compaction(&mut self, provider: &str, model: &str) {
+        self.begin_turn();
+        if let Some(turn) = self.turns.last_mut() {
+            turn.compaction =
+                Some(Box::new(CompactionModel { provider: provider.into(), model: model.into() }));
+        }
+    }
+
+    fn finish_turns(&mut self) {
+        let FinishedTurns { count, json } = &mut self.finished;
+        for turn in self.turns.iter().skip(*count) {
+            // A turn has nothing that could not be written.
+            _ = serde_json::to_writer(&mut *json, turn);
+        }
+        *count = self.turns.len();
+    }
+
+    /// The turns that [`unfinished`] leaves out.
+    pub(in crate::engine) fn finished(&self) -> &[u8] {
+        &self.finished.json
+    }
+
+    /// Puts the finished turns before the others. `None` if they are none.
+    pub(in crate::engine) fn restore(&mut self, finished: &[u8]) -> Option<()> {
+        let read = serde_json::Deserializer::from_slice(finished).into_iter();
+        let mut turns: Vec<TurnTrace> = read.collect::<Result<_, _>>().ok()?;
+        self.finished = FinishedTurns { count: turns.len(), json: finished.to_vec() };
+        turns.append(&mut self.turns);
+        self.turns = turns;
+        Some(())
     }
 
     /// The first output of the inference that is under way has come.
@@ -283,9 +358,18 @@ impl RunTrace {
     }
 
     /// A wait whose times are known.
-    pub(in crate::engine) fn add_wait(&mut self, kind: WaitKind, from: Instant, to: Instant) {
+    pub(in crate::engine) fn add_wait(&mut self, kind: WaitKind, Interval { from, to }: Interval) {
         let (from, to) = (epoch_ms(from) - self.started, epoch_ms(to) - self.started);
         self.waits.push(WaitTrace { kind, from, to: Some(to) });
+    }
+
+    /// The tools were listed in this time, which no other wait counts.
+    pub(in crate::engine) fn add_listing(&mut self, times: Interval) {
+        let from = epoch_ms(times.from) - self.started;
+        for wait in self.waits.iter_mut().filter(|wait| wait.to.is_some_and(|to| to > from)) {
+            wait.to = Some(wait.from.max(from));
+        }
+        self.add_wait(WaitKind::McpListTools, times);
     }
 
     /// The run goes on in this process, after it has been executed for so long: what lies between was a wait.
@@ -332,6 +416,37 @@ impl TurnTokens {
     }
 }
 
+/// Serializes an account without the turns of [`RunTrace::finished`].
+pub(in crate::engine) fn unfinished<S: Serializer>(trace: &RunTrace, to: S) -> Result<S::Ok, S::Error> {
+    let RunTrace { started, ended, provider, model, turns, waits, limits, finished } = trace;
+    let turns = turns.get(finished.count..).unwrap_or_default();
+    let rest = RunTraceRef { started, ended, provider, model, turns, waits, limits };
+    rest.serialize(to)
+}
+
+/// [`RunTrace`], borrowed.
+#[derive(Serialize)]
+struct RunTraceRef<'a> {
+    #[serde(rename = "s")]
+    started: &'a i64,
+    #[serde(rename = "e", skip_serializing_if = "Option::is_none")]
+    ended: &'a Option<Offset>,
+    #[serde(rename = "p")]
+    provider: &'a str,
+    #[serde(rename = "m")]
+    model: &'a str,
+    #[serde(rename = "t")]
+    turns: &'a [TurnTrace],
+    #[serde(rename = "w")]
+    waits: &'a [WaitTrace],
+    #[serde(rename = "l")]
+    limits: &'a [LimitTrace],
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// A name, cut if it is long.
 pub(in crate::engine) fn short(text: &str) -> String {
     text.get(..text.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or_default().to_owned()
@@ -349,3 +464,6 @@ fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

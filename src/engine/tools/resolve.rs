@@ -1,5 +1,7 @@
 //! Resolves the tools of a request: contacts its servers, collects what the model is offered, checks approvals.
 
+use std::time::Instant;
+
 use super::approvals::{self, ApprovalAnswers, ApprovalContext, ApprovedCall};
 use super::mcp_servers::{self, ListedServer};
 use super::offered::OfferedTools;
@@ -8,6 +10,7 @@ use crate::engine::compaction;
 use crate::engine::context::{EngineParts, RunContext};
 use crate::engine::limits::EffectiveLimits;
 use crate::engine::profile::AgentProfile;
+use crate::engine::run::trace::Interval;
 use crate::mcp::CallerCatalog;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
@@ -27,6 +30,8 @@ pub(in crate::engine) struct ResolvedTools {
     pub presentation: Presentation,
     pub offer: OfferedTools,
     pub approved: Vec<ApprovedCall>,
+    /// How long it took to have sessions with the servers and their lists, unless nobody would notice.
+    pub listing: Option<Interval>,
 }
 
 /// What tools are resolved for.
@@ -68,12 +73,14 @@ pub(in crate::engine) async fn resolve(
     let no_tools = compaction::without_tools();
     let (tool_source, more_tools, tool_agent) =
         if compacts { (&no_tools, &[][..], None) } else { (request, input, agent) };
+    let asked_at = Instant::now();
     let (requested_servers, own_tools) =
         mcp_servers::bind(parts, tool_source, more_tools, caller, tool_agent).await?;
     let awaited = approvals::approved_servers(past, input);
     let servers = mcp_servers::list(requested_servers, past, input, &awaited).await?;
     let mcp_caller = mcp_servers::mcp_caller(caller, tool_source);
     let catalog = own_tools.catalog(parts, mcp_caller, tool_agent).await;
+    let listing = Interval { from: asked_at, to: Instant::now() };
     let visibility = scope::visibility(parts, request);
     let scope = ToolScope {
         tenant: &caller.owner.tenant,
@@ -90,7 +97,8 @@ pub(in crate::engine) async fn resolve(
     let max_calls = limits.run.max_tool_calls;
     let context = ApprovalContext { servers: &servers, executes_tools, max_calls, answers };
     let approved = approvals::check(parts, &caller.owner, past, input, context).await?;
-    Ok(ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved })
+    let listing = Some(listing).filter(Interval::is_noticed);
+    Ok(ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved, listing })
 }
 
 fn note_omitted(offer: &OfferedTools, caller: &RunContext) {

@@ -92,6 +92,31 @@ fn hours_of_waiting_are_left_out_and_said() {
     assert!(last.matches('█').count() > 5, "{picture}");
 }
 
+/// Neither the calls that were approved before, nor a summary.
+#[test]
+fn only_turns_of_the_loop_are_counted() {
+    let turn = |attempts: u64, is_compaction: bool, from: i64| {
+        json!({"index": 0, "is_compaction": is_compaction, "provider": "main", "model": "gpt", "attempts": attempts, "retried_at": [],
+            "sent_at": from, "first_byte_at": from, "first_token_at": from, "ended_at": from + 900, "usage": null, "cost_usd": null,
+            "calls": []})
+    };
+    let trace: Trace = serde_json::from_value(json!({"id": "resp_1", "started_at": 0, "ended_at": 5000,
+        "turns": [turn(0, false, 1000), turn(1, false, 2000), turn(1, true, 3000), turn(1, false, 4000)],
+        "waits": [{"kind": "mcp_list_tools", "from": 0, "to": 900}], "limits": []}))
+    .expect("a trace");
+    let picture = draw(&trace, &outcome(), &Terminal { width: 124, glyphs: &BLOCKS, colors: false });
+    let begins: Vec<_> = picture
+        .lines()
+        .skip(5)
+        .map_while(|line| line.split("  ").next().filter(|label| !label.is_empty()))
+        .collect();
+    assert_eq!(begins, ["wait", "approved", "turn 1", "compaction", "turn 2"], "{picture}");
+    assert!(
+        picture.contains("  2 turns  ") && picture.contains("for MCP servers to list their tools"),
+        "{picture}"
+    );
+}
+
 #[test]
 fn a_failed_run_says_why_and_one_without_turns_can_be_drawn() {
     let trace: Trace = serde_json::from_value(
