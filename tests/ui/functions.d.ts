@@ -278,6 +278,7 @@ interface Of {
   modelCaption: (turn: Turn) => string;
   writing: (turn: Turn, items: any[], from: number, to: number, axis: Axis) => Bar[];
   callLane: (call: Call, id: string, axis: Axis, over: boolean, place: {turn: number, call: number}) => Lane;
+  beginsOf: (turn: Turn) => number[];
   retries: (of: {retried_at?: number[]}, axis: Axis) => Mark[];
   badgesOf: (of: Turn | Call) => Badge[];
   waitLane: (wait: Wait, index: number, axis: Axis, over: boolean) => Lane;

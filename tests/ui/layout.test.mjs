@@ -41,7 +41,7 @@ test('a turn is a group: the model’s lane by phases, then a lane for each call
   assert.deepEqual(first.lane.bars.map((bar) => bar.kind), ['first_byte', 'first_token', 'reasoning', 'arguments']);
   assert.deepEqual(first.calls.map((lane) => lane.label), ['get_weather', 'get_stock_price', 'search_documents', 'datetime']);
   assert.equal(first.failed, 1);
-  assert.deepEqual(second.lane.bars.map((bar) => bar.kind), ['first_byte', 'first_token', 'text']);
+  assert.deepEqual(second.lane.bars.map((bar) => bar.kind), ['attempt', 'first_byte', 'first_token', 'text']);
   assert.equal(second.lane.badges[0].text, '2 attempts');
   assert.equal(end.lane.kind, 'end');
   assert.ok(first.lane.bars.every((bar, index, bars) => index === 0 || bar.x >= bars[index - 1].x));
@@ -103,10 +103,10 @@ test('what goes on reaches until now, and has no end', () => {
   assert.equal(drawn.groups.length, 1);
 });
 
-test('an inference without an answer is all hatched and failed', () => {
+test('an inference without an answer has its attempts, no token, and failed', () => {
   const { trace, response } = broken();
   const [lane] = layout(trace, response, WIDTH).groups.map((group) => group.lane);
-  assert.deepEqual(lane.bars.map((bar) => bar.kind), ['first_byte']);
+  assert.deepEqual(lane.bars.map((bar) => bar.kind), ['attempt', 'attempt', 'first_byte']);
   assert.equal(lane.state.word, 'Failed');
 });
 

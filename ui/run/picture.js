@@ -58,7 +58,9 @@ function modelLane(turn, items, axis, over) {
   const end = turn.ended_at ?? axis.to;
   const token = Math.min(turn.first_token_at ?? end, end);
   const byte = Math.min(turn.first_byte_at ?? token, token);
-  const bars = [...bar(axis, turn.sent_at, byte, 'first_byte'), ...bar(axis, byte, token, 'first_token'), ...writing(turn, items, token, end, axis)];
+  const begins = beginsOf(turn);
+  const last = begins.at(-1) ?? turn.sent_at;
+  const bars = [...begins.slice(1).flatMap((to, attempt) => bar(axis, begins[attempt], to, 'attempt')), ...bar(axis, last, byte, 'first_byte'), ...bar(axis, byte, token, 'first_token'), ...writing(turn, items, token, end, axis)];
   const marks = retries(turn, axis);
   if (turn.first_token_at) marks.push({ x: axis.x(token), kind: 'first-token' });
   // A turn in which the model never said anything has failed, if the run is over.
@@ -70,16 +72,21 @@ function modelLane(turn, items, axis, over) {
 }
 
 /** @type {Of['modelCaption']} */
-function modelCaption({ sent_at, first_token_at: token, ended_at: end, usage, cost_usd: price, retry_reasons: reasons }) {
+function modelCaption(turn) {
+  const { sent_at, first_token_at: token, ended_at: end, usage, cost_usd: price, retry_reasons: reasons } = turn;
+  const begins = beginsOf(turn);
   const cached = usage?.input_tokens_details?.cached_tokens;
   return [
     token && `first token ${duration(token - sent_at)}`,
     usage && `${tokens(usage.input_tokens)} in${cached ? ` (${tokens(cached)} cached)` : ''} → ${tokens(usage.output_tokens)} out`,
     usage && token && end && rate(usage.output_tokens, end - token),
     price !== null && cost(price),
-    reasons?.map((reason, index) => `attempt ${index + 1} failed: ${reason}`).join(', '),
+    reasons?.map((reason, index) => `attempt ${index + 1} failed: ${reason}, ${duration(begins[index + 1] - begins[index])} lost`).join(', '),
   ].filter(Boolean).join(' · ');
 }
+
+/** Of each attempt. @type {Of['beginsOf']} */
+const beginsOf = (turn) => [turn.sent_at, ...(turn.retried_at ?? [])];
 
 /** By kind: as it was watched, else in proportion to the text. @type {Of['writing']} */
 function writing(turn, items, from, to, axis) {

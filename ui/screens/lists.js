@@ -117,7 +117,7 @@ function rowOf(run, continued) {
     cell('run-state', stateMark(state), why ? el('div', { class: 'small muted why', title: limitWords(why), text: why }) : null),
     cell('run-what', link, run.background ? el('span', { class: 'badge', text: 'background' }) : null, chainOf(run), el('div', { class: 'run-text', text: reveal(run.text ?? '') || '–' })),
     cell('run-model', run.model, run.agent ? el('div', { class: 'small muted', text: `agent ${run.agent}` }) : null),
-    cell('number', run.turns === null ? '–' : counted(run.turns, 'turn'), steps.map((text) => el('div', { class: 'small muted', text }))),
+    cell('number', run.turns === null ? '–' : counted(run.turns, 'turn'), steps.map((text) => el('div', { class: `small ${text.endsWith('failed') ? 'lane-failed' : 'muted'}`, text }))),
     cell('number', usage ? `${tokens(usage.input_tokens)} → ${tokens(usage.output_tokens)}` : '–', cached ? el('div', { class: 'small muted', text: `${tokens(cached)} cached` }) : null),
     cell('number', cost(run.cost_usd)),
     cell('number', run.duration_ms === null || run.duration_ms === undefined ? '–' : duration(run.duration_ms)),
@@ -180,12 +180,14 @@ function mountTools(root, { api, navigate, route }) {
   let focused = null;
   /** What a server does changes its state. */
   const refresh = () => void (seen && loadServers());
+  /** Asks each server for its tools, which tells how it is. */
+  const check = (/** @type {string[]} */ labels) => Promise.allSettled(labels.map((label) => api.get('v1/tools', { server_label: label }))).then(loadServers);
   /** @returns {Promise<void>} */
   const loadServers = () => fill(servers, () => api.get('v1/mcp/servers'), ({ data }) => {
     const all = /** @type {Json[]} */ (data);
     [seen, focused] = [true, servers.contains(document.activeElement) ? document.activeElement : null];
     const labels = [...new Set(all.map((one) => one.server_label))].filter((label) => label !== null);
-    return [own(), el('div', { class: 'row spread' }, el('h2', { text: 'MCP servers' }), button('Look again', loadServers, 'quiet small')),
+    return [own(), el('div', { class: 'row spread' }, el('h2', { text: 'MCP servers' }), button('Look again', () => check(labels), 'quiet small')),
       ...labels.map((label) => serverCard(all.filter((one) => one.server_label === label), (first, look) => entry(label, open, el('span', { class: 'row spread' }, el('strong', { text: label }), look), about(first.description)))),
       labels.length === 0 ? el('p', { class: 'muted', text: 'None is configured.' }) : null];
   }, (error) => [own(), ...withoutHealth(error, open, loadServers)]).then(() => {

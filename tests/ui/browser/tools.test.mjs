@@ -29,6 +29,16 @@ for (const [variant, options] of Object.entries({ light: {}, dark: { dark: true 
   });
 }
 
+test('looking again asks each server how it is', async () => {
+  const page = await open('#/tools');
+  // The one that is gone.
+  page.watch.allowErrorAnswers(424);
+  await main(page).getByRole('button', { name: 'Look again' }).click();
+  await main(page).getByRole('button', { name: /^gone .*failing/ }).waitFor();
+  await main(page).getByRole('button', { name: /^desk .*connected/ }).waitFor();
+  assert.equal(await main(page).getByText('not checked yet').count(), 0);
+});
+
 test('a form becomes the arguments that it says', async () => {
   const page = await open('#/tools');
   const form = await choose(page, 'forms', 'everything');
