@@ -90,7 +90,7 @@ impl Run {
             if self.prepared.auto_compaction.is_some() {
                 Box::pin(self.compact_if_due()).await?;
             }
-            self.state.begin_inference(self.started);
+            self.state.begin_inference();
             self.prepared.structured.begin_answer();
             self.call_filter.begin_turn(self.executor.left());
             let turn = self.infer_with_retry().await?;

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::trace::{self, RunTrace};
 use crate::protocol::item::{Item, Message};
@@ -15,8 +16,12 @@ use crate::util::digest::FieldHasher;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(in crate::engine) struct RunState {
-    /// The inferences, in order.
-    pub inferences: Vec<InferenceTimes>,
+    /// Inferences that were started.
+    #[serde(alias = "inferences", deserialize_with = "count_or_list")]
+    turns: u32,
+    /// The provider's first event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first_event: Option<RunTime>,
     /// Server-side tool calls that were made.
     pub tool_calls: u32,
     /// Turns that made calls; the number of the next one in the journal.
@@ -139,15 +144,6 @@ impl CompactionState {
     }
 }
 
-/// When an inference began.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(in crate::engine) struct InferenceTimes {
-    pub started: RunTime,
-    /// The first event of the provider.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_event: Option<RunTime>,
-}
-
 /// A time since the run was started, in microseconds.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(in crate::engine) struct RunTime(u64);
@@ -166,12 +162,12 @@ impl RunTime {
 impl RunState {
     /// How many inferences were started.
     pub(in crate::engine) fn turns(&self) -> u32 {
-        u32::try_from(self.inferences.len()).unwrap_or(u32::MAX)
+        self.turns
     }
 
     /// The provider's first event, since the run was started.
     pub(in crate::engine) fn first_event(&self) -> Option<Duration> {
-        self.inferences.iter().find_map(|inference| inference.first_event).map(RunTime::as_duration)
+        self.first_event.map(RunTime::as_duration)
     }
 
     /// Notes how long it has been executed, to be committed.
@@ -184,16 +180,14 @@ impl RunState {
         Duration::from_micros(self.active)
     }
 
-    pub(in crate::engine) fn begin_inference(&mut self, run_started: Instant) {
-        self.inferences.push(InferenceTimes { started: RunTime::now(run_started), first_event: None });
+    pub(in crate::engine) fn begin_inference(&mut self) {
+        self.turns = self.turns.saturating_add(1);
         self.trace.begin_turn();
     }
 
     /// The first event of the inference that is under way has come.
     pub(in crate::engine) fn note_first_event(&mut self, run_started: Instant) {
-        if let Some(inference) = self.inferences.last_mut() {
-            inference.first_event.get_or_insert_with(|| RunTime::now(run_started));
-        }
+        self.first_event.get_or_insert_with(|| RunTime::now(run_started));
         self.trace.note_first_token();
     }
 
@@ -216,6 +210,20 @@ impl RunState {
     }
 }
 
+/// The number of inferences. Earlier builds kept a list of them.
+fn count_or_list<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Turns {
+        Count(u32),
+        List(Vec<IgnoredAny>),
+    }
+    Ok(match Turns::deserialize(from)? {
+        Turns::Count(count) => count,
+        Turns::List(inferences) => u32::try_from(inferences.len()).unwrap_or(u32::MAX),
+    })
+}
+
 /// The beginning of a SHA-256: the calls of one run are few enough that no two hash alike by chance.
 fn hash(ServerCall { call, .. }: &ServerCall) -> u64 {
     let hash = FieldHasher::new()
@@ -224,4 +232,24 @@ fn hash(ServerCall { call, .. }: &ServerCall) -> u64 {
         .field(canonical_arguments(&call.arguments))
         .finish();
     hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_with_a_list_of_inferences_is_read() {
+        let mut state = RunState::default();
+        state.begin_inference();
+        let mut json = serde_json::to_value(&state).expect("a state");
+        let fields = json.as_object_mut().expect("an object");
+        assert_eq!(fields.remove("turns"), Some(1.into()));
+        fields.insert(
+            "inferences".to_owned(),
+            serde_json::json!([{"started": 3, "first_event": 9}, {"started": 12}]),
+        );
+        let read: RunState = serde_json::from_value(json).expect("the state of an earlier build");
+        assert_eq!(read.turns(), 2);
+    }
 }
