@@ -27,7 +27,7 @@ use crate::config::LoadOptions;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use import::ImportFormat;
 pub(crate) use mcp::McpServerArgs;
-pub(crate) use output::{EXIT_INVALID_CONFIG, print_error, print_line};
+pub(crate) use output::{EXIT_INVALID_CONFIG, exit_code, print_error, print_json, print_line};
 pub(crate) use prompt::PromptArgs;
 pub(crate) use runs::RunsCommand;
 pub(crate) use store_copy::CopyUrl;

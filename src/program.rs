@@ -20,7 +20,7 @@ pub fn main() -> ExitCode {
     }
     let cli = Cli::parse_from(crate::compat::arguments::normalize_arguments(std::env::args_os()));
     if let Some(code) = cli.run_offline() {
-        return code;
+        return crate::cli::exit_code(code);
     }
     match run(&cli) {
         Ok(code) => code,

@@ -28,6 +28,7 @@ use crate::response::turn::{ModelEvent, ModelRequest};
 
 pub(crate) use errors::{ProviderError, ProviderErrorKind};
 pub(crate) use http::headers as request_headers;
+pub(crate) use masking::mask_excerpt;
 pub(crate) use upstream_error::read_error;
 
 /// A model server.

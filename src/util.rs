@@ -2,4 +2,5 @@
 
 pub(crate) mod backoff;
 pub(crate) mod digest;
+pub(crate) mod display;
 pub(crate) mod random;

@@ -1,15 +1,16 @@
 //! `antwort doctor`: examines a model server, prints what it found, and writes settings for it.
 
 use std::fs::{self, File};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::Value;
 
 use super::offline;
-use super::output::{EXIT_INVALID_CONFIG, print_error, print_line};
+use super::output::{EXIT_INVALID_CONFIG, print_error, print_json, print_line};
 use crate::compat::duration;
 use crate::config::{self, LoadOptions, ProviderSettings, Settings};
 use crate::doctor::{self, Bounds, Client, MARK, Progress, Report};
@@ -21,6 +22,8 @@ const KEY_VARIABLE: &str = "ANTWORT__PROVIDERS__ANTWORT_DOCTOR__API_KEY";
 /// Tokens of all requests and answers, and with `--deep`.
 const MAX_TOKENS: u64 = 30_000;
 const DEEP_MAX_TOKENS: u64 = 300_000;
+/// Longer files are not the doctor's.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Arguments of `antwort doctor`.
 #[derive(Debug, Args)]
@@ -111,7 +114,7 @@ impl DoctorArgs {
 
     fn print(&self, report: &Report) {
         if self.json {
-            print_line(&serde_json::to_string_pretty(&report.to_json()).unwrap_or_default());
+            print_json(&serde_json::to_string_pretty(&report.to_json()).unwrap_or_default());
         } else {
             print_line(&report.to_text());
         }
@@ -134,17 +137,43 @@ fn clear_progress() {
     }
 }
 
-/// Refuses a file of somebody else before anything is asked.
+/// Refuses a file of somebody else, and a place where none can be written, before anything is asked.
 fn check_writable(file: &Path) -> Result<(), String> {
-    match fs::read(file) {
-        Ok(content) if !content.starts_with(MARK.as_bytes()) => Err(format!(
-            "{} exists and was not written by doctor: name another file, and copy what you need",
-            file.display()
-        )),
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(format!("cannot read {}: {error}", file.display())),
+    let shown = file.display();
+    let kind = match fs::symlink_metadata(file) {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+            return match folder.unwrap_or(Path::new(".")).is_dir() {
+                true => Ok(()),
+                false => Err(format!("cannot write {shown}: there is no such folder")),
+            };
+        }
+        Err(error) => return Err(format!("cannot read {shown}: {error}")),
+    };
+    if !kind.is_file() {
+        return Err(format!("{shown} is not a regular file: name another one"));
     }
+    let mut content = String::new();
+    let read = File::open(file).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut content));
+    match read {
+        Ok(_) if is_own(&content) => Ok(()),
+        Ok(_) => Err(format!(
+            "{shown} exists and was not written by doctor, or was changed since: name another file, and copy what you need"
+        )),
+        Err(error) => Err(format!("cannot read {shown}: {error}")),
+    }
+}
+
+/// Whether a file is one of the doctor, and has nothing but what the doctor writes.
+fn is_own(content: &str) -> bool {
+    let only = |of: &Value, name: &str| {
+        let fields = of.as_object().filter(|fields| fields.len() == 1)?;
+        fields.get(name).cloned()
+    };
+    let is_unchanged =
+        |all: &Value| only(all, "providers").is_some_and(|providers| only(&providers, "default").is_some());
+    content.starts_with(MARK) && serde_norway::from_str(content).is_ok_and(|all| is_unchanged(&all))
 }
 
 /// Writes the file: a new one, or in place of one that the doctor has written.

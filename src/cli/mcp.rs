@@ -12,7 +12,7 @@ use reqwest::Url;
 use secrecy::SecretString;
 
 use self::show::ServerReport;
-use super::output::{print_error, print_line};
+use super::output::{print_error, print_json, print_line};
 use super::{offline, tools};
 use crate::app::tools::GatewayTools;
 use crate::config::mcp::is_safe_for_secrets;
@@ -21,6 +21,7 @@ use crate::mcp::{CallDecision, Freshness, McpCaller, OnBehalfOf, ServedTool, Ser
 use crate::protocol::elicitation::ElicitationModes;
 use crate::tools::{Progress, ToolCall, ToolContext};
 use crate::transport::tool_result;
+use crate::util::display;
 
 /// The label of a server that is given by its URL.
 const UNNAMED: &str = "url";
@@ -58,11 +59,12 @@ pub(super) fn list(
         let listed = join_all(labels.iter().map(|label| caller.server_report(&tools, label))).await;
         tools.shutdown().await;
         if as_json {
-            print_line(&tools::pretty(&listed));
+            print_json(&tools::pretty(&listed));
         } else if listed.is_empty() {
             print_error("no MCP server is configured (mcp.servers) for this tenant");
         } else {
-            print_line(&listed.iter().map(ServerReport::lines).collect::<Vec<_>>().join("\n"));
+            let text = listed.iter().map(ServerReport::lines).collect::<Vec<_>>().join("\n");
+            print_line(&display::lines(&text));
         }
         let failed = listed.iter().any(ServerReport::has_failed);
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -185,7 +187,7 @@ impl<'a> Caller<'a> {
         let outcome = tool.registered.call(call, Arc::new(context), Progress::none()).await;
         let failed = outcome.as_ref().map_or(true, |output| output.is_error);
         let Json(result) = tool_result::render(tool_result::ResultView::Antwort, "cli", name, outcome);
-        print_line(&tools::pretty(&result));
+        print_json(&tools::pretty(&result));
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }

@@ -1,9 +1,12 @@
 //! What commands print, and their exit codes.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::store::{ErasedCounts, ErasureTarget};
+use crate::util::display;
 
 /// The exit code for invalid settings.
 pub(crate) const EXIT_INVALID_CONFIG: u8 = 2;
@@ -11,9 +14,21 @@ pub(crate) const EXIT_INVALID_CONFIG: u8 = 2;
 /// The exit code of `store migrate --check` for a database of an earlier version.
 pub(crate) const EXIT_MIGRATION_NEEDED: u8 = 3;
 
+/// What has become of standard output.
+static OUTPUT: AtomicU8 = AtomicU8::new(OPEN);
+const OPEN: u8 = 0;
+/// The reader of a pipe has gone, as `head` does.
+const CLOSED: u8 = 1;
+const FAILED: u8 = 2;
+
 /// Writes to standard output. A closed pipe is no error.
 pub(crate) fn print_line(text: &str) {
-    _ = writeln!(io::stdout(), "{}", text.trim_end());
+    note(writeln!(io::stdout(), "{}", text.trim_end()));
+}
+
+/// Writes JSON to standard output. A terminal gets it without characters that it would obey.
+pub(crate) fn print_json(json: &str) {
+    if io::stdout().is_terminal() { print_line(&display::json(json)) } else { print_line(json) }
 }
 
 /// Writes to standard output without a line end, and flushes.
@@ -22,12 +37,30 @@ pub(super) fn print_raw(text: &str) {
         return;
     }
     let mut out = io::stdout();
-    _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    note(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+}
+
+fn note(written: io::Result<()>) {
+    let Err(error) = written else { return };
+    let state = if error.kind() == ErrorKind::BrokenPipe { CLOSED } else { FAILED };
+    if OUTPUT.swap(state, Ordering::Relaxed) == OPEN && state == FAILED {
+        print_error(&format!("standard output cannot be written: {error}"));
+    }
+}
+
+/// Whether nobody reads what is printed.
+pub(super) fn is_output_closed() -> bool {
+    OUTPUT.load(Ordering::Relaxed) != OPEN
+}
+
+/// The exit code of a command, unless its output was lost.
+pub(crate) fn exit_code(code: ExitCode) -> ExitCode {
+    if OUTPUT.load(Ordering::Relaxed) == FAILED { ExitCode::FAILURE } else { code }
 }
 
 /// Writes to standard error.
 pub(crate) fn print_error(text: &str) {
-    _ = writeln!(io::stderr(), "antwort: {}", text.trim_end());
+    _ = writeln!(io::stderr(), "antwort: {}", display::lines(text.trim_end()));
 }
 
 /// Says what was erased.

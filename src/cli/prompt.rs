@@ -24,6 +24,7 @@ use crate::app::tools::ExtraTools;
 use crate::compat::prompt::messages;
 use crate::config::{LoadOptions, MockTool, Settings};
 use crate::tools::MockExecutor;
+use crate::util::display;
 pub(crate) use arguments::PromptArgs;
 use arguments::{Gateway, Protocol, read};
 use setup::Setup;
@@ -34,7 +35,7 @@ impl PromptArgs {
         match self.attempt(options) {
             Ok(()) => ExitCode::SUCCESS,
             Err(message) => {
-                _ = writeln!(io::stderr(), "{}", message.trim_end());
+                _ = writeln!(io::stderr(), "{}", display::lines(message.trim_end()));
                 ExitCode::FAILURE
             }
         }

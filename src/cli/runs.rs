@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 
 use self::api::{Api, Page, Trace};
 use self::terminal::Terminal;
-use super::output::{print_error, print_line};
+use super::output::{print_error, print_json, print_line};
 use super::words;
 use crate::config::LoadOptions;
 
@@ -79,9 +79,16 @@ pub(super) fn run(command: &RunsCommand, options: &LoadOptions) -> ExitCode {
         RunsCommand::List(args) => list_text(args, options),
         RunsCommand::Show(args) => show_text(args, options),
     };
+    let is_json = match command {
+        RunsCommand::List(ListArgs { which, .. }) | RunsCommand::Show(ShowArgs { which, .. }) => which.json,
+    };
     match text {
         Ok(text) => {
-            print_line(&text);
+            if is_json {
+                print_json(&text);
+            } else {
+                print_line(&text);
+            }
             ExitCode::SUCCESS
         }
         Err(problem) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 
 use super::offline;
-use super::output::{print_error, print_line};
+use super::output::{print_error, print_json};
 use crate::admission::Admission;
 use crate::app;
 use crate::app::tools::GatewayTools;
@@ -42,7 +42,7 @@ pub(super) fn list(view: View, options: &LoadOptions) -> ExitCode {
         let mut shown: Vec<&ToolDefinition> = catalog.iter().map(|tool| &**tool.definition()).collect();
         shown
             .retain(|tool| toolbox.check_access(PolicySubject { tenant: TENANT, agent: None }, tool).is_ok());
-        print_line(&match view {
+        print_json(&match view {
             View::Count => shown.len().to_string(),
             View::Summary => {
                 let line = |tool: &&ToolDefinition| format!("- `{}` - {}", tool.name, tool.description);
@@ -78,7 +78,7 @@ pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCo
         let failed = outcome.as_ref().map_or(true, |output| output.is_error);
         tools.shutdown().await;
         let Json(result) = tool_result::render(tool_result::ResultView::Antwort, "cli", name, outcome);
-        print_line(&pretty(&result));
+        print_json(&pretty(&result));
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     })
 }

@@ -1,20 +1,6 @@
-//! Durations, costs and moments in few characters, and texts of others without what a terminal would obey.
+//! Durations, costs and moments in few characters, and texts of others cut to a width.
 
-/// A text on one line, in which characters that a terminal or the eye would be misled by are escaped: controls, marks of
-/// direction, and characters without a width.
-pub(super) fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {
-                plain.extend(c.escape_unicode());
-            }
-            c if c.is_control() => plain.extend(c.escape_unicode()),
-            c => plain.push(c),
-        }
-    }
-    plain
-}
+pub(super) use crate::util::display::one_line as plain;
 
 /// At most so many characters of a plain text.
 pub(super) fn cut(text: &str, most: usize, ellipsis: &str) -> String {
@@ -47,9 +33,15 @@ pub(super) fn between(from: i64, to: i64) -> u64 {
     u64::try_from(to.saturating_sub(from)).unwrap_or_default()
 }
 
-/// `$0.0012`, `$3.20`.
+/// `$3.20`, `$0.012`, `$0.00003`, as on the page.
 pub(super) fn cost(usd: f64) -> String {
-    if usd >= 1.0 { format!("${usd:.2}") } else { format!("${usd:.4}") }
+    match usd {
+        0.0 => "$0".to_owned(),
+        ..0.000_001 => "< $0.000001".to_owned(),
+        ..0.01 => format!("${usd:.6}").trim_end_matches('0').to_owned(),
+        ..1.0 => format!("${usd:.3}"),
+        _ => format!("${usd:.2}"),
+    }
 }
 
 /// A time of the day and its date, UTC.
@@ -60,7 +52,21 @@ pub(super) fn moment(ms: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{cut, duration, plain};
+    use super::{cost, cut, duration};
+
+    #[test]
+    fn small_costs_are_not_rounded_to_nothing() {
+        for (usd, expected) in [
+            (0.0, "$0"),
+            (0.000_000_3, "< $0.000001"),
+            (0.000_030_4, "$0.00003"),
+            (0.001_24, "$0.00124"),
+            (0.25, "$0.250"),
+            (3.2, "$3.20"),
+        ] {
+            assert_eq!(cost(usd), expected);
+        }
+    }
 
     #[test]
     fn durations_have_two_units_at_most() {
@@ -79,8 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_is_told_nothing_by_others() {
-        assert_eq!(plain("a\u{1b}[31m\r\n\u{202e}b\u{9b}ü"), "a\\u{1b}[31m\\u{d}\\u{a}\\u{202e}b\\u{9b}ü");
+    fn a_text_is_cut_with_the_ellipsis() {
         assert_eq!(cut("lookup_weather", 8, "…"), "lookup_…");
         assert_eq!(cut("lookup_weather", 8, "..."), "looku...");
         assert_eq!(cut("short", 8, "…"), "short");

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use reqwest::header::{ACCEPT, HeaderMap, HeaderName};
 use reqwest::{Response, Url};
-use secrecy::ExposeSecret;
 use serde_json::Value;
 
 use super::excerpt::excerpt;
@@ -91,13 +90,9 @@ impl Client {
         &self.settings
     }
 
-    /// Masks the server's key and other secrets.
+    /// What a server says, with its key and other secrets masked; also the beginning of one at the end of an excerpt.
     pub(super) fn mask(&self, text: &str) -> String {
-        let secrets = self.settings.api_key.iter().chain(self.settings.headers.values());
-        secrets
-            .map(ExposeSecret::expose_secret)
-            .filter(|secret: &&str| secret.len() >= 4)
-            .fold(text.to_owned(), |text, secret| text.replace(secret, "[key]"))
+        provider::mask_excerpt(&self.settings, text)
     }
 
     /// A GET of a whole URL: the outcome, and the body if it is JSON.

@@ -14,6 +14,7 @@ use super::seen::Seen;
 use super::structured;
 use super::verdict::{self, Verdict};
 use crate::config::Preset;
+use crate::util::display::one_line;
 
 /// Tokens of an answer, and with `--deep`.
 const CAP: u32 = 64;
@@ -21,7 +22,7 @@ const DEEP_CAP: u32 = 512;
 /// How often a question is asked that the model's habit decides, too, and with `--deep`.
 const ASKINGS: usize = 3;
 const DEEP_ASKINGS: usize = 5;
-/// Requests without an answer, one after the other, after which the server is taken to be gone.
+/// Requests that were not answered, one after the other, after which the server is taken to be gone.
 const MAX_SILENCES: usize = 3;
 /// Retries after a 429, and the longest wait before one.
 const MAX_RETRIES: usize = 2;
@@ -73,11 +74,16 @@ pub(crate) async fn examine(
             _ => Judgement::unknown("not asked"),
         });
         let Judgement { answer, evidence, detail } = judgement;
-        let evidence = examination.client.mask(&evidence);
+        let evidence = examination.client.mask(&one_line(&evidence));
         Finding { id: question.id, question: question.text, answer, evidence, detail }
     });
     let findings: Vec<_> = findings.collect();
     examination.end(findings, None)
+}
+
+/// Whether a server has not answered, whatever it was asked: nothing came, or no end, or it says that it cannot now.
+fn is_silent(exchange: &Exchange) -> bool {
+    exchange.failure.is_some() || matches!(exchange.status, None | Some(429 | 502..=504))
 }
 
 /// Whether a request of that kind would always be answered so: an error of the server (500) may be the model's.
@@ -98,6 +104,10 @@ struct Examination {
     lacks_key: Option<u16>,
     /// Why nothing more is asked.
     stopped: Option<String>,
+    /// What came of the last request, if the server no longer answers.
+    lost: Option<String>,
+    /// Whether the limit of tokens has left out questions.
+    has_left_out: bool,
 }
 
 impl Examination {
@@ -113,6 +123,8 @@ impl Examination {
             last_status: None,
             lacks_key: None,
             stopped: None,
+            lost: None,
+            has_left_out: false,
         }
     }
 
@@ -171,6 +183,7 @@ impl Examination {
         let mut judgements = Vec::new();
         for _ in 0..askings {
             if let Some(reason) = self.reason_not_to_ask(question) {
+                self.has_left_out |= self.stopped.is_none() && self.is_used_up();
                 judgements.push(Judgement::unknown(reason));
                 break;
             }
@@ -194,7 +207,7 @@ impl Examination {
         let has_schemas = matches!(self.setup.answered("json_schema"), Some(Answer::Yes | Answer::Unstable));
         match &self.stopped {
             Some(reason) => Some(reason.clone()),
-            None if self.tokens.total() >= self.bounds.max_tokens => {
+            None if self.is_used_up() => {
                 Some(format!("not asked: {} tokens are used up", self.bounds.max_tokens))
             }
             None if needs_schemas && !has_schemas => {
@@ -202,6 +215,10 @@ impl Examination {
             }
             None => None,
         }
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.tokens.total() >= self.bounds.max_tokens
     }
 
     async fn ask(&mut self, way: &Way) -> Judgement {
@@ -228,15 +245,12 @@ impl Examination {
             let exchange = self.client.chat(ask).await;
             self.seen.take(&exchange);
             self.tokens.add(exchange.tokens());
-            self.silences = if exchange.status.is_none() { self.silences + 1 } else { 0 };
-            if self.silences >= MAX_SILENCES {
-                self.stopped = Some("not asked, as the server no longer answers".to_owned());
-            }
             self.last_status = exchange.status;
             let wait =
                 exchange.header("retry-after").and_then(|value| value.parse().ok()).map(Duration::from_secs);
             let wait = wait.unwrap_or(Duration::from_secs(1));
             if exchange.status != Some(429) || retries == MAX_RETRIES || wait > MAX_WAIT {
+                self.count_silence(&exchange);
                 return exchange;
             }
             retries += 1;
@@ -244,9 +258,20 @@ impl Examination {
         }
     }
 
+    fn count_silence(&mut self, exchange: &Exchange) {
+        self.silences = if is_silent(exchange) { self.silences + 1 } else { 0 };
+        if self.silences >= MAX_SILENCES && self.stopped.is_none() {
+            self.stopped = Some("not asked, as the server no longer answers".to_owned());
+            self.lost = Some(exchange.refusal());
+        }
+    }
+
     fn end(self, findings: Vec<Finding>, verdict: Option<Verdict>) -> Report {
-        let verdict = verdict.unwrap_or_else(|| verdict::of(&findings));
+        let verdict = verdict.or_else(|| self.lost.as_deref().map(verdict::no_more_answers));
+        let verdict = verdict.unwrap_or_else(|| verdict::of(&findings, self.has_left_out));
         let profile = (!verdict.is_failure()).then(|| profile::make(&self.client, &self.seen, &findings));
-        Report::new(&self.client, self.setup.model, verdict, profile, self.tokens, findings)
+        let left_out = questions::all().filter(|question| question.deep && !self.bounds.deep);
+        let deep_only = left_out.map(|question| question.id).collect();
+        Report::new(&self.client, self.setup.model, verdict, profile, self.tokens, (findings, deep_only))
     }
 }

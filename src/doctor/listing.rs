@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::exchange::Exchange;
+use super::reply::token_count;
 use crate::config::Preset;
 
 /// Models that are kept of a list.
@@ -56,7 +57,7 @@ impl Listing {
     pub(super) fn context_window(&self, model: &str) -> Option<(u64, &'static str)> {
         let entry = self.entry(model)?;
         WINDOW_FIELDS.iter().find_map(|field| {
-            let tokens = entry.pointer(field)?.as_u64().filter(|tokens| *tokens > 0)?;
+            let tokens = token_count(entry.pointer(field)?).filter(|tokens| *tokens > 0)?;
             Some((tokens, field.trim_start_matches('/')))
         })
     }
@@ -80,7 +81,7 @@ impl Listing {
 /// The context window in llama.cpp's `GET /props`, of one of its slots.
 pub(super) fn window_of_props(props: &Value) -> Option<u64> {
     let slot = props.pointer("/default_generation_settings/n_ctx").or_else(|| props.get("n_ctx"))?;
-    slot.as_u64().filter(|tokens| *tokens > 0)
+    token_count(slot).filter(|tokens| *tokens > 0)
 }
 
 fn problem(exchange: &Exchange) -> String {

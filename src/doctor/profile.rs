@@ -150,14 +150,16 @@ impl Findings<'_> {
 }
 
 impl Profile {
-    /// The keys of the provider.
-    pub(super) fn keys(&self, url: &str, model: &str) -> Map<String, Value> {
+    /// The keys of the provider. `model`: its name, if that may stand in a file.
+    pub(super) fn keys(&self, url: &str, model: Option<&str>) -> Map<String, Value> {
         let mut keys = Map::new();
         keys.insert("preset".to_owned(), json!(self.preset));
         keys.insert("url".to_owned(), json!(literal(url)));
         if let Some(tokens) = self.context_window {
-            let is_by_model = self.has_models && is_plain(model);
-            let value = if is_by_model { json!({model: tokens}) } else { json!(tokens) };
+            let value = match model.filter(|model| self.has_models && is_plain(model)) {
+                Some(model) => json!({model: tokens}),
+                None => json!(tokens),
+            };
             keys.insert("context_window".to_owned(), value);
         }
         for change in &self.changes {
@@ -180,7 +182,8 @@ impl Profile {
 
 /// Whether the name of a model can stand in a file without being taken for something else.
 fn is_plain(model: &str) -> bool {
-    model.chars().all(|char| char.is_ascii_graphic() || char == ' ') && !model.contains("${")
+    let is_merge = model.starts_with("<<");
+    !is_merge && model.chars().all(|char| char.is_ascii_graphic() || char == ' ') && !model.contains("${")
 }
 
 /// A text in which nothing is a variable.

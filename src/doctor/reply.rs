@@ -8,6 +8,8 @@ use serde_json::Value;
 /// Fields in which servers send reasoning.
 const REASONING_FIELDS: [&str; 5] =
     ["reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks"];
+/// More tokens are no count.
+const MAX_TOKEN_COUNT: u64 = 1 << 40;
 /// Calls that are kept of one answer.
 const MAX_CALLS: usize = 32;
 
@@ -147,20 +149,25 @@ impl Reply {
 
     /// A count of `usage`.
     pub(super) fn count(&self, name: &str) -> Option<u64> {
-        self.usage.as_ref()?.get(name)?.as_u64()
+        self.usage.as_ref()?.get(name).and_then(token_count)
     }
 
     /// Cached tokens, under either name.
     pub(super) fn cached_tokens(&self) -> Option<u64> {
         let usage = self.usage.as_ref()?;
         let details = usage.get("prompt_tokens_details").and_then(|details| details.get("cached_tokens"));
-        details.or_else(|| usage.get("prompt_cache_hit_tokens"))?.as_u64()
+        details.or_else(|| usage.get("prompt_cache_hit_tokens")).and_then(token_count)
     }
 
     /// Whether the limit of tokens ended the answer.
     pub(super) fn is_cut_short(&self) -> bool {
         self.finish.as_deref() == Some("length")
     }
+}
+
+/// A number of tokens, if it can be one.
+pub(super) fn token_count(value: &Value) -> Option<u64> {
+    value.as_u64().filter(|tokens| *tokens <= MAX_TOKEN_COUNT)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::finding::Finding;
 use super::profile::Profile;
 use super::verdict::Verdict;
 use crate::config::Preset;
+use crate::util::display::one_line;
 
 /// How a file begins that the doctor has written.
 pub(crate) const MARK: &str = "# Written by `antwort doctor`";
@@ -44,6 +45,8 @@ pub(crate) struct Report {
     preset: Option<Preset>,
     tokens: Tokens,
     findings: Vec<Finding>,
+    /// Ids of questions that are not in this report, as they are costly.
+    deep_only: Vec<&'static str>,
     /// The configuration as YAML, if the server works.
     pub(crate) config: Option<String>,
 }
@@ -55,7 +58,7 @@ impl Report {
         verdict: Verdict,
         profile: Option<Profile>,
         tokens: Tokens,
-        findings: Vec<Finding>,
+        (findings, deep_only): (Vec<Finding>, Vec<&'static str>),
     ) -> Self {
         let mut report = Self {
             url: client.base().to_owned(),
@@ -65,27 +68,37 @@ impl Report {
             preset: profile.as_ref().map(|profile| profile.preset),
             tokens,
             findings,
+            deep_only,
             config: None,
         };
         let has_key = client.settings().api_key.is_some();
-        report.verdict.sentence = client.mask(&report.verdict.sentence);
-        report.config = profile
-            .and_then(|profile| report.configuration(&profile, has_key))
-            .map(|yaml| client.mask(&yaml));
+        report.verdict.sentence = client.mask(&one_line(&report.verdict.sentence));
+        // A server may call its model as the key that it has received.
+        let shown = client.mask(&report.model);
+        let named = (shown == report.model).then_some(report.model.as_str());
+        report.config = profile.and_then(|profile| report.configuration(&profile, named, &shown, has_key));
+        report.model = shown;
         report
     }
 
     /// The configuration: the difference to the preset, with the date and the reasons as comments.
-    fn configuration(&self, profile: &Profile, has_key: bool) -> Option<String> {
+    fn configuration(
+        &self,
+        profile: &Profile,
+        model: Option<&str>,
+        shown: &str,
+        has_key: bool,
+    ) -> Option<String> {
         let host = url::Url::parse(&self.url).ok()?;
         let host =
             format!("{}{}", host.host_str()?, host.port().map(|port| format!(":{port}")).unwrap_or_default());
         let preset = name(profile.preset);
         let day = self.at.strftime("%Y-%m-%d");
-        let mut yaml = format!("{MARK} on {day}: {host}, model {}.\n", excerpt(&self.model));
-        _ = match profile.changes.is_empty() {
-            true => writeln!(yaml, "# The preset `{preset}` fits as it is."),
-            false => writeln!(yaml, "# What differs from the preset `{preset}`, and why:"),
+        let mut yaml = format!("{MARK} on {day}: {host}, model {}.\n", excerpt(shown));
+        _ = match (profile.changes.is_empty(), self.verdict.is_complete()) {
+            (true, true) => writeln!(yaml, "# The preset `{preset}` fits as it is."),
+            (true, false) => writeln!(yaml, "# Nothing that was asked differs from the preset `{preset}`."),
+            (false, _) => writeln!(yaml, "# What differs from the preset `{preset}`, and why:"),
         };
         for change in &profile.changes {
             _ = writeln!(yaml, "#   {}: {}", change.path.join("."), change.reason);
@@ -96,7 +109,7 @@ impl Report {
         if has_key {
             yaml.push_str("# The key is not in this file: ANTWORT_UPSTREAM_API_KEY sets it.\n");
         }
-        let keys = profile.keys(&self.url, &self.model);
+        let keys = profile.keys(&self.url, model);
         yaml.push_str(&serde_norway::to_string(&json!({"providers": {"default": keys}})).ok()?);
         Some(yaml)
     }
@@ -116,6 +129,7 @@ impl Report {
             "preset": self.preset,
             "tokens": self.tokens,
             "findings": self.findings,
+            "asked_with_deep_only": self.deep_only,
             "config": self.config,
         })
     }
@@ -136,6 +150,9 @@ impl Report {
         }
         if !self.findings.is_empty() {
             text.push('\n');
+        }
+        if !self.findings.is_empty() && !self.deep_only.is_empty() {
+            _ = writeln!(text, "Asked with --deep only: {}.\n", self.deep_only.join(", "));
         }
         _ = writeln!(text, "{}", self.verdict.sentence);
         for (id, gap) in &self.verdict.gaps {

@@ -6,6 +6,10 @@ use super::finding::{Answer, Finding};
 use super::question::is_cap;
 use super::questions;
 
+/// The gap of a report that does not know everything.
+const LEFT_OUT: (&str, &str) =
+    ("max_tokens_used", "questions were left out, as the limit of tokens was used up: raise --max-tokens");
+
 /// Whether a server works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -33,6 +37,11 @@ impl Verdict {
     /// Whether the server does not work at all.
     pub(crate) fn is_failure(&self) -> bool {
         self.outcome == Outcome::DoesNotWork
+    }
+
+    /// Whether all questions were asked.
+    pub(super) fn is_complete(&self) -> bool {
+        !self.gaps.contains(&LEFT_OUT)
     }
 
     /// The exit code of the command.
@@ -66,13 +75,20 @@ pub(super) fn no_model(problem: Option<&str>) -> Verdict {
     })
 }
 
+/// The verdict on a server that answered at first, and then no more.
+pub(super) fn no_more_answers(last: &str) -> Verdict {
+    Verdict::failure(format!(
+        "The server stopped answering ({last}). See its log, and ask again; if it is slow, allow more time with --timeout."
+    ))
+}
+
 fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// The verdict on a server that was asked.
-pub(super) fn of(findings: &[Finding]) -> Verdict {
+/// The verdict on a server that was asked; `has_left_out`: the limit of tokens has left out questions.
+pub(super) fn of(findings: &[Finding], has_left_out: bool) -> Verdict {
     let answer = |id: &str| findings.iter().find(|finding| finding.id == id);
     if let Some(Finding { answer: Answer::No | Answer::Unknown, evidence, .. }) = answer("stream") {
         return Verdict::failure(format!(
@@ -84,7 +100,9 @@ pub(super) fn of(findings: &[Finding]) -> Verdict {
     let has_cap = findings.iter().any(|finding| is_cap(finding.id) && !is_gap(finding.answer));
     let gap = |id: &str| questions::all().find(|question| question.id == id)?.gap;
     let found = findings.iter().filter(|finding| is_gap(finding.answer) && !(is_cap(finding.id) && has_cap));
-    let gaps: Vec<_> = found.filter_map(|finding| Some((finding.id, gap(finding.id)?))).collect();
+    let left_out = has_left_out.then_some(LEFT_OUT);
+    let gaps: Vec<_> =
+        found.filter_map(|finding| Some((finding.id, gap(finding.id)?))).chain(left_out).collect();
     let (outcome, sentence) = match gaps.len() {
         0 => (Outcome::Works, "The server works behind the gateway."),
         1 => (Outcome::WorksWithGaps, "The server works behind the gateway, with one gap."),
@@ -105,7 +123,7 @@ mod tests {
             evidence: String::new(),
             detail: None,
         };
-        let verdict = of(&answers.iter().map(finding).collect::<Vec<_>>());
+        let verdict = of(&answers.iter().map(finding).collect::<Vec<_>>(), false);
         (verdict.outcome, verdict.gaps.len())
     }
 
@@ -116,6 +134,7 @@ mod tests {
         assert_eq!(works(&[("stream", Yes), ("calls", Unstable)]), (Outcome::WorksWithGaps, 1));
         assert_eq!(works(&[("stream", Ignored), ("calls", Unknown)]), (Outcome::WorksWithGaps, 1));
         assert_eq!(works(&[("stream", No)]), (Outcome::DoesNotWork, 0));
+        assert_eq!(of(&[], true).outcome, Outcome::WorksWithGaps);
     }
 
     #[test]

@@ -182,7 +182,7 @@ impl Recovery {
         let tenant = &orphan.owner.tenant;
         let saved = orphan.state.as_deref().and_then(|sealed| SavedRun::open(&self.keys, tenant, sealed));
         let output = output(orphan)?;
-        let trace = saved.as_ref().and_then(|saved| saved.state.trace.clone().end());
+        let trace = saved.as_ref().map(|saved| saved.state.trace.clone());
         let awaits_results = saved.as_ref().is_some_and(|saved| saved.state.awaits_results);
         let (spec, turns, state) = match saved {
             // Of a state and items that do not fit together, the items count.
@@ -215,6 +215,7 @@ impl Recovery {
         }
         let outcome = RunOutcome { turns, structured: None };
         let closed = machine.close_response(ending, outcome, unix_now(), events);
+        let trace = trace.and_then(|mut trace| trace.end(&closed.aborted_calls));
         Ok(Ended {
             closed,
             stored,

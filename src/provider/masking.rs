@@ -95,6 +95,18 @@ impl<'a> Secrets<'a> {
     }
 }
 
+/// A text of a provider with its secrets masked, and with the part of one that stands before an ellipsis.
+pub(crate) fn mask_excerpt(settings: &ProviderSettings, text: &str) -> String {
+    let secrets = Secrets::from_settings(settings);
+    let mut masked = secrets.replace_secrets(text).into_owned();
+    for secret in &secrets.0 {
+        for part in (MIN_SECRET_BYTES..secret.len()).rev().filter_map(|end| secret.get(..end)) {
+            masked = masked.replace(&format!("{part}…"), "[key]…");
+        }
+    }
+    masked
+}
+
 /// A provider's message for a client: one line of bounded length, with addresses and keys masked.
 pub(super) fn sanitize(message: &str, secret: Option<&str>) -> String {
     const MAX_CHARS: usize = 600;
@@ -140,6 +152,15 @@ mod tests {
     use super::*;
     use crate::config::Preset;
     use crate::provider::ProviderErrorKind;
+
+    #[test]
+    fn an_excerpt_does_not_end_with_half_a_key() {
+        let key = Some(SecretString::from("sk-secret-abcdef"));
+        let settings = ProviderSettings { api_key: key, ..ProviderSettings::default() };
+        let masked = |text| mask_excerpt(&settings, text);
+        assert_eq!(masked("for sk-secret-abcdef, and sk-secret-ab…"), "for [key], and [key]…");
+        assert_eq!(masked("sk-…"), "sk-…");
+    }
 
     #[test]
     fn what_a_client_must_not_see_is_taken_out() {

@@ -32,7 +32,7 @@ use super::presentation::Presentation;
 use super::size;
 use super::turn::{CallKind, FinishReason, ModelEvent, ProviderFields, ToolCallRequest};
 use crate::protocol::event::ResponseEvent;
-use crate::protocol::id::IdGenerator;
+use crate::protocol::id::{Id, IdGenerator};
 use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::request::ServiceTier;
 use crate::protocol::response::{Response, ResponseSnapshot, RunOutcome, RunReport, Usage};
@@ -133,6 +133,8 @@ pub struct ResponseMachine {
     /// Places of items that clients see and the model does not: those of turns that were abandoned.
     abandoned: BTreeSet<u32>,
     approval_requests: Vec<ApprovalRequest>,
+    /// Items of calls that were closed without a result.
+    aborted_calls: Vec<Id>,
     summary: Summary,
     /// Size of everything so far.
     bytes: usize,
@@ -157,6 +159,7 @@ impl ResponseMachine {
             history: BTreeMap::new(),
             abandoned: BTreeSet::new(),
             approval_requests: Vec::new(),
+            aborted_calls: Vec::new(),
             summary: Summary::default(),
             bytes: 0,
             item_bytes: 0,
@@ -413,6 +416,7 @@ impl ResponseMachine {
             history,
             abandoned,
             approval_requests,
+            aborted_calls,
             usage,
             service_tier,
             sequence,
@@ -426,6 +430,6 @@ impl ResponseMachine {
         let snapshot = Arc::new(ResponseSnapshot::new(response));
         // Encoded here: the caller takes a large response off the worker thread.
         snapshot.json();
-        ClosedResponse { snapshot, sealed, history, abandoned, approval_requests, sequence }
+        ClosedResponse { snapshot, sealed, history, abandoned, approval_requests, aborted_calls, sequence }
     }
 }

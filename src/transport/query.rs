@@ -61,7 +61,7 @@ impl Query {
                 format!(
                     "Unknown query parameter '{}'; this endpoint accepts {}.",
                     truncate_for_display(name),
-                    known.join(", ")
+                    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
                 ),
             )),
         }

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::AppState;
 use super::error::ErrorResponse;
+use super::query::PathParam;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 use crate::util::digest::{hex_encode, sha256};
@@ -55,7 +56,7 @@ pub(super) async fn index(State(app): State<AppState>, headers: HeaderMap) -> Re
 /// `GET /ui/{path}`
 pub(super) async fn file(
     State(app): State<AppState>,
-    axum::extract::Path(path): axum::extract::Path<String>,
+    PathParam(path): PathParam,
     headers: HeaderMap,
 ) -> Response {
     serve(&app, &path, &headers).await
@@ -66,8 +67,7 @@ async fn serve(app: &AppState, path: &str, headers: &HeaderMap) -> Response {
     let Some(content_type) = content_type(path) else { return unknown(path).into_response() };
     let Some(bytes) = files.read(path).await else { return unknown(path).into_response() };
     let tag = format!("\"{}\"", hex_encode(sha256(&bytes).get(..16).unwrap_or_default()));
-    let known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
-    let mut response = if known {
+    let mut response = if is_known(headers, &tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         ([(header::CONTENT_TYPE, content_type)], bytes).into_response()
@@ -79,6 +79,13 @@ async fn serve(app: &AppState, path: &str, headers: &HeaderMap) -> Response {
         response.headers_mut().insert(header::ETAG, tag);
     }
     response
+}
+
+/// Whether the client has this version: proxies that compress make a weak tag of it (RFC 9110, 13.1.2).
+fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    let known = headers.get_all(header::IF_NONE_MATCH).into_iter().filter_map(|value| value.to_str().ok());
+    let mut known = known.flat_map(|value| value.split(',')).map(str::trim);
+    known.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
 fn content_type(path: &str) -> Option<&'static str> {

@@ -35,8 +35,9 @@ impl UiFiles {
                     return None;
                 }
                 let path = directory.join(path);
-                let length = tokio::fs::metadata(&path).await.ok()?.len();
-                if length > MAX_FILE_BYTES {
+                let metadata = tokio::fs::metadata(&path).await.ok()?;
+                // Reading a pipe would wait for ever.
+                if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
                     return None;
                 }
                 tokio::fs::read(path).await.ok()

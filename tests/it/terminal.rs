@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
 use crate::support::upstream::{Reply, Step, Upstream, chunk, done, finish, usage};
 
 /// Runs a shell command at a terminal, with `$antwort` as the binary; returns what the terminal has got.
@@ -95,4 +98,64 @@ async fn a_dumb_terminal_gets_lines_only_and_no_terminal_nothing() {
     let seen = at_a_terminal(folder.path(), &command, &[]).await;
     assert!(seen.contains("Final response: It is 42.\n") && !seen.contains("turn"), "{seen:?}");
     assert_eq!(std::fs::read_to_string(folder.path().join("errors")).unwrap(), "");
+}
+
+/// A server that answers everything with these bytes.
+async fn server(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = vec![0; 1 << 16];
+            _ = stream.read(&mut request).await;
+            _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_terminal_obeys_nothing_that_a_server_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let refuses = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n\u{1b}[2J\u{9b}31mno\u{202e}";
+    let no_json = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n\u{1b}[2Jno";
+    let json = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
+                {\"data\": [], \"note\": \"\u{9b}31m\u{202e}\u{7f}\"}";
+    for (answer, shown) in [
+        (refuses, "\\u{1b}[2J\\u{9b}31mno\\u{202e}"),
+        (no_json, "the response is not an embedding"),
+        (json, "\"\\u009b31m\\u202e\\u007f\""),
+    ] {
+        let url = server(answer).await;
+        let command = format!(
+            "\"$antwort\" prompt --base-url {url} --model m --protocol embeddings --prompt x --output json || true"
+        );
+        let seen = at_a_terminal(folder.path(), &command, &[("NO_COLOR", "1")]).await;
+        assert!(seen.contains(shown), "{shown} in {seen:?}");
+        assert!(!seen.contains(['\u{9b}', '\u{202e}', '\u{7f}']) && !seen.contains("\u{1b}[2J"), "{seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_ends_when_nobody_reads_its_output_and_fails_when_it_is_lost() {
+    let (upstream, folder) = (Upstream::spawn().await, tempfile::tempdir().unwrap());
+    let mut steps = vec![chunk(json!({"content": "One.\n"}))];
+    for _ in 0..3 {
+        steps.extend([Step::Wait(Duration::from_millis(200)), chunk(json!({"content": "More.\n"}))]);
+    }
+    steps.push(Step::Wait(Duration::from_secs(60)));
+    upstream.reply(Reply::Stream(steps));
+    let command =
+        format!("\"$antwort\" prompt --base-url {} --model m --stream --prompt x | head -n 1", upstream.url);
+    let began = std::time::Instant::now();
+    let seen = at_a_terminal(folder.path(), &command, &[("TERM", "dumb")]).await;
+    assert!(seen.contains("One.\n") && began.elapsed() < Duration::from_secs(30), "{seen:?}");
+
+    let command = "\"$antwort\" config show --defaults > /dev/full; echo code $?";
+    let seen = at_a_terminal(folder.path(), command, &[]).await;
+    assert!(
+        seen.contains("standard output cannot be written: No space left") && seen.contains("code 1"),
+        "{seen:?}"
+    );
 }

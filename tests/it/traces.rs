@@ -142,6 +142,24 @@ async fn a_trace_names_the_limits_that_stopped_the_run_or_calls_of_it() {
 }
 
 #[tokio::test]
+async fn calls_that_a_run_did_not_wait_for_are_cancelled_and_named_by_their_items() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).probe().0.spawn().await;
+    upstream.reply(Reply::Calls(vec![("hang", json!({})), ("noop", json!({}))]));
+    let stopped = gateway.create(ask(&json!({"antwort": {"limits": {"max_seconds": 1}}}))).await;
+    assert_eq!(stopped["status"], "incomplete", "{stopped:#}");
+    let trace = trace_of(&gateway, &stopped).await;
+    let calls = trace["turns"][0]["calls"].as_array().unwrap();
+    let ids: Vec<_> = calls.iter().map(|call| &call["call_id"]).collect();
+    let items: Vec<_> = stopped["output"].as_array().unwrap().iter().map(|item| &item["id"]).collect();
+    assert_eq!(ids, items, "{trace:#}");
+    for call in calls {
+        assert_eq!(call["outcome"], "cancelled", "{trace:#}");
+        assert!(ms(&trace["ended_at"]) - ms(&call["ended_at"]) < 1000, "{trace:#}");
+    }
+}
+
+#[tokio::test]
 async fn a_trace_tells_how_long_the_client_was_waited_for() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).spawn().await;

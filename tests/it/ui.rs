@@ -61,6 +61,8 @@ async fn every_file_of_the_folder_is_served_and_no_other() {
     for path in ["/ui/nothing.js", "/ui/app", "/ui/..%2fCargo.toml", "/ui/lib/", "/ui/%2e%2e/src/lib.rs"] {
         assert_eq!(fetch(&gateway, path).await.status(), StatusCode::NOT_FOUND, "{path}");
     }
+    let no_text = gateway.get("/ui/%ff.js").await;
+    assert_eq!((no_text.status, &no_text.body["error"]["code"]), (400, &"invalid_url".into()));
 }
 
 #[tokio::test]
@@ -80,6 +82,16 @@ async fn every_answer_says_what_the_page_may_do() {
         let again = gateway.http.get(format!("{}{path}", gateway.base));
         let again = again.header("if-none-match", header("etag")).send().await.expect("an answer");
         assert_eq!(again.status(), StatusCode::NOT_MODIFIED, "{path}");
+        let tag = header("etag");
+        for (known, status) in [
+            (format!("W/{tag}"), 304),
+            (format!("\"other\", W/{tag}"), 304),
+            ("*".to_owned(), 304),
+            ("\"other\"".to_owned(), 200),
+        ] {
+            let again = gateway.http.get(format!("{}{path}", gateway.base)).header("if-none-match", &known);
+            assert_eq!(again.send().await.expect("an answer").status().as_u16(), status, "{path} {known}");
+        }
     }
 }
 
@@ -130,11 +142,18 @@ async fn a_directory_replaces_the_files_of_the_binary_and_nothing_above_it_is_re
     fs::create_dir(folder.path().join("page")).expect("a folder");
     fs::write(folder.path().join("page/index.html"), "<p>mine</p>").expect("written");
     fs::write(folder.path().join("secret.html"), "secret").expect("written");
+    let pipe = folder.path().join("page/pipe.html");
+    assert!(std::process::Command::new("mkfifo").arg(pipe).status().expect("mkfifo").success());
     let page = folder.path().join("page");
     let gateway = page_gateway(move |settings| settings.ui.dir = Some(page)).await;
     assert_eq!(fetch(&gateway, "/ui/").await.text().await.expect("a text"), "<p>mine</p>");
-    for path in ["/ui/app.js", "/ui/..%2fsecret.html", "/ui/%2e%2e%2fsecret.html", "/ui/%2fetc%2fpasswd.html"]
-    {
+    for path in [
+        "/ui/app.js",
+        "/ui/..%2fsecret.html",
+        "/ui/%2e%2e%2fsecret.html",
+        "/ui/%2fetc%2fpasswd.html",
+        "/ui/pipe.html",
+    ] {
         assert_eq!(fetch(&gateway, path).await.status(), StatusCode::NOT_FOUND, "{path}");
     }
 }

@@ -9,7 +9,7 @@ use super::arguments::{Gateway, PromptArgs, Protocol, TENANT};
 use super::progress::{self, Progress};
 use super::unserved;
 use super::view::{self, EventPrinter};
-use crate::cli::output::{print_error, print_line, print_raw};
+use crate::cli::output::{is_output_closed, print_error, print_json, print_line, print_raw};
 use crate::compat::prompt::calls;
 use crate::compat::prompt::messages::{self, Mode};
 use crate::config::StorePolicy;
@@ -128,8 +128,11 @@ async fn follow(
             } else if args.stream {
                 line.clear();
                 run.encoding.write_json(&event, &mut line);
-                print_line(&String::from_utf8_lossy(&line));
+                print_json(&String::from_utf8_lossy(&line));
             }
+        }
+        if is_output_closed() {
+            return Err(args.mode().failed("nobody reads the output any more"));
         }
         last = terminal.or(last);
         batch = while_shown(run.next(), view, progress).await;
@@ -175,13 +178,13 @@ fn print_result(args: &PromptArgs, snapshot: &ResponseSnapshot, totals: &TokenTo
     let response = &snapshot.response;
     if args.json() {
         if !args.stream {
-            print_line(&pretty(snapshot));
+            print_json(&pretty(snapshot));
         }
         return Ok(());
     }
     let calls = calls::unanswered(&response.output);
     if !args.execute_tools && !calls.is_empty() {
-        print_line(&pretty(&calls));
+        print_json(&pretty(&calls));
     }
     let text = view::for_reader(text(response));
     if args.execute_tools && !args.stream {

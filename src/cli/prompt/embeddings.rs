@@ -4,10 +4,11 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::arguments::{Output, PromptArgs};
 use crate::app::Assembly;
-use crate::cli::print_line;
+use crate::cli::{print_json, print_line};
 use crate::protocol::error::ApiError;
 use crate::provider::CallContext;
 
@@ -45,12 +46,13 @@ pub(super) async fn show(args: &PromptArgs, model: &str, assembly: &Assembly) ->
         let text = String::from_utf8_lossy(&text);
         return Err(format!("Error: the provider answered {}: {}", passed.status, text.trim()));
     }
+    let no_embedding = |error| format!("Error: the response is not an embedding: {error}");
     if args.output == Output::Json {
-        print_line(&String::from_utf8_lossy(&text));
+        let json: Box<RawValue> = serde_json::from_slice(&text).map_err(no_embedding)?;
+        print_json(json.get());
         return Ok(());
     }
-    let answer: Answer = serde_json::from_slice(&text)
-        .map_err(|error| format!("Error: the response is not an embedding: {error}"))?;
+    let answer: Answer = serde_json::from_slice(&text).map_err(no_embedding)?;
     let vector = answer.data.into_iter().next().ok_or("Error: the response contains no embedding")?.embedding;
     print_line(&format!("Dimensions: {}", vector.len()));
     let values: Vec<_> = vector.iter().take(SHOWN).map(ToString::to_string).collect();

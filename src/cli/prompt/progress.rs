@@ -44,6 +44,8 @@ pub(super) struct Progress {
     has_results: bool,
     awaits_turn: bool,
     calls: u32,
+    /// Since when the calls of the turn are made.
+    calls_since: Option<Instant>,
     /// By output index.
     running: BTreeMap<u32, (Instant, String)>,
     deltas: u32,
@@ -69,6 +71,7 @@ impl Progress {
             has_results: false,
             awaits_turn: true,
             calls: 0,
+            calls_since: None,
             running: BTreeMap::new(),
             deltas: 0,
             usage: Usage::default(),
@@ -132,10 +135,16 @@ impl Progress {
     }
 
     fn added(&mut self, index: u32, item: &Item) -> String {
-        if let Some(name) = name_of(item) {
-            self.running.insert(index, (Instant::now(), name.to_owned()));
+        let begins_turn = std::mem::take(&mut self.awaits_turn);
+        if begins_turn {
+            self.calls_since = None;
         }
-        if !std::mem::take(&mut self.awaits_turn) {
+        if let Some(name) = name_of(item) {
+            let now = Instant::now();
+            self.calls_since.get_or_insert(now);
+            self.running.insert(index, (now, name.to_owned()));
+        }
+        if !begins_turn {
             return String::new();
         }
         self.turn += 1;
@@ -154,11 +163,13 @@ impl Progress {
             Item::McpCall(call) => ("✓", &*call.arguments),
             _ => ("✓", ""),
         };
-        // Calls of one turn run in parallel and are shown in order: the duration of one that ended before its turn is
-        // unknown here.
+        // Calls of one turn run in parallel, from the first on, and are shown in order: the duration of one that ended
+        // before the one before it is unknown here.
         let time = match millis(since.elapsed()) {
             0 => String::new(),
-            took => format!("  {}", duration(took)),
+            shown => {
+                format!("  {}", duration(self.calls_since.map_or(shown, |since| millis(since.elapsed()))))
+            }
         };
         let (name, arguments) = (cut(&name, MAX_NAMES, "…"), cut(arguments.trim(), MAX_ARGUMENTS, "…"));
         let call = format!("{name} {arguments}");

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use super::arguments::{PromptArgs, Protocol};
 use crate::compat::prompt::messages::BANNER;
 use crate::protocol::event::ResponseEvent;
+use crate::util::display::is_unsafe;
 
 /// Renders events as text.
 pub(super) struct EventPrinter {
@@ -58,7 +59,7 @@ pub(super) fn banner(args: &PromptArgs) -> Option<&'static str> {
 
 /// Text of models may contain terminal escape sequences.
 fn replace_control_chars(text: &str) -> String {
-    text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', "\u{fffd}")
+    text.replace(|c: char| is_unsafe(c) && !matches!(c, '\n' | '\t' | '\u{200c}' | '\u{200d}'), "\u{fffd}")
 }
 
 /// Text for standard output: escaped on a terminal, unchanged in a pipe.

@@ -1,5 +1,6 @@
 //! The API of a running gateway, as far as runs are read from it.
 
+use std::io::Read;
 use std::time::Duration;
 
 use reqwest::Url;
@@ -8,10 +9,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::cli::healthcheck::reachable;
+use crate::cli::words::between;
 use crate::config::{LoadOptions, listen_address};
 
 /// Longer than the gateway takes for any read of its store.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// Larger than any response that a gateway stores.
+const MAX_BODY_BYTES: u64 = 256 << 20;
 
 /// A gateway.
 pub(super) struct Api {
@@ -31,6 +35,11 @@ impl Api {
         };
         let base = Url::parse(&base).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let base = base.ok_or("--url: expected an http:// or https:// URL")?;
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err(
+                "--url: the URL must not hold a user or password: ANTWORT_API_KEY sets the key".to_owned()
+            );
+        }
         let key = options.environment.get("ANTWORT_API_KEY").filter(|key| !key.is_empty());
         Ok(Self { base, key: key.cloned() })
     }
@@ -54,7 +63,13 @@ impl Api {
         }
         let answer = request.send().map_err(no_answer)?;
         let status = answer.status();
-        let body = answer.text().map_err(no_answer)?;
+        let mut body = Vec::new();
+        let read = answer.take(MAX_BODY_BYTES + 1).read_to_end(&mut body);
+        read.map_err(|error| format!("no answer from {at}: {}", innermost(&error)))?;
+        if body.len() as u64 > MAX_BODY_BYTES {
+            return Err(format!("{at} sends more than any gateway does"));
+        }
+        let body = String::from_utf8_lossy(&body).into_owned();
         if status.is_success() { Ok(body) } else { Err(refusal(status.as_u16(), &body)) }
     }
 }
@@ -170,6 +185,8 @@ pub(super) struct Turn {
     pub model: String,
     pub attempts: u64,
     pub retried_at: Vec<i64>,
+    #[serde(default)]
+    pub retry_reasons: Vec<String>,
     pub sent_at: i64,
     pub first_byte_at: Option<i64>,
     pub first_token_at: Option<i64>,
@@ -180,6 +197,13 @@ pub(super) struct Turn {
 }
 
 impl Turn {
+    /// Tokens a second from the first one on, of a turn that was streamed.
+    pub(super) fn rate(&self) -> Option<u64> {
+        let took = between(self.first_token_at?, self.ended_at?);
+        let tokens = self.usage?.output_tokens;
+        (tokens > 1 && took > 0).then(|| tokens.saturating_mul(1000) / took)
+    }
+
     /// Whether it is a turn of the loop: neither calls that were approved before, nor a compaction.
     pub(super) fn is_counted(&self) -> bool {
         self.attempts > 0 && !self.is_compaction

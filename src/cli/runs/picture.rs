@@ -8,7 +8,7 @@ use crate::cli::words::{between, cost, cut, duration, moment, plain};
 
 /// Characters of what a row is about, and of what is said of it beside the bar.
 const MAX_LABEL: usize = 30;
-const MAX_WORDS: usize = 52;
+const MAX_WORDS: usize = 80;
 /// A narrower axis has the words below the bars.
 const LEAST_AXIS: usize = 24;
 
@@ -105,8 +105,12 @@ fn turn_rows(turn: &Turn, number: usize, end: i64, glyphs: &Glyphs) -> Vec<Row> 
     ];
     let mut words = vec![duration(between(turn.sent_at, ended))];
     words.extend(turn.usage.map(|usage| usage.words()));
+    words.extend(turn.rate().map(|rate| format!("{rate}/s")));
+    words.extend(turn.cost_usd.map(cost));
     if turn.attempts > 1 {
-        words.push(format!("{} attempts", turn.attempts));
+        let reasons = turn.retry_reasons.iter().map(|reason| plain(reason)).collect::<Vec<_>>().join(", ");
+        let why = if reasons.is_empty() { String::new() } else { format!(" ({reasons})") };
+        words.push(format!("{} attempts{why}", turn.attempts));
     }
     let made = turn.attempts > 0;
     let what = match (made, turn.is_compaction) {
@@ -158,7 +162,7 @@ fn wait_row(wait: &Wait, end: i64, glyphs: &Glyphs) -> Row {
         "client" => "outputs of the client's functions",
         "elicitation" => "answers of the user",
         "callback" => "the result of an asynchronous tool",
-        "queue" => "a place",
+        "queue" => "a place in the queue",
         "mcp_list_tools" => "MCP servers to list their tools",
         other => other,
     };

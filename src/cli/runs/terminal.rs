@@ -8,6 +8,7 @@ use crate::config::LoadOptions;
 const WIDTH: usize = 100;
 /// Narrower ones wrap.
 const LEAST_WIDTH: usize = 60;
+const MAX_WIDTH: usize = 400;
 
 /// Where a picture is drawn.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +77,7 @@ impl Terminal {
         let width = known.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0);
         let width = variable("COLUMNS").parse().ok().or(width).unwrap_or(WIDTH);
         Self {
-            width: width.max(LEAST_WIDTH),
+            width: width.clamp(LEAST_WIDTH, MAX_WIDTH),
             glyphs: if ascii || !is_utf8 { &ASCII } else { &BLOCKS },
             colors: is_terminal && variable("NO_COLOR").is_empty() && variable("TERM") != "dumb",
         }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::json;
 
+use crate::doctor::excerpt::excerpt;
 use crate::doctor::exchange::{Cut, Exchange};
 use crate::doctor::finding::Judgement;
 use crate::doctor::question::{Ask, Question, Setup, Way, user, with};
@@ -118,7 +119,11 @@ fn cap(exchanges: &[Exchange], _: &Setup) -> Judgement {
         return Judgement::ignored(format!("{length} for a limit of {limit}"));
     }
     let mut evidence = format!("{} of {limit}", tokens.map_or("?".to_owned(), |tokens| tokens.to_string()));
-    _ = write!(evidence, " tokens, finish reason `{}`", reply.finish.as_deref().unwrap_or("none"));
+    _ = write!(
+        evidence,
+        " tokens, finish reason `{}`",
+        reply.finish.as_deref().map_or("none".to_owned(), excerpt)
+    );
     if reply.is_cut_short() || tokens.is_some_and(|tokens| tokens + 1 >= u64::from(SMALL_CAP)) {
         Judgement::yes(evidence)
     } else {

@@ -83,7 +83,7 @@ fn call_ids(seen: &Seen) -> Judgement {
         }
         (count, 0) => Judgement::yes(format!(
             "{count} calls, such as {}",
-            calls.ids.first().map_or("", |id| id.as_str())
+            calls.ids.first().map(|id| excerpt(id)).unwrap_or_default()
         )),
     }
 }

@@ -77,8 +77,8 @@ impl Run {
                         let failed = Termination::Failed(error.body.clone());
                         let closed =
                             self.machine.close_response(failed, run_outcome, unix_now(), sink.events());
-                        commit(parts, prepared, (closed, self.state.trace.end()), false, (sink, logged))
-                            .await;
+                        let trace = self.state.trace.end(&closed.aborted_calls);
+                        commit(parts, prepared, (closed, trace), false, (sink, logged)).await;
                     }
                     _ => {}
                 }
@@ -86,12 +86,14 @@ impl Run {
                 return self.sink.reject(error).await;
             }
         };
-        let trace = prepared.store.then(|| account(&mut self.state.trace, &ending)).flatten();
+        let trace = &mut self.state.trace;
+        note_end(trace, &ending);
         let param = failed_param(&ending);
         let machine = self.machine;
         let large = machine.bytes() > MAX_INLINE_SNAPSHOT_BYTES;
         let close = || machine.close_response(ending, run_outcome, unix_now(), sink.events());
         let closed = if large { run_in_place(close) } else { close() };
+        let trace = prepared.store.then(|| trace.end(&closed.aborted_calls)).flatten();
         let committed = commit(parts, prepared, (closed, trace), large, (sink, logged)).await;
         if let Some(connection) = self.connection {
             keep(&connection, parts, prepared, &committed, &self.requester).await;
@@ -122,15 +124,15 @@ impl Run {
     }
 }
 
-/// The account of the run as it is stored.
-fn account(trace: &mut RunTrace, ending: &Termination) -> Option<String> {
+/// What the account of a run says of its end.
+fn note_end(trace: &mut RunTrace, ending: &Termination) {
     match ending {
         Termination::Incomplete(reason) if reason != "content_filter" => {
             trace.reach_limit(reason.clone().into());
         }
         _ => {}
     }
-    trace.end()
+    trace.cancel_calls();
 }
 
 /// The parameter that a failure is about.

@@ -128,7 +128,10 @@ impl Run {
     fn begin_call_records(&mut self, turn: u32, calls: &[ServerCall]) {
         let response = &self.prepared.response.id;
         let record = |(index, made): (u32, &ServerCall)| CallRecord {
-            call_id: CallKey { response: response.clone(), turn, index }.to_string(),
+            call_id: match self.machine.server_call_item(made.slot) {
+                Some(item) => item.as_str().to_owned(),
+                None => CallKey { response: response.clone(), turn, index }.to_string(),
+            },
             name: trace::short(&made.call.name),
             ..CallRecord::default()
         };

@@ -14,16 +14,17 @@ use crate::protocol::response::Usage;
 use crate::provider::InferenceTiming;
 use crate::tools::OutputMeta;
 
+mod record;
+
+pub(in crate::engine) use record::{
+    CallOutcomeKind, CallRecord, CompactionModel, Interval, LimitTrace, Offset, TurnTokens, TurnTrace,
+    WaitKind, WaitTrace,
+};
+
 /// Calls that are noted of one run. Further ones are made, but not noted.
 const MAX_CALLS: usize = 2_000;
 /// Longer names and ids are cut.
 const MAX_NAME_BYTES: usize = 256;
-
-/// A shorter wait is not noted.
-const MIN_NOTED_WAIT: Duration = Duration::from_millis(1);
-
-/// Milliseconds since the run was started.
-pub(in crate::engine) type Offset = i64;
 
 /// The account of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -55,147 +56,6 @@ pub(in crate::engine) struct RunTrace {
 struct FinishedTurns {
     count: usize,
     json: Vec<u8>,
-}
-
-/// An inference and its calls.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(in crate::engine) struct TurnTrace {
-    #[serde(rename = "s")]
-    pub sent: Offset,
-    /// Only calls, no inference: those that were approved are made before the model is asked.
-    #[serde(rename = "n", default, skip_serializing_if = "std::ops::Not::not")]
-    pub has_no_inference: bool,
-    /// The model that wrote a summary of the conversation, which is no turn of the agent loop.
-    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
-    pub compaction: Option<Box<CompactionModel>>,
-    /// When each further attempt was sent.
-    #[serde(rename = "r", default, skip_serializing_if = "Vec::is_empty")]
-    pub retried: Vec<Offset>,
-    /// Why: the kinds of the failures before them.
-    #[serde(rename = "y", default, skip_serializing_if = "Vec::is_empty")]
-    pub retry_reasons: Vec<Cow<'static, str>>,
-    #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
-    pub first_byte: Option<Offset>,
-    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
-    pub first_token: Option<Offset>,
-    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Offset>,
-    #[serde(rename = "u", default, skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<TurnTokens>,
-    /// US dollars.
-    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
-    pub cost: Option<f64>,
-    #[serde(rename = "f", default, skip_serializing_if = "Vec::is_empty")]
-    pub calls: Vec<CallRecord>,
-}
-
-/// Which model was asked for a summary.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::engine) struct CompactionModel {
-    #[serde(rename = "p")]
-    pub provider: String,
-    #[serde(rename = "m")]
-    pub model: String,
-}
-
-/// Input, of that cached, output, of that reasoning, total.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::engine) struct TurnTokens(pub u64, pub u64, pub u64, pub u64, pub u64);
-
-/// A call that the gateway has made.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(in crate::engine) struct CallRecord {
-    /// The item that shows it; of one that no item shows, its id in the audit log.
-    #[serde(rename = "i")]
-    pub call_id: String,
-    #[serde(rename = "n")]
-    pub name: String,
-    #[serde(rename = "x", default, skip_serializing_if = "Option::is_none")]
-    pub executor: Option<String>,
-    #[serde(rename = "a", default, skip_serializing_if = "is_default")]
-    pub attempts: u32,
-    #[serde(rename = "r", default, skip_serializing_if = "Vec::is_empty")]
-    pub retried: Vec<Offset>,
-    #[serde(rename = "s")]
-    pub started: Offset,
-    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Offset>,
-    #[serde(rename = "u", default, skip_serializing_if = "is_default")]
-    pub outcome: CallOutcomeKind,
-    /// The code of the failure.
-    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    #[serde(rename = "h", default, skip_serializing_if = "std::ops::Not::not")]
-    pub cached: bool,
-    /// The executor that failed and was replaced.
-    #[serde(rename = "f", default, skip_serializing_if = "Option::is_none")]
-    pub fallback: Option<String>,
-    #[serde(rename = "z", default, skip_serializing_if = "std::ops::Not::not")]
-    pub truncated: bool,
-}
-
-/// What became of a call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(in crate::engine) enum CallOutcomeKind {
-    /// Nobody knows: it has not returned, or its process is gone.
-    #[default]
-    Unknown,
-    Completed,
-    Failed,
-    /// Its work goes on.
-    Async,
-    Cancelled,
-}
-
-/// For whom a run has waited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(in crate::engine) enum WaitKind {
-    /// The client, for outputs of its functions.
-    Client,
-    /// The user, for answers to questions of a tool.
-    Elicitation,
-    /// A callback, for the result of a call whose work went on.
-    Callback,
-    /// A place: a run slot or a worker.
-    Queue,
-    /// MCP servers, for the lists of their tools.
-    McpListTools,
-}
-
-/// A time in this process.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::engine) struct Interval {
-    pub from: Instant,
-    pub to: Instant,
-}
-
-impl Interval {
-    /// Whether it is long enough to be told.
-    pub(in crate::engine) fn is_noticed(&self) -> bool {
-        self.to.saturating_duration_since(self.from) >= MIN_NOTED_WAIT
-    }
-}
-
-/// A time in which the run waited for somebody else.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::engine) struct WaitTrace {
-    #[serde(rename = "k")]
-    pub kind: WaitKind,
-    #[serde(rename = "s")]
-    pub from: Offset,
-    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<Offset>,
-}
-
-/// A limit that has stopped the run, or calls of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::engine) struct LimitTrace {
-    #[serde(rename = "n")]
-    pub name: Cow<'static, str>,
-    #[serde(rename = "s")]
-    pub at: Offset,
 }
 
 impl RunTrace {
@@ -335,7 +195,7 @@ impl RunTrace {
 
     /// The item that shows a call is known.
     pub(in crate::engine) fn note_item(&mut self, place: u32, item: &Id) {
-        if let Some(call) = self.call(place) {
+        if let Some(call) = self.call(place).filter(|call| call.is_unnamed()) {
             item.as_str().clone_into(&mut call.call_id);
         }
     }
@@ -392,27 +252,41 @@ impl RunTrace {
         }
     }
 
-    /// The run has ended. Returns the account as it is stored.
-    pub(in crate::engine) fn end(&mut self) -> Option<String> {
+    /// The run has ended in this process: what has not returned is not waited for.
+    pub(in crate::engine) fn cancel_calls(&mut self) {
+        let now = self.now();
+        let Some(turn) = self.turns.last_mut() else { return };
+        let is_open = |call: &&mut CallRecord| {
+            call.outcome == CallOutcomeKind::Unknown && call.ended.is_none() && call.error.is_none()
+        };
+        for call in turn.calls.iter_mut().filter(is_open) {
+            (call.outcome, call.ended) = (CallOutcomeKind::Cancelled, Some(now));
+        }
+    }
+
+    /// The run has ended; `aborted`: the items of calls that were closed without a result. Returns the account as it is
+    /// stored.
+    pub(in crate::engine) fn end(&mut self, aborted: &[Id]) -> Option<String> {
+        self.name_aborted(aborted);
         self.end_waits();
         self.ended = Some(self.now());
         serde_json::to_string(self).ok()
     }
 
+    /// Items of calls behind one that has not returned are only there when the response is closed.
+    fn name_aborted(&mut self, aborted: &[Id]) {
+        let Some(turn) = self.turns.last_mut() else { return };
+        let items =
+            aborted.iter().filter(|item| !turn.calls.iter().any(|call| call.call_id == item.as_str()));
+        let items: Vec<_> = items.cloned().collect();
+        let unnamed = turn.calls.iter_mut().filter(|call| call.is_unnamed());
+        for (call, item) in unnamed.zip(items) {
+            item.as_str().clone_into(&mut call.call_id);
+        }
+    }
+
     fn now(&self) -> Offset {
         now_ms() - self.started
-    }
-}
-
-impl TurnTokens {
-    pub(in crate::engine) fn of(usage: &Usage) -> Self {
-        Self(
-            usage.input_tokens,
-            usage.input_tokens_details.cached_tokens,
-            usage.output_tokens,
-            usage.output_tokens_details.reasoning_tokens,
-            usage.total_tokens,
-        )
     }
 }
 
@@ -441,10 +315,6 @@ struct RunTraceRef<'a> {
     waits: &'a [WaitTrace],
     #[serde(rename = "l")]
     limits: &'a [LimitTrace],
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 /// A name, cut if it is long.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{ApprovalRequest, Events};
 use crate::protocol::error::ErrorBody;
 use crate::protocol::event::{ResponseEvent, StreamEvent};
+use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::protocol::response::{ResponseSnapshot, ResponseStatus};
 
@@ -22,6 +23,8 @@ pub struct ClosedResponse {
     pub abandoned: BTreeSet<u32>,
     /// The approval requests of the response.
     pub approval_requests: Vec<ApprovalRequest>,
+    /// Items of calls that were closed without a result, in their order.
+    pub aborted_calls: Vec<Id>,
     /// The sequence number of the next event.
     pub(super) sequence: u64,
 }

@@ -202,6 +202,7 @@ impl ResponseMachine {
             history: state.history,
             abandoned: BTreeSet::new(),
             approval_requests: state.approval_requests,
+            aborted_calls: Vec::new(),
             summary: Summary::default(),
             bytes: state.bytes,
             item_bytes: state.item_bytes,

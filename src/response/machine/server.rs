@@ -295,6 +295,7 @@ impl ResponseMachine {
             self.emit_arguments_done(open, out)?;
         }
         if self.turn.dispatched {
+            self.aborted_calls.push(open.id.clone());
             self.record_unknown_outcome(open.output_index, &open.id, &open.call);
         }
         let arguments = open.call.arguments.clone();

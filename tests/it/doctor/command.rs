@@ -88,6 +88,47 @@ async fn the_key_of_the_environment_is_sent_and_never_shown() {
     assert!(!out(&output).contains("right-key") && out(&output).contains("ANTWORT_UPSTREAM_API_KEY sets it"));
 }
 
+/// A server that answers by its key: in the model's name, and in a text that is cut within it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_the_server_repeats_is_masked() {
+    let server = Server::spawn(&["wants a key", "is called as its key", "refuses images"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let key = [("ANTWORT_UPSTREAM_API_KEY", "right-key")];
+    for format in [&[][..], &["--json"]] {
+        let output = doctor(folder.path(), &[&[server.url.as_str()], format].concat(), &key).await;
+        assert!(out(&output).contains("[key]") && !out(&output).contains("right-key"), "{}", out(&output));
+    }
+}
+
+/// Model servers that need no key are given any word, such as their own name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_a_usual_word_spoils_no_configuration() {
+    let server = Server::spawn(&["is vllm", "refuses images"]).await;
+    for word in ["vllm", "http", "default", "providers", "127.0.0.1", "antwort", "false"] {
+        let folder = tempfile::tempdir().unwrap();
+        let key = [("ANTWORT_UPSTREAM_API_KEY", word)];
+        let output = doctor(folder.path(), &[&server.url, "--write", "a.yaml"], &key).await;
+        assert_eq!(output.status.code(), Some(0), "{word}: {}", out(&output));
+        let yaml = std::fs::read_to_string(folder.path().join("a.yaml")).unwrap();
+        let keys = format!(
+            "providers:\n  default:\n    preset: vllm\n    url: {}\n    context_window: 3000\n    reasoning_field: \
+             reasoning_content\n    supports:\n      images: false\n",
+            server.url
+        );
+        assert!(yaml.starts_with("# Written by `antwort doctor`") && yaml.ends_with(&keys), "{word}: {yaml}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_dies_does_not_work() {
+    let server = Server::spawn(&["dies"]).await;
+    let (code, report) = examined(&server.url, &[]).await;
+    assert_eq!((code, &report["verdict"]), (2, &"does_not_work".into()), "{report:#}");
+    let message = report["message"].as_str().unwrap();
+    assert!(message.starts_with("The server stopped answering (status 503"), "{message}");
+    assert!(server.requests().len() < 8, "{}", server.requests().len());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_configured_provider_lends_its_key() {
     let (server, folder) = (Server::spawn(&["wants a key"]).await, tempfile::tempdir().unwrap());
@@ -105,7 +146,8 @@ async fn a_configured_provider_lends_its_key() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_and_all_of_it_are_bounded() {
     let server = Server::spawn(&["max_tokens is ignored", "max_completion_tokens is ignored"]).await;
-    let (_, report) = examined(&server.url, &["--max-tokens", "2000"]).await;
+    let (code, report) = examined(&server.url, &["--max-tokens", "2000"]).await;
+    assert_eq!((code, &report["gaps"][1]["id"]), (1, &"max_tokens_used".into()), "{report:#}");
     assert!(answer(&report, "stop").1.contains("2000 tokens are used up"), "{report}");
     let used = report["tokens"]["input"].as_u64().unwrap() + report["tokens"]["output"].as_u64().unwrap();
     assert!(used < 5000, "{used}");

@@ -113,6 +113,36 @@ async fn the_file_is_written_and_no_other_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_not_replaced_if_it_was_changed_or_is_none() {
+    let (server, folder) = (Server::spawn(&[]).await, tempfile::tempdir().unwrap());
+    let file = folder.path().join("antwort.yaml");
+    let write = async |name: &str| {
+        let output = doctor(folder.path(), &[&server.url, "--write", name], &[]).await;
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(write("antwort.yaml").await.0, Some(0));
+    let extended = std::fs::read_to_string(&file).unwrap() + "auth: {keys: {me: {key: mine}}}\n";
+    std::fs::write(&file, &extended).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("target"), folder.path().join("link")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap().success());
+    let asked = server.requests().len();
+    for (name, words) in [
+        ("antwort.yaml", "was changed since"),
+        ("link", "is not a regular file"),
+        ("pipe", "is not a regular file"),
+        ("/dev/null", "is not a regular file"),
+        (".", "is not a regular file"),
+        ("nowhere/antwort.yaml", "there is no such folder"),
+    ] {
+        let (code, error) = write(name).await;
+        assert!(code == Some(2) && error.contains(words), "{name}: {code:?} {error}");
+    }
+    assert_eq!(server.requests().len(), asked, "nothing is asked in vain");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), extended);
+    assert!(!folder.path().join("target").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_written_for_a_server_that_does_not_work() {
     let (server, folder) = (Server::spawn(&["no completions"]).await, tempfile::tempdir().unwrap());
     let output = doctor(folder.path(), &[&server.url, "--write", "new.yaml"], &[]).await;

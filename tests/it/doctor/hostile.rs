@@ -174,3 +174,32 @@ async fn nothing_that_a_server_says_leaves_its_place() {
     .settings;
     assert!(settings.providers["default"].api_key.is_none(), "{yaml}");
 }
+
+/// What is not text of the model does not leave its line, either; and no count is so large that adding to it fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn finish_reasons_ids_and_counts_stay_in_their_place() {
+    const MODELS: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
+        {\"data\": [{\"id\": \"<<\", \"max_model_len\": 8192}, {\"id\": \"b\u{fffe}\"}]}";
+    const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
+        {\"choices\": [{\"index\": 0, \"finish_reason\": \"x\\u001b[2J\\nyes       All is well\", \"message\": {\"content\": \"hi\", \
+        \"tool_calls\": [{\"id\": \"c\\u009b\\n# Written by\\u061c\", \"function\": {\"name\": \"get_weather\", \"arguments\": \"{}\"}}]}}], \
+        \"usage\": {\"prompt_tokens\": 18446744073709551615, \"completion_tokens\": 18446744073709551615}}";
+    let says = Says { models: MODELS, completion: ANSWER, then: "" };
+    let (code, report) = report(says, "5s").await;
+    assert_eq!(code, 1, "{report:#}");
+    let text = report.to_string();
+    assert!(!text.contains(['\u{1b}', '\u{9b}', '\u{61c}', '\u{fffe}']), "{text:?}");
+    for finding in report["findings"].as_array().unwrap() {
+        assert!(!finding["evidence"].as_str().unwrap().contains('\n'), "{finding}");
+    }
+    let yaml = report["config"].as_str().unwrap().to_owned();
+    let options =
+        LoadOptions { file: Some("doctor.yaml".into()), text: Some(yaml.clone()), ..LoadOptions::default() };
+    load(&options).unwrap_or_else(|errors| panic!("{errors}\n{yaml}"));
+
+    const HUGE: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
+        {\"data\": [{\"id\": \"m\", \"max_model_len\": 18446744073709551615}]}";
+    let url = spawn(Says { models: HUGE, ..says }).await;
+    let (code, report) = examined(&url, &["--deep"]).await;
+    assert_eq!(code, 1, "{report:#}");
+}

@@ -77,7 +77,8 @@ async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respon
         return StatusCode::NOT_FOUND.into_response();
     }
     let owner = if quirks.has("is vllm") { "vllm" } else { "tests" };
-    let mut model = json!({"id": "scripted", "object": "model", "owned_by": owner});
+    let id = if quirks.has("is called as its key") { "right-key" } else { "scripted" };
+    let mut model = json!({"id": id, "object": "model", "owned_by": owner});
     if !quirks.has("no window") && !quirks.has("window in props") {
         model["max_model_len"] = json!(WINDOW);
     }
@@ -156,6 +157,9 @@ fn refusal(body: &Value, quirks: Quirks, count: usize) -> Option<Response> {
         let mut refused = error(429, "too many requests");
         refused.headers_mut().insert("retry-after", "1".parse().unwrap());
         return Some(refused);
+    }
+    if quirks.has("dies") && count > 1 {
+        return Some(error(503, "the model is gone"));
     }
     let is_nowhere = image(body).is_some_and(|url| url.starts_with("http"));
     (is_nowhere && !quirks.has("images are ignored")).then(|| error(400, "could not fetch the image"))
