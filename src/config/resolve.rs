@@ -195,6 +195,9 @@ impl Checker<'_> {
 
     /// The page runs whatever its visitor asks: beyond loopback only for those who have a key.
     fn check_page(&mut self, settings: &Settings) {
+        if let Some(dir) = settings.ui.dir.as_ref().filter(|dir| !dir.is_dir()) {
+            self.error(&["ui", "dir"], format!("{} is not a directory", dir.display()));
+        }
         let auth = &settings.auth;
         let is_open = auth.none || auth.keys.is_empty();
         if settings.ui.enabled == UiSwitch::On

@@ -226,6 +226,11 @@ fn keys_and_addresses_that_contradict_each_other_are_refused() {
         ("listen: '[::]:80'", "listen: [::]:80 can be reached"),
         ("listen: ':80'", "listen: expected an address and a port"),
         ("auth: {none: true, keys: {a: {key: k}}}", "auth.none: contradicts auth.keys"),
+        ("ui: {dir: /nowhere/page}", "ui.dir: /nowhere/page is not a directory"),
+        (
+            "{listen: '0.0.0.0:80', auth: {none: true}, ui: {enabled: on}}",
+            "ui.enabled: the page would be open to everyone",
+        ),
         ("auth: {keys: {a: {}}}", "auth.keys.a: needs `hash`"),
         ("auth: {keys: {a: {key: k, hash: 'sha256:0'}}}", "auth.keys.a: has both"),
         ("auth: {keys: {a: {hash: 'sha256:0'}}}", "auth.keys.a.hash: expected `sha256:` and 64"),

@@ -35,7 +35,8 @@ where
 
 /// Whether to use colours: on a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
 fn colours(terminal: bool) -> bool {
-    terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    terminal && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Logs panics with location and backtrace. Only static panic messages are logged: a formatted one may hold a client's data.
