@@ -15,7 +15,7 @@ const LINKS = [
   ['connect', 'Connect', '4'],
 ];
 
-const store = createStore({ theme: 'system', denied: null, key: 0 });
+const store = createStore({ theme: 'system', denied: null, key: 0, runs: '#/runs' });
 const api = createApi({ onDenied: (error) => store.set('denied', error) });
 const main = /** @type {HTMLElement} */ (document.getElementById('main'));
 
@@ -28,10 +28,19 @@ function parseRoute(hash) {
   const [screen = '', id = '', kind = '', seq = ''] = path.split('/');
   return {
     screen: screen === 'runs' && id ? 'run' : screen in SCREENS ? screen : 'try',
-    id: id ? decodeURIComponent(id) : null,
+    id: id ? decoded(id) : null,
     seq: kind === 'seq' && /^\d+$/.test(seq) ? Number(seq) : null,
     query: new URLSearchParams(search),
   };
+}
+
+/** What is no address stays as it is: nothing has such an id. */
+function decoded(text = '') {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** @type {Of['navigate']} */

@@ -25,7 +25,7 @@ export function foldAll(events, count = events.length) {
   return response;
 }
 
-/** Changes the response that it is given, unless the event brings one of its own. @type {Of['fold']} */
+/** @type {Of['fold']} */
 export function fold(response, event) {
   if (event.response) return whole(response, event.response);
   const name = event.type.replace(/^(response\.|antwort:)/, '');
@@ -37,7 +37,7 @@ export function fold(response, event) {
   return response;
 }
 
-/** The response of an event replaces everything, but one without its items keeps those of the stream. @type {Of['whole']} */
+/** @type {Of['whole']} */
 function whole(before, response) {
   const output = Array.isArray(response.output) ? structuredClone(response.output) : before.output;
   return { ...structuredClone({ ...response, output: [] }), output };
@@ -64,7 +64,7 @@ function writeText(item, [list, field], at, done, event) {
   if (!done && event.logprobs?.length > 0) of.logprobs = [...(of.logprobs ?? []), ...event.logprobs];
 }
 
-/** A stream that could have made a response; never called exact. @type {Of['reconstruct']} */
+/** @type {Of['reconstruct']} */
 export function reconstruct(response) {
   const begun = { ...response, status: 'in_progress', output: [], usage: null, error: null, incomplete_details: null, completed_at: null };
   /** @type {any[]} */

@@ -19,7 +19,7 @@ const text = (value) => (typeof value === 'string' ? reveal(value.slice(0, MAX_T
 /** @type {Of['join']} */
 const join = (path, key) => `${path}/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
-/** The root is a group, or one field for JSON. @type {Of['fieldsOf']} */
+/** @type {Of['fieldsOf']} */
 export function fieldsOf(schema) {
   const root = asObject(schema);
   const field = fieldOf('', root, true, { root, left: MAX_FIELDS }, 0);
@@ -56,7 +56,7 @@ function shape(schema, budget, depth) {
   return { kind: 'group', fields: properties.map(([name, property]) => fieldOf(name, property, required.includes(name), budget, depth + 1)) };
 }
 
-/** Follows references within the schema, and takes the null out of `X or null`. @type {Of['plain']} */
+/** @type {Of['plain']} */
 function plain(schema, root) {
   let nullable = false;
   for (let step = 0; step < MAX_REFS; step += 1) {
@@ -86,7 +86,7 @@ function lookUp(reference, root) {
   return found;
 }
 
-/** None: there are too many, or no sense in them. @type {Of['optionsOf']} */
+/** @type {Of['optionsOf']} */
 function optionsOf(schema) {
   const of = (/** @type {any} */ value, /** @type {any} */ title) =>
     ({ value, label: text(title) || text(typeof value === 'string' ? value : JSON.stringify(value)).slice(0, 200) || '(empty)' });
@@ -120,7 +120,7 @@ function boundFault(schema, value) {
   return broken ? `It has to be: ${broken[1]} ${schema[broken[0]]}.` : null;
 }
 
-/** `undefined`: it was left empty, and may be. @type {Of['valueOf']} */
+/** @type {Of['valueOf']} */
 export function valueOf(field, raw, path = '') {
   const skipped = raw === undefined || isEmpty(raw);
   if (skipped && !field.required) return { value: undefined, faults: [] };

@@ -2,7 +2,7 @@
 // tools. Cards show exactly what will be called; nothing is edited, and nothing is approved for later.
 
 import { schemaForm } from './forms.js';
-import { announce, counted, el, icon, indented, parseJson, replace, reveal, shown } from './lib/dom.js';
+import { announce, button, counted, el, field, icon, indented, parseJson, pre, replace, reveal, shown } from './lib/dom.js';
 import { approvalItem, continuation, definitionIn, obstacle, openApprovals, openCalls, outputItem } from './request.js';
 
 /** @type {Record<Cause, string>} */
@@ -23,6 +23,7 @@ const RULES = [
   [/_too_large$/, 'request', 'Ask for less, or send less.'],
   [/response_not_|^not_found$|^unknown_url$|^gone$/, 'request', 'It does not exist, was deleted, has expired, or belongs to another key.'],
   [/_in_progress$|^conversation_locked$|^conflict$/, 'request', LATER],
+  [/^approval_required$/, 'request', 'Use it in Try: there a person can approve the call.'],
   [/^input_|^approval_/, 'request', 'Reload the run: nothing waits for this answer any more, or it asks for another one.'],
   [/^invalid_api_key$/, 'key', 'Enter a valid API key of this gateway.'],
   [/^insufficient_scope$/, 'key', 'Use a key with the scope that the message names.'],
@@ -37,7 +38,7 @@ const RULES = [
   [/^(tool_choice_not_satisfied|model_error|invalid_arguments|invalid_structured_output)$/, 'model', 'The model did not keep to tools or schema. Try a better one, or require less.'],
   [/content/, 'model', 'A filter stopped the answer. Ask in other words.'],
   [/^max_identical_calls$/, 'limit', 'The model repeats one call: see what the tool answers.'],
-  [/^max_|^run_timeout$|^deadline$|^tool_call_limit$/, 'limit', 'It is the limit of the request, the agent or the configuration: a request can only lower it. See in the run why it needs so much.'],
+  [/^max_|^run_timeout$|^deadline$|^tool_call_limit$/, 'limit', 'It is the limit of the request, the agent or the configuration: a request may change it, up to engine.ceilings. See in the run why it needs so much.'],
   [/^outcome_unknown$/, 'tool', 'Check at the tool whether the call had an effect.'],
   [/^mcp_server_|^tools_not_refreshed$|^tool_unavailable$/, 'tool', SERVER],
   [/^tool_timeout$/, 'tool', 'Try it alone (screen Tools), or raise its timeout.'],
@@ -81,7 +82,7 @@ const MAX_WAIT = 86_400;
 /** @type {Of['words']} */
 const words = (value) => (typeof value === 'string' || typeof value === 'number' ? reveal(String(value)).slice(0, 4000) : '');
 
-/** A card; what there is of an output stays beside it. @type {Of['renderError']} */
+/** @type {Of['renderError']} */
 export function renderError(error, { onRetry, title = 'Error' } = {}) {
   const of = Object(error) === error ? error : { message: error };
   const content = Array.isArray(of.content) ? of.content.map((/** @type {any} */ part) => part?.text ?? '').join('\n') : '';
@@ -101,17 +102,17 @@ export function renderError(error, { onRetry, title = 'Error' } = {}) {
 function retry(seconds, onRetry) {
   const until = Date.now() + seconds * 1000;
   const clock = el('span', { class: 'countdown' });
-  const button = onRetry ? el('button', { text: 'Try again', on: { click: () => until <= Date.now() && onRetry() } }) : null;
-  const row = el('div', { class: 'row' }, button, clock);
+  const again = onRetry ? button('Try again', () => until <= Date.now() && onRetry()) : null;
+  const row = el('div', { class: 'row' }, again, clock);
   countDown(until, row, (left) => {
     clock.textContent = left > 0 ? `The server asks to wait: ${clockText(left)}` : seconds > 0 ? 'It may be tried again now.' : '';
-    button?.setAttribute('aria-disabled', String(left > 0));
+    again?.setAttribute('aria-disabled', String(left > 0));
     if (left <= 0 && seconds > 0) announce('It may be tried again now.');
   });
   return row;
 }
 
-/** As long as it is on the page. @type {Of['countDown']} */
+/** @type {Of['countDown']} */
 function countDown(until, shown, tell) {
   const tick = () => {
     const left = Math.max(0, Math.ceil((until - Date.now()) / 1000));
@@ -135,7 +136,7 @@ function clockText(seconds = 0) {
 const INERT_MS = 1000;
 let ids = 0;
 
-/** All are answered together, by one button. @type {Of['renderNextStep']} */
+/** @type {Of['renderNextStep']} */
 export function renderNextStep(response, onContinue, { api, request }) {
   const [approvals, calls] = [openApprovals(response), openCalls(response)];
   const count = approvals.length + calls.length;
@@ -145,19 +146,19 @@ export function renderNextStep(response, onContinue, { api, request }) {
   const ready = inert(root, update);
   const decisions = approvals.map((item) => approvalCard(item, response, { api, update, known: Boolean(request) }));
   const cards = [...decisions, ...calls.map(callCard)];
-  const button = el('button', { class: 'primary', on: { click: () => void send() } });
+  const submit = button('', () => void send(), 'primary');
   const failure = el('div');
   let sending = false;
 
   function update() {
     const made = decisions.map((card) => card.read());
-    button.setAttribute('aria-disabled', String(!ready() || sending || made.includes(null)));
+    submit.setAttribute('aria-disabled', String(!ready() || sending || made.includes(null)));
     const [yes, no] = [true, false].map((wanted) => made.filter((item) => item?.approve === wanted).length);
     const parts = [yes > 0 && `${yes} approved`, no > 0 && `${no} denied`, calls.length > 0 && counted(calls.length, 'output')].filter(Boolean);
-    button.textContent = made.includes(null) ? `Approve or deny ${made.length > 1 ? `all ${made.length}` : 'it'} first` : `Send: ${parts.join(', ')}`;
+    submit.textContent = made.includes(null) ? `Approve or deny ${made.length > 1 ? `all ${made.length}` : 'it'} first` : `Send: ${parts.join(', ')}`;
   }
   async function send() {
-    if (button.getAttribute('aria-disabled') === 'true') return;
+    if (submit.getAttribute('aria-disabled') === 'true') return;
     const items = cards.map((card) => card.read());
     if (items.includes(null)) return;
     sending = true;
@@ -171,7 +172,7 @@ export function renderNextStep(response, onContinue, { api, request }) {
     sending = false;
     update();
   }
-  replace(root, ...cards.map((card) => card.root), el('div', null, button), failure);
+  replace(root, ...cards.map((card) => card.root), el('div', null, submit), failure);
   update();
   announce(`The response waits for ${counted(count, 'answer')}.`);
   return root;
@@ -205,17 +206,11 @@ function choices(legend, options, choose) {
     el('input', { type: 'radio', name, value, on: { change: () => choose(value) } }), words)));
 }
 
-/** @type {Of['labelled']} */
-function labelled(label, input, ...more) {
-  input.id ||= `answer-${(ids += 1)}`;
-  return el('div', { class: 'field' }, el('label', { for: input.id, text: label }), input, ...more);
-}
-
 /** @type {Of['approvalCard']} */
 function approvalCard({ id, server_label: label, name, arguments: text }, response, { api, update, known }) {
   let decided = '';
   const reason = el('input', { type: 'text', autocomplete: 'off' });
-  const why = labelled('Reason, which the model reads (optional)', reason);
+  const why = field('Reason, which the model reads (optional)', reason);
   why.hidden = true;
   const decide = choices(`Decision on ${name}`, [['yes', 'Approve this call'], ['no', 'Deny']], (value) => {
     decided = value;
@@ -227,23 +222,23 @@ function approvalCard({ id, server_label: label, name, arguments: text }, respon
   const root = card(`Approval: ${name} of ${label}`, 'Approval needed', name,
     el('dl', { class: 'facts' },
       el('dt', { text: 'Server' }), el('dd', { text: shown(`${label}${address ? ` at ${address}` : ', configured by the operator'}`) }),
-      el('dt', { text: 'Asked' }), el('dd', { text: `${at}. It can be answered for a day, unless the operator has set another time.` })),
+      el('dt', { text: 'Asked' }), el('dd', { text: `${at}. From then on it can be answered for the gateway’s mcp.approvals.expires_after, which is 24 h unless the operator has set another time.` })),
     argumentsView(text), definitionView(response, label, name, api),
     address && !known ? el('p', { class: 'hint', text: 'If the request had a token for this server, answer from where it was sent: no response shows it.' }) : null, decide, why);
   root.classList.add('approval');
   return { root, read: () => (decided ? approvalItem(id, decided === 'yes', reason.value) : null) };
 }
 
-/** Never an empty box. @type {Of['argumentsView']} */
+/** @type {Of['argumentsView']} */
 function argumentsView(text) {
   const json = typeof text === 'string' ? text : JSON.stringify(text ?? {});
   if (/^\s*(\{\s*\})?\s*$/u.test(json)) return el('p', { class: 'muted', text: 'It is called without arguments.' });
-  return el('div', { class: 'field' }, el('span', { class: 'hint', text: 'Arguments, as they are sent' }), el('pre', { tabindex: 0, role: 'group', 'aria-label': 'Arguments', text: indented(json) }));
+  return el('div', { class: 'field' }, el('span', { class: 'hint', text: 'Arguments, as they are sent' }), pre('Arguments', indented(json)));
 }
 
 /** @type {Of['definitionView']} */
 function definitionView(response, label, name, api) {
-  const inside = el('pre', { tabindex: 0, role: 'group', 'aria-label': 'Schema of the arguments' });
+  const inside = pre('Schema of the arguments', '');
   const [effect, says] = [el('p'), el('p', { class: 'message', text: 'Its definition is not part of this response.' })];
   const view = el('details', null, el('summary', { text: 'Definition of the tool' }), inside);
   const draw = (/** @type {Json} */ tool) => {
@@ -261,16 +256,17 @@ function definitionView(response, label, name, api) {
 
 /** @type {Of['effects']} */
 export function effects(annotations) {
-  const readOnly = annotations?.readOnlyHint ?? annotations?.read_only;
-  if (readOnly === true) return ['Declared as read-only.', ''];
-  if (annotations?.destructiveHint ?? annotations?.destructive) return ['Declared as destructive: it may change or delete things.', 'alarm'];
-  return [readOnly === false ? 'Declared as changing things, but not as destructive.' : 'What it may change is not declared.', ''];
+  if (annotations?.readOnlyHint ?? annotations?.read_only) return ['Declared as read-only.', ''];
+  if (annotations?.destructiveHint) return ['Declared as destructive: it may change or delete things.', 'alarm'];
+  if ((annotations?.destructiveHint ?? annotations?.destructive) === false) return ['Declared as changing things, but not as destructive.', ''];
+  // The gateway takes what nothing is declared of for destructive.
+  return ['It may change or delete things: it is not declared as read-only.', ''];
 }
 
 /** What was answered to a function before: the next call of it begins with that. @type {Map<string, string>} */
 const before = new Map();
 
-/** A person plays the client. @type {Of['outcomeForm']} */
+/** @type {Of['outcomeForm']} */
 function outcomeForm(call) {
   let kind = 'text';
   const fault = el('p', { class: 'fault', role: 'alert' });
@@ -278,7 +274,7 @@ function outcomeForm(call) {
   const kinds = choices(`Outcome of ${call.name}`, [['text', 'Output'], ['json', 'Output as JSON'], ['error', 'Error']], (value) => (kind = value));
   /** @type {HTMLInputElement} */ (kinds.querySelector('input')).checked = true;
   const root = card(`Call of ${call.name}`, 'The client runs', call.namespace ? `${call.namespace}.${call.name}` : call.name,
-    argumentsView(call.arguments ?? call.input), kinds, labelled('What the function returned, or why it failed', box, fault));
+    argumentsView(call.arguments ?? call.input), kinds, field('What the function returned, or why it failed', box), fault);
   return {
     root,
     read() {
@@ -298,11 +294,11 @@ function callCard(call) {
   return { root, read: () => { const answer = read(); return answer && outputItem(call, answer); } };
 }
 
-/** What a running response asks for: it waits, and goes on in the same stream. @type {Of['renderInput']} */
+/** @type {Of['renderInput']} */
 export function renderInput(event, responseId, { api }) {
   const root = el('section', { class: 'stack', 'aria-label': event.elicitation ? `Question of ${event.name}` : `Call of ${event.name}` });
   const [failure, clock, buttons] = [el('div'), el('span', { class: 'muted' }), el('div', { class: 'row' })];
-  const ready = inert(root, () => buttons.querySelectorAll('button').forEach((button) => button.removeAttribute('aria-disabled')));
+  const ready = inert(root, () => buttons.querySelectorAll('button').forEach((each) => each.removeAttribute('aria-disabled')));
   let sending = false;
   async function send(/** @type {Json | null} */ answer) {
     if (!answer || sending || !ready()) return;
@@ -310,7 +306,9 @@ export function renderInput(event, responseId, { api }) {
     try {
       await api.post(`v1/responses/${encodeURIComponent(responseId)}/inputs`, { call_id: event.call_id, ...answer });
       announce('Answered.');
-      replace(root, el('p', { class: 'notice ok', text: `Answered: ${reveal(String(event.name))} goes on.` }));
+      const answered = el('p', { class: 'notice ok', tabindex: -1, text: `Answered: ${reveal(String(event.name))} goes on.` });
+      replace(root, answered);
+      answered.focus();
     } catch (error) {
       replace(failure, renderError(error));
     }

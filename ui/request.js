@@ -7,7 +7,7 @@ import { reveal } from './lib/dom.js';
 /** @type {Of['getAt']} */
 export const getAt = (body, path) => path.split('.').reduce((/** @type {any} */ found, key) => asObject(found)[key], body) ?? undefined;
 
-/** A copy with another value; without one the field is gone, and what was only there for it. @type {Of['setAt']} */
+/** @type {Of['setAt']} */
 export function setAt(body, path, value) {
   const [key, ...rest] = path.split('.');
   const inner = rest.length > 0 ? setAt(asObject(body[key]), rest.join('.'), value) : value;
@@ -15,7 +15,7 @@ export function setAt(body, path, value) {
   return inner === undefined || (rest.length > 0 && Object.keys(asObject(inner)).length === 0) ? others : { ...body, [key]: inner };
 }
 
-/** The input as a text and an image; null if it is more than that, and only JSON can say it. @type {Of['readInput']} */
+/** @type {Of['readInput']} */
 export function readInput(input = '') {
   if (typeof input === 'string') return { text: input, image: null };
   if (!Array.isArray(input) || input.length !== 1 || input[0]?.role !== 'user') return null;
@@ -55,6 +55,23 @@ export function describeTool(tool) {
   if (type === 'function' || type === 'custom') return [String(name), 'function of the client'];
   return [String(type ?? 'tool without a type').replace(/^antwort:/u, ''), ''];
 }
+
+/** @type {Of['isServer']} */
+export const isServer = (tool) => tool?.type === 'mcp' && tool.server_label !== 'antwort';
+
+/** @type {Of['isSameTool']} */
+export const isSameTool = (one, other) => ['type', 'server_label', 'name'].every((key) => one?.[key] === other[key]);
+
+/** With the first MCP server questions of its tools can be shown, if the response can wait for the answer. @type {Of['withTools']} */
+export function withTools(body, tools) {
+  const asks = tools.some(isServer);
+  const changed = setAt(body, 'tools', tools.length > 0 ? tools : undefined);
+  if (asks === [body.tools ?? []].flat().some(isServer)) return changed;
+  return setAt(changed, 'antwort.elicitation', asks && body.store !== false ? ['form', 'url'] : undefined);
+}
+
+/** @type {Of['asSent']} */
+export const asSent = (body) => ({ stream: true, ...body });
 
 /** @type {Of['is']} */
 const is = (item, type) => item?.type === type || item?.type === `antwort:${type}`;
@@ -149,25 +166,25 @@ export function python(base, body) {
   const [known, extra] = [true, false].map((wanted) => Object.entries(body).filter(([name]) => PYTHON.has(name) === wanted));
   const all = extra.length > 0 ? [...known, ['extra_body', Object.fromEntries(extra)]] : known;
   const call = `client.responses.create(\n${all.map(([name, value]) => `    ${name}=${py(value).replaceAll('\n', '\n    ')},\n`).join('')})`;
-  const use = body.stream === true ? `for event in ${call}:\n    print(event.type)` : `response = ${call}\nprint(response.${body.background === true ? 'id' : 'output_text'})`;
+  const use = body.stream === true ? `for event in ${call}:\n    if event.type == "response.output_text.delta":\n        print(event.delta, end="", flush=True)` : `response = ${call}\nprint(response.${body.background === true ? 'id' : 'output_text'})`;
   return `import os\nfrom openai import OpenAI\n\nclient = OpenAI(base_url=${py(base)}, api_key=${PYTHON_KEY})\n${use}`;
 }
 
 /** @type {Of['javascript']} */
 export function javascript(base, body) {
   const call = `await client.responses.create(${js(body)})`;
-  const use = body.stream === true ? `for await (const event of ${call}) console.log(event.type);` : `const response = ${call};\nconsole.log(response.${body.background === true ? 'id' : 'output_text'});`;
+  const use = body.stream === true ? `for await (const event of ${call}) if (event.type === 'response.output_text.delta') process.stdout.write(event.delta);` : `const response = ${call};\nconsole.log(response.${body.background === true ? 'id' : 'output_text'});`;
   return `import OpenAI from 'openai';\n\nconst client = new OpenAI({ baseURL: ${js(base)}, apiKey: ${SCRIPT_KEY} });\n${use}`;
 }
 
-/** As the project's tests set the clients up. @type {Of['recipes']} */
+/** @type {Of['recipes']} */
 export function recipes(base, model) {
   const [address, name, hello] = [py(base), py(model), { model, input: 'Hello' }];
   return [
     { name: 'OpenAI SDK, Python', note: 'pip install openai', text: python(base, hello) },
     { name: 'OpenAI SDK, JavaScript', note: 'npm install openai', text: javascript(base, hello) },
     { name: 'curl', text: curl(base, hello) },
-    { name: 'Environment', note: 'OpenAI’s SDKs, and most programs that use them, read these. Any text will do as the key of a gateway that asks for none.', text: `export OPENAI_BASE_URL=${shellWord(base)}\nexport OPENAI_API_KEY="$ANTWORT_API_KEY"` },
+    { name: 'Environment', note: 'OpenAI’s SDKs, and most programs that use them, read these. Any text will do as the key of a gateway that asks for none.', text: `export OPENAI_BASE_URL=${shellWord(base)}\nexport OPENAI_API_KEY="\${ANTWORT_API_KEY:-none-needed}"` },
     { name: 'OpenAI Agents SDK, Python', note: 'pip install openai-agents', text: `import os\nimport agents, openai\n\nagents.set_tracing_disabled(True)  # its traces would go to OpenAI\nclient = openai.AsyncOpenAI(base_url=${address}, api_key=${PYTHON_KEY})\nmodel = agents.OpenAIResponsesModel(model=${name}, openai_client=client)\nagent = agents.Agent(name="helper", instructions="Be brief.", model=model)\nprint(agents.Runner.run_sync(agent, "Hello").final_output)` },
     { name: 'OpenAI Agents SDK, JavaScript', note: 'npm install @openai/agents openai', text: `import { Agent, OpenAIResponsesModel, Runner, setTracingDisabled } from '@openai/agents';\nimport OpenAI from 'openai';\n\nsetTracingDisabled(true); // its traces would go to OpenAI\nconst client = new OpenAI({ baseURL: ${js(base)}, apiKey: ${SCRIPT_KEY} });\nconst agent = new Agent({ name: 'helper', instructions: 'Be brief.', model: new OpenAIResponsesModel(client, ${js(model)}) });\nconsole.log((await new Runner().run(agent, 'Hello')).finalOutput);` },
     { name: 'AI SDK', note: 'npm install ai @ai-sdk/openai', text: `import { createOpenAI } from '@ai-sdk/openai';\nimport { generateText } from 'ai';\n\nconst provider = createOpenAI({ baseURL: ${js(base)}, apiKey: ${SCRIPT_KEY} });\nconst { text } = await generateText({ model: provider.responses(${js(model)}), prompt: 'Hello' });\nconsole.log(text);` },

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { explain, FAULTS } from '../../ui/next-step.js';
+import { effects, explain, FAULTS } from '../../ui/next-step.js';
 
 const file = (name) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
 
@@ -23,6 +23,21 @@ test('every code of the documents is explained', () => {
   const codes = [...errors.matchAll(/`([a-z]+_[a-z_]+)`/g), ...tools.matchAll(/^\| `([a-z_]+)`/gm), ...approvals.matchAll(/^\| `([a-z_]+)`/gm)].map(([, code]) => code);
   assert.ok(codes.length > 45, String(codes.length));
   for (const code of codes) assert.notEqual(explain({ code }).fault, 'unknown', code);
+});
+
+test('a tool that needs approval is tried where it can be approved', () => {
+  assert.match(explain({ code: 'approval_required', type: 'permission_error', status: 403 }).next, /in Try/);
+  assert.match(explain({ code: 'approval_not_open' }).next, /Reload the run/);
+});
+
+test('what is not declared of a tool is not called declared', () => {
+  const words = (annotations) => effects(annotations)[0];
+  assert.match(words({ destructiveHint: true }), /^Declared as destructive/);
+  // As the gateway fills in what a server does not say.
+  const filled = { read_only: false, idempotent: false, destructive: true, open_world: true };
+  for (const annotations of [filled, {}, null, undefined, { readOnlyHint: false }]) assert.match(words(annotations), /not declared as read-only/);
+  assert.match(words({ ...filled, destructive: false }), /but not as destructive/);
+  assert.match(words({ readOnlyHint: true }), /^Declared as read-only/);
 });
 
 test('every reason of an early end is explained', () => {

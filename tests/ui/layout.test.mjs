@@ -110,6 +110,16 @@ test('an inference without an answer has its attempts, no token, and failed', ()
   assert.equal(lane.state.word, 'Failed');
 });
 
+test('the turn that a run was cancelled or failed in did not complete', () => {
+  const { trace, response } = approval().asked;
+  for (const [status, word] of [['cancelled', 'Cancelled'], ['failed', 'Failed'], ['completed', 'Completed']]) {
+    assert.equal(layout(trace, { ...response, status }, WIDTH).groups[0].lane.state.word, word);
+  }
+  // It was over: what was cancelled is its calls.
+  const { trace: called } = stopped();
+  assert.equal(layout(called, { ...response, output: [], status: 'cancelled' }, WIDTH).groups[2].lane.state.word, 'Completed');
+});
+
 test('approved calls come before the first turn, which is turn 1', () => {
   const { trace, response } = approval().done;
   const groups = layout(trace, response, WIDTH).groups;

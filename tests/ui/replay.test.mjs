@@ -5,7 +5,8 @@ import { readFileSync, readdirSync } from 'node:fs';
 import test from 'node:test';
 
 import { foldAll, reconstruct } from '../../ui/fold.js';
-import { layout } from '../../ui/run/picture.js';
+import { account, slowness } from '../../ui/run/account.js';
+import { layout, timeOf } from '../../ui/run/picture.js';
 import { liveTrace, recall, remember, sseDecoder } from '../../ui/lib/api.js';
 import { approval, broken, huge, message, reasoning, response, stopped, twoTurns } from './runs.mjs';
 
@@ -115,12 +116,65 @@ test('server-sent events, cut anywhere', () => {
   const text = '\uFEFF: hello\r\nevent: a\r\ndata: {"x":\r\ndata: 1}\r\n\r\ndata:two\n\nid: 7\rdata: three\r\rdata: lost';
   for (let size = 1; size < text.length; size += 1) {
     const frames = [];
-    const decoder = sseDecoder((frame) => frames.push(frame));
+    const decoder = sseDecoder((data) => frames.push(data));
     for (let at = 0; at < text.length; at += size) decoder.push(text.slice(at, at + size));
-    assert.deepEqual(frames, [
-      { event: 'a', data: '{"x":\n1}', id: null },
-      { event: 'message', data: 'two', id: null },
-      { event: 'message', data: 'three', id: '7' },
-    ], `pieces of ${size}`);
+    assert.deepEqual(frames, ['{"x":\n1}', 'two', 'three'], `pieces of ${size}`);
   }
+});
+
+/** A stream that is watched: each event at its time. */
+function watched(events, sentAt = 0) {
+  const live = liveTrace(sentAt);
+  for (const [now, event] of events) live.push(event, now);
+  return live;
+}
+
+const created = { type: 'response.created', response: { id: 'r', model: 'm', created_at: 0 } };
+const added = (output_index, item) => ({ type: 'response.output_item.added', output_index, item: { status: 'in_progress', arguments: '', ...item } });
+const done = (output_index, item) => ({ type: 'response.output_item.done', output_index, item: { status: 'completed', ...item } });
+
+test('a function of the client that is waited for is a wait, not the model’s writing', () => {
+  const item = { id: 'fc_1', call_id: 'call_1', type: 'function_call', name: 'thermometer' };
+  const begin = [[10, created], [100, added(0, item)], [200, { type: 'response.function_call_arguments.done', output_index: 0 }], [210, done(0, item)], [220, { type: 'antwort:input_required', output_index: 0, call_id: 'call_1', name: 'thermometer' }]];
+  const live = watched(begin);
+  live.tick(5000);
+  assert.deepEqual(live.trace.waits, [{ kind: 'client', from: 220, to: null }]);
+  assert.equal(live.trace.turns.length, 1);
+  assert.equal(live.trace.turns[0].ended_at, 220);
+  live.push(added(1, { type: 'function_call_output', call_id: 'call_1' }), 6000);
+  assert.equal(live.trace.waits[0].to, 6000);
+  live.tick(6100);
+  assert.deepEqual([live.trace.turns[1].sent_at, live.trace.turns[1].first_token_at], [6000, null]);
+  const { parts } = account(live.trace, 6100);
+  assert.equal(parts.find(({ part }) => part === 'waits').ms, 5780);
+});
+
+test('a question of a tool is a wait within its call, which goes on behind it', () => {
+  const item = { id: 'a', type: 'mcp_call', name: 'order' };
+  const live = watched([[10, created], [100, added(0, item)], [200, { type: 'response.mcp_call_arguments.done', output_index: 0 }], [300, { type: 'antwort:input_required', output_index: 0, elicitation: {} }], [900, done(0, item)]]);
+  assert.deepEqual(live.trace.waits, [{ kind: 'elicitation', from: 300, to: 900 }]);
+  assert.deepEqual([live.trace.turns[0].ended_at, live.trace.turns[0].calls[0].ended_at], [200, 900]);
+});
+
+test('of a call that a stream tells behind another only the longest time is known', () => {
+  const item = (id) => ({ id, type: 'mcp_call', name: id });
+  const live = watched([[10, created], [100, added(0, item('a'))], [200, { type: 'response.mcp_call_arguments.done', output_index: 0 }], [900, done(0, item('a'))], [901, added(1, item('b'))], [902, done(1, item('b'))], [903, added(2, item('c'))], [1500, done(2, item('c'))]]);
+  const [a, b, c] = live.trace.turns[0].calls;
+  assert.deepEqual([a.at_most, b.at_most, c.at_most], [false, true, true]);
+  const lanes = layout(live.trace, response('r', []), 800, { now: 1600 }).groups[0].calls;
+  assert.deepEqual(lanes.map((lane) => [timeOf(lane), lane.caption]), [['700 ms', '700 ms'], ['≤ 702 ms', 'at most 702 ms'], ['≤ 1.3 s', 'at most 1.3 s']]);
+});
+
+test('a run that is opened late, or goes on, says nothing of shares of its time', () => {
+  const late = watched([[60_000, { ...created, response: { ...created.response, created_at: 1 } }], [61_000, added(0, { type: 'message', content: [] })], [61_500, { type: 'response.output_text.delta', output_index: 0, delta: 'x' }]], null);
+  assert.equal(late.trace.late, true);
+  const [turn] = layout(late.trace, response('r', []), 800, { now: 62_000 }).groups;
+  assert.deepEqual([turn.lane.caption, turn.lane.marks, turn.lane.bars.map((bar) => bar.kind)], ['', [], ['text']]);
+  assert.deepEqual(slowness(late.trace, 62_000), []);
+  late.push({ type: 'response.completed', response: { id: 'r', created_at: 1 } }, 63_000);
+  assert.deepEqual(slowness(late.trace), []);
+  const { live } = watchedRun();
+  // It is over, and the page saw all of it; but no stream shows a first byte.
+  assert.ok(slowness(live.trace).length > 0);
+  assert.equal(account(live.trace).parts.find(({ part }) => part === 'first_byte').ms, 0);
 });

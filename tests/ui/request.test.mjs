@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { attachments, describeTool, getAt, readInput, setAt, writeInput } from '../../ui/request.js';
+import { asSent, attachments, curl, describeTool, getAt, isSameTool, readInput, setAt, withTools, writeInput } from '../../ui/request.js';
 
 test('fields are set and taken away by their path, and what is unknown stays', () => {
   const body = { model: 'm', antwort: { custom: 1 } };
@@ -41,4 +41,32 @@ test('attached files have short names until they are sent', () => {
 test('each tool has words', () => {
   const tools = [{ type: 'antwort:calculate' }, { type: 'mcp', server_label: 'antwort' }, { type: 'mcp', server_label: 'docs' }, { type: 'mcp', server_label: 'x', server_url: 'https://x.example/mcp' }, { type: 'function', name: 'f' }, { type: 'web_search' }, {}, null, 'x'];
   assert.deepEqual(tools.map((tool) => describeTool(tool)[0]), ['calculate', 'All tools of the gateway', 'docs', 'x', 'f', 'web_search', 'tool without a type', 'tool without a type', 'tool without a type']);
+});
+
+test('a copied request with an MCP server can wait for its user: it is streamed, as the one that is sent', () => {
+  const body = withTools({ model: 'm' }, [{ type: 'mcp', server_label: 'shop' }]);
+  assert.deepEqual(body, { model: 'm', tools: [{ type: 'mcp', server_label: 'shop' }], antwort: { elicitation: ['form', 'url'] } });
+  assert.deepEqual(asSent(body), { stream: true, ...body });
+  assert.match(curl('http://h/v1', asSent(body)), /^curl -N [^]*"stream": true/);
+  assert.equal(asSent({ stream: false }).stream, false);
+});
+
+test('what was set for MCP servers goes with the last of them, and not before', () => {
+  const shop = { type: 'mcp', server_label: 'shop' };
+  const own = { type: 'mcp', server_label: 'antwort' };
+  const both = withTools(withTools({}, [shop]), [shop, own]);
+  assert.deepEqual(both.antwort, { elicitation: ['form', 'url'] });
+  assert.deepEqual(withTools(both, [own]), { tools: [own] });
+  assert.deepEqual(withTools(both, []), {});
+  // What somebody has taken out is not put in again with the next server.
+  assert.equal(withTools({ tools: [shop] }, [shop, { ...shop, server_label: 'ops' }]).antwort, undefined);
+  assert.equal(withTools({ store: false }, [shop]).antwort, undefined);
+});
+
+test('a server, a function or a tool of the gateway is the same by its name, whatever else is set', () => {
+  const shop = { type: 'mcp', server_label: 'shop' };
+  assert.ok(isSameTool({ ...shop, require_approval: 'always', server_url: 'https://x.example' }, shop));
+  assert.ok(isSameTool({ type: 'antwort:calculate' }, { type: 'antwort:calculate' }));
+  assert.ok(!isSameTool({ type: 'function', name: 'f' }, { type: 'function', name: 'g' }));
+  assert.ok(!isSameTool(null, shop));
 });

@@ -1,6 +1,6 @@
 // Runs as the gateway tells of them: what the tests of the picture are about.
 
-const START = Date.UTC(2026, 10, 26, 4, 0, 0);
+export const START = Date.UTC(2026, 10, 26, 4, 0, 0);
 
 /** @param {number} input @param {number} output @param {number} [cached] */
 export const usage = (input, output, cached = 0) => ({

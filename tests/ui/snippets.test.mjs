@@ -61,6 +61,13 @@ test('no character of a snippet hides', () => {
   for (const make of [curl, python, javascript]) assert.doesNotMatch(make(BASE, BODY), /[\u0000-\u0008\u000b-\u001f\u200b-\u200f\u2028-\u202e\ufeff]/u);
 });
 
+test('the recipe of an environment has a key that is not empty, also without one', () => {
+  const { text } = recipes(BASE, 'm').find(({ name }) => name === 'Environment');
+  const key = (env) => execFileSync('sh', ['-c', `${text}\nprintf %s "$OPENAI_API_KEY"`], { encoding: 'utf8', env: { PATH: process.env.PATH, ...env } });
+  assert.equal(key({}), 'none-needed');
+  assert.equal(key({ ANTWORT_API_KEY: 'sk-1' }), 'sk-1');
+});
+
 test('recipes have the address and the model, quoted, and no key', () => {
   const model = `vendor/it's "7b"`;
   const all = recipes(BASE, model);

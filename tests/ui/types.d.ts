@@ -35,6 +35,8 @@ interface Call {
   cached?: boolean;
   fallback?: string | null;
   truncated?: boolean;
+  /** A stream told it behind another call, for which it may have waited: it took no longer than that. */
+  at_most?: boolean;
 }
 
 interface Turn {
@@ -112,6 +114,7 @@ interface Stretch {
   turn: number | null;
   /** The row of the picture. */
   id: string | null;
+  atMost?: boolean;
 }
 
 interface Account {
@@ -191,6 +194,8 @@ interface Lane {
   start: number;
   end: number;
   ms: number | null;
+  /** It may have taken less. */
+  atMost?: boolean;
   /** The index of the turn in the trace and of the call in the turn, -1 for none. */
   turn: number;
   call: number;
@@ -312,15 +317,15 @@ declare namespace Page {
     query?: Query;
     signal?: AbortSignal;
     headers?: Record<string, string>;
-    /** Gets each event's data, parsed. */
-    onEvent: (event: any) => void;
+    /** Gets each event's data, parsed; and the id of the request that is answered. */
+    onEvent: (event: any, requestId: string | null) => void;
   }
 
   interface Api {
     get: (path: string, query?: Query, options?: { signal?: AbortSignal }) => Promise<any>;
     post: (path: string, body?: unknown, options?: { signal?: AbortSignal; headers?: Record<string, string> }) => Promise<any>;
     /** Resolves at the end of the stream. */
-    stream: (path: string, options: StreamOptions) => Promise<{ requestId: string | null }>;
+    stream: (path: string, options: StreamOptions) => Promise<void>;
     setKey: (key: string) => void;
     hasKey: () => boolean;
   }
@@ -336,9 +341,9 @@ declare namespace Page {
   interface Shortcut {
     /** As in `KeyboardEvent.key`; `Ctrl+Enter` also means the command key of a Mac. */
     key: string;
-    /** What it does, for the list. */
+    /** What it does, for the list; without `run` only that: another part of the page heeds it. */
     help: string;
-    run: (event: KeyboardEvent) => void;
+    run?: () => void;
   }
 
   interface Route {
@@ -350,7 +355,7 @@ declare namespace Page {
 
   interface Context {
     api: Api;
-    /** Keys: `theme`, `denied` (the last 401 or 403), `key` (counts changes of the key). */
+    /** Keys: `theme`, `denied` (the last 401 or 403), `key` (counts changes of the key), `runs` (the list that was shown last). */
     store: Store;
     navigate: (hash: string, options?: { replace?: boolean }) => void;
     /** That of the moment of mounting. */

@@ -59,16 +59,16 @@ export function createApi(hooks = {}) {
     async stream(path, { onEvent, ...options }) {
       const method = options.body === undefined ? 'GET' : 'POST';
       const reply = await send(method, path, { ...options, accept: 'text/event-stream' });
-      await readEvents(reply, onEvent, options.signal);
-      return { requestId: reply.headers.get('x-request-id') };
+      const requestId = reply.headers.get('x-request-id');
+      await readEvents(reply, (event) => onEvent(event, requestId), options.signal);
     },
   };
 }
 
 /** @type {Of['readEvents']} */
 async function readEvents(reply, onEvent, signal) {
-  const decoder = sseDecoder((frame) => {
-    if (frame.data !== '[DONE]') onEvent(JSON.parse(frame.data));
+  const decoder = sseDecoder((data) => {
+    if (data !== '[DONE]') onEvent(JSON.parse(data));
   });
   const reader = /** @type {ReadableStream<Uint8Array>} */ (reply.body).getReader();
   const utf8 = new TextDecoder();
@@ -117,29 +117,21 @@ function noAnswer(cause, signal) {
   return new ApiError(`The connection to the gateway failed: ${reason}`, { status: 0, code: 'connection_failed' });
 }
 
-/** The HTML standard's `text/event-stream`. @type {Of['sseDecoder']} */
-export function sseDecoder(onFrame) {
+/** @type {Of['sseDecoder']} */
+export function sseDecoder(onData) {
   let rest = '';
   let begun = false;
-  let event = '';
   /** @type {string[]} */
   let data = [];
-  /** @type {string | null} */
-  let id = null;
 
   function line(text = '') {
-    if (text === '') {
-      if (data.length > 0) onFrame({ event: event || 'message', data: data.join('\n'), id });
-      event = '';
+    if (text === '' && data.length > 0) {
+      onData(data.join('\n'));
       data = [];
-      return;
     }
-    const colon = text.indexOf(':');
-    const field = colon < 0 ? text : text.slice(0, colon);
-    const value = colon < 0 ? '' : text.slice(colon + 1).replace(/^ /, '');
-    if (field === 'data') data.push(value);
-    else if (field === 'event') event = value;
-    else if (field === 'id') id = value;
+    // The events say in their data what they are.
+    const found = /^data(?:: ?([^]*))?$/.exec(text);
+    if (found) data.push(found[1] ?? '');
   }
 
   return {
@@ -176,8 +168,9 @@ export function startFollowing({ api, path, body, headers }) {
   const listeners = new Set();
   /** @type {Progress} */
   const progress = { response: nothing(), trace: null, now: Date.now(), over: false, error: null, inputs: [] };
-  const known = defer();
-  const ended = defer();
+  const [known, ended] = [Promise.withResolvers(), Promise.withResolvers()];
+  // Who does not ask must not hear of it as an unhandled rejection.
+  known.promise.catch(() => {});
   let id = '';
   let scheduled = false;
 
@@ -205,11 +198,14 @@ export function startFollowing({ api, path, body, headers }) {
   }
 
   /** @type {Of['onEvent']} */
-  function onEvent(event) {
+  function onEvent(event, requestId) {
     const now = Date.now();
     live.push(event, now);
     if (event.type === 'antwort:input_required') progress.inputs.push(event);
-    take(fold(progress.response, event));
+    const response = fold(progress.response, event);
+    // Not enumerable: it is no part of the response as JSON. That of a log is another request's.
+    if (response.error && body?.stream) Object.defineProperty(response.error, 'requestId', { value: requestId, configurable: true });
+    take(response);
     if (id) remember(id, structuredClone(event));
     progress.trace = live.trace;
     tellSoon();
@@ -287,18 +283,6 @@ export function startFollowing({ api, path, body, headers }) {
   return follower;
 }
 
-/** @type {Of['defer']} */
-function defer() {
-  /** @type {(value: any) => void} */
-  let resolve = () => {};
-  /** @type {(reason: unknown) => void} */
-  let reject = () => {};
-  const promise = new Promise((yes, no) => ([resolve, reject] = [yes, no]));
-  // Who does not ask must not hear of it as an unhandled rejection.
-  promise.catch(() => {});
-  return { promise, resolve, reject };
-}
-
 /** @type {Of['pause']} */
 function pause(ms, signal) {
   return new Promise((resolve, reject) => {
@@ -328,7 +312,7 @@ export function remember(id, event) {
   }
 }
 
-/** A stream, if it was watched from its first event to its last. @type {Of['recall']} */
+/** @type {Of['recall']} */
 export function recall(id) {
   const events = watched.get(id)?.events ?? [];
   const whole = /^response\.(completed|incomplete|failed)$/.test(events.at(-1)?.type) && events.every((event, index) => event.sequence_number === index);
@@ -347,6 +331,8 @@ export function liveTrace(sentAt) {
   const calls = new Map();
   let model = '';
   let idleSince = startedAt;
+  /** The index of the last item that waits for an answer. */
+  let asked = -1;
 
   /** @type {Of['openTurn']} */
   function openTurn(now) {
@@ -388,13 +374,13 @@ export function liveTrace(sentAt) {
     if (!together) write('arguments', now);
     const turn = together ? last : openTurn(now);
     /** @type {Call} */
-    const call = { call_id: event.item.call_id ?? event.item.id, name: nameOf(event.item), executor: null, attempts: 1, started_at: together ? (turn.ended_at ?? now) : now, ended_at: null, outcome: null };
+    const call = { call_id: event.item.call_id ?? event.item.id, name: nameOf(event.item), executor: null, attempts: 1, started_at: together ? (turn.ended_at ?? now) : now, ended_at: null, outcome: null, at_most: Boolean(together) };
     calls.set(event.output_index, call);
     // Calls of the client are not made here.
     if (plainType(event.item) !== 'function_call' && plainType(event.item) !== 'custom_tool_call') turn.calls.push(call);
   }
 
-  /** The arguments are complete, and the call is made. @type {Of['dispatch']} */
+  /** @type {Of['dispatch']} */
   function dispatch(event, now) {
     const call = calls.get(event.output_index);
     const turn = trace.turns.at(-1);
@@ -418,18 +404,37 @@ export function liveTrace(sentAt) {
 
   /** @type {Of['end']} */
   function end(now) {
+    endTurn(now);
+    endWait(now);
+    trace.ended_at = now;
+  }
+
+  function endTurn(now = 0) {
     const turn = trace.turns.at(-1);
     if (turn) turn.ended_at ??= now;
-    trace.ended_at = now;
+  }
+
+  const waiting = () => trace.waits.find((wait) => wait.to === null);
+
+  function endWait(now = 0) {
+    const wait = waiting();
+    if (wait) wait.to = idleSince = now;
+  }
+
+  /** The model has written its calls, and somebody is asked. @type {Of['ask']} */
+  function ask(event, now) {
+    endTurn(now);
+    asked = event.output_index;
+    if (!waiting()) trace.waits.push({ kind: event.elicitation ? 'elicitation' : 'client', from: now, to: null });
   }
 
   return {
     trace,
     tick(now) {
       const turn = trace.turns.at(-1);
-      const called = turn && turn.calls.length > 0 && turn.calls.every((call) => call.ended_at !== null);
+      const called = turn && turn.ended_at !== null && turn.calls.every((call) => call.ended_at !== null);
       // Behind the last result the model is asked again.
-      if (called && turn.ended_at !== null && trace.ended_at === null && now - idleSince > AT_ONCE) openTurn(now).first_token_at = null;
+      if (called && trace.ended_at === null && !waiting() && now - idleSince > AT_ONCE) openTurn(now).first_token_at = null;
     },
     push(event, now) {
       const name = String(event.type).replace(/^(response\.|antwort:)/, '');
@@ -439,6 +444,8 @@ export function liveTrace(sentAt) {
         if (trace.turns.length === 0 && trace.late) startedAt = trace.started_at = idleSince = Math.min(now, event.response.created_at * 1000);
         if (trace.turns.length === 0 && name !== 'queued') trace.turns.push({ ...openTurnAt(startedAt), model });
       }
+      if (name === 'input_required') return ask(event, now);
+      if (event.output_index >= asked) endWait(now);
       if (/^(completed|incomplete|failed)$/.test(name) || name === 'error') end(now);
       else if (name === 'output_item.added') begin(event, now);
       else if (name === 'output_item.done') endCall(event, now);

@@ -6,12 +6,12 @@ const HIDDEN = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\u034f\u115f\u1160\u17b4\u17b5\u2
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gu;
 const MAX_INDENTED = 250_000;
 
-/** Escapes mean the same within a JSON string. @type {Of['reveal']} */
+/** @type {Of['reveal']} */
 export function reveal(text, keepLines = true) {
   return text.replace(HIDDEN, (found) => (keepLines && (found === '\n' || found === '\t') ? found : found.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)));
 }
 
-/** Each number and text as it was written. A text that is not JSON stays as it is. @type {Of['indented']} */
+/** @type {Of['indented']} */
 export function indented(text) {
   if (text.length > MAX_INDENTED || parseJson(text).error !== null) return reveal(text);
   const tokens = text.match(TOKEN) ?? [];
@@ -55,12 +55,12 @@ export function parseJson(text) {
 
 const PLURAL = new Intl.PluralRules('en');
 
-/** `1 call`, `2 calls`. @type {Of['counted']} */
+/** @type {Of['counted']} */
 export function counted(count, noun, plural = `${noun}s`) {
   return `${number(count)} ${PLURAL.select(count) === 'one' ? noun : plural}`;
 }
 
-/** `840 ms`, `3.2 s`, `2 min 5 s`, `3 h`. @type {Of['duration']} */
+/** @type {Of['duration']} */
 export function duration(ms) {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return '–';
   if (ms < 0) return `−${duration(-ms)}`;
@@ -89,7 +89,7 @@ export function number(value) {
   return value.toLocaleString('en-US');
 }
 
-/** `950`, `12.3k`, `1.2M`. @type {Of['tokens']} */
+/** @type {Of['tokens']} */
 export function tokens(count) {
   if (count === null || count === undefined) return '–';
   if (count < 10_000) return number(count);
@@ -113,7 +113,7 @@ export function rate(count, ms) {
   return `${perSecond < 10 ? trim(perSecond.toFixed(1)) : number(Math.round(perSecond))} tokens/s`;
 }
 
-/** `14:03:22`, of another day with its date. @type {Of['moment']} */
+/** @type {Of['moment']} */
 export function moment(ms, now = Date.now()) {
   if (ms === null || ms === undefined) return '–';
   const date = new Date(ms);
@@ -142,7 +142,6 @@ export const short = (id) => (id.length > 22 ? `${id.slice(0, 9)}…${id.slice(-
 
 // --- elements and signs ---
 
-const SVG = 'http://www.w3.org/2000/svg';
 // Set as properties: their attributes are only the initial state of a control.
 const PROPERTIES = new Set(['value', 'checked', 'selected', 'indeterminate']);
 
@@ -151,14 +150,6 @@ export function el(tag, props, ...children) {
   const element = document.createElement(tag);
   // Not one that submits.
   if (element instanceof HTMLButtonElement) element.type = 'button';
-  apply(element, props);
-  append(element, children);
-  return element;
-}
-
-/** @type {Of['svg']} */
-function svg(tag, props, ...children) {
-  const element = /** @type {SVGElement} */ (document.createElementNS(SVG, tag));
   apply(element, props);
   append(element, children);
   return element;
@@ -183,33 +174,22 @@ function apply(element, props) {
   for (const [name, value] of Object.entries(props ?? {})) {
     if (name === 'text') element.textContent = String(value);
     else if (name === 'class') element.setAttribute('class', String(value));
-    else if (name === 'on') listen(element, value);
-    else if (name === 'style') restyle(element, value);
+    else if (name === 'on') for (const [type, listener] of Object.entries(value)) element.addEventListener(type, listener);
+    // Through the object model, which the content security policy allows, unlike the attribute.
+    else if (name === 'style') for (const [property, set] of Object.entries(value)) element.style.setProperty(property, String(set));
     else if (name === 'data') Object.assign(element.dataset, value);
     else if (PROPERTIES.has(name)) Object.assign(element, { [name]: value });
     else attribute(element, name, value);
   }
 }
 
-/** @type {Of['listen']} */
-function listen(element, listeners) {
-  for (const [type, listener] of Object.entries(listeners)) element.addEventListener(type, listener);
-}
-
-/** Through the object model, which the content security policy allows, unlike the attribute. @type {Of['restyle']} */
-function restyle(element, style) {
-  for (const [name, value] of Object.entries(style)) element.style.setProperty(name, String(value));
-}
-
 /** @type {Of['attribute']} */
 function attribute(element, name, value) {
   if (value === null || value === undefined) return;
-  if (typeof value === 'boolean' && !name.startsWith('aria-')) {
-    if (value) element.setAttribute(name, '');
-    return;
-  }
+  const flag = typeof value === 'boolean' && !name.startsWith('aria-');
+  if (flag && !value) return;
   if (!harmless(name, String(value))) throw new Error(`the page does not set ${name} to ${value}`);
-  element.setAttribute(name, String(value));
+  element.setAttribute(name, flag ? '' : String(value));
 }
 
 /** Whether an attribute can neither run a script nor lead to another origin. @type {Of['harmless']} */
@@ -252,8 +232,11 @@ const PATHS = {
 
 /** @type {Of['icon']} */
 export function icon(name) {
-  const path = svg('path', { d: PATHS[name] ?? PATHS.unknown });
-  return svg('svg', { class: `icon icon-${name}`, viewBox: '0 0 12 12', 'aria-hidden': 'true', focusable: 'false' }, path);
+  const [sign, path] = ['svg', 'path'].map((tag) => /** @type {any} */ (document.createElementNS('http://www.w3.org/2000/svg', tag)));
+  apply(path, { d: PATHS[name] ?? PATHS.unknown });
+  apply(sign, { class: `icon icon-${name}`, viewBox: '0 0 12 12', 'aria-hidden': true });
+  sign.append(path);
+  return sign;
 }
 
 /** @type {Of['stateMark']} */
@@ -291,7 +274,7 @@ export function copyButton(text) {
 /** @type {Of['codeBlock']} */
 export const codeBlock = (label, text) => el('div', { class: 'stack tight' }, pre(label, text), el('div', null, copyButton(() => text)));
 
-/** Tabs, by the pattern of ARIA: arrows move, and the panel follows. @type {Of['tabs']} */
+/** @type {Of['tabs']} */
 export function tabs(label, tabs) {
   const id = `tabs-${(ids += 1)}`;
   const buttons = tabs.map(({ name }, i) => el('button', { role: 'tab', id: `${id}-${i}`, 'aria-controls': `${id}-panel-${i}`, text: name, on: { click: () => select(i), keydown: (event) => move(event, i) } }));
@@ -353,7 +336,7 @@ export function startKeys() {
     const found = [...groups].reverse().flat().find((shortcut) => shortcut.key === pressed);
     if (!found) return;
     event.preventDefault();
-    found.run(event);
+    found.run?.();
   });
 }
 
@@ -369,22 +352,15 @@ function isWriting(target) {
 }
 
 export function showHelp() {
-  const rows = [...groups].flat().map((shortcut) =>
-    el('tr', null, el('th', { scope: 'row' }, el('kbd', { text: shortcut.key })), el('td', { text: shortcut.help })),
-  );
-  const toggle = el('input', {
-    type: 'checkbox',
-    checked: characters,
-    on: { change: () => (characters = toggle.checked) },
-  });
+  const rows = [...groups].flat().map(({ key, help }) => el('tr', null, el('th', { scope: 'row' }, el('kbd', { text: key })), el('td', { text: help })));
+  const toggle = el('input', { type: 'checkbox', checked: characters, on: { change: () => (characters = toggle.checked) } });
   openDialog('Keyboard', el('table', { class: 'keys' }, el('tbody', null, rows)), el('label', { class: 'check' }, toggle, ' Shortcuts of a single character'));
 }
 
 /** @type {Of['openDialog']} */
 export function openDialog(title, ...content) {
   const dialog = el('dialog', { 'aria-label': title, on: { close: () => dialog.remove() } });
-  const close = el('button', { class: 'quiet', text: 'Close', on: { click: () => dialog.close() } });
-  replace(dialog, el('div', { class: 'dialog-head' }, el('h2', { text: title }), close), ...content);
+  replace(dialog, el('div', { class: 'row spread' }, el('h2', { text: title }), button('Close', () => dialog.close(), 'quiet')), ...content);
   document.body.append(dialog);
   dialog.showModal();
   return dialog;

@@ -5,7 +5,7 @@ import { cost, counted, duration, tokens } from '../lib/dom.js';
 import { explain } from '../next-step.js';
 import { openCalls } from '../request.js';
 
-/** Without the prefix of one dialect. @type {Of['plainType']} */
+/** @type {Of['plainType']} */
 export const plainType = (item) => String(item?.type ?? '').replace(/^antwort:/, '');
 
 /** @type {Of['isCall']} */
@@ -14,11 +14,7 @@ export const isCall = (item) => /_call$/.test(plainType(item));
 /** @type {Of['isOutput']} */
 const isOutput = (item) => /_output$/.test(plainType(item));
 
-/**
- * The trace names the calls of each turn; what the model wrote before them is of their turn, what comes behind them of the next. A
- * summary of the conversation has an inference of its own.
- * @type {Of['belonging']}
- */
+/** @type {Of['belonging']} */
 export function belonging(output, trace) {
   const { items, turnOf } = claim(output, trace);
   const outputs = new Map();
@@ -54,7 +50,7 @@ export function belonging(output, trace) {
   return { turns, items, outputs };
 }
 
-/** Finds the item of each call: by its id, else the next one of its name. @type {Of['claim']} */
+/** @type {Of['claim']} */
 function claim(output, trace) {
   /** @type {Map<string, any>} */
   const byId = new Map();
@@ -77,7 +73,7 @@ function claim(output, trace) {
 /** @type {Of['nameOf']} */
 export const nameOf = (item) => item.name ?? plainType(item).replace(/_call$/, '');
 
-/** With its length: how the bar of a turn is divided where nobody watched. @type {Of['written']} */
+/** @type {Of['written']} */
 export function written(items) {
   /** @type {{kind: Kind, length: number}[]} */
   const parts = [];
@@ -113,7 +109,7 @@ export function texts(content) {
   return (content ?? []).map((part) => part?.text ?? part?.refusal ?? '').filter(Boolean);
 }
 
-/** Turns are counted as inferences: approved calls that come before the first are of none, and a summary is no turn. @type {Of['turnNumber']} */
+/** @type {Of['turnNumber']} */
 export const turnNumber = (trace, turn) => trace.turns.filter((one) => one.attempts > 0 && !one.is_compaction && one.index <= (turn?.index ?? 0)).length;
 
 /** @type {Of['turnTitle']} */
@@ -157,7 +153,7 @@ export function account(trace, now = lastMoment(trace)) {
   const sum = (/** @type {Part} */ part) => pieces.reduce((ms, one) => ms + (one.part === part ? one.to - one.from : 0), 0);
   // A call that waits for others is not what took long: the wait is.
   const long = stretches.map((one) => ({ ...one, ms: one.to - one.from - (one.part === 'tools' ? waited(one, stretches) : 0) }));
-  const longest = long.reduce((most, one) => (one.ms > (most?.ms ?? 0) ? one : most), /** @type {Account['longest']} */ (null));
+  const longest = long.reduce((most, one) => (one.ms > (most?.ms ?? 0) && !one.atMost ? one : most), /** @type {Account['longest']} */ (null));
   return { total: Math.max(0, end - trace.started_at), parts: SHOWN.map((part) => ({ part, ms: sum(part) })), pieces, longest };
 }
 
@@ -175,9 +171,10 @@ function stretchesOf(trace, end) {
     const of = { name: '', turn: turn.index, id: `turn-${turn.index}` };
     const ended = turn.ended_at ?? end;
     const token = Math.min(turn.first_token_at ?? ended, ended);
-    const byte = Math.min(turn.first_byte_at ?? token, token);
+    // A stream does not show the first byte.
+    const byte = Math.min(turn.first_byte_at ?? (trace.watched ? turn.sent_at : token), token);
     if (turn.attempts > 0) found.push({ ...of, part: 'first_byte', from: turn.sent_at, to: byte }, { ...of, part: 'first_token', from: byte, to: token }, { ...of, part: 'writing', from: token, to: ended });
-    turn.calls.forEach((call, index) => found.push({ part: 'tools', from: call.started_at, to: endOfCall(call, end), name: call.name, turn: turn.index, id: callId(turn, index) }));
+    turn.calls.forEach((call, index) => found.push({ atMost: call.at_most, part: 'tools', from: call.started_at, to: endOfCall(call, end), name: call.name, turn: turn.index, id: callId(turn, index) }));
   }
   trace.waits.forEach((wait, index) => found.push({ part: 'waits', from: wait.from, to: wait.to ?? end, name: wait.kind, turn: null, id: `wait-${index}` }));
   return found.filter((one) => one.to > one.from);
@@ -214,7 +211,7 @@ Object.assign(STATES, {
 /** @type {Of['statusWords']} */
 export const statusWords = (status) => STATES[status] ?? { icon: 'unknown', word: status, tone: 'off' };
 
-/** The state of a response, also of one that waits. @type {Of['stateOf']} */
+/** @type {Of['stateOf']} */
 export const stateOf = (response) => statusWords(response.answered_by ? 'answered' : waitsFor(response) === 'approval' ? 'approval' : response.status);
 
 /** @type {Of['continuedWords']} */
@@ -226,7 +223,7 @@ export function continuedWords(response) {
 /** @type {Of['isRunning']} */
 export const isRunning = (response) => response.status === 'queued' || response.status === 'in_progress';
 
-/** As far as it is the last of its chain. @type {Of['waitsFor']} */
+/** @type {Of['waitsFor']} */
 export function waitsFor(response) {
   if (response.status === 'completed' && response.output?.some((/** @type {any} */ item) => plainType(item) === 'mcp_approval_request')) return 'approval';
   return response.status === 'requires_action' ? 'client' : null;
@@ -260,7 +257,7 @@ const WAITS = { client: 'for the client', elicitation: 'for an answer of the use
 /** @type {Of['waitKind']} */
 const waitKind = (kind) => WAITS[kind] ?? `for ${kind}`;
 
-/** `3 h for approval`. @type {Of['waitWords']} */
+/** @type {Of['waitWords']} */
 export const waitWords = (kind, ms) => (ms === null ? `waits ${waitKind(kind)}` : `${duration(ms)} ${waitKind(kind)}`);
 
 /** In the legend, and in a sentence. @type {Record<Part, [string, string]>} */
@@ -273,10 +270,21 @@ export const PARTS = {
   other: ['Not in a recorded step', 'not in a recorded step (reading, storing)'],
 };
 
+/** @type {Of['waitBetween']} */
+export function waitBetween(earlier, later) {
+  const kind = waitsFor(earlier.response) ?? 'next';
+  const [from, to] = [earlier.trace?.ended_at, later.trace?.watched ? null : later.trace?.started_at];
+  if (from && to) return waitWords(kind, Math.max(0, to - from));
+  if (!earlier.response.completed_at) return null;
+  // Each of the two is known to the second.
+  const seconds = Math.max(0, later.response.created_at - earlier.response.completed_at);
+  return `${seconds < 2 ? `less than ${seconds + 1} s` : `about ${duration(seconds * 1000)}`} ${waitKind(kind)}`;
+}
+
 /** @type {Of['attemptWords']} */
 export const attemptWords = (of) => (of.attempts > 1 ? counted(of.attempts, 'attempt') : null);
 
-/** `2 turns, 4 calls, 1,504 tokens in (800 cached), 230 out, $0.0021`. @type {Of['totals']} */
+/** @type {Of['totals']} */
 export function totals(response, trace) {
   const words = [];
   const turns = trace ? turnNumber(trace, trace.turns.at(-1)) : response.antwort?.turns;
@@ -317,24 +325,29 @@ export function ending(response, trace, now) {
   }
 }
 
-/** `: 3`, where the response tells the limit that held. @type {Of['limitOf']} */
+/** @type {Of['limitOf']} */
 function limitOf(response, name) {
   const value = response.antwort?.limits?.[name] ?? response[name];
   return typeof value === 'number' ? `: ${value}` : '';
 }
 
+/** @type {Of['hasShares']} */
+export const hasShares = (trace) => !trace.late && !(trace.watched && trace.ended_at === null);
+
+/** Milliseconds; less than that nobody waits for. */
+const NOTICEABLE = 100;
+
 /** @type {Of['slowness']} */
 export function slowness(trace, now) {
+  if (!hasShares(trace)) return [];
   const { total, parts, longest } = account(trace, now);
-  if (total < 1 || !longest) return [];
   const [most] = [...parts].sort((a, b) => b.ms - a.ms);
   /** @type {Finding[]} */
-  const found = [
-    { text: `${most.ms * 2 > total ? 'Most' : 'The largest part'} of the time ${most.part === 'other' ? 'was' : 'went to'} ${PARTS[most.part][1]}: ${duration(most.ms)} of ${duration(total)} (${percent(most.ms, total)}).`, tone: '', row: null },
-    { text: `The longest single step: ${stepWords(trace, longest)}, ${duration(longest.ms)} (${percent(longest.ms, total)}).`, tone: '', row: longest.id },
-  ];
+  const found = [];
+  if (most.ms >= NOTICEABLE && most.ms * 2 >= total) found.push({ text: `Most of the time ${most.part === 'other' ? 'was' : 'went to'} ${PARTS[most.part][1]}: ${duration(most.ms)} of ${duration(total)} (${percent(most.ms, total)}).`, tone: '', row: null });
   // A step that is small against that explains nothing.
-  return longest.ms * 2 < most.ms ? found.slice(0, 1) : found;
+  if (longest && longest.ms >= NOTICEABLE && longest.ms * 2 >= most.ms) found.push({ text: `The longest single step: ${stepWords(trace, longest)}, ${duration(longest.ms)} (${percent(longest.ms, total)}).`, tone: '', row: longest.id });
+  return found;
 }
 
 /** @type {Of['stepWords']} */
@@ -349,7 +362,7 @@ function stepWords(trace, step) {
 /** @type {Of['percent']} */
 export const percent = (part, whole) => `${Math.round((part * 100) / Math.max(1, whole))} %`;
 
-/** Failures first. @type {Of['troubles']} */
+/** @type {Of['troubles']} */
 export function troubles(trace) {
   /** @type {Finding[]} */
   const found = [];

@@ -15,7 +15,7 @@ export function layout(trace, response, width, { compress, now = 0, continued } 
   const idle = idleTimes(busy, trace.started_at, until);
   const axis = makeAxis(trace.started_at, until, width, compress ? idle : []);
   const items = belonging(response.output ?? [], trace).turns;
-  const turns = trace.turns.flatMap((turn, index) => turnGroups(trace, turn, index, items[index], axis, over, response.status === 'failed'));
+  const turns = trace.turns.flatMap((turn, index) => turnGroups(trace, turn, index, items[index], axis, over, response.status));
   const waits = trace.waits.map((wait, index) => waitLane(wait, index, axis, over));
   return {
     axis,
@@ -30,7 +30,7 @@ export function layout(trace, response, width, { compress, now = 0, continued } 
 /** @type {Of['groupOf']} */
 const groupOf = (lane, calls = []) => ({ id: lane.id, lane, calls, failed: calls.filter((call) => call.state.tone === 'bad').length });
 
-/** Each wait behind the turn in which it began. @type {Of['inOrder']} */
+/** @type {Of['inOrder']} */
 function inOrder(turns, waits, trace) {
   const behind = trace.waits.map((wait) => trace.turns.findLastIndex((turn) => turn.sent_at <= wait.from));
   const at = (turn = 0) => waits.filter((_, index) => behind[index] === turn);
@@ -38,13 +38,13 @@ function inOrder(turns, waits, trace) {
   return [...at(-1), ...turns.flatMap((group, index) => [group, ...(isLast(index) ? at(group.lane.turn) : [])])];
 }
 
-/** Approved calls, which are made before the model is asked, are groups of their own. @type {Of['turnGroups']} */
-function turnGroups(trace, turn, index, items, axis, over, failed) {
+/** @type {Of['turnGroups']} */
+function turnGroups(trace, turn, index, items, axis, over, status) {
   const calls = turn.calls.map((call, number) => callLane(call, callId(turn, number), axis, over, { turn: index, call: number }));
   if (turn.attempts === 0) return calls.map((call) => groupOf(call));
-  const lane = { ...modelLane(turn, items, axis, over), label: turnTitle(trace, turn), turn: index };
-  // What ended a run that failed while the model wrote is its last turn.
-  if (failed && calls.length === 0 && index === trace.turns.length - 1) lane.state = statusWords('failed');
+  const lane = { ...modelLane(trace, turn, items, axis), label: turnTitle(trace, turn), turn: index };
+  // What ended a run that failed or was cancelled while the model wrote is its last turn.
+  if (/failed|cancelled/.test(status) && calls.length === 0 && index === trace.turns.length - 1) lane.state = statusWords(status);
   return [groupOf(lane, calls)];
 }
 
@@ -54,30 +54,34 @@ function laneOf(axis, from, to, more) {
 }
 
 /** @type {Of['modelLane']} */
-function modelLane(turn, items, axis, over) {
+function modelLane(trace, turn, items, axis) {
+  const over = trace.ended_at !== null;
   const end = turn.ended_at ?? axis.to;
   const token = Math.min(turn.first_token_at ?? end, end);
-  const byte = Math.min(turn.first_byte_at ?? token, token);
+  const byte = Math.min(turn.first_byte_at ?? (trace.watched ? turn.sent_at : token), token);
   const begins = beginsOf(turn);
   const last = begins.at(-1) ?? turn.sent_at;
-  const bars = [...begins.slice(1).flatMap((to, attempt) => bar(axis, begins[attempt], to, 'attempt')), ...bar(axis, last, byte, 'first_byte'), ...bar(axis, byte, token, 'first_token'), ...writing(turn, items, token, end, axis)];
+  // Of a run that was opened late nobody here saw the begin.
+  const seen = !trace.late || turn.index > 0;
+  const before = [...begins.slice(1).flatMap((to, attempt) => bar(axis, begins[attempt], to, 'attempt')), ...bar(axis, last, byte, 'first_byte'), ...bar(axis, byte, token, 'first_token')];
+  const bars = [...(seen ? before : []), ...writing(turn, items, token, end, axis)];
   const marks = retries(turn, axis);
-  if (turn.first_token_at) marks.push({ x: axis.x(token), kind: 'first-token' });
+  if (turn.first_token_at && seen) marks.push({ x: axis.x(token), kind: 'first-token' });
   // A turn in which the model never said anything has failed, if the run is over.
   const mute = over && turn.first_token_at === null && turn.first_byte_at === null;
   return laneOf(axis, turn.sent_at, end, {
     id: `turn-${turn.index}`, kind: 'model', note: turn.model ?? '', state: statusWords(turn.ended_at === null && !over ? 'in_progress' : mute ? 'failed' : 'completed'),
-    bars: bars.length > 0 ? bars : thin(axis, turn.sent_at, 'first_byte'), marks, caption: modelCaption(turn), badges: badgesOf(turn), ms: turn.ended_at && end - turn.sent_at,
+    bars: bars.length > 0 ? bars : thin(axis, turn.sent_at, 'first_byte'), marks, caption: modelCaption(turn, seen), badges: badgesOf(turn), ms: turn.ended_at && end - turn.sent_at,
   });
 }
 
 /** @type {Of['modelCaption']} */
-function modelCaption(turn) {
+function modelCaption(turn, seen) {
   const { sent_at, first_token_at: token, ended_at: end, usage, cost_usd: price, retry_reasons: reasons } = turn;
   const begins = beginsOf(turn);
   const cached = usage?.input_tokens_details?.cached_tokens;
   return [
-    token && `first token ${duration(token - sent_at)}`,
+    token && seen && `first token ${duration(token - sent_at)}`,
     usage && `${tokens(usage.input_tokens)} in${cached ? ` (${tokens(cached)} cached)` : ''} → ${tokens(usage.output_tokens)} out`,
     usage && token && end && rate(usage.output_tokens, end - token),
     price !== null && cost(price),
@@ -85,10 +89,10 @@ function modelCaption(turn) {
   ].filter(Boolean).join(' · ');
 }
 
-/** Of each attempt. @type {Of['beginsOf']} */
+/** @type {Of['beginsOf']} */
 const beginsOf = (turn) => [turn.sent_at, ...(turn.retried_at ?? [])];
 
-/** By kind: as it was watched, else in proportion to the text. @type {Of['writing']} */
+/** @type {Of['writing']} */
 function writing(turn, items, from, to, axis) {
   if (!turn.first_token_at) return [];
   if (turn.spans?.length) return turn.spans.flatMap((span, index, all) => bar(axis, span.from, index === all.length - 1 ? to : span.to, span.kind));
@@ -106,10 +110,10 @@ function callLane(call, id, axis, over, place) {
   const kind = { failed: 'call-failed', cancelled: 'call-off', unknown: 'call-off', async: 'call-off', completed: 'call' }[call.outcome ?? 'completed'];
   const begins = [call.started_at, ...(call.retried_at ?? [])];
   const bars = begins.flatMap((at, attempt) => bar(axis, at, begins[attempt + 1] ?? end, attempt < begins.length - 1 ? 'attempt' : kind));
-  const words = { failed: `failed${call.error ? `: ${call.error}` : ''}`, completed: duration(end - call.started_at) };
+  const words = { failed: `failed${call.error ? `: ${call.error}` : ''}`, completed: (call.at_most ? 'at most ' : '') + duration(end - call.started_at) };
   return laneOf(axis, call.started_at, end, {
     id, kind: 'call', label: reveal(call.name), note: call.executor ?? '', state, bars: bars.length > 0 ? bars : thin(axis, call.started_at, kind), marks: retries(call, axis),
-    caption: words[/** @type {'failed'} */ (call.outcome)] ?? state.word.toLowerCase(), badges: badgesOf(call), ms: call.ended_at && end - call.started_at, ...place,
+    caption: words[/** @type {'failed'} */ (call.outcome)] ?? state.word.toLowerCase(), badges: badgesOf(call), ms: call.ended_at && end - call.started_at, atMost: call.at_most, ...place,
   });
 }
 
@@ -158,7 +162,7 @@ const thin = (axis, at, kind) => [{ x: Math.min(axis.x(at), axis.width - 3), w: 
 const CHARACTER = 6.8;
 const DISTANCE = 6;
 
-/** So that the words of a bar never lie on a bar or outside of the picture. @type {Of['captionPlace']} */
+/** @type {Of['captionPlace']} */
 export function captionPlace(lane, width) {
   const words = [lane.caption, lane.kind === 'end' ? ` ${lane.state.word}` : '', ...lane.badges.map((badge) => `${badge.text}   `)];
   const needed = words.join('').length * CHARACTER;
@@ -226,7 +230,7 @@ function ticksOf(pieces, from, msPerPixel, width) {
   return lastInside(ticks, width);
 }
 
-/** The last label stands before its tick, where there is no room behind; it is left out if it would meet the one before. @type {Of['lastInside']} */
+/** @type {Of['lastInside']} */
 function lastInside(ticks, width) {
   const [before, last] = ticks.slice(-2);
   const needs = (/** @type {Tick} */ tick) => tick.label.length * 6.4 + 8;
@@ -236,7 +240,7 @@ function lastInside(ticks, width) {
   return ticks;
 }
 
-/** As exact as its step: behind a shortened gap of hours seconds still count. @type {Of['tickLabel']} */
+/** @type {Of['tickLabel']} */
 function tickLabel(offset, step) {
   if (offset === 0) return '0';
   if (offset < 1000) return `${offset} ms`;
@@ -249,7 +253,7 @@ function tickLabel(offset, step) {
   return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${rest}`;
 }
 
-/** As far as they are long against the rest: what the button shortens. @type {Of['idleTimes']} */
+/** @type {Of['idleTimes']} */
 export function idleTimes(busy, from, to) {
   const sorted = [...busy].sort((a, b) => a.from - b.from);
   /** @type {Interval[]} */
@@ -289,6 +293,8 @@ export function createPicture({ label, onSelect, onLayout }) {
   /** @type {string | null} */
   let selected = null;
   let drawnWidth = 0;
+  /** The row that Tab leads to. @type {string | null | undefined} */
+  let entry;
 
   const isCollapsed = (/** @type {Group} */ group) => group.calls.length > 0 && (chosen.get(group.id) ?? groups.reduce((sum, one) => sum + one.calls.length, 0) > MANY_CALLS);
 
@@ -302,6 +308,9 @@ export function createPicture({ label, onSelect, onLayout }) {
     groups = drawn.groups;
     drawAxis(axis, drawn, shown.trace);
     replace(under, drawn.axis.ticks.map((tick) => place('grid', tick.x)), drawn.bands.map((band) => place('band', band.x, band.w)), drawn.stops.map((x) => place('stop', Math.min(x, plot - 1))));
+    const holder = groups.find((group) => group.id === selected || group.calls.some(({ id }) => id === selected));
+    // A turn that is collapsed stands for its calls.
+    entry = !holder ? groups[0]?.id : isCollapsed(holder) ? holder.id : selected;
     replace(over, drawn.gaps.map((gap) => place('gap', gap.x, gap.w)));
     sync(tree, groups.flatMap((group, index) => {
       const collapsed = isCollapsed(group);
@@ -317,8 +326,7 @@ export function createPicture({ label, onSelect, onLayout }) {
     const row = rows.get(lane.id) ?? el('div', { role: 'treeitem', data: { id: lane.id } });
     rows.set(lane.id, row);
     fillRow(row, lane, plot, folded);
-    const first = selected === null && level === 1 && position === 1;
-    const attributes = { 'aria-level': level, 'aria-posinset': position, 'aria-setsize': size, 'aria-selected': lane.id === selected, tabindex: first || lane.id === selected ? 0 : -1 };
+    const attributes = { 'aria-level': level, 'aria-posinset': position, 'aria-setsize': size, 'aria-selected': lane.id === selected, tabindex: lane.id === entry ? 0 : -1 };
     for (const [name, value] of Object.entries(attributes)) row.setAttribute(name, String(value));
     row.removeAttribute('aria-expanded');
     return row;
@@ -414,9 +422,12 @@ function fillRow(row, lane, plot, folded) {
       el('span', { class: `lane-icon tone-${state.tone}` }, icon(state.icon), el('span', { class: 'visually-hidden', text: `${state.word}: ` })),
       el('span', { class: 'lane-label', text: lane.label, title: lane.label }), failed > 0 ? el('span', { class: 'lane-failed', text: `${failed} failed` }) : null, el('span', { class: 'lane-note', text: note, title: note })),
     plotOf(lane, plot, folded),
-    el('div', { class: 'lane-time', text: lane.ms === null ? '…' : duration(lane.ms) }),
+    el('div', { class: 'lane-time', text: lane.ms === null ? '…' : timeOf(lane) }),
   );
 }
+
+/** @type {Of['timeOf']} */
+export const timeOf = (lane) => (lane.atMost ? '≤ ' : '') + duration(lane.ms);
 
 /** @type {Of['place']} */
 const place = (look, x, w, text = '') => el('span', { class: look, text, style: w === undefined ? { left: `${x}px` } : { left: `${x}px`, width: `${Math.max(1, w)}px` } });

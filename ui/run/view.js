@@ -3,10 +3,10 @@
 import { button, cost, duration, el, exact, facts, icon, pre, replace, reveal, shown, stateMark } from '../lib/dom.js';
 import { renderError } from '../next-step.js';
 import {
-  account, belonging, ending, isCall, isRunning, nameOf, PARTS, percent, plainType, slowness, statusWords,
+  account, belonging, ending, hasShares, isCall, isRunning, nameOf, PARTS, percent, plainType, slowness, statusWords,
   texts, totals, troubles,
 } from './account.js';
-import { createPicture, layout } from './picture.js';
+import { createPicture, layout, timeOf } from './picture.js';
 
 export function createRunView() {
   const summary = el('section', { class: 'card summary', 'aria-label': 'Summary' });
@@ -29,16 +29,17 @@ export function createRunView() {
   let selected = null;
 
   const picture = createPicture({ label: 'Timeline of the run', onSelect: selectLane, onLayout: (drawing) => tools.layout(drawing, compress, drawn?.trace ?? null) });
-  const missing = el('p', { class: 'muted', hidden: true, text: 'No times are known of this run: the gateway has no trace of it.' });
+  const missing = el('p', { class: 'muted', hidden: true });
+  const shared = el('li', { class: 'muted', text: 'The kinds share a turn by length of text.' });
   const tools = createTools({
     onTable: (table) => { asTable = table; arrange(); },
     onCompress: () => { compress = !compress; draw(); },
     onCollapse: (collapse) => picture.collapseAll(collapse),
     onFollow: () => { closeDetails(); following = true; drawn = latest; draw(); },
   });
-  const main = el('section', { class: 'card pictured', 'aria-label': 'Picture' }, tools.root, earlier, missing, picture.root, tableRoot, legend());
+  const main = el('section', { class: 'card pictured', 'aria-label': 'Picture' }, tools.root, earlier, missing, picture.root, tableRoot, legend(shared));
   const columns = el('div', { class: 'run-columns' }, main, side);
-  const root = el('div', { class: 'run-view' }, summary, above, columns);
+  const root = el('div', { class: 'run-view', tabindex: -1 }, summary, above, columns);
 
   const running = () => latest !== null && (latest.trace ? latest.trace.ended_at === null : isRunning(latest.response));
 
@@ -73,6 +74,8 @@ export function createRunView() {
   function arrange() {
     const known = drawn?.trace !== null && drawn?.trace !== undefined;
     missing.hidden = known;
+    missing.textContent = latest && isRunning(latest.response) ? 'It is in progress; its account comes with its end.' : 'No times are known of this run: the gateway has no trace of it.';
+    shared.hidden = drawn?.trace?.watched === true;
     picture.root.hidden = asTable || !known;
     tableRoot.hidden = !asTable || !known;
     if (asTable && drawn?.trace) renderTable(tableRoot, { response: drawn.response, trace: drawn.trace }, showRow);
@@ -114,14 +117,16 @@ function createTools(does) {
   const expand = button('Expand all', () => does.onCollapse(false), 'small');
   const collapse = button('Collapse all', () => does.onCollapse(true), 'small');
   const follow = button('Follow', does.onFollow, 'small');
+  const shape = el('div', { class: 'row' }, compress, expand, collapse);
   const note = el('span', { class: 'muted small' });
   compress.hidden = expand.hidden = collapse.hidden = follow.hidden = true;
-  const root = el('div', { class: 'row pic-tools' }, el('h2', { text: 'Timeline' }), el('div', { class: 'row switch', role: 'group', 'aria-label': 'Show as' }, pictured, table), compress, expand, collapse, follow, note);
+  const root = el('div', { class: 'row pic-tools' }, el('h2', { text: 'Timeline' }), el('div', { class: 'row switch', role: 'group', 'aria-label': 'Show as' }, pictured, table), shape, follow, note);
   return {
     root,
     table(asTable = false) {
       pictured.setAttribute('aria-pressed', String(!asTable));
       table.setAttribute('aria-pressed', String(asTable));
+      shape.hidden = asTable;
     },
     follow(running = false, following = false) {
       follow.hidden = !running;
@@ -139,14 +144,14 @@ function createTools(does) {
   };
 }
 
-function legend() {
+/** @type {Of['legend']} */
+function legend(shared) {
   const one = (kind = '', text = '') => el('li', null, el('span', { class: `swatch bar-${kind}`, 'aria-hidden': 'true' }), text);
   return el('ul', { class: 'legend', 'aria-label': 'Legend' },
-    one('first_byte', 'to first byte'), one('first_token', 'to first token'), one('reasoning', 'reasoning'), one('text', 'text'), one('arguments', 'call arguments'), one('call', 'tool'), one('attempt', 'attempt given up'), one('call-failed', 'failed'),
-    el('li', { class: 'muted', text: 'The kinds share a turn by length of text.' }));
+    one('first_byte', 'to first byte'), one('first_token', 'to first token'), one('reasoning', 'reasoning'), one('text', 'text'), one('arguments', 'call arguments'), one('call', 'tool'), one('attempt', 'attempt given up'), one('call-failed', 'failed'), one('wait', 'wait'), shared);
 }
 
-/** It says the same as the picture. @type {Of['renderTable']} */
+/** @type {Of['renderTable']} */
 function renderTable(root, { response, trace, now }, onShow) {
   const lanes = layout(trace, response, 1000, { now }).groups.flatMap((group) => [group.lane, ...group.calls]);
   const cell = (look = '', /** @type {any[]} */ ...content) => el('td', { class: look }, content);
@@ -154,7 +159,7 @@ function renderTable(root, { response, trace, now }, onShow) {
     el('th', { scope: 'row' }, el('button', { class: 'link', text: lane.label, on: { click: () => onShow(lane.id) } }), ' ', el('span', { class: 'muted small', text: lane.note })),
     cell('', stateMark(lane.state)),
     cell('number', lane.at === 0 ? '0' : duration(lane.at)),
-    cell('number', lane.kind === 'end' ? '' : duration(lane.ms)),
+    cell('number', lane.kind === 'end' ? '' : timeOf(lane)),
     cell('', [lane.caption, ...lane.badges.map((badge) => badge.text)].filter(Boolean).join(' · ')));
   replace(root, el('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'The run as a table' }, el('table', { class: 'run-table' },
     el('thead', null, el('tr', null, ['What', 'State', 'Begins', 'Time', 'Remarks'].map((head, index) => el('th', { scope: 'col', class: index === 2 || index === 3 ? 'number' : '', text: head })))),
@@ -171,7 +176,8 @@ function renderSummary(root, { response, trace, now }, onShow) {
     row ? el('button', { class: 'link', text: 'show', 'aria-label': `show in the picture: ${text}`, on: { click: () => onShow(row) } }) : null);
   const why = ending(response, trace, now);
   const found = trace ? troubles(trace) : [];
-  const wentWell = trace?.turns.some((turn) => turn.calls.length > 0) && !isRunning(response) && !found.some((one) => one.tone === 'bad');
+  const calls = trace?.turns.flatMap((turn) => turn.calls) ?? [];
+  const wentWell = calls.length > 0 && !isRunning(response) && calls.every((call) => call.outcome === 'completed');
   replace(
     root,
     el('h2', { class: 'visually-hidden', text: 'Summary' }),
@@ -180,7 +186,7 @@ function renderSummary(root, { response, trace, now }, onShow) {
       (trace ? slowness(trace, now) : []).map(line), found.slice(0, NAMED).map(line),
       found.length > NAMED ? el('li', { class: 'muted', text: `and ${found.length - NAMED} more: see the table` }) : null,
       wentWell ? el('li', null, icon('done'), 'No tool call failed.') : null),
-    trace ? timeBar(trace, now) : null,
+    trace && hasShares(trace) ? timeBar(trace, now) : null,
   );
 }
 
@@ -203,7 +209,7 @@ const MANY = 10;
 export const textBlock = (text, label) => pre(label, text === '' ? '(empty)' : shown(text));
 
 /** @type {Of['renderItem']} */
-function renderItem(item) {
+function renderItem(item, all = []) {
   const type = plainType(item);
   const said = (text = '') => el('div', { class: 'said', dir: 'auto', text: reveal(text) });
   if (type === 'message') return block('message', 'Answer', item, said(texts(item.content).join('\n')));
@@ -214,21 +220,24 @@ function renderItem(item) {
   }
   if (isCall(item)) return call(item);
   if (type === 'mcp_approval_request') return block('call', `Asks for approval: ${item.name} of ${item.server_label}`, item, textBlock(item.arguments ?? '', 'Arguments'));
-  if (/_output$/.test(type)) return block('call', `Result of ${item.name ?? item.call_id}`, item, textBlock(typeof item.output === 'string' ? item.output : JSON.stringify(item.output), 'Result'));
+  if (/_output$/.test(type)) return block('call', `Result of ${reveal(item.name ?? callOf(all, item.call_id)?.name ?? item.call_id)}`, item, textBlock(typeof item.output === 'string' ? item.output : JSON.stringify(item.output), 'Result'));
   const title = type === 'mcp_list_tools' ? `Tools of ${item.server_label}: ${(item.tools ?? []).length}` : type;
   return block('other', '', {}, el('details', null, el('summary', { text: title }), textBlock(type === 'mcp_list_tools' ? item.tools.map((/** @type {any} */ tool) => tool.name).join('\n') : JSON.stringify(item), title)));
 }
 
-/** An item of the input; `asked`: the items that it may answer. @type {Of['renderGiven']} */
+/** @type {Of['callOf']} */
+const callOf = (items, id) => items.find((one) => one.call_id === id && isCall(one));
+
+/** @type {Of['renderGiven']} */
 export function renderGiven(item, asked) {
-  const call = asked.find((/** @type {any} */ one) => (item.call_id ? one.call_id === item.call_id && isCall(one) : [one.id, one.approval_request_id].includes(item.approval_request_id)));
+  const call = item.call_id ? callOf(asked, item.call_id) : asked.find((/** @type {any} */ one) => [one.id, one.approval_request_id].includes(item.approval_request_id));
   const name = reveal(call ? nameOf(call) : item.approval_request_id ?? '');
   if (item.role) return block('message', item.role, {}, el('div', { class: 'said', dir: 'auto', text: reveal(texts(item.content).join('\n')) || '(no text)' }));
-  if (item.type !== 'mcp_approval_response') return renderItem({ ...item, name: item.name ?? call?.name });
+  if (item.type !== 'mcp_approval_response') return renderItem(item, asked);
   return block('call', item.approve ? `Approved ${name}` : `Denied ${name}.${item.reason ? ` Reason: ${reveal(item.reason)}` : ''}`, {}, item.approve ? null : el('p', { text: 'The call was not made.' }));
 }
 
-/** A call with its first words; the rest when it is opened. @type {Of['call']} */
+/** @type {Of['call']} */
 function call(item) {
   const own = item.arguments ?? item.input ?? (item.action ? JSON.stringify(item.action) : '');
   const state = statusWords(item.status === 'calling' ? 'in_progress' : (item.status ?? 'completed'));
@@ -267,13 +276,13 @@ export function createOutput(label) {
       calls = items.filter(isCall).length;
       if (more.hidden && calls > MANY) showCalls(false);
       more.hidden = calls <= MANY;
-      if (drawn.length === 0 || items.length === 0) replace(list, items.length === 0 ? el('p', { class: 'muted', text: 'No output yet.' }) : null);
+      if (drawn.length === 0 || items.length === 0) replace(list, items.length === 0 ? el('p', { class: 'muted', text: isRunning(response) ? 'No output is known yet.' : 'No output.' }) : null);
       const signatures = items.map((/** @type {any} */ item) => JSON.stringify(item));
       items.forEach((/** @type {any} */ item, index = 0) => {
         if (drawn[index] === signatures[index]) return;
         const old = list.children[index];
-        if (old) old.replaceWith(renderItem(item));
-        else list.append(renderItem(item));
+        if (old) old.replaceWith(renderItem(item, items));
+        else list.append(renderItem(item, items));
       });
       while (items.length > 0 && list.children.length > items.length) list.lastElementChild?.remove();
       drawn = signatures;
@@ -296,14 +305,17 @@ function renderDetails(root, { response, trace }, lane, onClose) {
   );
 }
 
-/** Facts without a value are left out. @type {Of['known']} */
+/** @type {Of['known']} */
 const known = (list) => facts(list.filter(([, value]) => value));
 
-/** `+1.2 s 04:00:00.123 UTC`. @type {Of['when']} */
+/** @type {Of['when']} */
 const when = (at, trace) => at !== null && el('span', null, `+${duration(at - trace.started_at)} `, el('span', { class: 'muted small', text: exact(at).slice(11) }));
 
 /** @type {Of['attempts']} */
 const attempts = (of, trace) => `${of.attempts}${(of.retried_at ?? []).map((at, index) => `, again at +${duration(at - trace.started_at)}${'retry_reasons' in of && of.retry_reasons?.[index] ? ` (attempt ${index + 1} failed: ${of.retry_reasons[index]})` : ''}`).join('')}`;
+
+/** @type {Of['alone']} */
+const alone = (item) => `#/tools?${new URLSearchParams({ server: (item.server_label ?? '').replace(/^antwort$/, ''), tool: nameOf(item), arguments: item.arguments ?? '' })}`;
 
 /** @type {Of['ofCall']} */
 function ofCall(call, owned, trace) {
@@ -312,8 +324,9 @@ function ofCall(call, owned, trace) {
   const text = (title = '', /** @type {any} */ value) => (value ? [el('h3', { text: title }), textBlock(typeof value === 'string' ? value : JSON.stringify(value), title)] : []);
   return [
     call.outcome === 'failed' ? renderError({ ...item?.error, code: call.error ?? item?.error?.code }, { title: 'Failed' }) : null,
+    call.outcome === 'failed' && item ? el('a', { href: alone(item), text: 'Try it alone with these arguments' }) : null,
     known([
-      ['Run by', call.executor], ['Begins', when(call.started_at, trace)], ['Ends', when(call.ended_at, trace)], ['Time', duration(call.ended_at && call.ended_at - call.started_at)], ['Attempts', attempts(call, trace)],
+      ['Run by', call.executor], ['Begins', when(call.started_at, trace)], ['Ends', when(call.ended_at, trace)], ['Time', (call.at_most ? 'at most ' : '') + duration(call.ended_at && call.ended_at - call.started_at)], ['Attempts', attempts(call, trace)],
       ['Cached', call.cached && 'no call was made: the result is an earlier one'],
       ['Fallback', call.fallback && `made in place of ${call.fallback}, which failed`],
       ['Truncated', call.truncated && 'the model got only a part of the result'],
@@ -334,6 +347,6 @@ function ofTurn(turn, items, trace) {
       ['Cost', !trace.watched && (turn.cost_usd === null ? 'not known: no price, or no usage' : cost(turn.cost_usd))],
     ]),
     items.length > 0 ? el('h3', { text: 'What the model wrote' }) : null,
-    ...items.map(renderItem),
+    ...items.map((item) => renderItem(item, items)),
   ];
 }

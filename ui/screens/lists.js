@@ -15,7 +15,7 @@ export const LISTS = {
 const PAGE = 25;
 
 /** @type {Page.Screen['mount']} */
-function mountRuns(root, { api, navigate, route }) {
+function mountRuns(root, { api, navigate, route, store }) {
   const stopper = { current: new AbortController() };
   const list = el('div', { 'aria-live': 'off' });
   const pager = el('nav', { class: 'row', 'aria-label': 'Pages' });
@@ -27,6 +27,8 @@ function mountRuns(root, { api, navigate, route }) {
     stopper.current.abort();
     const { signal } = (stopper.current = new AbortController());
     filters.show(query);
+    // A run leads back to what was shown.
+    store.set('runs', `#/runs${query.size > 0 ? `?${query}` : ''}`);
     list.setAttribute('aria-busy', 'true');
     try {
       const page = await api.get('v1/responses', { view: 'summary', limit: PAGE, status: query.get('status'), model: query.get('model'), after: query.get('after') }, { signal });
@@ -148,6 +150,8 @@ function mountTools(root, { api, navigate, route }) {
   const clear = () => replace(panel, el('div', { class: 'empty' }, el('h2', { text: 'Choose a tool' }), el('p', { class: 'muted', text: 'Its form appears here, and runs it without a model.' })));
   // The label of an MCP server, or '' for the gateway's own tools.
   let source = route.query.get('server') ?? '';
+  // The link of a call leads to the form of its tool, filled with its arguments.
+  let wanted = route.query.get('tool');
   const press = (/** @type {HTMLElement} */ list, name = '') => {
     for (const each of list.querySelectorAll('button[value]')) each.setAttribute('aria-pressed', String(/** @type {HTMLButtonElement} */ (each).value === name));
   };
@@ -163,14 +167,18 @@ function mountTools(root, { api, navigate, route }) {
   };
   function loadTools() {
     return fill(catalogue, () => api.get('v1/tools', { server_label: source }), ({ data }) => {
-      const choose = (name = '') => {
+      const choose = (name = '', /** @type {Json | undefined} */ value = undefined) => {
         press(catalogue, name);
-        replace(panel, toolPanel(data.find((/** @type {Json} */ tool) => tool.name === name), source, { api, navigate, refresh }));
+        replace(panel, toolPanel(data.find((/** @type {Json} */ tool) => tool.name === name), source, { api, navigate, refresh, value }));
         panel.scrollIntoView({ block: 'nearest' });
         panel.querySelector('h2')?.focus();
       };
       const rows = data.map((/** @type {Json} */ tool) => el('li', null, entry(tool.name, choose, el('code', { text: reveal(tool.name) }), about(tool.description))));
       const filter = el('input', { type: 'search', 'aria-label': 'Find a tool', placeholder: 'Find a tool', on: { input: () => rows.forEach((/** @type {HTMLElement} */ row) => (row.hidden = !row.textContent?.toLowerCase().includes(filter.value.toLowerCase()))) } });
+      const linked = wanted;
+      wanted = null;
+      // Once the rows are there.
+      if (data.some((/** @type {Json} */ tool) => tool.name === linked)) setTimeout(() => choose(String(linked), parseJson(route.query.get('arguments') ?? '').value));
       return [rows.length > 9 ? filter : null, el('p', { class: 'muted small', text: rows.length > 0 ? counted(rows.length, 'tool') : 'None that this key may use.' }), el('ul', { class: 'tool-list' }, rows)];
     }, (error) => renderError(error, { onRetry: loadTools }));
   }
@@ -204,7 +212,7 @@ function mountTools(root, { api, navigate, route }) {
   return {};
 }
 
-/** A server can be named where its health may not be seen. @type {Of['withoutHealth']} */
+/** @type {Of['withoutHealth']} */
 function withoutHealth(error, open, again) {
   if (error.status !== 403) return [error.status === 401 ? el('p', { class: 'notice', text: 'The gateway asks for a key.' }) : renderError(error, { onRetry: again })];
   const label = el('input', { type: 'text', autocomplete: 'off', 'aria-label': 'Label of an MCP server', placeholder: 'label' });
@@ -228,8 +236,9 @@ function serverCard(sessions, head) {
 }
 
 /** @type {Of['toolPanel']} */
-function toolPanel(tool, server, { api, navigate, refresh }) {
-  const form = schemaForm(tool.parameters, { name: `Arguments of ${tool.name}` });
+function toolPanel(tool, server, { api, navigate, refresh, value }) {
+  const form = schemaForm(tool.parameters, { name: `Arguments of ${tool.name}`, value });
+  const inTry = `#/try?${new URLSearchParams({ tool: tool.name, server })}`;
   const fresh = el('input', { type: 'checkbox' });
   const result = el('div', { class: 'stack' });
   const go = button('Run', () => void run(), 'primary');
@@ -245,7 +254,8 @@ function toolPanel(tool, server, { api, navigate, refresh }) {
       replace(result, ...resultView(answer));
       announce(answer.is_error ? 'The tool failed.' : 'The tool has answered.');
     } catch (error) {
-      replace(result, renderError(error, { title: 'Not run', onRetry: run }));
+      const asks = /** @type {any} */ (error).code === 'approval_required';
+      replace(result, renderError(error, { title: 'Not run', onRetry: asks ? undefined : run }), asks ? el('a', { href: inTry, text: 'Use it in Try' }) : null);
     }
     go.setAttribute('aria-disabled', 'false');
     if (server) refresh();
@@ -255,7 +265,7 @@ function toolPanel(tool, server, { api, navigate, refresh }) {
     el('p', { class: 'message', text: reveal(tool.description || 'The tool has no description.') }),
     el('p', { class: 'muted small', text: `${effects(tool.annotations)[0]} Run by ${reveal(String(tool.executor))}.${tool.async ? ' Its work may go on after its call.' : ''}` }),
     form.root,
-    el('div', { class: 'row' }, go, el('label', { class: 'check' }, fresh, 'Without the cache'), button('Use in Try', () => navigate(`#/try?${new URLSearchParams({ tool: tool.name, server })}`), 'quiet')),
+    el('div', { class: 'row' }, go, el('label', { class: 'check' }, fresh, 'Without the cache'), button('Use in Try', () => navigate(inTry), 'quiet')),
     result, el('details', null, el('summary', { text: 'Definition' }), pre('Definition', shown(tool))));
 }
 
@@ -350,7 +360,7 @@ function reportView({ verdict, findings, config, tokens, ...about }) {
     facts([['Verdict', look(verdict)], ...['url', 'model', 'preset', 'at'].filter((name) => about[name]).map((name) => /** @type {[string, any]} */ ([name, text(about[name])])), ['tokens', `${text(tokens?.input)} in, ${text(tokens?.output)} out`]]),
     el('div', { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'Findings' }, el('table', null,
       el('thead', null, el('tr', null, ['Question', 'Answer', 'Evidence'].map((name) => el('th', { scope: 'col', text: name })))),
-      el('tbody', null, findings.slice(0, 500).map(asObject).map((/** @type {Json} */ one) => el('tr', null, el('th', { scope: 'row', text: text(one.question ?? one.id) }), el('td', null, look(one.answer)), el('td', { class: 'small', text: text(one.evidence) })))))),
+      el('tbody', null, findings.slice(0, 500).map(asObject).map((/** @type {Json} */ one) => el('tr', null, el('th', { scope: 'row' }, prose(text(one.question ?? one.id))), el('td', null, look(one.answer)), el('td', { class: 'small', text: text(one.evidence) })))))),
     ...(config ? [el('h3', { text: 'Configuration' }), codeBlock('Configuration', text(config))] : []),
   ];
 }
@@ -373,7 +383,7 @@ function clients(api) {
   return [el('div', { class: 'row' }, el('code', { class: 'address', text: base }), copyButton(() => base)), el('div', { class: 'pairs' }, field('Model', model), field('Client', choice)), place];
 }
 
-/** Fetched when it is asked for. @type {Of['reference']} */
+/** @type {Of['reference']} */
 function reference(api) {
   const links = ['json', 'yaml'].map((type) => el('a', { href: `../openapi.${type}`, text: `openapi.${type}` }));
   const place = el('div', { class: 'stack' }, el('div', { class: 'row' }, button('Show the operations', () => void load()), links));

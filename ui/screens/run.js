@@ -2,13 +2,18 @@
 
 import { foldAll, reconstruct } from '../fold.js';
 import { ApiError, followerOf, recall, startFollowing } from '../lib/api.js';
-import { addShortcuts, announce, button, duration, el, icon, moment, number, openDialog, replace, short, shown, stateMark } from '../lib/dom.js';
+import { addShortcuts, announce, button, el, icon, moment, number, openDialog, pre, replace, short, shown, stateMark } from '../lib/dom.js';
 import { renderError, renderInput, renderNextStep } from '../next-step.js';
-import { continuedWords, isRunning, stateOf, statusWords, totals, waitsFor, waitWords } from '../run/account.js';
-import { createPicture } from '../run/picture.js';
+import { continuedWords, isRunning, stateOf, statusWords, totals, waitBetween, waitsFor } from '../run/account.js';
+import { createPicture, timeOf } from '../run/picture.js';
 import { createOutput, createRunView, renderGiven, textBlock } from '../run/view.js';
 
-/** What the run asks for is sent from here, too, and the run that follows is shown in its place. @type {Of['watch']} */
+/** @type {Of['pathOf']} */
+const pathOf = (id) => `v1/responses/${encodeURIComponent(id)}`;
+/** @type {Of['linkTo']} */
+const linkTo = (id) => `#/runs/${encodeURIComponent(id)}`;
+
+/** @type {Of['watch']} */
 export function watch(root, { api, path = 'v1/responses', body, headers, onBegin, onEnd }) {
   let follower = startFollowing({ api, path, body, headers });
   /** @type {any} */
@@ -24,11 +29,13 @@ export function watch(root, { api, path = 'v1/responses', body, headers, onBegin
     end();
     follower = next;
     end = showRun(streamed);
+    // What had the focus is gone.
+    /** @type {HTMLElement} */ (root.firstElementChild).focus();
   }
 
   /** @type {Of['showRun']} */
   function showRun(request) {
-    const state = el('div', { class: 'row live-state' });
+    const state = el('div', { class: 'row live-state', tabindex: -1 });
     const panel = createRunPanel({ api, request, onContinue: continueWith });
     replace(root, state, panel.root);
     onBegin?.();
@@ -48,7 +55,7 @@ export function watch(root, { api, path = 'v1/responses', body, headers, onBegin
   async function stop() {
     try {
       if (!latest?.id || latest.store === false) throw new Error('There is no id to cancel it by.');
-      await api.post(`v1/responses/${encodeURIComponent(latest.id)}/cancel`);
+      await api.post(`${pathOf(latest.id)}/cancel`);
     } catch {
       follower.stop();
     }
@@ -63,7 +70,7 @@ function showState(root, { response, error }) {
   if (root.dataset.state === state.word + response.id) return;
   root.dataset.state = state.word + response.id;
   announce(`Run: ${state.word}`);
-  replace(root, stateMark(state), response.id && response.store !== false ? el('a', { href: `#/runs/${encodeURIComponent(response.id)}`, text: 'Open the run' }) : null);
+  replace(root, stateMark(state), response.id && response.store !== false ? el('a', { href: linkTo(response.id), text: 'Open the run' }) : null);
 }
 
 /** @type {Of['createRunPanel']} */
@@ -71,8 +78,8 @@ function createRunPanel({ api, request = null, onContinue }) {
   const view = createRunView();
   const [errors, inputs, next] = [el('div', { class: 'stack' }), el('div', { class: 'stack' }), el('div', { class: 'stack' })];
   view.above.append(errors, inputs, next);
-  let endChain = () => {};
-  let chained = false;
+  /** @type {ReturnType<typeof renderChain> | null} */
+  let chained = null;
   let finished = false;
   let inputShown = false;
   let asked = 0;
@@ -81,12 +88,11 @@ function createRunPanel({ api, request = null, onContinue }) {
 
   /** @type {Of['chain']} */
   function chain(run) {
-    if (!run.response.id || chained) return;
-    chained = true;
-    endChain = renderChain(view.earlier, { api, run });
+    if (run.response.id) chained ??= renderChain(view.earlier, { api, run });
+    chained?.show(run);
   }
 
-  /** Once the run is stored. @type {Of['loadInput']} */
+  /** @type {Of['loadInput']} */
   function loadInput(response) {
     if (inputShown || !response.id) return;
     inputShown = true;
@@ -106,9 +112,10 @@ function createRunPanel({ api, request = null, onContinue }) {
   function finish(response) {
     if (finished) return;
     finished = true;
+    if (inputs.contains(document.activeElement)) view.root.focus();
     replace(inputs);
     const by = response.answered_by;
-    replace(next, by ? el('p', { class: 'notice ok' }, 'Answered by ', el('a', { href: `#/runs/${encodeURIComponent(by)}`, text: 'the run after it' })) : renderNextStep(response, onContinue, { api, request }));
+    replace(next, by ? el('p', { class: 'notice ok' }, 'Answered by ', el('a', { href: linkTo(by), text: 'the run after it' })) : renderNextStep(response, onContinue, { api, request }));
   }
 
   return {
@@ -131,15 +138,15 @@ function createRunPanel({ api, request = null, onContinue }) {
       if (over && trace && !trace.watched) loadInput(response);
     },
     stop() {
-      endChain();
+      chained?.stop();
       view.stop();
     },
   };
 }
 
-/** Decisions and outputs have the names of their calls, which the response before has. @type {Of['renderInputOf']} */
+/** @type {Of['renderInputOf']} */
 async function renderInputOf(root, response, api) {
-  const read = (id = '', more = '', query = {}) => api.get(`v1/responses/${encodeURIComponent(id)}${more}`, query);
+  const read = (id = '', more = '', query = {}) => api.get(pathOf(id) + more, query);
   const { data, has_more: more } = await read(response.id, '/input_items', { order: 'asc', limit: 100 });
   const before = response.previous_response_id;
   const asked = before && data.some((/** @type {any} */ item) => !item.role) ? (await read(before).catch(() => null))?.output : null;
@@ -152,29 +159,40 @@ async function renderInputOf(root, response, api) {
 function renderChain(root, { api, run }) {
   /** @type {(() => void)[]} */
   const ends = [];
+  /** @type {(() => void)[]} */
+  const waits = [];
   const stopper = new AbortController();
+  const read = (path = '') => api.get(path, {}, { signal: stopper.signal });
   replace(root);
   const id = run.response.previous_response_id;
-  // The one before is asked for at once: without it nobody knows how long the wait was.
-  if (id) void addEarlier(id, run, true);
+  if (id) addEarlier(id, run);
 
   /** @type {Of['addEarlier']} */
-  async function addEarlier(earlier, later, load) {
+  function addEarlier(earlier, later) {
     const body = el('div', { class: 'chain-body', hidden: true });
     const head = el('span', { class: 'chain-head row' }, 'Earlier response ', el('code', { text: short(earlier) }));
     const button = el('button', { class: 'chain-row', 'aria-expanded': 'false', on: { click: () => void toggle() } }, el('span', { class: 'twisty' }, icon('open')), icon('chain'), head);
     const wait = el('div', { class: 'chain-wait', hidden: true });
     root.prepend(el('div', { class: 'chain-link' }, button, body, wait));
-    /** @type {Run | null} */
-    let loaded = null;
     let drawn = false;
+    // At once: without it nobody knows how long the wait was.
+    /** @type {Promise<Run> | null} */
+    let loading = load();
+    // Deleted, or not for this key: the row says so when it is opened.
+    loading.catch(() => {});
 
-    async function read() {
-      const response = await api.get(`v1/responses/${encodeURIComponent(earlier)}`, {}, { signal: stopper.signal });
-      loaded = { response, trace: null };
-      const state = continuedWords(response);
-      replace(head, stateMark(state), el('code', { text: short(earlier) }), el('span', { class: 'muted small', text: `${moment(response.created_at * 1000)} · ${totals(response, null)}` }));
-      showWait(wait, loaded, later);
+    async function load() {
+      const response = await read(pathOf(earlier));
+      replace(head, stateMark(continuedWords(response)), el('code', { text: short(earlier) }), el('span', { class: 'muted small', text: `${moment(response.created_at * 1000)} · ${totals(response, null)}` }));
+      const loaded = { response, trace: await read(`${pathOf(earlier)}/trace`).catch(() => null) };
+      const showWait = () => {
+        const words = waitBetween(loaded, later);
+        wait.hidden = !words;
+        replace(wait, icon('waits'), words);
+      };
+      waits.push(showWait);
+      showWait();
+      return loaded;
     }
     async function toggle() {
       const open = body.hidden;
@@ -186,52 +204,43 @@ function renderChain(root, { api, run }) {
       drawn = true;
       replace(body, el('p', { class: 'muted', text: 'Loading …' }));
       try {
-        if (!loaded) await read();
-        const trace = await api.get(`v1/responses/${encodeURIComponent(earlier)}/trace`, {}, { signal: stopper.signal }).catch(() => null);
-        if (!loaded) return;
-        loaded.trace = trace;
-        showWait(wait, loaded, later);
-        ends.push(drawEarlier(body, loaded));
-        const before = loaded.response.previous_response_id;
-        if (before) void addEarlier(before, loaded, false);
+        const run = await (loading ??= load());
+        ends.push(drawEarlier(body, run));
+        const before = run.response.previous_response_id;
+        if (before) addEarlier(before, run);
       } catch (error) {
         drawn = false;
+        loading = null;
         replace(body, renderError(error));
       }
     }
-    if (load) await read().catch(() => {
-      // Deleted, or not for this key: the row says so when it is opened.
-    });
   }
 
-  return () => {
-    stopper.abort();
-    for (const end of ends) end();
+  return {
+    show({ trace }) {
+      if (trace === run.trace) return;
+      run.trace = trace;
+      for (const showWait of waits) showWait();
+    },
+    stop() {
+      stopper.abort();
+      for (const end of ends) end();
+    },
   };
 }
 
 /** @type {Of['drawEarlier']} */
 function drawEarlier(body, { response, trace }) {
-  const link = el('a', { href: `#/runs/${encodeURIComponent(response.id)}`, text: 'Open this run' });
+  const link = el('a', { href: linkTo(response.id), text: 'Open this run' });
   if (!trace) {
     replace(body, el('p', { class: 'muted', text: 'No times are known of this run. ' }, link));
     return () => {};
   }
   const said = el('p', { class: 'muted small', role: 'status' });
-  const picture = createPicture({ label: `Timeline of ${response.id}`, onSelect: (lane) => (said.textContent = [lane.label, lane.state.word, lane.ms === null ? '' : duration(lane.ms), lane.caption].filter(Boolean).join(' · ')) });
+  const picture = createPicture({ label: `Timeline of ${response.id}`, onSelect: (lane) => (said.textContent = [lane.label, lane.state.word, lane.ms === null ? '' : timeOf(lane), lane.caption].filter(Boolean).join(' · ')) });
   replace(body, picture.root, el('div', { class: 'row spread' }, said, link));
   picture.show({ trace, response, continued: true });
   return () => picture.stop();
-}
-
-/** @type {Of['showWait']} */
-function showWait(root, earlier, later) {
-  const ended = earlier.trace?.ended_at ?? (earlier.response.completed_at ? earlier.response.completed_at * 1000 : null);
-  const begun = later.trace?.started_at ?? later.response.created_at * 1000;
-  if (ended === null) return;
-  const words = waitWords(waitsFor(earlier.response) ?? 'next', Math.max(0, begun - ended));
-  root.hidden = false;
-  replace(root, icon('waits'), words);
 }
 
 // --- the screen, and the replay ---
@@ -247,6 +256,7 @@ export function mount(root, context) {
       if (next.id !== route.id) {
         shownRun.stop();
         shownRun = openRun(root, context, next);
+        root.parentElement?.focus({ preventScroll: true });
       } else if (next.seq !== route.seq) {
         shownRun.moveTo(next.seq);
       }
@@ -257,9 +267,9 @@ export function mount(root, context) {
 }
 
 /** @type {Of['openRun']} */
-function openRun(root, { api, navigate }, route) {
+function openRun(root, { api, navigate, store }, route) {
   const id = route.id ?? '';
-  const path = `v1/responses/${encodeURIComponent(id)}`;
+  const path = pathOf(id);
   const stopper = new AbortController();
   /** @type {(() => void)[]} */
   const ends = [() => stopper.abort()];
@@ -272,12 +282,13 @@ function openRun(root, { api, navigate }, route) {
   let asked = route.seq;
   const panel = createRunPanel({ api, onContinue: continueWith });
   ends.push(() => panel.stop());
-  renderHead(head, { id }, { api, path, onReplay: null });
+  const does = { api, path, list: store.get('runs'), onReplay: null };
+  renderHead(head, { id }, does);
 
   /** @type {Of['continueWith']} */
   async function continueWith(request) {
     const follower = startFollowing({ api, path: 'v1/responses', body: { ...request, stream: true } });
-    navigate(`#/runs/${encodeURIComponent(await follower.known)}`);
+    navigate(linkTo(await follower.known));
   }
 
   async function load() {
@@ -306,7 +317,7 @@ function openRun(root, { api, navigate }, route) {
       panel.progress(progress);
       if (progress.response.status === status) return;
       status = progress.response.status;
-      renderHead(head, { ...progress.response, id }, { api, path, onReplay: null });
+      renderHead(head, { ...progress.response, id }, does);
     }));
     if (own) ends.push(() => follower.stop());
     void follower.ended.then(({ response, trace }) => {
@@ -323,10 +334,10 @@ function openRun(root, { api, navigate }, route) {
 
   /** @type {Of['ready']} */
   function ready(response, trace) {
-    const made = createReplay({ api, response, kept: trace?.has_events !== false, onMove: (seq) => navigate(`#/runs/${encodeURIComponent(id)}/seq/${seq}`, { replace: true }) });
+    const made = createReplay({ api, response, kept: trace?.has_events !== false, onMove: (seq) => navigate(`${linkTo(id)}/seq/${seq}`, { replace: true }) });
     replay = made;
     ends.push(() => made.stop());
-    renderHead(head, response, { api, path, onReplay: begin });
+    renderHead(head, response, { ...does, onReplay: begin });
     announce(`Run: ${stateOf(response).word}`);
     if (asked !== null) void moveTo(asked);
   }
@@ -347,7 +358,7 @@ function openRun(root, { api, navigate }, route) {
 
   /** From the first event, which the address says, too. */
   function begin() {
-    navigate(`#/runs/${encodeURIComponent(id)}/seq/0`, { replace: true });
+    navigate(`${linkTo(id)}/seq/0`, { replace: true });
   }
 
   /** @type {Of['step']} */
@@ -361,8 +372,11 @@ function openRun(root, { api, navigate }, route) {
   ends.push(addShortcuts([
     { key: '.', help: 'Replay: next event', run: () => step(1) },
     { key: ',', help: 'Replay: event before', run: () => step(-1) },
+    { key: '↑ ↓ j k', help: 'In the timeline: the row before or after' },
+    { key: '← →', help: 'In the timeline: collapse or expand the turn' },
+    { key: 'Home End', help: 'In the timeline: the first or last row' },
     { key: 't', help: 'Focus the timeline', run: () => /** @type {HTMLElement | null} */ (root.querySelector('[role=tree] [tabindex="0"]'))?.focus() },
-    { key: 'u', help: 'Back to the runs', run: () => navigate('#/runs') },
+    { key: 'u', help: 'Back to the runs', run: () => navigate(store.get('runs')) },
   ]));
   load().catch((error) => {
     if (!stopper.signal.aborted) replace(body, el('h2', { class: 'visually-hidden', text: 'Error' }), renderError(error));
@@ -371,14 +385,14 @@ function openRun(root, { api, navigate }, route) {
 }
 
 /** @type {Of['renderHead']} */
-function renderHead(root, response, { api, path, onReplay }) {
+function renderHead(root, response, { api, path, list, onReplay }) {
   const said = el('span', { role: 'status', class: 'muted small' });
   const cancel = el('button', { class: 'danger', text: 'Cancel the run', on: { click: () => void api.post(`${path}/cancel`).catch((error) => (said.textContent = error.message)) } });
   const meta = response.model ? [response.model, response.agent ? `agent ${response.agent}` : '', `begun ${moment(response.created_at * 1000)}`, response.background ? 'in the background' : '', response.conversation ? `in ${response.conversation.id}` : ''] : [];
   replace(
     root,
     el('div', { class: 'row' },
-      el('a', { href: '#/runs', text: 'Runs' }), el('span', { class: 'muted', 'aria-hidden': 'true', text: '/' }),
+      el('a', { href: list, text: 'Runs' }), el('span', { class: 'muted', 'aria-hidden': 'true', text: '/' }),
       el('h1', null, 'Run ', el('code', { text: response.id })),
       response.status ? stateMark(stateOf(response)) : null),
     el('div', { class: 'row' },
@@ -432,7 +446,7 @@ async function readStream(api, response, kept, signal) {
   /** @type {any[]} */
   const events = [];
   try {
-    await api.stream(`v1/responses/${encodeURIComponent(response.id)}`, { query: { stream: true }, signal, onEvent: (event) => events.push(event) });
+    await api.stream(pathOf(response.id), { query: { stream: true }, signal, onEvent: (event) => events.push(event) });
     return { events, source: 'log' };
   } catch (error) {
     // 400: no log was kept; 410: it is kept no more.
@@ -447,7 +461,7 @@ function drawStream(root, { events, source }, onMove) {
   let at = last;
   const output = createOutput('The response as it was');
   const state = el('span', { class: 'row' });
-  const raw = el('pre', { tabindex: 0, 'aria-label': 'The event', role: 'group' });
+  const raw = pre('The event', '');
   const kind = el('h3', { class: 'mono' });
   const place = el('span', { class: 'muted small number' });
   const slider = el('input', { type: 'range', min: 0, max: last, step: 1, value: last, 'aria-label': 'Event', on: { input: () => go(Number(slider.value), true) } });

@@ -2,8 +2,8 @@
 
 import { asObject, schemaForm } from '../forms.js';
 import { gateway } from '../lib/api.js';
-import { addShortcuts, button, copyButton, el, field, parseJson, replace, shown, tabs } from '../lib/dom.js';
-import { attachments, curl, describeTool, getAt, javascript, openApprovals, openCalls, python, readInput, setAt, writeInput } from '../request.js';
+import { addShortcuts, button, copyButton, el, field, parseJson, pre, replace, shown, tabs } from '../lib/dom.js';
+import { asSent, attachments, curl, describeTool, getAt, isSameTool, isServer, javascript, openApprovals, openCalls, python, readInput, setAt, withTools, writeInput } from '../request.js';
 import { watch } from './run.js';
 
 export const title = 'Try';
@@ -15,7 +15,7 @@ export function mount(root, { api, route }) {
   const ended = new AbortController();
   const tool = route.query.get('tool');
   // The link of a tool's form.
-  if (tool) draft.body = { ...draft.body, tools: [route.query.get('server') ? { type: 'mcp', server_label: route.query.get('server'), allowed_tools: [tool] } : { type: `antwort:${tool}` }] };
+  if (tool) draft.body = withTools(draft.body, [route.query.get('server') ? { type: 'mcp', server_label: route.query.get('server'), allowed_tools: [tool] } : { type: `antwort:${tool}` }]);
   const place = el('div', { class: 'stack' }, el('div', { class: 'empty' }, el('h2', { text: 'The run appears here' }), el('p', { class: 'muted', text: 'Send a request, and watch what the model and the tools do, and for how long.' })));
   const run = runner(api, place);
   const json = jsonEditor(draft);
@@ -41,7 +41,7 @@ export function mount(root, { api, route }) {
   };
 }
 
-/** Runs one request at a time. @type {Of['runner']} */
+/** @type {Of['runner']} */
 function runner(api, place) {
   /** @type {ReturnType<typeof watch> | null} */
   let live = null;
@@ -53,7 +53,7 @@ function runner(api, place) {
     replace(place, run, behind);
     live = watch(run, {
       api,
-      body: { stream: true, ...draft.files.expand(request) },
+      body: draft.files.expand(asSent(request)),
       onBegin() {
         stop.hidden = false;
         replace(behind);
@@ -214,22 +214,15 @@ function toolsEditor(draft) {
   const adder = field('Add a tool', choice);
   adder.append(button('Add', () => offered[Number(choice.value)] && add(offered[Number(choice.value)].tool)));
   /** @param {(tools: Json[]) => Json[]} change */
-  const change = (change) => {
-    const tools = change(draft.body.tools ?? []);
-    draft.set(setAt(draft.body, 'tools', tools.length > 0 ? tools : undefined));
-  };
-  function add(/** @type {Json} */ tool) {
-    // Questions of MCP tools are shown here, where the request can wait for the answer.
-    if (tool.type === 'mcp' && tool.server_label !== 'antwort' && draft.body.store !== false) draft.body = setAt(draft.body, 'antwort.elicitation', ['form', 'url']);
-    change((tools) => [...tools.filter((one) => JSON.stringify(one) !== JSON.stringify(tool)), tool]);
-  }
+  const change = (change) => draft.set(withTools(draft.body, change([draft.body.tools ?? []].flat())));
+  const add = (/** @type {Json} */ tool) => change((tools) => [...tools.filter((one) => !isSameTool(one, tool)), tool]);
   /** @param {any} tool @param {number} index */
   function row(tool, index) {
     const [title, kind] = describeTool(tool);
     const policy = ['', 'always', 'never'];
     const approval = el('select', { 'aria-label': `Approval of calls of ${title}`, on: { change: () => change((tools) => tools.map((one, i) => (i === index ? setAt(one, 'require_approval', approval.value || undefined) : one))) } },
       policy.map((value) => el('option', { value, text: `Approval: ${value || 'as configured'}`, selected: value === tool.require_approval })));
-    const has = tool?.type === 'mcp' && tool.server_label !== 'antwort' && typeof (tool.require_approval ?? '') === 'string';
+    const has = isServer(tool) && typeof (tool.require_approval ?? '') === 'string';
     return el('li', { class: 'row' }, el('code', { text: shown(title) }), el('span', { class: 'muted small grow', text: shown(kind) }), has ? approval : null, button('Remove', () => change((tools) => tools.filter((_, i) => i !== index)), 'quiet small'));
   }
   draft.watch(({ tools }) => replace(rows, [tools ?? []].flat().map(row)));
@@ -263,7 +256,7 @@ function addForm(what, properties, required, add) {
   return el('details', null, el('summary', { text: `Add ${what}` }), el('div', { class: 'stack inset' }, place, el('div', null, button('Add it', done))));
 }
 
-/** What the gateway has to offer, as far as the key may see it. @type {Of['offer']} */
+/** @type {Of['offer']} */
 async function offer(draft, api, signal, who, offerTools, note) {
   const [models, agents, tools, servers] = await Promise.all(['models', 'agents', 'tools', 'mcp/servers'].map((what) => api.get(`v1/${what}`, {}, { signal }).then(({ data }) => data, (error) => error)));
   if (signal.aborted) return;
@@ -304,16 +297,16 @@ function jsonEditor(draft) {
     say(null);
   };
   draft.watch(view);
-  const root = field('Request body', text, 'Changes are taken over by the form, and the other way round.');
+  const root = field('Request body', text, 'Changes are taken over by the form, and the other way round. Without "stream" it is sent with "stream": true.');
   root.append(fault, el('div', null, copyButton(() => text.value)));
   return { root, focus: () => text.focus() };
 }
 
-/** Written when they are looked at. @type {Of['programs']} */
+/** @type {Of['programs']} */
 function programs(draft) {
   return Object.entries({ curl, Python: python, JavaScript: javascript }).map(([name, write]) => {
-    const text = el('pre', { class: 'program', tabindex: 0, role: 'group', 'aria-label': `The request in ${name}` });
-    const onShow = () => (text.textContent = write(new URL('v1', gateway()).href, draft.body));
+    const text = pre(`The request in ${name}`, '');
+    const onShow = () => (text.textContent = write(new URL('v1', gateway()).href, asSent(draft.body)));
     draft.watch(() => text.checkVisibility?.() && onShow());
     const hint = el('p', { class: 'hint', text: 'The key is read from the variable ANTWORT_API_KEY. Of attached files there is only the name.' });
     return { name, panel: el('div', { class: 'stack' }, text, el('div', { class: 'row' }, copyButton(() => text.textContent ?? ''), hint)), onShow };

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { open, withBrowser } from './lib/browser.mjs';
 import { main, pressUntilChecked, rows, state, tabTo } from './lib/page.mjs';
+import { approval, limited } from './lib/runs.mjs';
 
 withBrowser();
 
@@ -30,6 +31,8 @@ test('a run is tried, watched, approved and replayed', async () => {
   await tabTo(page, send);
   await keys.press('Enter');
   await main(page).getByText('Deployed, if you said so.').first().waitFor();
+  // What was sent is gone: the focus is at the run that follows.
+  assert.ok(await page.evaluate(() => document.activeElement.matches('.live-state')), 'the focus is at the state of the run');
 
   // Its own page.
   await tabTo(page, main(page).getByRole('link', { name: 'Open the run' }));
@@ -113,3 +116,31 @@ async function at(page, seq) {
   await page.waitForFunction((wanted) => location.hash.endsWith(`/seq/${wanted}`), seq);
   await main(page).getByRole('group', { name: 'The event' }).getByText(`"sequence_number": ${seq}`).waitFor();
 }
+
+test('the tree is reached when what is selected in it was collapsed', async () => {
+  const { id } = await limited();
+  const page = await open(`#/runs/${id}`);
+  await rows(page).filter({ hasText: 'lookup' }).first().click();
+  await main(page).getByRole('button', { name: 'Collapse all' }).click();
+  await rows(page).filter({ hasText: 'lookup' }).first().waitFor({ state: 'detached' });
+  assert.equal(await main(page).locator('[role=treeitem][tabindex="0"]').count(), 1);
+  await page.keyboard.press('t');
+  await focused(page, 'treeitem');
+  await page.keyboard.press('?');
+  await page.getByRole('dialog', { name: 'Keyboard' }).getByText('In the timeline: collapse or expand the turn').waitFor();
+});
+
+test('after an approval on the page of the run the focus is not lost', async () => {
+  const { id } = await approval();
+  const page = await open(`#/runs/${id}`);
+  const asks = main(page).getByRole('region', { name: 'What the response waits for' });
+  const approve = asks.getByRole('radio', { name: 'Approve this call' });
+  await tabTo(page, approve);
+  await pressUntilChecked(page, approve);
+  const send = asks.getByRole('button', { name: /^(Send|Approve)/ });
+  await page.waitForFunction((button) => button.getAttribute('aria-disabled') !== 'true', await send.elementHandle());
+  await tabTo(page, send);
+  await page.keyboard.press('Enter');
+  await main(page).getByText('Deployed, if you said so.').first().waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
+});

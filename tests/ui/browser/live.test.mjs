@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assertAccessible } from './lib/axe.mjs';
 import { open, shot, withBrowser } from './lib/browser.mjs';
+import { env } from './lib/environment.mjs';
 import { release, until } from './lib/gateway.mjs';
 import { main, rows, state } from './lib/page.mjs';
 import * as runs from './lib/runs.mjs';
@@ -47,6 +48,26 @@ test('it is cancelled from its page', async () => {
   await main(page).getByRole('button', { name: 'Cancel the run' }).click();
   await state(page, 'Cancelled').waitFor();
   await until(id, ({ status }) => status === 'cancelled');
+  // The turn that was cut off did not complete.
+  await rows(page).filter({ hasText: 'Turn 1' }).getByText('Cancelled').waitFor({ state: 'attached' });
+});
+
+test('a run that its own client waits for says that it is in progress', async () => {
+  const body = JSON.stringify({ model: 'slow', input: 'Take your time.', stream: true });
+  const answer = await fetch(`${env.open}/v1/responses`, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  while (!/"id":"resp_/.test(text)) text += (await reader.read()).value;
+  const [id] = text.match(/resp_[0-9a-f]+/);
+  const page = await open(`#/runs/${id}`);
+  page.watch.allowErrorAnswers(400);
+  await main(page).getByText('It is in progress; its account comes with its end.').waitFor();
+  await main(page).getByText('No output is known yet.').waitFor();
+  assert.equal(await main(page).getByText('has no trace of it').count(), 0);
+  await release('slow');
+  while (!(await reader.read()).done);
+  await main(page).getByText('It took a while.').first().waitFor();
+  await rows(page).first().waitFor();
 });
 
 /** So slowly that what is pressed is drawn anew before it is released. */

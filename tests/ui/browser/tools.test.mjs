@@ -94,3 +94,18 @@ test('a tool that fails says so', async () => {
     .first()
     .waitFor();
 });
+
+test('a tool that needs approval leads to Try, and is not tried again', async () => {
+  const page = await open('#/tools');
+  page.watch.allowErrorAnswers(403);
+  const form = await choose(page, 'ops', 'deploy');
+  await form.getByLabel('service').fill('shop');
+  await form.getByLabel('version').fill('7');
+  await form.getByRole('button', { name: 'Run' }).click();
+  const error = form.getByRole('group', { name: 'Not run' });
+  await error.getByText(/in Try/).waitFor();
+  assert.equal(await form.getByRole('button', { name: 'Try again' }).count(), 0);
+  await form.getByRole('link', { name: 'Use it in Try' }).click();
+  await main(page).getByRole('heading', { level: 1, name: 'Try' }).waitFor();
+  await main(page).getByRole('group', { name: 'Tools', exact: true }).getByRole('code').getByText('ops', { exact: true }).waitFor();
+});

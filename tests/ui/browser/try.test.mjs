@@ -200,3 +200,75 @@ async function pressWhenReady(page, button) {
   await page.waitForFunction((each) => each.getAttribute('aria-disabled') !== 'true' && !each.disabled, await button.elementHandle());
   await button.click();
 }
+
+test('a request with an MCP server, added twice, is copied as it is sent, and the copy runs', async () => {
+  const page = await tryIt({ model: 'plain', input: 'Hello.' });
+  await main(page).getByRole('tab', { name: 'Form' }).click();
+  const tools = main(page).getByRole('group', { name: 'Tools', exact: true });
+  for (let added = 0; added < 2; added += 1) {
+    await tools.getByLabel('Add a tool').selectOption('desk');
+    await tools.getByRole('button', { name: 'Add', exact: true }).click();
+  }
+  await main(page).getByRole('tab', { name: 'curl' }).click();
+  const copied = await main(page).getByRole('group', { name: 'The request in curl' }).innerText();
+  const sent = page.waitForRequest((request) => request.method() === 'POST');
+  await send(page);
+  const body = JSON.parse((await sent).postData());
+  assert.deepEqual(body.tools, [{ type: 'mcp', server_label: 'desk' }]);
+  assert.deepEqual(body.antwort, { elicitation: ['form', 'url'] });
+  assert.deepEqual(JSON.parse(copied.match(/-d '([^]*)'$/)[1]), body);
+  await assertRuns(copied);
+  // What was set for it goes with it.
+  await main(page).getByRole('tab', { name: 'Form' }).click();
+  await tools.getByRole('button', { name: 'Remove' }).click();
+  await main(page).getByRole('tab', { name: 'JSON' }).click();
+  assert.deepEqual(JSON.parse(await main(page).getByLabel('Request body').inputValue()), { input: 'Hello.', model: 'plain' });
+});
+
+test('an error within a stream has the id of its request', async () => {
+  const page = await tryIt({ model: 'cut', input: 'Go on.' });
+  const answered = page.waitForResponse((answer) => answer.request().method() === 'POST');
+  await send(page);
+  const id = await (await answered).headerValue('x-request-id');
+  await main(page).getByRole('group', { name: 'Error' }).getByText(id, { exact: true }).waitFor();
+});
+
+test('a function that is waited for within the run is a wait, and its output has its name', async () => {
+  const page = await tryIt({ model: 'client', input: 'How warm is it?', tools: [THERMOMETER], antwort: { client_tools: 'inline' } });
+  await send(page);
+  const asks = main(page).getByRole('region', { name: 'Call of thermometer' }).first();
+  await asks.waitFor();
+  await main(page).getByRole('treeitem').filter({ hasText: 'waits for the client' }).waitFor();
+  await shot(page, 'inline-function');
+  // No shares of the time, and nothing of lengths of text, while it is this page's clock that tells them.
+  for (const words of [/of the time went to/, 'Where the time went', 'The kinds share a turn'])
+    assert.equal(await main(page).getByText(words).filter({ visible: true }).count(), 0, String(words));
+  await asks.getByRole('textbox').fill('22 degrees');
+  await pressWhenReady(page, asks.getByRole('button', { name: 'Send' }));
+  await shownRun(page).getByText('It is as warm as you say.').first().waitFor();
+  await shownRun(page).getByText('Result of thermometer').first().waitFor();
+  await page.waitForFunction(() => document.activeElement.matches('.run-view'));
+});
+
+for (const [width, height] of [[360, 640], [1280, 640]]) {
+  test(`what has the focus is not below the bar with the button, at ${width} × ${height}`, async () => {
+    const page = await open('#/try', { width, height });
+    await page.getByRole('combobox', { name: 'Add a tool' }).waitFor();
+    for (const summary of await main(page).locator('.request-form details > summary').all()) await summary.click();
+    await page.evaluate(() => scrollTo(0, 0));
+    await page.getByRole('textbox', { name: 'Input' }).focus();
+    const hidden = [];
+    for (let pressed = 0; pressed < 60; pressed += 1) {
+      await page.keyboard.press('Tab');
+      const found = await page.evaluate(() => {
+        const [at, bar] = [document.activeElement, document.querySelector('.send-bar')];
+        if (bar.contains(at)) return null;
+        const [one, other] = [at.getBoundingClientRect(), bar.getBoundingClientRect()];
+        return one.bottom > other.top + 1 ? `${at.tagName} ${at.id} ${at.textContent.slice(0, 30)} ${one.bottom} ${other.top}` : '';
+      });
+      if (found === null) break;
+      if (found) hidden.push(found);
+    }
+    assert.deepEqual(hidden, []);
+  });
+}

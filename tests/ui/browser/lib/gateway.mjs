@@ -14,6 +14,12 @@ export async function response(id, { gateway = env.open, key } = {}) {
   return answer.json();
 }
 
+export async function trace(id) {
+  const answer = await fetch(`${env.open}/v1/responses/${id}/trace`);
+  assert.equal(answer.status, 200);
+  return answer.json();
+}
+
 /** Waits until the response is as wanted. */
 export async function until(id, wanted, options) {
   const last = performance.now() + 30_000;
