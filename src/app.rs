@@ -242,6 +242,7 @@ impl App {
         if close.send(timeout).is_err() || serving.await.is_err() {
             tracing::error!("the accept loop ended early or panicked");
         }
+        in_flight.ended().await;
         closing.cancel();
         tasks.close();
         tasks.wait().await;

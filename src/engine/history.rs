@@ -175,8 +175,15 @@ pub(super) fn check_pairs((history, field): (&[Item], &'static str), input: &[It
     let mut open: HashMap<&str, bool> = HashMap::new();
     let items = history.iter().map(|item| (None, item));
     for (i, item) in items.chain(input.iter().enumerate().map(|(i, item)| (Some(i), item))) {
-        if let Some(id) = call_id(item) {
-            open.insert(id, true);
+        if let Some(id) = call_id(item).filter(|_| !is_incomplete(item)) {
+            let is_unanswered = open.insert(id, true) == Some(true);
+            if let Some(i) = i.filter(|_| is_unanswered) {
+                return Err(ApiError::invalid(
+                    "invalid_value",
+                    format!("input[{i}].call_id"),
+                    format!("There is already a tool call with call_id {id}, which has no output yet."),
+                ));
+            }
         } else if let Some(id) = output_of(item) {
             let param = || i.map_or_else(|| field.to_owned(), |i| format!("input[{i}].call_id"));
             match open.get_mut(id) {
@@ -209,6 +216,15 @@ pub(super) fn check_pairs((history, field): (&[Item], &'static str), input: &[It
                  by an output item with its call_id."
             ),
         )),
+    }
+}
+
+/// Whether the call was cut off: it is not shown to the model, and has no output.
+fn is_incomplete(item: &Item) -> bool {
+    match item {
+        Item::FunctionCall(call) => call.status == ItemStatus::Incomplete,
+        Item::CustomToolCall(call) => call.status == ItemStatus::Incomplete,
+        _ => false,
     }
 }
 

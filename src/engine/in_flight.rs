@@ -22,6 +22,9 @@ use crate::bus::Bus;
 use crate::identity::Requester;
 use crate::protocol::error::{ApiError, ErrorKind};
 
+/// How long requests have to end once they are aborted.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// The requests in flight.
 #[derive(Debug)]
 pub struct InFlight {
@@ -166,7 +169,7 @@ impl InFlight {
     }
 
     /// Waits for the requests in flight to end and aborts those that have not by the deadline. `runs` must be closed
-    /// before.
+    /// before. What a client does not read can be left behind.
     pub async fn drain(&self, deadline: Duration) {
         self.requests.close();
         if tokio::time::timeout(deadline, self.requests.wait()).await.is_err() {
@@ -176,8 +179,18 @@ impl InFlight {
             );
             self.stops.stop_all();
             self.abort_token.cancel();
-            self.requests.wait().await;
+            if tokio::time::timeout(ABORT_TIMEOUT, self.requests.wait()).await.is_err() {
+                tracing::warn!(
+                    requests = self.requests.len(),
+                    "aborted requests still wait for clients that do not read; closing their connections"
+                );
+            }
         }
+    }
+
+    /// Waits for the requests that ended only as their connections were closed.
+    pub async fn ended(&self) {
+        self.requests.wait().await;
     }
 }
 

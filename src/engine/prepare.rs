@@ -4,6 +4,7 @@
 mod model_request;
 mod settings;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -213,6 +214,7 @@ pub(super) async fn prepare(
 
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
+    rename_repeated(&ids, &mut input);
     let input = name_input(&ids, input);
     let items = states::with_stored_state(past, &stored_states).chain(found.model_input(&input));
     let items = items.chain(resumed.iter().flat_map(|resumed| resumed.history.iter().cloned())).collect();
@@ -278,6 +280,17 @@ fn model_view(
     let retained =
         if compacts { compaction::retained(items.iter().map(|(item, _)| item), window) } else { Vec::new() };
     Ok((states::conversation(items, seal, summaries)?, retained))
+}
+
+/// Renames items whose id an item before them has: pages of the input are read by their ids.
+fn rename_repeated(ids: &IdGenerator, input: &mut [Item]) {
+    let mut known = HashSet::with_capacity(input.len());
+    for (place, item) in input.iter_mut().enumerate() {
+        if !item.id().is_unnamed() && !known.insert(item.id().clone()) {
+            let id = ids.rename_input(place, item.id());
+            item.set_id(id);
+        }
+    }
 }
 
 /// Names items that came without an id by their response, so that the store finds them by it.

@@ -39,7 +39,8 @@ impl Id {
         Self(format!("{prefix}_{digits}").into())
     }
 
-    fn is_unnamed(&self) -> bool {
+    /// Whether it stands for an id that is yet to be given.
+    pub fn is_unnamed(&self) -> bool {
         let digits = self.0.rsplit_once('_').map_or("", |(_, digits)| digits).as_bytes();
         digits.len() == SEED_LEN
             && digits.get(VERSION_DIGIT) == Some(&b'8')
@@ -142,6 +143,13 @@ impl IdGenerator {
         let (prefix, _) = id.0.rsplit_once('_').filter(|_| id.is_unnamed())?;
         let number = u32::try_from(place).ok()?.checked_add(FIRST_INPUT)?;
         Some(format!("{prefix}_{}{number:04x}", self.seed).into())
+    }
+
+    /// Another identifier for an input item at this place whose own is taken.
+    pub fn rename_input(&self, place: usize, id: &Id) -> Id {
+        let prefix = id.0.rsplit_once('_').map_or("item", |(prefix, _)| prefix);
+        let number = u32::try_from(place).unwrap_or(u32::MAX).saturating_add(FIRST_INPUT);
+        format!("{prefix}_{}{number:04x}", self.seed).into()
     }
 
     /// The next identifier with this prefix, for an item or a call of the response.

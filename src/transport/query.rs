@@ -80,9 +80,15 @@ impl Query {
             .filter(|value| !value.is_empty())
     }
 
-    /// Whether a boolean parameter is `true` or `1`.
-    pub(super) fn flag(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|value| value == "true" || value == "1")
+    /// A boolean parameter: `true` or `1`, `false` or `0`, in any case, as clients write them.
+    pub(super) fn flag(&self, name: &str) -> Result<bool, ApiError> {
+        match self.get(name).map(str::to_ascii_lowercase).as_deref() {
+            None | Some("false" | "0") => Ok(false),
+            Some("true" | "1") => Ok(true),
+            Some(_) => {
+                Err(ApiError::invalid("invalid_value", name, format!("'{name}' must be 'true' or 'false'.")))
+            }
+        }
     }
 
     /// `include`, in the forms that clients send: `include[]=a`, `include=a`, `include=a,b`.

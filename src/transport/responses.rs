@@ -144,7 +144,7 @@ pub(super) async fn retrieve(
 ) -> Result<Response, ErrorResponse> {
     query.reject_unknown(&["include", "stream", "starting_after", "include_obfuscation"])?;
     query.include()?;
-    if query.flag("stream") {
+    if query.flag("stream")? {
         let followed = Box::pin(follow::retrieve(&app, &principal, &request_context, &id, &query)).await?;
         return followed.ok_or_else(|| ErrorResponse(stored::response_not_found(&id)));
     }

@@ -118,6 +118,45 @@ async fn input_items_have_ids_order_and_cursors() {
         let answer = gateway.get(&format!("{path}{query}")).await;
         assert_eq!((answer.status, answer.body["error"]["param"].as_str()), (400, Some(param)), "{query}");
     }
+    let path = path.trim_end_matches("/input_items");
+    for (given, status) in [("stream=FALSE", 200), ("stream=0", 200), ("stream=yes", 400)] {
+        assert_eq!(gateway.get(&format!("{path}?{given}")).await.status, status, "{given}");
+    }
+}
+
+#[tokio::test]
+async fn pages_of_the_input_end_though_items_came_with_one_id() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let message = |text: &str| json!({"role": "user", "content": text, "id": "msg_same"});
+    let input = json!([message("a"), message("b"), {"role": "user", "content": "c"}]);
+    let response = gateway.create(json!({"model": "test-model", "input": input})).await;
+    let path = format!("/v1/responses/{}/input_items", response["id"].as_str().unwrap());
+    for (order, expected) in [("asc", ["a", "b", "c"]), ("desc", ["c", "b", "a"])] {
+        let (mut seen, mut after) = (Vec::new(), String::new());
+        for _ in 0..expected.len() {
+            let page = gateway.get(&format!("{path}?order={order}&limit=1{after}")).await.body;
+            seen.push(page["data"][0]["content"][0]["text"].as_str().unwrap().to_owned());
+            assert_eq!(page["has_more"], seen.len() < expected.len(), "{page:#}");
+            after = format!("&after={}", page["last_id"].as_str().unwrap());
+        }
+        assert_eq!(seen, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_was_cut_off_is_no_call_for_whoever_sends_it_back() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let call = |status: &str, arguments: &str| json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": arguments, "status": status});
+    let output = json!({"type": "function_call_output", "call_id": "c", "output": "x"});
+    let ask = |input: Value| json!({"model": "test-model", "store": false, "input": input});
+    gateway.create(ask(json!([call("incomplete", "{\"a"), {"role": "user", "content": "Go on."}]))).await;
+    assert_eq!(upstream.last()["messages"], json!([{"role": "user", "content": "Go on."}]));
+    gateway.refuse(ask(json!([call("incomplete", "{\"a"), output])), 400, "tool_call_not_found").await;
+    let twice = json!([call("completed", "{}"), call("completed", "{\"a\":2}"), output]);
+    let error = gateway.refuse(ask(twice), 400, "invalid_value").await;
+    assert_eq!(error["param"], "input[1].call_id", "{error:#}");
 }
 
 #[tokio::test]

@@ -11,6 +11,8 @@ use super::live::{Run, RunError};
 use super::questions::{AskingCall, ToolResult};
 use super::trace;
 use super::trace::{CallOutcomeKind, CallRecord};
+use super::wait::SHUTDOWN_MESSAGE;
+use crate::engine::in_flight::shutting_down;
 use crate::engine::journal::{self, JournaledResult};
 use crate::engine::tool_executor::TurnCalls;
 use crate::engine::user_questions;
@@ -115,6 +117,7 @@ impl Run {
         index: u32,
         mut outcome: ToolResult,
     ) -> Result<EndedCall<'a>, RunError> {
+        self.check_shutdown(&outcome)?;
         let output = outcome.as_mut().ok();
         let (task, citations) = match output {
             Some(output) => (output.task.take(), output.citations.clone()),
@@ -123,6 +126,15 @@ impl Run {
         self.end_call_record(index, &outcome);
         let result = self.executor.result(made, outcome, &mut self.state)?;
         Ok(EndedCall { made, index, result, task, citations })
+    }
+
+    /// A shutdown aborts the calls, too, which is no failure of theirs: it ends the run, or another process goes on with it.
+    fn check_shutdown(&self, outcome: &ToolResult) -> Result<(), RunError> {
+        let is_cancelled = matches!(outcome, Err(error) if error.code == ToolErrorCode::Cancelled);
+        match is_cancelled && self.parts.in_flight.abort_token().is_cancelled() {
+            true => Err(RunError::Failed(shutting_down(SHUTDOWN_MESSAGE))),
+            false => Ok(()),
+        }
     }
 
     fn begin_call_records(&mut self, turn: u32, calls: &[ServerCall]) {

@@ -14,7 +14,7 @@ use crate::engine::stops::Stop;
 const RECORD_AFTER: Duration = Duration::from_millis(500);
 
 /// The message of a response that a shutdown ends.
-const SHUTDOWN_MESSAGE: &str =
+pub(super) const SHUTDOWN_MESSAGE: &str =
     "The gateway was stopped before the response was complete. What was received is kept; try again.";
 
 impl Run {

@@ -43,6 +43,11 @@ pub struct Translator {
     reasoning: ReasoningAssembler,
     think: ThinkTagParser,
     wants_logprobs: bool,
+    /// Log probabilities of tokens without text, such as the first bytes of a character: they go with the next text.
+    held_logprobs: Vec<LogProb>,
+    /// Annotations that came before the text that they are of.
+    held_annotations: Vec<Annotation>,
+    has_text: bool,
     usage: Option<Usage>,
     service_tier: bool,
     finish: Option<FinishReason>,
@@ -67,6 +72,9 @@ impl Translator {
             reasoning: ReasoningAssembler::default(),
             think: ThinkTagParser::new(think),
             wants_logprobs,
+            held_logprobs: Vec::new(),
+            held_annotations: Vec::new(),
+            has_text: false,
             usage: None,
             service_tier: false,
             finish: None,
@@ -248,6 +256,7 @@ impl Translator {
     ) -> Result<(), ProviderError> {
         let before = out.len();
         self.check_counts(&delta)?;
+        self.hold_logprobs(&delta, logprobs);
         self.reasoning.push(&mut delta, whole, self.max_held_bytes, out)?;
         match delta.content {
             DeltaContent::Text(text) => self.write_text(text, logprobs, out),
@@ -258,8 +267,10 @@ impl Translator {
             out.push(ModelEvent::Refusal(delta.refusal.0.into_owned()));
         }
         if let Some(annotations) = delta.annotations {
-            out.extend(read_annotations(annotations).into_iter().map(ModelEvent::Annotation));
+            self.held_annotations.append(&mut read_annotations(annotations));
+            self.held_annotations.truncate(MAX_ANNOTATIONS);
         }
+        self.write_annotations(out);
         let pieces = delta.tool_calls.0;
         let several = pieces.len() > 1;
         for (position, piece) in pieces.iter().enumerate() {
@@ -303,7 +314,10 @@ impl Translator {
     fn push_plain(&mut self, kind: TextKind, text: Cow<'_, str>, out: &mut Vec<ModelEvent>) {
         let before = out.len();
         match kind {
-            TextKind::Content => self.write_text(text, None, out),
+            TextKind::Content => {
+                self.write_text(text, None, out);
+                self.write_annotations(out);
+            }
             TextKind::Reasoning => self.reasoning.push_plain(text, out),
         }
         self.answered |= out.len() > before;
@@ -322,8 +336,29 @@ impl Translator {
         self.reasoning.flush_state(out);
         let delta = text.into_owned();
         let logprobs = logprobs.filter(|_| self.wants_logprobs);
-        let logprobs = logprobs.map(|raw| read_logprobs(raw, delta.len())).unwrap_or_default();
+        let mut logprobs = logprobs.map(|raw| read_logprobs(raw, delta.len())).unwrap_or_default();
+        if !self.held_logprobs.is_empty() {
+            logprobs.splice(..0, self.held_logprobs.drain(..));
+        }
+        self.has_text = true;
         out.push(ModelEvent::Text { delta, logprobs });
+    }
+
+    /// Keeps the log probabilities of a chunk that holds nothing else. Those of reasoning and calls are of no text.
+    fn hold_logprobs(&mut self, delta: &Delta<'_>, logprobs: Option<&RawValue>) {
+        let Some(raw) = logprobs.filter(|_| self.wants_logprobs) else { return };
+        if delta.is_blank() {
+            self.held_logprobs.append(&mut read_logprobs(raw, 0));
+            self.held_logprobs.truncate(MAX_TEXTLESS_TOKENS);
+        } else if !delta.has_text() {
+            self.held_logprobs.clear();
+        }
+    }
+
+    fn write_annotations(&mut self, out: &mut Vec<ModelEvent>) {
+        if self.has_text && !self.held_annotations.is_empty() {
+            out.extend(self.held_annotations.drain(..).map(ModelEvent::Annotation));
+        }
     }
 
     fn write_segments(&mut self, segments: Vec<Segment>, out: &mut Vec<ModelEvent>) {
@@ -332,6 +367,7 @@ impl Translator {
                 Segment::Reasoning(text) => out.push(ModelEvent::Reasoning(text)),
                 Segment::Text(delta) => {
                     self.reasoning.flush_state(out);
+                    self.has_text = true;
                     out.push(ModelEvent::Text { delta, logprobs: Vec::new() });
                 }
             }

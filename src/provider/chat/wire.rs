@@ -92,6 +92,27 @@ pub(super) struct Delta<'a> {
     pub function_call: Option<FunctionPiece<'a>>,
 }
 
+impl Delta<'_> {
+    /// Whether there is text for the client.
+    pub(super) fn has_text(&self) -> bool {
+        match &self.content {
+            DeltaContent::Text(text) => !text.is_empty(),
+            DeltaContent::Parts(parts) => !parts.is_empty(),
+        }
+    }
+
+    /// Whether it says nothing, but perhaps the role.
+    pub(super) fn is_blank(&self) -> bool {
+        let texts = [&self.refusal, &self.reasoning_content, &self.reasoning, &self.thinking];
+        !self.has_text()
+            && texts.iter().all(|text| text.is_empty())
+            && self.reasoning_details.is_none()
+            && self.thinking_blocks.is_none()
+            && self.tool_calls.0.is_empty()
+            && self.function_call.is_none()
+    }
+}
+
 /// Text, or a list of parts.
 #[derive(Debug)]
 pub(super) enum DeltaContent<'a> {

@@ -122,6 +122,34 @@ async fn a_stop_gives_runs_back_that_the_next_process_makes_to_their_end() {
 }
 
 #[tokio::test]
+async fn a_stop_gives_a_run_back_that_is_in_a_call_of_a_tool() {
+    let upstream = Upstream::spawn().await;
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = |upstream: &Upstream| {
+        let set = |settings: &mut antwort::config::Settings| {
+            settings.server.drain_timeout = Duration::from_millis(20);
+        };
+        Gateway::with_upstream(upstream).database(folder.path().join("test.db")).set(set).probe()
+    };
+    let (builder, seen) = gateway(&upstream);
+    let first = builder.spawn().await;
+    upstream.reply(Reply::Calls(vec![("slow", json!({}))]));
+    let mut body = ask();
+    body["tools"] = json!([{"type": "mcp", "server_label": "antwort"}]);
+    let id = id_of(&first.create(body).await);
+    assert!(eventually(async || seen.count("slow") == 1).await);
+    first.stop().await;
+    upstream.text("Done.");
+    let second = gateway(&upstream).0.spawn().await;
+    let response = ended(&second, &id).await;
+    assert_eq!(
+        (&response["status"], text_of(&response).as_str()),
+        (&json!("completed"), "Done."),
+        "{response:#}"
+    );
+}
+
+#[tokio::test]
 async fn metrics_say_how_many_runs_wait() {
     let upstream = Upstream::spawn().await;
     upstream.always(Reply::Stream(vec![Step::Hang]));

@@ -91,6 +91,30 @@ async fn a_reader_that_stalls_is_cut_and_its_upstream_with_it() {
 }
 
 #[tokio::test]
+async fn a_reader_that_stalls_does_not_hold_up_a_stop() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("test.db");
+    let upstream = Upstream::spawn().await;
+    let hasty =
+        |settings: &mut antwort::config::Settings| settings.server.drain_timeout = Duration::from_millis(200);
+    let gateway = Gateway::with_upstream(&upstream).set(hasty).database(database.clone()).spawn().await;
+    upstream.reply(flood());
+    let _client = stalled(&gateway).await;
+    assert!(eventually(async || upstream.open_streams() == 1).await);
+    // Until sockets and buffers are full.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let stopped = tokio::time::timeout(Duration::from_secs(20), gateway.stop()).await;
+    assert!(stopped.is_ok(), "long before the write timeout of 30 s");
+    let gateway = Gateway::with_upstream(&upstream).database(database).spawn().await;
+    let stored = gateway.get("/v1/responses").await.body["data"][0].clone();
+    assert_eq!(
+        (&stored["status"], &stored["error"]["code"]),
+        (&json!("failed"), &json!("server_shutting_down")),
+        "{stored:#}"
+    );
+}
+
+#[tokio::test]
 async fn a_reader_that_is_only_slow_gets_everything() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).spawn().await;

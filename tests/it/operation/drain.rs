@@ -73,6 +73,23 @@ async fn a_stream_that_outlasts_the_deadline_fails_with_a_reason_and_its_end_mar
 }
 
 #[tokio::test]
+async fn a_run_in_a_call_of_a_tool_fails_at_the_deadline_with_the_same_reason() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(hasty).probe().0.spawn().await;
+    upstream.reply(Reply::Calls(vec![("hang", json!({}))]));
+    let mut body = ask();
+    body["tools"] = json!([{"type": "mcp", "server_label": "antwort"}]);
+    let mut running = gateway.open_stream(body).await;
+    let seen = read_until(&mut running, "response.mcp_call.in_progress").await;
+    let (events, ()) = tokio::join!(rest_of(running, seen), gateway.stop());
+    let response = stream_validator::assert_valid_stream(&events).response;
+    assert_eq!(
+        (&response["status"], &response["error"]["code"]),
+        (&json!("failed"), &json!("server_shutting_down"))
+    );
+}
+
+#[tokio::test]
 async fn requests_that_have_nothing_yet_get_a_status_to_retry_on() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).set(hasty).spawn().await;

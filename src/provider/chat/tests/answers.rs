@@ -126,6 +126,7 @@ fn what_comes_beside_the_text() {
         (
             "citations, nested and flat, and others",
             &[
+                delta!(r#""content":"a""#),
                 delta!(
                     r#""annotations":[{"type":"url_citation","url_citation":{"url":"u","title":"t","start_index":1,"end_index":2}}]"#
                 ),
@@ -134,6 +135,7 @@ fn what_comes_beside_the_text() {
                 DONE,
             ],
             &[
+                "text a",
                 r#"annotation {"type":"url_citation","url":"u","title":"t","start_index":1,"end_index":2}"#,
                 r#"annotation {"type":"url_citation","url":"v","title":"","start_index":0,"end_index":0}"#,
                 "Stop",
@@ -152,6 +154,44 @@ fn what_comes_beside_the_text() {
             "log probabilities of another shape",
             &[r#"{"choices":[{"delta":{"content":"a"},"logprobs":{"tokens":["a"]}}]}"#, STOP, DONE],
             &["text a", "Stop"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_comes_before_its_text_is_kept_for_it() {
+    check(&[
+        (
+            "log probabilities of tokens without text go with the next text, those of reasoning with none",
+            &[
+                r#"{"choices":[{"delta":{"role":"assistant","content":""},"logprobs":{"content":[{"token":"r","logprob":-1}]}}]}"#,
+                r#"{"choices":[{"delta":{"reasoning":"hm"},"logprobs":{"content":[{"token":"hm","logprob":-1}]}}]}"#,
+                r#"{"choices":[{"delta":{"content":""},"logprobs":{"content":[{"token":"f","logprob":-1,"bytes":[240]}]}}]}"#,
+                r#"{"choices":[{"delta":{"content":"a"},"logprobs":{"content":[{"token":"a","logprob":-2}]}}]}"#,
+                STOP,
+                DONE,
+            ],
+            &[
+                "reasoning hm",
+                r#"text a [LogProb { token: "f", logprob: -1.0, bytes: [240], top_logprobs: [] }, LogProb { token: "a", logprob: -2.0, bytes: [], top_logprobs: [] }]"#,
+                "Stop",
+            ],
+        ),
+        (
+            "an annotation before the text that it is of",
+            &[
+                delta!(r#""annotations":[{"type":"url_citation","url":"v"}]"#),
+                delta!(r#""content":"a""#),
+                delta!(r#""content":"b""#),
+                STOP,
+                DONE,
+            ],
+            &[
+                "text a",
+                r#"annotation {"type":"url_citation","url":"v","title":"","start_index":0,"end_index":0}"#,
+                "text b",
+                "Stop",
+            ],
         ),
     ]);
 }
