@@ -28,7 +28,7 @@ use crate::store::{
     CallOutcome, Direction, LogEnd, LogExtent, LogKept, LogState, LoggedEvents, OrphanCause, OrphanedCall,
     OrphanedRun, ResponseRecord, Store, StoreError, is_async_call_id,
 };
-use crate::telemetry::fields::RESPONSE_ID;
+use crate::telemetry::fields::{CODE, RESPONSE_ID};
 
 /// Runs that are taken over at a time.
 const BATCH: usize = 50;
@@ -118,6 +118,7 @@ impl Recovery {
                     Some(end) => self.store.finish_logged(record, end).await?,
                     None => self.store.finish(record).await?,
                 }
+                log_failure(&closed);
             }
             Err(error) => {
                 tracing::error!({ RESPONSE_ID } = id.as_str(), %error, "the row of an orphaned response cannot be read");
@@ -146,7 +147,9 @@ impl Recovery {
                 let events = event_log::logged(encoder, &events);
                 let keep_below = next.is_none().then_some(0);
                 let keep_for = (!closed.snapshot.response.echo.store).then_some(UNSTORED_TTL);
-                self.store.finish_logged(record, LogEnd { keep_below, events, keep_for }).await
+                self.store.finish_logged(record, LogEnd { keep_below, events, keep_for }).await?;
+                log_failure(&closed);
+                Ok(())
             }
             Err(error) => {
                 let id = run.lease.id.as_str();
@@ -223,6 +226,13 @@ impl Recovery {
             encoder: EventEncoder { dialect, obfuscate },
         })
     }
+}
+
+/// As for a response that fails in its own process.
+fn log_failure(ClosedResponse { snapshot, .. }: &ClosedResponse) {
+    let Some(error) = &snapshot.response.error else { return };
+    let (id, code) = (snapshot.response.id.as_str(), error.code.as_deref().unwrap_or_default());
+    tracing::warn!({ { RESPONSE_ID } = id, { CODE } = code }, "a response failed");
 }
 
 /// A response that was ended.

@@ -102,7 +102,8 @@ async fn a_run_that_was_cut_off_by_a_crash_is_failed_after_the_restart() {
     let folder = tempfile::tempdir().unwrap();
     let upstream = Upstream::spawn().await;
     upstream.reply(Reply::Stream(vec![chunk(json!({"content": "Hel"})), Step::Hang]));
-    let mut gateway = Process::start(folder.path(), &upstream).await;
+    let mut gateway =
+        Process::start_with_environment(folder.path(), &upstream, &[("ANTWORT_LOG", "warn")]).await;
     let http = reqwest::Client::new();
     let mut stream = create(&http, &gateway.base, true).send().await.unwrap();
     let first = stream.chunk().await.unwrap().unwrap();
@@ -124,6 +125,13 @@ async fn a_run_that_was_cut_off_by_a_crash_is_failed_after_the_restart() {
     );
     let items = http.get(format!("{url}/input_items")).send().await.unwrap().text().await.unwrap();
     assert!(items.contains("\"Hi\""), "its input is kept: {items}");
+    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    let failed =
+        log.lines().find(|line| line.contains("a response failed")).unwrap_or_else(|| panic!("{log}"));
+    assert!(
+        failed.contains(response["id"].as_str().unwrap()) && failed.contains("server_restarted"),
+        "{failed}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
