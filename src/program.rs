@@ -23,7 +23,7 @@ pub fn main() -> ExitCode {
         return crate::cli::exit_code(code);
     }
     match run(&cli) {
-        Ok(code) => code,
+        Ok(code) => crate::cli::exit_code(code),
         Err(error) => fail(&cli, FAILED, &[format!("{error:#}")]),
     }
 }

@@ -277,8 +277,7 @@ pub(super) fn into_history_item(item: Arc<Item>) -> Option<HistoryItem> {
         | Item::UserMessage(_)
         | Item::McpListTools(_)
         | Item::CompactionTrigger(_) => None,
-        Item::FunctionCall(call) if call.status == ItemStatus::Incomplete => None,
-        Item::CustomToolCall(call) if call.status == ItemStatus::Incomplete => None,
+        call if is_incomplete(call) => None,
         Item::McpCall(call) if call.output.is_none() && call.error.is_none() => None,
         Item::ServerToolCall(call) if call.output.is_none() && call.error.is_none() => None,
         Item::ServerToolCall(call) => Some(Item::McpCall(as_mcp_call(call.clone())).into()),

@@ -214,13 +214,12 @@ pub(super) async fn prepare(
 
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
-    rename_repeated(&ids, &mut input);
-    let input = name_input(&ids, input);
+    let input = name_input(&ids, with_own_ids(&ids, input));
     let items = states::with_stored_state(past, &stored_states).chain(found.model_input(&input));
     let items = items.chain(resumed.iter().flat_map(|resumed| resumed.history.iter().cloned())).collect();
     let (conversation, retained) = model_view(items, window, compacts, &seal, &summaries)?;
-    let auto_compaction = AutoCompaction::requested(parts, &request, compacts, &route, &summaries)?;
     let prepared = PreparedRun {
+        auto_compaction: AutoCompaction::requested(parts, &request, compacts, &route, &summaries)?,
         bypass_cache: bypasses_cache(&request),
         request_bytes: memory.used() + request.bytes.saturating_sub(request.input_bytes) as u64,
         agent: agent.map(|agent| agent.name.into()),
@@ -261,7 +260,6 @@ pub(super) async fn prepare(
         store: request.store || request.background,
         keep_for: (request.background && !request.store).then_some(UNSTORED_TTL),
         ignored,
-        auto_compaction,
         is_compaction: compacts,
         retained,
     };
@@ -283,7 +281,7 @@ fn model_view(
 }
 
 /// Renames items whose id an item before them has: pages of the input are read by their ids.
-fn rename_repeated(ids: &IdGenerator, input: &mut [Item]) {
+fn with_own_ids(ids: &IdGenerator, mut input: Vec<Item>) -> Vec<Item> {
     let mut known = HashSet::with_capacity(input.len());
     for (place, item) in input.iter_mut().enumerate() {
         if !item.id().is_unnamed() && !known.insert(item.id().clone()) {
@@ -291,6 +289,7 @@ fn rename_repeated(ids: &IdGenerator, input: &mut [Item]) {
             item.set_id(id);
         }
     }
+    input
 }
 
 /// Names items that came without an id by their response, so that the store finds them by it.

@@ -218,7 +218,7 @@ impl Recovery {
         }
         let outcome = RunOutcome { turns, structured: None };
         let closed = machine.close_response(ending, outcome, unix_now(), events);
-        let trace = trace.and_then(|mut trace| trace.end(&closed.aborted_calls));
+        let trace = trace.and_then(|mut trace| trace.end_lost(&closed.aborted_calls));
         Ok(Ended {
             closed,
             stored,

@@ -40,7 +40,6 @@ use self::live::{RunEnd, RunError};
 pub(super) use self::logged::Logged;
 pub(super) use self::saved::{SavedRun, save};
 pub(super) use self::state::{RunState, StartedWork};
-use super::in_flight::shutting_down;
 use super::structured::OutputVerdict;
 use super::tools::call_filter::RejectedCall;
 use super::{compaction, history, states};
@@ -66,7 +65,7 @@ impl Run {
             Ok(Ok(ending)) => RunEnd::Ended(ending),
             // The connection was closed by the shutdown, not by the client.
             Ok(Err(RunError::Cancelled)) if self.parts.in_flight.abort_token().is_cancelled() => {
-                self.run_end(RunError::Failed(shutting_down(wait::SHUTDOWN_MESSAGE)))
+                self.run_end(RunError::shutdown())
             }
             Ok(Err(stop)) => self.run_end(stop),
             Err(_panic) => {

@@ -6,6 +6,7 @@
 mod calls;
 mod chunk_template;
 mod content;
+mod early;
 mod errors;
 mod estimate;
 mod message;

@@ -50,44 +50,18 @@ impl Run {
         self.executor.cancel();
         // Held until the row is committed.
         let _registration = self.registration.take();
+        let ending = match outcome {
+            RunEnd::Ended(ending) => ending,
+            RunEnd::Rejected(error) => return self.reject(error, summary).await,
+        };
         // Borrowed: moving them out of the box would copy kilobytes.
         let (parts, prepared, sink, logged) =
             (&self.parts, &mut self.prepared, &mut self.sink, self.logged.as_ref());
         let metrics = &parts.metrics;
         let took = self.started.elapsed();
         let run_outcome = RunOutcome { turns, structured: prepared.structured.verdict() };
-        let ending = match outcome {
-            RunEnd::Ended(ending) => ending,
-            RunEnd::Rejected(error) => {
-                log_failure(prepared, &self.call, error.code(), error.body.param.as_deref());
-                metrics.run_refused(
-                    prepared.provider.name(),
-                    &prepared.model_request.model,
-                    error.code(),
-                    took,
-                );
-                summary.refusal(prepared, error.body.code.clone());
-                match logged {
-                    // Nothing has happened: the same request may be sent again.
-                    Some(logged) if self.state.tool_calls == 0 => {
-                        logged.withdraw(parts, &prepared.response.id, &error).await;
-                    }
-                    logged if self.state.is_recorded => {
-                        // The client is not told the id, but the row is listed, and must not stay in progress.
-                        let failed = Termination::Failed(error.body.clone());
-                        let closed =
-                            self.machine.close_response(failed, run_outcome, unix_now(), sink.events());
-                        let trace = self.state.trace.end(&closed.aborted_calls);
-                        commit(parts, prepared, (closed, trace), false, (sink, logged)).await;
-                    }
-                    _ => {}
-                }
-                prepared.leave_conversation();
-                return self.sink.reject(error).await;
-            }
-        };
         let trace = &mut self.state.trace;
-        note_end(trace, &ending);
+        note_limit(trace, &ending);
         let param = failed_param(&ending);
         let machine = self.machine;
         let large = machine.bytes() > MAX_INLINE_SNAPSHOT_BYTES;
@@ -122,17 +96,44 @@ impl Run {
         // A client that has disconnected finds the response in the store.
         let _gone = sink.flush().await;
     }
+
+    /// Ends a run whose client gets an HTTP error in place of a response.
+    async fn reject(mut self: Box<Self>, error: ApiError, summary: RunSummary) {
+        let (parts, prepared, sink, logged) =
+            (&self.parts, &mut self.prepared, &mut self.sink, self.logged.as_ref());
+        log_failure(prepared, &self.call, error.code(), error.body.param.as_deref());
+        let (provider, model) = (prepared.provider.name(), &prepared.model_request.model);
+        parts.metrics.run_refused(provider, model, error.code(), self.started.elapsed());
+        summary.refusal(prepared, error.body.code.clone());
+        match logged {
+            // Nothing has happened: the same request may be sent again.
+            Some(logged) if self.state.tool_calls == 0 => {
+                logged.withdraw(parts, &prepared.response.id, &error).await;
+            }
+            logged if self.state.is_recorded => {
+                // The client is not told the id, but the row is listed, and must not stay in progress.
+                let failed = Termination::Failed(error.body.clone());
+                let run_outcome =
+                    RunOutcome { turns: self.state.turns(), structured: prepared.structured.verdict() };
+                let closed = self.machine.close_response(failed, run_outcome, unix_now(), sink.events());
+                let trace = self.state.trace.end(&closed.aborted_calls);
+                commit(parts, prepared, (closed, trace), false, (sink, logged)).await;
+            }
+            _ => {}
+        }
+        prepared.leave_conversation();
+        self.sink.reject(error).await;
+    }
 }
 
-/// What the account of a run says of its end.
-fn note_end(trace: &mut RunTrace, ending: &Termination) {
+/// The limit that ended the run is part of its account.
+fn note_limit(trace: &mut RunTrace, ending: &Termination) {
     match ending {
         Termination::Incomplete(reason) if reason != "content_filter" => {
             trace.reach_limit(reason.clone().into());
         }
         _ => {}
     }
-    trace.cancel_calls();
 }
 
 /// The parameter that a failure is about.

@@ -11,8 +11,6 @@ use super::live::{Run, RunError};
 use super::questions::{AskingCall, ToolResult};
 use super::trace;
 use super::trace::{CallOutcomeKind, CallRecord};
-use super::wait::SHUTDOWN_MESSAGE;
-use crate::engine::in_flight::shutting_down;
 use crate::engine::journal::{self, JournaledResult};
 use crate::engine::tool_executor::TurnCalls;
 use crate::engine::user_questions;
@@ -128,11 +126,11 @@ impl Run {
         Ok(EndedCall { made, index, result, task, citations })
     }
 
-    /// A shutdown aborts the calls, too, which is no failure of theirs: it ends the run, or another process goes on with it.
+    /// A shutdown aborts the calls, too, which is no failure of theirs.
     fn check_shutdown(&self, outcome: &ToolResult) -> Result<(), RunError> {
         let is_cancelled = matches!(outcome, Err(error) if error.code == ToolErrorCode::Cancelled);
         match is_cancelled && self.parts.in_flight.abort_token().is_cancelled() {
-            true => Err(RunError::Failed(shutting_down(SHUTDOWN_MESSAGE))),
+            true => Err(RunError::shutdown()),
             false => Ok(()),
         }
     }

@@ -252,8 +252,8 @@ impl RunTrace {
         }
     }
 
-    /// The run has ended in this process: what has not returned is not waited for.
-    pub(in crate::engine) fn cancel_calls(&mut self) {
+    /// Calls that have not returned are not waited for.
+    fn cancel_calls(&mut self) {
         let now = self.now();
         let Some(turn) = self.turns.last_mut() else { return };
         let is_open = |call: &&mut CallRecord| {
@@ -264,9 +264,15 @@ impl RunTrace {
         }
     }
 
-    /// The run has ended; `aborted`: the items of calls that were closed without a result. Returns the account as it is
-    /// stored.
+    /// The run has ended in this process; `aborted`: the items of calls that were closed without a result. Returns the
+    /// account as it is stored.
     pub(in crate::engine) fn end(&mut self, aborted: &[Id]) -> Option<String> {
+        self.cancel_calls();
+        self.end_lost(aborted)
+    }
+
+    /// The process of the run is gone: what became of its calls is unknown.
+    pub(in crate::engine) fn end_lost(&mut self, aborted: &[Id]) -> Option<String> {
         self.name_aborted(aborted);
         self.end_waits();
         self.ended = Some(self.now());

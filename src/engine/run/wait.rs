@@ -14,8 +14,15 @@ use crate::engine::stops::Stop;
 const RECORD_AFTER: Duration = Duration::from_millis(500);
 
 /// The message of a response that a shutdown ends.
-pub(super) const SHUTDOWN_MESSAGE: &str =
+const SHUTDOWN_MESSAGE: &str =
     "The gateway was stopped before the response was complete. What was received is kept; try again.";
+
+impl RunError {
+    /// A shutdown ends the run, or another process goes on with it.
+    pub(super) fn shutdown() -> Self {
+        Self::Failed(shutting_down(SHUTDOWN_MESSAGE))
+    }
+}
 
 impl Run {
     /// Sends the events so far.
@@ -36,7 +43,7 @@ impl Run {
                 done = &mut work => return Ok(done),
                 () = self.sink.closed() => return Err(RunError::Cancelled),
                 stop = self.stops.stopped(&self.prepared.response.id) => return Err(match stop {
-                    Stop::Shutdown => RunError::Failed(shutting_down(SHUTDOWN_MESSAGE)),
+                    Stop::Shutdown => RunError::shutdown(),
                     Stop::Cancelled => RunError::Cancelled,
                 }),
                 () = &mut self.timer.sleep => {}

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::calls::CallAssembler;
 use super::chunk_template::{ChunkTemplate, TextKind};
+use super::early::EarlyParts;
 use super::errors::limit_exceeded;
 use super::reasoning::{ReasoningAssembler, max_parsed_size};
 use super::surrogates::{self, Repaired};
@@ -43,11 +44,7 @@ pub struct Translator {
     reasoning: ReasoningAssembler,
     think: ThinkTagParser,
     wants_logprobs: bool,
-    /// Log probabilities of tokens without text, such as the first bytes of a character: they go with the next text.
-    held_logprobs: Vec<LogProb>,
-    /// Annotations that came before the text that they are of.
-    held_annotations: Vec<Annotation>,
-    has_text: bool,
+    early: EarlyParts,
     usage: Option<Usage>,
     service_tier: bool,
     finish: Option<FinishReason>,
@@ -72,9 +69,7 @@ impl Translator {
             reasoning: ReasoningAssembler::default(),
             think: ThinkTagParser::new(think),
             wants_logprobs,
-            held_logprobs: Vec::new(),
-            held_annotations: Vec::new(),
-            has_text: false,
+            early: EarlyParts::default(),
             usage: None,
             service_tier: false,
             finish: None,
@@ -267,10 +262,9 @@ impl Translator {
             out.push(ModelEvent::Refusal(delta.refusal.0.into_owned()));
         }
         if let Some(annotations) = delta.annotations {
-            self.held_annotations.append(&mut read_annotations(annotations));
-            self.held_annotations.truncate(MAX_ANNOTATIONS);
+            self.early.keep_annotations(read_annotations(annotations));
         }
-        self.write_annotations(out);
+        self.early.write_annotations(out);
         let pieces = delta.tool_calls.0;
         let several = pieces.len() > 1;
         for (position, piece) in pieces.iter().enumerate() {
@@ -316,7 +310,7 @@ impl Translator {
         match kind {
             TextKind::Content => {
                 self.write_text(text, None, out);
-                self.write_annotations(out);
+                self.early.write_annotations(out);
             }
             TextKind::Reasoning => self.reasoning.push_plain(text, out),
         }
@@ -337,10 +331,7 @@ impl Translator {
         let delta = text.into_owned();
         let logprobs = logprobs.filter(|_| self.wants_logprobs);
         let mut logprobs = logprobs.map(|raw| read_logprobs(raw, delta.len())).unwrap_or_default();
-        if !self.held_logprobs.is_empty() {
-            logprobs.splice(..0, self.held_logprobs.drain(..));
-        }
-        self.has_text = true;
+        self.early.begin_text(&mut logprobs);
         out.push(ModelEvent::Text { delta, logprobs });
     }
 
@@ -348,16 +339,9 @@ impl Translator {
     fn hold_logprobs(&mut self, delta: &Delta<'_>, logprobs: Option<&RawValue>) {
         let Some(raw) = logprobs.filter(|_| self.wants_logprobs) else { return };
         if delta.is_blank() {
-            self.held_logprobs.append(&mut read_logprobs(raw, 0));
-            self.held_logprobs.truncate(MAX_TEXTLESS_TOKENS);
+            self.early.keep_logprobs(read_logprobs(raw, 0));
         } else if !delta.has_text() {
-            self.held_logprobs.clear();
-        }
-    }
-
-    fn write_annotations(&mut self, out: &mut Vec<ModelEvent>) {
-        if self.has_text && !self.held_annotations.is_empty() {
-            out.extend(self.held_annotations.drain(..).map(ModelEvent::Annotation));
+            self.early.drop_logprobs();
         }
     }
 
@@ -367,8 +351,9 @@ impl Translator {
                 Segment::Reasoning(text) => out.push(ModelEvent::Reasoning(text)),
                 Segment::Text(delta) => {
                     self.reasoning.flush_state(out);
-                    self.has_text = true;
-                    out.push(ModelEvent::Text { delta, logprobs: Vec::new() });
+                    let mut logprobs = Vec::new();
+                    self.early.begin_text(&mut logprobs);
+                    out.push(ModelEvent::Text { delta, logprobs });
                 }
             }
         }

@@ -58,6 +58,18 @@ pub(in crate::engine) struct CompactionModel {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::engine) struct TurnTokens(pub u64, pub u64, pub u64, pub u64, pub u64);
 
+impl TurnTokens {
+    pub(in crate::engine) fn of(usage: &Usage) -> Self {
+        Self(
+            usage.input_tokens,
+            usage.input_tokens_details.cached_tokens,
+            usage.output_tokens,
+            usage.output_tokens_details.reasoning_tokens,
+            usage.total_tokens,
+        )
+    }
+}
+
 /// A call that the gateway has made.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(in crate::engine) struct CallRecord {
@@ -159,18 +171,6 @@ pub(in crate::engine) struct LimitTrace {
     pub name: Cow<'static, str>,
     #[serde(rename = "s")]
     pub at: Offset,
-}
-
-impl TurnTokens {
-    pub(in crate::engine) fn of(usage: &Usage) -> Self {
-        Self(
-            usage.input_tokens,
-            usage.input_tokens_details.cached_tokens,
-            usage.output_tokens,
-            usage.output_tokens_details.reasoning_tokens,
-            usage.total_tokens,
-        )
-    }
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
