@@ -167,13 +167,11 @@ fn check_writable(file: &Path) -> Result<(), String> {
 
 /// Whether a file is one of the doctor, and has nothing but what the doctor writes.
 fn is_own(content: &str) -> bool {
-    let only = |of: &Value, name: &str| {
-        let fields = of.as_object().filter(|fields| fields.len() == 1)?;
-        fields.get(name).cloned()
+    let is_alone = |of: Option<&Value>| of.and_then(Value::as_object).is_some_and(|fields| fields.len() == 1);
+    let has_only_provider = |all: &Value| {
+        is_alone(Some(all)) && is_alone(all.get("providers")) && all.pointer("/providers/default").is_some()
     };
-    let is_unchanged =
-        |all: &Value| only(all, "providers").is_some_and(|providers| only(&providers, "default").is_some());
-    content.starts_with(MARK) && serde_norway::from_str(content).is_ok_and(|all| is_unchanged(&all))
+    content.starts_with(MARK) && serde_norway::from_str(content).is_ok_and(|all| has_only_provider(&all))
 }
 
 /// Writes the file: a new one, or in place of one that the doctor has written.

@@ -60,9 +60,12 @@ impl Report {
         tokens: Tokens,
         (findings, deep_only): (Vec<Finding>, Vec<&'static str>),
     ) -> Self {
+        // A server may call its model as the key that it has received: that name is in no file.
+        let shown = client.mask(&model);
+        let named = (shown == model).then_some(model);
         let mut report = Self {
             url: client.base().to_owned(),
-            model,
+            model: shown,
             at: Timestamp::now(),
             verdict,
             preset: profile.as_ref().map(|profile| profile.preset),
@@ -73,28 +76,18 @@ impl Report {
         };
         let has_key = client.settings().api_key.is_some();
         report.verdict.sentence = client.mask(&one_line(&report.verdict.sentence));
-        // A server may call its model as the key that it has received.
-        let shown = client.mask(&report.model);
-        let named = (shown == report.model).then_some(report.model.as_str());
-        report.config = profile.and_then(|profile| report.configuration(&profile, named, &shown, has_key));
-        report.model = shown;
+        report.config = profile.and_then(|profile| report.configuration(&profile, named.as_deref(), has_key));
         report
     }
 
     /// The configuration: the difference to the preset, with the date and the reasons as comments.
-    fn configuration(
-        &self,
-        profile: &Profile,
-        model: Option<&str>,
-        shown: &str,
-        has_key: bool,
-    ) -> Option<String> {
+    fn configuration(&self, profile: &Profile, model: Option<&str>, has_key: bool) -> Option<String> {
         let host = url::Url::parse(&self.url).ok()?;
         let host =
             format!("{}{}", host.host_str()?, host.port().map(|port| format!(":{port}")).unwrap_or_default());
         let preset = name(profile.preset);
         let day = self.at.strftime("%Y-%m-%d");
-        let mut yaml = format!("{MARK} on {day}: {host}, model {}.\n", excerpt(shown));
+        let mut yaml = format!("{MARK} on {day}: {host}, model {}.\n", excerpt(&self.model));
         _ = match (profile.changes.is_empty(), self.verdict.is_complete()) {
             (true, true) => writeln!(yaml, "# The preset `{preset}` fits as it is."),
             (true, false) => writeln!(yaml, "# Nothing that was asked differs from the preset `{preset}`."),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{ask, ended, id_of, is_over, read, slow_answer};
 use crate::support::eventually;
-use crate::support::gateway::{Gateway, JsonBody, text_of};
+use crate::support::gateway::{Builder, Gateway, JsonBody, text_of};
 use crate::support::halting_store::{Halt, HaltingStore};
 use crate::support::upstream::{Reply, Step, Upstream, chunk};
 
@@ -98,24 +98,26 @@ async fn a_response_that_is_not_stored_is_read_for_a_while() {
     assert!((590_000..=610_000).contains(&kept), "kept for {kept} ms");
 }
 
+/// A gateway that waits for nothing when it stops.
+fn hasty_gateway(upstream: &Upstream, folder: &tempfile::TempDir) -> Builder {
+    let set = |settings: &mut antwort::config::Settings| {
+        settings.server.drain_timeout = Duration::from_millis(20);
+    };
+    Gateway::with_upstream(upstream).database(folder.path().join("test.db")).set(set)
+}
+
 #[tokio::test]
 async fn a_stop_gives_runs_back_that_the_next_process_makes_to_their_end() {
     let upstream = Upstream::spawn().await;
     let folder = tempfile::tempdir().unwrap();
-    let gateway = |upstream: &Upstream| {
-        let set = |settings: &mut antwort::config::Settings| {
-            settings.server.drain_timeout = Duration::from_millis(100);
-        };
-        Gateway::with_upstream(upstream).database(folder.path().join("test.db")).set(set)
-    };
-    let first = gateway(&upstream).spawn().await;
+    let first = hasty_gateway(&upstream, &folder).spawn().await;
     upstream.reply(Reply::Stream(vec![chunk(json!({"content": "Hel"})), Step::Hang]));
     let id = id_of(&first.create(ask()).await);
     assert!(eventually(async || upstream.open_streams() == 1).await);
     assert!(eventually(async || read(&first, &id).await["status"] == "in_progress").await);
     first.stop().await;
     upstream.text("Done.");
-    let second = gateway(&upstream).spawn().await;
+    let second = hasty_gateway(&upstream, &folder).spawn().await;
     let response = ended(&second, &id).await;
     assert_eq!(response["status"], "completed", "{response:#}");
     assert_eq!(response["output"].as_array().unwrap().last().unwrap()["content"][0]["text"], "Done.");
@@ -125,13 +127,7 @@ async fn a_stop_gives_runs_back_that_the_next_process_makes_to_their_end() {
 async fn a_stop_gives_a_run_back_that_is_in_a_call_of_a_tool() {
     let upstream = Upstream::spawn().await;
     let folder = tempfile::tempdir().unwrap();
-    let gateway = |upstream: &Upstream| {
-        let set = |settings: &mut antwort::config::Settings| {
-            settings.server.drain_timeout = Duration::from_millis(20);
-        };
-        Gateway::with_upstream(upstream).database(folder.path().join("test.db")).set(set).probe()
-    };
-    let (builder, seen) = gateway(&upstream);
+    let (builder, seen) = hasty_gateway(&upstream, &folder).probe();
     let first = builder.spawn().await;
     upstream.reply(Reply::Calls(vec![("slow", json!({}))]));
     let mut body = ask();
@@ -140,7 +136,7 @@ async fn a_stop_gives_a_run_back_that_is_in_a_call_of_a_tool() {
     assert!(eventually(async || seen.count("slow") == 1).await);
     first.stop().await;
     upstream.text("Done.");
-    let second = gateway(&upstream).0.spawn().await;
+    let second = hasty_gateway(&upstream, &folder).probe().0.spawn().await;
     let response = ended(&second, &id).await;
     assert_eq!(
         (&response["status"], text_of(&response).as_str()),

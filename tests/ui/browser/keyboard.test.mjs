@@ -8,6 +8,17 @@ import { approval, limited } from './lib/runs.mjs';
 
 withBrowser();
 
+/** Approves the call that a response waits for, once the button for it works. */
+async function approveByKeyboard(page, asks) {
+  const approve = asks.getByRole('radio', { name: 'Approve this call' });
+  await tabTo(page, approve);
+  await pressUntilChecked(page, approve);
+  const send = asks.getByRole('button', { name: /^(Send|Approve)/ });
+  await page.waitForFunction((button) => button.getAttribute('aria-disabled') !== 'true', await send.elementHandle());
+  await tabTo(page, send);
+  await page.keyboard.press('Enter');
+}
+
 test('a run is tried, watched, approved and replayed', async () => {
   const page = await open('#/connect');
   await page.mouse.move(0, 0);
@@ -23,13 +34,7 @@ test('a run is tried, watched, approved and replayed', async () => {
   const asks = main(page).getByRole('region', { name: 'What the response waits for' });
   await asks.waitFor();
   await main(page).getByText('I ask first.').first().waitFor();
-  const approve = asks.getByRole('radio', { name: 'Approve this call' });
-  await tabTo(page, approve);
-  await pressUntilChecked(page, approve);
-  const send = asks.getByRole('button', { name: /^(Send|Approve)/ });
-  await page.waitForFunction((button) => button.getAttribute('aria-disabled') !== 'true', await send.elementHandle());
-  await tabTo(page, send);
-  await keys.press('Enter');
+  await approveByKeyboard(page, asks);
   await main(page).getByText('Deployed, if you said so.').first().waitFor();
   // What was sent is gone: the focus is at the run that follows.
   assert.ok(await page.evaluate(() => document.activeElement.matches('.live-state')), 'the focus is at the state of the run');
@@ -134,13 +139,7 @@ test('after an approval on the page of the run the focus is not lost', async () 
   const { id } = await approval();
   const page = await open(`#/runs/${id}`);
   const asks = main(page).getByRole('region', { name: 'What the response waits for' });
-  const approve = asks.getByRole('radio', { name: 'Approve this call' });
-  await tabTo(page, approve);
-  await pressUntilChecked(page, approve);
-  const send = asks.getByRole('button', { name: /^(Send|Approve)/ });
-  await page.waitForFunction((button) => button.getAttribute('aria-disabled') !== 'true', await send.elementHandle());
-  await tabTo(page, send);
-  await page.keyboard.press('Enter');
+  await approveByKeyboard(page, asks);
   await main(page).getByText('Deployed, if you said so.').first().waitFor();
   assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
 });
