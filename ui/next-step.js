@@ -2,6 +2,7 @@
 // tools. Cards show exactly what will be called; nothing is edited, and nothing is approved for later.
 
 import { schemaForm } from './forms.js';
+import { pathOf } from './lib/api.js';
 import { announce, button, counted, el, field, icon, indented, parseJson, pre, replace, reveal, shown } from './lib/dom.js';
 import { approvalItem, continuation, definitionIn, obstacle, openApprovals, openCalls, outputItem } from './request.js';
 
@@ -304,7 +305,7 @@ export function renderInput(event, responseId, { api }) {
     if (!answer || sending || !ready()) return;
     sending = true;
     try {
-      await api.post(`v1/responses/${encodeURIComponent(responseId)}/inputs`, { call_id: event.call_id, ...answer });
+      await api.post(`${pathOf(responseId)}/inputs`, { call_id: event.call_id, ...answer });
       announce('Answered.');
       const answered = el('p', { class: 'notice ok', tabindex: -1, text: `Answered: ${reveal(String(event.name))} goes on.` });
       replace(root, answered);

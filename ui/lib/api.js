@@ -4,6 +4,11 @@
 import { fold, nothing } from '../fold.js';
 import { isCall, isRunning, nameOf, plainType } from '../run/account.js';
 
+/** @type {Of['pathOf']} */
+export const pathOf = (id) => `v1/responses/${encodeURIComponent(id)}`;
+/** @type {Of['linkTo']} */
+export const linkTo = (id) => `#/runs/${encodeURIComponent(id)}`;
+
 /** An answer that is an error, or no answer at all (status 0). */
 export class ApiError extends Error {
   /** @param {string} message @param {ErrorOf} of */
@@ -213,7 +218,7 @@ export function startFollowing({ api, path, body, headers }) {
 
   async function pollResponse() {
     for (;;) {
-      const response = await api.get(`v1/responses/${encodeURIComponent(id)}`, {}, { signal });
+      const response = await api.get(pathOf(id), {}, { signal });
       take(response);
       tell();
       if (!isRunning(response)) return;
@@ -224,7 +229,7 @@ export function startFollowing({ api, path, body, headers }) {
   async function run() {
     if (body !== undefined && body.stream !== true) {
       take(await api.post(path, body, { signal, headers }));
-      if (isRunning(progress.response)) await log(`v1/responses/${encodeURIComponent(id)}`);
+      if (isRunning(progress.response)) await log(pathOf(id));
       return;
     }
     if (body === undefined) return log(path);
@@ -251,7 +256,7 @@ export function startFollowing({ api, path, body, headers }) {
     for (const wait of [0, 400, 1200]) {
       try {
         await pause(wait, signal);
-        progress.trace = await api.get(`v1/responses/${encodeURIComponent(id)}/trace`, {}, { signal });
+        progress.trace = await api.get(`${pathOf(id)}/trace`, {}, { signal });
         return;
       } catch {
         // It is stored a moment after the last event.

@@ -1,7 +1,7 @@
 // The screens that list what there is: runs, tools, and what a client needs to connect.
 
 import { asObject, schemaForm } from '../forms.js';
-import { gateway } from '../lib/api.js';
+import { gateway, linkTo } from '../lib/api.js';
 import { addShortcuts, ago, announce, button, codeBlock, copyButton, cost, counted, duration, el, exact, facts, field, fill, icon, parseJson, pre, replace, reveal, short, shown, state, stateMark, tokens } from '../lib/dom.js';
 import { effects, explain, FAULTS, renderError } from '../next-step.js';
 import { recipes } from '../request.js';
@@ -114,7 +114,7 @@ function rowOf(run, continued) {
   const usage = run.usage;
   const cached = usage?.input_tokens_details?.cached_tokens;
   const cell = (name = '', /** @type {any[]} */ ...content) => el('td', { role: 'cell', class: name }, ...content);
-  const link = el('a', { class: 'run', href: `#/runs/${encodeURIComponent(run.id)}` }, el('code', { text: short(run.id) }));
+  const link = el('a', { class: 'run', href: linkTo(run.id) }, el('code', { text: short(run.id) }));
   return el('tr', { role: 'row', on: { click: (event) => { if (!(/** @type {Element} */ (event.target).closest('a'))) link.click(); } } },
     cell('run-state', stateMark(state), why ? el('div', { class: 'small muted why', title: limitWords(why), text: why }) : null),
     cell('run-what', link, run.background ? el('span', { class: 'badge', text: 'background' }) : null, chainOf(run), el('div', { class: 'run-text', text: reveal(run.text ?? '') || '–' })),
@@ -130,7 +130,7 @@ function rowOf(run, continued) {
 function chainOf(run) {
   if (run.conversation) return el('span', { class: 'chain-of small muted', title: 'The conversation it belongs to' }, icon('chain'), short(run.conversation.id));
   if (!run.previous_response_id) return null;
-  return el('a', { class: 'chain-of small', href: `#/runs/${encodeURIComponent(run.previous_response_id)}`, title: 'The response before it' }, icon('chain'), `after ${short(run.previous_response_id)}`);
+  return el('a', { class: 'chain-of small', href: linkTo(run.previous_response_id), title: 'The response before it' }, icon('chain'), `after ${short(run.previous_response_id)}`);
 }
 
 /** @type {Of['renderPager']} */

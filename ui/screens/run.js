@@ -1,17 +1,12 @@
 // One run: while it goes on and at its end, with its chain, what it asks for, and the replay of its stream.
 
 import { foldAll, reconstruct } from '../fold.js';
-import { ApiError, followerOf, recall, startFollowing } from '../lib/api.js';
+import { ApiError, followerOf, linkTo, pathOf, recall, startFollowing } from '../lib/api.js';
 import { addShortcuts, announce, button, el, icon, moment, number, openDialog, pre, replace, short, shown, stateMark } from '../lib/dom.js';
 import { renderError, renderInput, renderNextStep } from '../next-step.js';
 import { continuedWords, isRunning, stateOf, statusWords, totals, waitBetween, waitsFor } from '../run/account.js';
 import { createPicture, timeOf } from '../run/picture.js';
 import { createOutput, createRunView, renderGiven, textBlock } from '../run/view.js';
-
-/** @type {Of['pathOf']} */
-const pathOf = (id) => `v1/responses/${encodeURIComponent(id)}`;
-/** @type {Of['linkTo']} */
-const linkTo = (id) => `#/runs/${encodeURIComponent(id)}`;
 
 /** @type {Of['watch']} */
 export function watch(root, { api, path = 'v1/responses', body, headers, onBegin, onEnd }) {
