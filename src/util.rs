@@ -1,4 +1,4 @@
-//! Small helpers without dependencies on other modules, each of which exists once: backoff, hashes, random numbers.
+//! Small helpers without dependencies on other modules, each of which exists once: backoff, text for display, hashes, random numbers.
 
 pub(crate) mod backoff;
 pub(crate) mod digest;
