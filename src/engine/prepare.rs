@@ -208,10 +208,8 @@ pub(super) async fn prepare(
     let with_carried = tools::with_carried(&request, &past, &input);
     let asked = ToolRequest::new(&with_carried, agent, (&past, &input), compacts, &limits, purpose.answers());
     let resolved = tools::resolve(parts, caller, asked).await?;
-    let listing = resolved.listing;
     let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved, .. } =
         resolved;
-
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
     let input = name_input(&ids, with_own_ids(&ids, input));
@@ -236,7 +234,7 @@ pub(super) async fn prepare(
         catalog,
         tool_request: (!servers.is_empty()).then(|| Box::new(scope::tool_request(&with_carried))),
         servers,
-        listing,
+        listing: resolved.listing,
         approved,
         limits,
         budget: window.map(|window| context_budget(window, &request, &offer)),
