@@ -453,7 +453,8 @@ pub enum UnknownFields {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnservedTools {
-    /// Left out for clients that send them by default, refused otherwise.
+    /// Left out beside others, unless `tool_choice` names them; refused if nothing would be left. For clients that send
+    /// them with every request, left out in any case.
     Auto,
     /// 400 `unsupported_parameter`.
     Refuse,

@@ -131,13 +131,15 @@ pub enum OnUnservedTool {
     Refuse,
     /// The tool is left out, and a header names it.
     Omit,
+    /// The tool is left out if the request offers others, and refused if nothing would be left.
+    OmitBesideOthers,
 }
 
 impl OnUnservedTool {
-    /// The configured behaviour; `client` is that for a client that was recognized.
+    /// The configured behaviour; `client` is that of a client that is known to need one of its own.
     pub fn from_setting(setting: UnservedTools, client: Option<Self>) -> Self {
         match setting {
-            UnservedTools::Auto => client.unwrap_or(Self::Refuse),
+            UnservedTools::Auto => client.unwrap_or(Self::OmitBesideOthers),
             UnservedTools::Refuse => Self::Refuse,
             UnservedTools::Omit => Self::Omit,
         }

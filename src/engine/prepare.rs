@@ -238,7 +238,7 @@ pub(super) async fn prepare(
         approved,
         limits,
         budget: window.map(|window| context_budget(window, &request, &offer)),
-        response: echo::created(&request, &model, &ids, caller.dialect, created_at),
+        response: echo::created(&request, &model, &ids, caller.dialect, created_at, &offer.omitted),
         stream: request.stream,
         encoding: event_encoder(caller, &request),
         options: options(parts, &request, seal),

@@ -15,8 +15,8 @@ pub struct ClientProfile {
     pub name: &'static str,
     /// Status of a response that waits for client-side function calls, if the client cannot parse the default one.
     pub client_action_status: Option<ClientActionStatus>,
-    /// What to do with hosted tools that the gateway does not serve.
-    pub unserved_tools: OnUnservedTool,
+    /// What to do with hosted tools that the gateway does not serve, if not what is done for other clients.
+    pub unserved_tools: Option<OnUnservedTool>,
     matches: fn(&HeaderMap) -> bool,
 }
 
@@ -26,29 +26,29 @@ pub static PROFILES: &[ClientProfile] = &[
         name: "codex",
         // Reads items and the terminal event, not the status.
         client_action_status: None,
-        // Its default configuration adds OpenAI's hosted tools to every request.
-        unserved_tools: OnUnservedTool::Omit,
+        // Its default configuration adds OpenAI's hosted tools to every request, also to those without other tools.
+        unserved_tools: Some(OnUnservedTool::Omit),
         matches: is_codex,
     },
     ClientProfile {
         name: "openai-node",
         // Its helpers parse arguments and text of `completed` responses only.
         client_action_status: Some(ClientActionStatus::Completed),
-        unserved_tools: OnUnservedTool::Refuse,
+        unserved_tools: None,
         matches: is_openai_node,
     },
     ClientProfile {
         name: "openai-dotnet",
         // Its status enum throws on unknown values.
         client_action_status: Some(ClientActionStatus::Completed),
-        unserved_tools: OnUnservedTool::Refuse,
+        unserved_tools: None,
         matches: is_openai_dotnet,
     },
     ClientProfile {
         name: "async-openai",
         // Its status enum fails to deserialize the whole response on unknown values.
         client_action_status: Some(ClientActionStatus::Completed),
-        unserved_tools: OnUnservedTool::Refuse,
+        unserved_tools: None,
         matches: is_async_openai,
     },
 ];

@@ -108,7 +108,7 @@ pub(super) fn caller(
         traceparent: request_context.upstream_traceparent(),
         unserved_tools: OnUnservedTool::from_setting(
             app.requests.unserved_tools,
-            client.map(|client| client.unserved_tools),
+            client.and_then(|client| client.unserved_tools),
         ),
         events: EventReader::Client,
         authorization: mcp::caller_authorization(app, headers),

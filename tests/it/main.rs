@@ -58,5 +58,6 @@ mod terminal;
 mod tools;
 mod traces;
 mod ui;
+mod unserved_tools;
 mod webhooks;
 mod websocket;
