@@ -50,8 +50,8 @@ pub use load::{LoadedConfig, load};
 pub use load_options::LoadOptions;
 pub use provider::{
     ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderClient, ProviderFeatures,
-    ProviderSettings, ProviderTimeouts, ReasoningField, RetrySettings, Roles, SystemPlacement, ThinkTags,
-    TokenizerApi, TokenizerUse,
+    ProviderSettings, ProviderTimeouts, ReasoningField, RetrySettings, RoleChanges, RoleSettings, Roles,
+    SystemPlacement, ThinkTags, TokenizerApi, TokenizerUse,
 };
 pub use reload::{ReloadedConfig, RunningConfig};
 pub use reload_rules::ReloadEffect;

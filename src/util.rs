@@ -1,6 +1,7 @@
-//! Small helpers without dependencies on other modules, each of which exists once: backoff, text for display, hashes, random numbers.
+//! Small helpers without dependencies on other modules, each of which exists once: backoff, text for display, hashes, patterns of names, random numbers.
 
 pub(crate) mod backoff;
 pub(crate) mod digest;
 pub(crate) mod display;
+pub(crate) mod pattern;
 pub(crate) mod random;

@@ -14,8 +14,8 @@ use super::bus::BusSettings;
 use super::jobs::{JobSettings, Role};
 use super::network::{self, NetworkSettings, TlsSettings};
 use super::provider::{
-    ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderClient, ProviderTimeouts,
-    ReasoningField, RetrySettings, SystemPlacement, ThinkTags, TokenizerUse,
+    ContextWindow, ForwardedField, MaxTokensField, Preset, ProviderClient, ProviderTimeouts, RawRoles,
+    ReasoningField, RetrySettings, ThinkTags, TokenizerUse,
 };
 use super::settings::{
     AgentSettings, CompatSettings, ConfigSettings, EgressSettings, EngineSettings, LogSettings, McpSettings,
@@ -122,14 +122,8 @@ pub(super) struct RawProvider {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct RawRoles {
-    pub developer: Option<DeveloperRole>,
-    pub system: Option<SystemPlacement>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
 pub(super) struct RawSupports {
+    pub json: Option<bool>,
     pub stream_options: Option<bool>,
     pub strict: Option<bool>,
     pub parallel_tool_calls: Option<bool>,

@@ -457,10 +457,10 @@ fn presets_give_way_to_what_is_said() {
     );
     let vllm = &providers["vllm"];
     assert_eq!(
-        (vllm.forward.as_slice(), vllm.roles.system),
+        (vllm.forward.as_slice(), vllm.roles.all.system),
         ([ForwardedField::Metadata].as_slice(), SystemPlacement::Keep)
     );
-    assert_eq!(vllm.roles.developer, DeveloperRole::System);
+    assert_eq!(vllm.roles.all.developer, DeveloperRole::System);
     assert_eq!(providers["ollama"].preset, Preset::Ollama);
     assert!(providers["default"].default && !openai.default);
 }

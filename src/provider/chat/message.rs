@@ -24,6 +24,11 @@ pub(super) enum ChatMessage<'a> {
         tool_call_id: &'a str,
         content: Cow<'a, str>,
     },
+    /// A message that is nobody's: the chat template demands one in this place.
+    Inserted {
+        role: &'static str,
+        content: &'static str,
+    },
 }
 
 impl ChatMessage<'_> {
@@ -37,6 +42,7 @@ impl ChatMessage<'_> {
                 parts.iter().map(MessagePart::text_bytes).sum()
             }
             Self::Assistant(message) => message.text_bytes(),
+            Self::Inserted { content, .. } => content.len(),
         }
     }
 }

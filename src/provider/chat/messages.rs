@@ -16,7 +16,8 @@ use serde::de::IgnoredAny;
 use super::content;
 use super::message::{Assistant, CallInput, MessageCall, MessageContent, MessagePart, MessageReasoning};
 use super::options::ChatOptions;
-use crate::config::{DeveloperRole, ReasoningField, ResultFormat, SystemPlacement};
+use super::order;
+use crate::config::{DeveloperRole, ReasoningField, ResultFormat, Roles, SystemPlacement};
 use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, Message as MessageItem, Role, ToolOutput};
 use crate::provider::errors::ProviderError;
@@ -30,7 +31,8 @@ pub(super) fn build<'a>(
     request: &'a ModelRequest,
     options: &'a ChatOptions,
 ) -> Result<Vec<ChatMessage<'a>>, ProviderError> {
-    let mut builder = Builder::new(request, options);
+    let roles = options.roles.for_model(&request.model);
+    let mut builder = Builder::new(request, options, roles);
     if let Some(instructions) = request.instructions.as_deref().filter(|text| !text.is_empty()) {
         builder.add_system(instructions.into(), Role::Developer);
     }
@@ -38,11 +40,12 @@ pub(super) fn build<'a>(
         builder.add(context)?;
     }
     builder.close(Attach::Back)?;
-    Ok(builder.finish())
+    Ok(order::arrange(builder.finish(), roles))
 }
 
 struct Builder<'a> {
     options: &'a ChatOptions,
+    roles: Roles,
     format: ResultFormat,
     names: HashMap<(Option<&'a str>, &'a str), &'a str>,
     /// Outputs by call id, in a queue until their call takes them: ids may be reused.
@@ -91,7 +94,7 @@ enum Attach {
 }
 
 impl<'a> Builder<'a> {
-    fn new(request: &'a ModelRequest, options: &'a ChatOptions) -> Self {
+    fn new(request: &'a ModelRequest, options: &'a ChatOptions, roles: Roles) -> Self {
         // Names are only needed for calls, which most requests do not have.
         let is_call =
             |item: &Item| matches!(item, Item::FunctionCall(_) | Item::CustomToolCall(_) | Item::McpCall(_));
@@ -99,6 +102,7 @@ impl<'a> Builder<'a> {
         let tools = if calls { request.tools.iter() } else { [].iter() };
         Self {
             options,
+            roles,
             format: request.result_format,
             names: tools
                 .map(|tool| ((tool.namespace.as_deref(), tool.name.as_str()), tool.wire_name.as_str()))
@@ -184,7 +188,7 @@ impl<'a> Builder<'a> {
     }
 
     fn add_system(&mut self, text: Cow<'a, str>, role: Role) {
-        if self.options.roles.system == SystemPlacement::Merge {
+        if self.roles.system == SystemPlacement::Merge {
             self.system.push(text);
         } else {
             let role = self.role(role);
@@ -193,7 +197,7 @@ impl<'a> Builder<'a> {
     }
 
     fn role(&self, role: Role) -> &'static str {
-        match (self.options.roles.developer, role) {
+        match (self.roles.developer, role) {
             (DeveloperRole::User, _) => "user",
             (DeveloperRole::Developer, Role::Developer) => "developer",
             _ => "system",

@@ -6,37 +6,28 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::calls::CallAssembler;
 use super::chunk_template::{ChunkTemplate, TextKind};
 use super::early::EarlyParts;
 use super::errors::limit_exceeded;
+use super::extras::{read_annotations, read_logprobs};
 use super::reasoning::{ReasoningAssembler, max_parsed_size};
 use super::surrogates::{self, Repaired};
 use super::think_tags::{Segment, ThinkTagParser};
-use super::wire::{
-    Choice, CompletionChunk, ContentPiece, Delta, DeltaContent, MAX_ELEMENTS, UsageCounts, first_elements,
-};
+use super::wire::{Choice, CompletionChunk, ContentPiece, Delta, DeltaContent, MAX_ELEMENTS, UsageCounts};
 use crate::config::ThinkTags;
-use crate::protocol::content::{Annotation, LogProb};
 use crate::protocol::response::{InputTokensDetails, OutputTokensDetails, Usage};
 use crate::provider::errors::{ProviderError, ProviderErrorKind};
-use crate::provider::lenient::{LenientNumber, LenientText};
+use crate::provider::lenient::LenientNumber;
 use crate::provider::upstream_error::UpstreamError;
-use crate::response::machine::MAX_ANNOTATIONS;
 use crate::response::turn::{FinishReason, ModelEvent, ModelTool};
 
 /// Maximum number of events that are skipped because they are not JSON objects, such as a stray `ping`.
 const MAX_SKIPPED: usize = 8;
 /// Default of [`Translator::with_max_held_bytes`].
 const DEFAULT_MAX_HELD_BYTES: usize = 64 << 20;
-/// Log probabilities of tokens without text that a chunk may have, in addition to one for each byte of its text.
-const MAX_TEXTLESS_TOKENS: usize = 64;
-/// Maximum number of alternatives for a token, by the API.
-const MAX_TOP_LOGPROBS: usize = 20;
-
 /// Translates one answer to model events.
 #[derive(Debug)]
 pub struct Translator {
@@ -45,6 +36,10 @@ pub struct Translator {
     think: ThinkTagParser,
     wants_logprobs: bool,
     early: EarlyParts,
+    /// The last output was text of the answer.
+    in_text: bool,
+    /// The reasoning of this chunk is kept for later.
+    sets_reasoning_aside: bool,
     usage: Option<Usage>,
     service_tier: bool,
     finish: Option<FinishReason>,
@@ -70,6 +65,8 @@ impl Translator {
             think: ThinkTagParser::new(think),
             wants_logprobs,
             early: EarlyParts::default(),
+            in_text: false,
+            sets_reasoning_aside: false,
             usage: None,
             service_tier: false,
             finish: None,
@@ -186,6 +183,7 @@ impl Translator {
         let mut segments = Vec::new();
         self.think.end(&mut segments);
         self.write_segments(segments, out);
+        self.reasoning.write_late(out);
         self.calls.finish(reason == FinishReason::Length, out)?;
         self.reasoning.flush_state(out);
         out.push(ModelEvent::Finish(reason));
@@ -252,11 +250,22 @@ impl Translator {
         let before = out.len();
         self.check_counts(&delta)?;
         self.hold_logprobs(&delta, logprobs);
+        let has_text = delta.has_text();
+        if !has_text && !delta.is_blank() {
+            self.reasoning.write_late(out);
+        }
+        let reasoning_begins = out.len();
         self.reasoning.push(&mut delta, whole, self.max_held_bytes, out)?;
+        // Servers that send a piece of each in every chunk would open two items a chunk.
+        self.sets_reasoning_aside = self.in_text && has_text && out.len() > reasoning_begins;
+        if self.sets_reasoning_aside {
+            self.reasoning.set_aside(out.drain(reasoning_begins..), self.max_held_bytes)?;
+        }
         match delta.content {
             DeltaContent::Text(text) => self.write_text(text, logprobs, out),
             DeltaContent::Parts(parts) => parts.into_iter().for_each(|part| self.write_part(part, out)),
         }
+        self.sets_reasoning_aside = false;
         if !delta.refusal.is_empty() {
             self.reasoning.flush_state(out);
             out.push(ModelEvent::Refusal(delta.refusal.0.into_owned()));
@@ -267,6 +276,9 @@ impl Translator {
         self.early.write_annotations(out);
         let pieces = delta.tool_calls.0;
         let several = pieces.len() > 1;
+        if !pieces.is_empty() || delta.function_call.is_some() {
+            self.reasoning.write_late(out);
+        }
         for (position, piece) in pieces.iter().enumerate() {
             self.reasoning.flush_state(out);
             self.check_held(piece.extra_content.map_or(0, max_parsed_size))?;
@@ -277,7 +289,21 @@ impl Translator {
             self.calls.push_legacy(&call, out)?;
         }
         self.answered |= out.len() > before || self.calls.any();
+        self.note_output(out.get(before..).unwrap_or_default());
         self.check_held(0)
+    }
+
+    /// Notes whether these events leave the answer's text open.
+    fn note_output(&mut self, events: &[ModelEvent]) {
+        for event in events {
+            match event {
+                ModelEvent::Text { .. } => self.in_text = true,
+                ModelEvent::Reasoning(_)
+                | ModelEvent::ReasoningSummary(_)
+                | ModelEvent::CallStarted { .. } => self.in_text = false,
+                _ => {}
+            }
+        }
     }
 
     /// Checks that this many more bytes of calls may be held.
@@ -312,9 +338,13 @@ impl Translator {
                 self.write_text(text, None, out);
                 self.early.write_annotations(out);
             }
-            TextKind::Reasoning => self.reasoning.push_plain(text, out),
+            TextKind::Reasoning => {
+                self.reasoning.write_late(out);
+                self.reasoning.push_plain(text, out);
+            }
         }
         self.answered |= out.len() > before;
+        self.note_output(out.get(before..).unwrap_or_default());
     }
 
     fn write_text(&mut self, text: Cow<'_, str>, logprobs: Option<&RawValue>, out: &mut Vec<ModelEvent>) {
@@ -327,7 +357,9 @@ impl Translator {
             self.answered = true;
             return self.write_segments(segments, out);
         }
-        self.reasoning.flush_state(out);
+        if !self.sets_reasoning_aside {
+            self.reasoning.flush_state(out);
+        }
         let delta = text.into_owned();
         let logprobs = logprobs.filter(|_| self.wants_logprobs);
         let mut logprobs = logprobs.map(|raw| read_logprobs(raw, delta.len())).unwrap_or_default();
@@ -428,53 +460,4 @@ fn read_usage(raw: &RawValue) -> Option<Usage> {
         total_tokens: total,
     };
     Some(usage).filter(|usage| *usage != Usage::default())
-}
-
-/// Parses the log probabilities of a text: at most one token for each of its bytes, and [`MAX_TEXTLESS_TOKENS`] more.
-fn read_logprobs(raw: &RawValue, text_bytes: usize) -> Vec<LogProb> {
-    #[derive(Deserialize)]
-    struct LogProbs<'a> {
-        #[serde(borrow)]
-        content: Option<&'a RawValue>,
-    }
-    let Ok(LogProbs { content: Some(content) }) = serde_json::from_str(raw.get()) else { return Vec::new() };
-    let mut tokens = first_elements::<LogProb>(content, text_bytes + MAX_TEXTLESS_TOKENS).unwrap_or_default();
-    for token in tokens.iter_mut().filter(|token| token.top_logprobs.len() > MAX_TOP_LOGPROBS) {
-        let known = std::mem::take(&mut token.top_logprobs).into_iter().take(MAX_TOP_LOGPROBS);
-        token.top_logprobs = known.collect();
-    }
-    tokens
-}
-
-/// Parses URL citations, nested as in chat completions or flat; other annotations are dropped.
-fn read_annotations(raw: &RawValue) -> Vec<Annotation> {
-    #[derive(Deserialize)]
-    struct Outer<'a> {
-        #[serde(borrow, default)]
-        url_citation: Option<Citation<'a>>,
-        #[serde(borrow, flatten)]
-        flat: Citation<'a>,
-    }
-    #[derive(Deserialize)]
-    struct Citation<'a> {
-        #[serde(borrow, default)]
-        url: LenientText<'a>,
-        #[serde(borrow, default)]
-        title: LenientText<'a>,
-        #[serde(default)]
-        start_index: LenientNumber,
-        #[serde(default)]
-        end_index: LenientNumber,
-    }
-    let annotations = first_elements::<Outer<'_>>(raw, MAX_ANNOTATIONS).unwrap_or_default();
-    let citations = annotations.into_iter().map(|outer| outer.url_citation.unwrap_or(outer.flat));
-    citations
-        .filter(|citation| !citation.url.is_empty())
-        .map(|citation| Annotation::UrlCitation {
-            url: citation.url.0.into_owned(),
-            title: citation.title.0.into_owned(),
-            start_index: citation.start_index.count(),
-            end_index: citation.end_index.count(),
-        })
-        .collect()
 }

@@ -124,14 +124,14 @@ impl CompletionStream {
         let (server, request, call) =
             (Arc::clone(&self.server), Arc::clone(&self.request), Arc::clone(&self.call));
         let (body, started) = (self.body.clone(), self.started);
-        let translator = self.translator();
+        let (translator, is_streamed) = (self.translator(), server.options.streams(&request));
         async move {
             let limits = &server.settings.timeouts;
             let sent = Instant::now();
             let total = limits.total.saturating_sub(started.elapsed());
             let mut timer = Timer::default();
             // Pinned here: a future that is passed by value and then pinned takes its space twice.
-            let sending = pin!(server.send(body, request.stream, &call));
+            let sending = pin!(server.send(body, is_streamed, &call));
             let response =
                 timer.run(limits.first_byte, ProviderErrorKind::FirstByteTimeout, total, sending).await??;
             let incoming = UpstreamBody::new(response, limits.clone(), sent, started, timer);
@@ -140,7 +140,7 @@ impl CompletionStream {
                 let message = "The model provider answered with a web page; its configured URL may be wrong.";
                 return Err(ProviderError::new(ProviderErrorKind::Malformed, message));
             }
-            let streams = kind.contains("event-stream") || request.stream && !kind.contains("json");
+            let streams = kind.contains("event-stream") || is_streamed && !kind.contains("json");
             if !streams {
                 return Ok(State::Whole(incoming.read_to_end(server.settings.max_answer_bytes).boxed()));
             }

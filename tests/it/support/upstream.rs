@@ -42,9 +42,14 @@ struct Script {
     faults: Mutex<Vec<String>>,
     /// Streams that are being sent.
     open: Mutex<usize>,
+    /// What it refuses besides, with the message of its error.
+    rule: Mutex<Option<Rule>>,
     /// Ids of the models that it lists, and how often it was asked for them.
     models: Mutex<(Vec<String>, usize)>,
 }
+
+/// Says why a server refuses a request, if it does.
+type Rule = fn(&Value) -> Result<(), &'static str>;
 
 /// A request as it arrived.
 #[derive(Debug, Clone)]
@@ -161,6 +166,12 @@ impl Upstream {
         self
     }
 
+    /// Refuses requests by this rule from now on, as a chat template does that raises an error.
+    pub fn refuse(&self, rule: fn(&Value) -> Result<(), &'static str>) -> &Self {
+        *self.state.rule.lock() = Some(rule);
+        self
+    }
+
     /// Stops at once, as a crash would: every connection breaks.
     pub async fn kill(&self) {
         self.server.abort();
@@ -243,7 +254,11 @@ async fn complete(State(state): State<Arc<Script>>, headers: HeaderMap, body: By
         return (StatusCode::BAD_REQUEST, Json(json!({"error": {"message": fault}}))).into_response();
     }
     let streamed = body["stream"] == true;
+    let refused = state.rule.lock().and_then(|rule| rule(&body).err());
     state.requests.lock().push(Request { headers, body, raw });
+    if let Some(message) = refused {
+        return (StatusCode::BAD_REQUEST, Json(json!({"error": {"message": message}}))).into_response();
+    }
     let reply = state.replies.lock().pop_front().or_else(|| state.always.lock().clone());
     let mut reply = reply.unwrap_or_else(|| Reply::Text("Hello there!".into()));
     while let Reply::After(time, then) = reply {
