@@ -346,6 +346,7 @@ impl PreparedRun {
         }
         let settings = &parts.options.engine.compaction;
         let request = self.model_request_mut();
+        request.tools = compaction::tools::for_summary(&request.tools, &request.conversation);
         request.conversation.push(compaction::summary_prompt(settings.instructions.as_deref()));
         request.max_output_tokens = request.max_output_tokens.or(settings.max_output_tokens);
         request.format = TextFormat::Text;

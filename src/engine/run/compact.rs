@@ -96,9 +96,10 @@ fn problem(error: &ProviderError) -> &'static str {
     "the provider failed"
 }
 
-/// The request for the summary: the conversation without tools, and the question behind it.
+/// The request for the summary: the conversation with its tools, of which none may be called, and the question behind it.
 fn summary_request(asked: &ModelRequest, plan: &AutoCompaction, provider: &str) -> ModelRequest {
     let mut conversation = asked.conversation.clone();
+    let tools = compaction::tools::for_summary(&asked.tools, &conversation);
     if plan.route.provider.name() != provider {
         // What a provider wants returned is for that provider alone.
         for item in &mut conversation {
@@ -111,7 +112,7 @@ fn summary_request(asked: &ModelRequest, plan: &AutoCompaction, provider: &str) 
         let budget = ContextBudget {
             window,
             answer,
-            fixed: truncate::fixed_tokens(asked.instructions.as_deref(), &[]),
+            fixed: truncate::fixed_tokens(asked.instructions.as_deref(), &tools),
         };
         truncate::drop_oldest(&mut conversation, &budget, (1, 1));
     }
@@ -119,7 +120,7 @@ fn summary_request(asked: &ModelRequest, plan: &AutoCompaction, provider: &str) 
         model: plan.route.model.clone(),
         instructions: asked.instructions.clone(),
         conversation,
-        tools: Arc::new([]),
+        tools,
         tool_choice: CallChoice::None,
         result_format: asked.result_format,
         parallel_tool_calls: asked.parallel_tool_calls,
