@@ -66,16 +66,6 @@ fn rows() -> Vec<(&'static str, Vec<Value>, &'static str)> {
             "user assistant tool assistant user",
         ),
         (
-            "a text before calls, and an answer",
-            [
-                vec![user("Look."), json!({"role": "assistant", "content": "I look."})],
-                call(),
-                vec![json!({"role": "assistant", "content": "A cat."}), user("Really?")],
-            ]
-            .concat(),
-            "user assistant tool assistant user",
-        ),
-        (
             "an answer that says nothing",
             vec![user("Hi"), json!({"role": "assistant", "content": ""}), user("Hello?")],
             "user",
