@@ -57,6 +57,7 @@ mod profile;
 mod record;
 mod recover;
 mod redaction;
+mod replayed;
 mod run;
 mod run_conversation;
 mod run_handle;

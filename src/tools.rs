@@ -42,7 +42,7 @@ pub(crate) mod verbatim;
 pub use call::{Arguments, ToolCall};
 pub use call_key::CallKey;
 pub use callback::{Callback, CallbackAddress, Completions};
-pub use canonical::{canonical_arguments, canonical_json};
+pub use canonical::{arguments_read_again, canonical_arguments, canonical_json, is_same_arguments};
 pub use catalog::{Catalog, RegisteredTool};
 pub use context::{CacheMode, CallBudget, ToolContext};
 pub use definition::{Annotations, ToolDefinition, ToolKind};

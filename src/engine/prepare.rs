@@ -19,6 +19,7 @@ use super::history::{HistoryEntry, PriorConversation};
 use super::limits::EffectiveLimits;
 use super::profile;
 use super::redaction::Redaction;
+use super::replayed::PlacedInput;
 use super::run::trace::Interval;
 use super::run_conversation::RunConversation;
 use super::states::{self, StoredInput};
@@ -200,14 +201,15 @@ pub(super) async fn prepare(
     // Before anything is read: an erasure of what the run reads is known to be newer than the run by its id.
     let (ids, created_at, resumed) = purpose.identity();
     let lock = run_conversation::lock(parts, caller, &request, purpose.runs()).await?;
-    let (past, mut input, mut memory) = history::load(parts, caller, &mut request).await?;
+    let (past, input, mut memory) = history::load(parts, caller, &mut request).await?;
     let PriorConversation { items: past, states: stored_states, root, range, param } = past;
     let summaries = parts.seal.summaries_of(&caller.owner.tenant);
-    let compacts = check_conversation((&past, param), &mut input, &summaries)?;
+    let (PlacedInput { items: input, places }, compacts) =
+        check_conversation((&past, param), input, &summaries)?;
     let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
     let with_carried = tools::with_carried(&request, &past, &input);
     let asked = ToolRequest::new(&with_carried, agent, (&past, &input), compacts, &limits, purpose.answers());
-    let resolved = tools::resolve(parts, caller, asked).await?;
+    let resolved = tools::resolve(parts, caller, asked).await.map_err(|error| places.restore(error))?;
     let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved, .. } =
         resolved;
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
@@ -301,17 +303,21 @@ pub(super) fn name_input(ids: &IdGenerator, input: Vec<Item>) -> Vec<Arc<Item>> 
     input.into_iter().enumerate().map(named).collect()
 }
 
-/// Checks that the items fit together. Returns whether they ask for a compaction.
+/// Checks that the items fit together, without those that are replayed beside the history. Also returns whether they ask
+/// for a compaction.
 fn check_conversation(
     (past, param): (&[Item], &'static str),
-    input: &mut Vec<Item>,
+    input: PlacedInput,
     summaries: &SummarySeal,
-) -> Result<bool, ApiError> {
-    compaction::check((past, param), input, summaries)?;
-    let compacts = compaction::is_requested(input);
-    history::drop_repeated_calls(past, input);
-    history::check_pairs((past, param), input)?;
-    Ok(compacts)
+) -> Result<(PlacedInput, bool), ApiError> {
+    let input = input.without_replayed(past)?;
+    let check = |input: &[Item]| {
+        compaction::check((past, param), input, summaries)?;
+        history::check_pairs((past, param), input)
+    };
+    check(&input.items).map_err(|error| input.places.restore(error))?;
+    let compacts = compaction::is_requested(&input.items);
+    Ok((input, compacts))
 }
 
 fn context_budget(window: u64, request: &CreateResponse, offer: &OfferedTools) -> ContextBudget {

@@ -36,6 +36,17 @@ pub(crate) struct Member<'t> {
     value: Verbatim<'t>,
 }
 
+/// How a value is written.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// In the order of its keys.
+    Sent,
+    /// Sorted, with normalized strings.
+    Canonical,
+    /// The same, with numbers as doubles.
+    Doubles,
+}
+
 impl<'t> Verbatim<'t> {
     /// Parses a text; `None` if it is not JSON or nests too deeply.
     pub(crate) fn parse(text: &'t str) -> Option<Self> {
@@ -72,7 +83,7 @@ impl<'t> Verbatim<'t> {
     /// As compact JSON, keys in their original order.
     pub(crate) fn to_text(&self) -> String {
         let mut out = Vec::new();
-        self.write(false, &mut out);
+        self.write(Form::Sent, &mut out);
         // Concatenated from `str`s, hence always UTF-8.
         String::from_utf8(out).unwrap_or_default()
     }
@@ -80,43 +91,61 @@ impl<'t> Verbatim<'t> {
     /// As compact JSON with sorted keys and normalized strings: equal values give equal bytes.
     pub(crate) fn to_canonical(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.write(true, &mut out);
+        self.write(Form::Canonical, &mut out);
         out
     }
 
-    fn write(&self, canonical: bool, out: &mut Vec<u8>) {
+    /// The same with each number as the double that it is: 1, 1.0 and 1e0 are one, as in a client that has read and
+    /// written it.
+    pub(crate) fn to_canonical_doubles(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(Form::Doubles, &mut out);
+        out
+    }
+
+    fn write(&self, form: Form, out: &mut Vec<u8>) {
         match self {
-            Self::Plain(text) if canonical && text.contains('\\') => {
+            Self::Plain(text) if form != Form::Sent && text.contains('\\') => {
                 match serde_json::from_str::<String>(text) {
                     Ok(text) => write_string(&text, out),
                     // A lone surrogate, which cannot be unescaped, is kept as written.
                     Err(_) => out.extend_from_slice(text.as_bytes()),
                 }
             }
+            Self::Number(digits) if form == Form::Doubles => write_double(digits, out),
             Self::Number(text) | Self::Plain(text) => out.extend_from_slice(text.as_bytes()),
             Self::List(values) => {
                 out.push(b'[');
                 for (i, value) in values.iter().enumerate() {
                     separate(i, out);
-                    value.write(canonical, out);
+                    value.write(form, out);
                 }
                 out.push(b']');
             }
             Self::Object(members) => {
                 out.push(b'{');
                 let mut members: Vec<_> = members.iter().collect();
-                if canonical {
+                if form != Form::Sent {
                     members.sort_unstable_by(|a, b| a.key.cmp(&b.key));
                 }
                 for (i, member) in members.into_iter().enumerate() {
                     separate(i, out);
                     write_string(&member.key, out);
                     out.push(b':');
-                    member.value.write(canonical, out);
+                    member.value.write(form, out);
                 }
                 out.push(b'}');
             }
         }
+    }
+}
+
+/// The shortest digits of the double; those that are beyond it stay as they are written.
+fn write_double(digits: &str, out: &mut Vec<u8>) {
+    match digits.parse::<f64>().ok().filter(|number| number.is_finite()) {
+        // Of the two zeros the positive one.
+        Some(number) => out.extend_from_slice(format!("{:?}", number + 0.0).as_bytes()),
+        None => out.extend_from_slice(digits.as_bytes()),
     }
 }
 

@@ -377,9 +377,13 @@ async fn a_request_for_another_tool_cannot_be_made_of_one_that_was_asked() {
     gateway.refuse(replay(&items, &server), 400, "approval_mismatch").await;
     let mut chained = answer(&response, &server, true);
     chained["input"] = json!([forged, reply_to(&forged, true)]);
+    let error = gateway.refuse(chained.clone(), 400, "invalid_value").await;
+    assert_eq!(error["param"], "input[0].name", "what is stored is not what is replayed");
+    let asked = item(&response, "mcp_approval_request");
+    chained["input"] = json!([asked, reply_to(asked, true)]);
     upstream.text("Done.");
     let done = gateway.create(chained).await;
-    assert_eq!(item(&done, "mcp_call")["name"], "read", "what is stored goes before what is replayed");
+    assert_eq!(item(&done, "mcp_call")["name"], "read");
     assert_eq!(server.count_calls("delete_all"), 0);
 }
 
