@@ -42,7 +42,7 @@ use crate::protocol::item::Item;
 use crate::protocol::request::{CreateResponse, TextFormat, Truncation};
 use crate::protocol::response::Response;
 use crate::provider::Provider;
-use crate::response::machine::{MachineOptions, Termination};
+use crate::response::machine::{InputEvent, MachineOptions, Termination};
 use crate::response::presentation::Presentation;
 use crate::response::seal::{BoundSeal, SummarySeal};
 use crate::response::turn::{HistoryItem, ModelRequest};
@@ -135,6 +135,8 @@ pub(super) struct PreparedRun {
     pub executes_tools: bool,
     /// How long the client is asked for the outputs of its functions; `None`: the response ends at their calls.
     pub input_timeout: Option<Duration>,
+    /// The event by which it is asked.
+    pub input_event: InputEvent,
     /// The questions of tools that the client is asked.
     pub elicitation: ElicitationModes,
     /// How the response ends when it waits for the client's functions.
@@ -225,6 +227,7 @@ pub(super) async fn prepare(
         agent: agent.map(|agent| agent.name.into()),
         executes_tools,
         input_timeout: client_tools::input_timeout(parts, &request, executes_tools, resumed.is_some())?,
+        input_event: client_tools::input_event(parts, &request),
         elicitation: client_tools::asked_questions(&request, executes_tools, resumed.is_some())?,
         awaiting_client_status: awaiting_client_status(parts, &request, caller, executes_tools, &offer),
         presentation,

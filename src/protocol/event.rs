@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::a2a::{self, A2aToolCall};
 use super::content::{Annotation, LogProb, LogProbs};
 use super::dialect::Dialect;
 use super::elicitation::Elicitation;
@@ -194,6 +195,8 @@ pub enum ResponseEvent {
         /// In Unix seconds.
         expires_at: i64,
     },
+    /// The same in the words of A2A clients, for a call of the client's.
+    A2aInputRequired(Box<A2aToolCall>),
     CodeDelta {
         item_id: Id,
         output_index: u32,
@@ -307,6 +310,7 @@ impl ResponseEvent {
             Self::McpArgumentsDone { .. } => foreign!(dialect, "mcp_call_arguments.done"),
             Self::ToolProgress { .. } => "antwort:tool_progress",
             Self::InputRequired { .. } => "antwort:input_required",
+            Self::A2aInputRequired(_) => a2a::INPUT_REQUIRED,
             Self::CodeDelta { .. } => foreign!(dialect, "code_interpreter_call_code.delta"),
             Self::CodeDone { .. } => foreign!(dialect, "code_interpreter_call_code.done"),
         }

@@ -49,7 +49,7 @@ use state::AnswerState;
 pub use call_result::{CallResult, RemoteError};
 pub use closed::ClosedResponse;
 pub use compaction::{MAX_SUMMARY_BYTES, SealSummary};
-pub use input::ClientCall;
+pub use input::{ClientCall, InputDeadline, InputEvent};
 pub use mcp::ApprovalRequest;
 pub use message::MAX_ANNOTATIONS;
 pub use replay::SeenEvent;

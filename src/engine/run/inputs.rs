@@ -10,7 +10,7 @@ use crate::engine::client_answers;
 use crate::engine::context::unix_after;
 use crate::engine::tool_executor::TurnCalls;
 use crate::engine::tools::call_filter::RejectedCall;
-use crate::response::machine::{ClientCall, ServerCall};
+use crate::response::machine::{ClientCall, InputDeadline, ServerCall};
 use crate::response::turn::ToolCallRequest;
 
 impl Run {
@@ -50,7 +50,8 @@ impl Run {
         let asked = TurnCalls::Client(calls, timeout);
         self.executor.commit(&self.prepared, &self.machine, &mut self.state, asked, &self.parts.seal).await?;
         // Nobody can answer before the questions are committed, so they are announced behind that.
-        self.machine.require_inputs(calls, expires_at, self.sink.events());
+        let deadline = InputDeadline { timeout, expires_at };
+        self.machine.require_inputs(calls, self.prepared.input_event, deadline, self.sink.events());
         self.flush().await
     }
 

@@ -8,6 +8,7 @@ use super::delta::Delta;
 use super::{ResponseEvent, StreamEvent};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ErrorBody;
+use crate::protocol::json;
 
 /// How the events of one stream are encoded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,6 +22,10 @@ pub struct EventEncoder {
 impl EventEncoder {
     /// Appends the event's JSON, on one line.
     pub fn write_json(self, event: &StreamEvent, out: &mut Vec<u8>) {
+        if let ResponseEvent::A2aInputRequired(call) = &event.event {
+            // Data of another protocol, which has no place for the number.
+            return out.extend_from_slice(json::to_text(call).as_bytes());
+        }
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(event.event.name(self.dialect).as_bytes());
         out.extend_from_slice(b"\",\"sequence_number\":");
@@ -96,6 +101,9 @@ impl EventEncoder {
     pub fn write_sse(self, event: &StreamEvent, out: &mut Vec<u8>) {
         out.extend_from_slice(b"event: ");
         out.extend_from_slice(event.event.name(self.dialect).as_bytes());
+        if let ResponseEvent::A2aInputRequired(_) = event.event {
+            out.extend_from_slice(format!("\nid: {}", event.sequence_number).as_bytes());
+        }
         out.extend_from_slice(b"\ndata: ");
         self.write_json(event, out);
         out.extend_from_slice(b"\n\n");

@@ -19,9 +19,9 @@ use super::options::ChatOptions;
 use super::order;
 use crate::config::{DeveloperRole, ReasoningField, ResultFormat, Roles, SystemPlacement};
 use crate::protocol::item::hosted::McpCall;
-use crate::protocol::item::{Item, Message as MessageItem, Role, ToolOutput};
+use crate::protocol::item::{Item, ItemStatus, Message as MessageItem, Role, ToolOutput};
 use crate::provider::errors::ProviderError;
-use crate::response::result_text::format_result;
+use crate::response::result_text::{ToldResult, format_result};
 use crate::response::turn::{HistoryItem, ModelRequest, ProviderFields, ProviderState, StatePosition};
 
 pub(super) use super::message::ChatMessage;
@@ -415,11 +415,13 @@ fn unknown_name<'a>((namespace, name): (Option<&'a str>, &'a str)) -> Cow<'a, st
 /// The result of an MCP call as text for the model.
 fn mcp_result_text(call: &McpCall, format: ResultFormat) -> Cow<'_, str> {
     let result = match (&call.output, &call.error) {
-        (Some(output), _) => Ok(output.as_str()),
+        (Some(output), _) if call.status == ItemStatus::Incomplete => ToldResult::Skipped(output),
+        (Some(output), _) => ToldResult::Output(output),
         (None, Some(error)) => {
-            return Cow::Owned(format_result(format, call.id.as_str(), Err(&error.message())).into_owned());
+            let failed = ToldResult::Failed(&error.message());
+            return Cow::Owned(format_result(format, call.id.as_str(), failed).into_owned());
         }
-        (None, None) => Ok("The call returned no output."),
+        (None, None) => ToldResult::Output("The call returned no output."),
     };
     format_result(format, call.id.as_str(), result)
 }

@@ -94,6 +94,7 @@ impl StreamValidator {
             "response.output_item.added" => self.item_added(event),
             "response.output_item.done" => self.item_done(event),
             "antwort:input_required" => self.input_required(event),
+            "tool-call" => self.a2a_input_required(event),
             _ => self.within_item(&kind, event),
         }
     }
@@ -194,6 +195,15 @@ impl StreamValidator {
         assert_eq!(event["arguments"], item.argument.as_str(), "{event}");
         assert!(event["expires_at"].is_i64(), "{event}");
         assert!(self.ids.insert(format!("asked {}", event["call_id"])), "asked once: {event}");
+    }
+
+    /// The same for an A2A client, which knows no items.
+    fn a2a_input_required(&mut self, event: &Value) {
+        let call = self.items.iter().find(|item| item.item["call_id"] == event["inputId"]);
+        let call = call.expect("the item of the call was added");
+        assert!(call.done && call.item["status"] == "completed", "{event}");
+        assert!(event["toolCall"]["arguments"].is_object(), "{event}");
+        assert!(self.ids.insert(format!("asked {}", event["inputId"])), "asked once: {event}");
     }
 
     fn within_item(&mut self, kind: &str, event: &Value) {
