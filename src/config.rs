@@ -22,6 +22,7 @@ pub(crate) mod mcp;
 mod models;
 mod moved_keys;
 mod network;
+mod pass_through;
 mod postgres_url;
 pub(crate) mod provider;
 mod raw;

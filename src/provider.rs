@@ -64,9 +64,17 @@ pub trait Provider: Send + Sync {
     async fn pass_through(
         &self,
         path: &str,
-        body: Bytes,
+        body: ProxiedBody,
         call: &CallContext,
     ) -> Result<ProxiedResponse, ProviderError>;
+}
+
+/// The body of a proxied request.
+#[derive(Debug, Clone)]
+pub struct ProxiedBody {
+    pub bytes: Bytes,
+    /// The Content-Type of a form; `None`: JSON.
+    pub form: Option<String>,
 }
 
 /// When an inference was sent and answered.

@@ -171,7 +171,7 @@ fn everything_that_is_wrong_is_said_at_once() {
           b: {}
         store: {maintenance_interval: 20s, conversation_ttl: 0s, tenants: {acme: {ttl: 0s, max_size: 0}}}";
     let expected = [
-        "auth.keys.ci.scopes[1]: expected one of responses:create, responses:read, responses:delete, models:read, chat:create, embeddings:create, metrics:read, tools:read, tools:execute, tools:admin, mcp:admin, agents:read, data:admin, *, found \"responses:destroy\"",
+        "auth.keys.ci.scopes[1]: expected one of responses:create, responses:read, responses:delete, models:read, chat:create, embeddings:create, pass_through:create, metrics:read, tools:read, tools:execute, tools:admin, mcp:admin, agents:read, data:admin, *, found \"responses:destroy\"",
         "engine.dialect: expected one of openai, open_responses, found \"klingon\"",
         "listn: unknown key; did you mean `listen`?",
         "server.max_runs: expected a whole number, 0 or more, found text",

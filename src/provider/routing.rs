@@ -1,5 +1,7 @@
 //! Routing of models to providers: aliases, prefixes, patterns, the default provider.
 
+mod form;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::http::{ChatProvider, InvalidProvider};
-use super::{CallContext, Provider, ProxiedResponse};
+use super::{CallContext, Provider, ProxiedBody, ProxiedResponse};
 use crate::config::ProviderSettings;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
@@ -102,6 +104,19 @@ impl ProviderRouter {
         self.entries.iter().map(|entry| (&entry.provider, entry.prefix.as_deref(), &entry.aliases))
     }
 
+    /// Routes a proxied form by its field `model`; the rest of it is not parsed.
+    ///
+    /// # Errors
+    /// If the form has no such field, or more than one, or no provider serves the model.
+    pub fn route_form(&self, content_type: &str, body: &Bytes) -> Result<RoutedBody, ApiError> {
+        let field = form::model_field(content_type, body)?;
+        let route = self.resolve(field.model)?;
+        let bytes =
+            if route.model == field.model { body.clone() } else { field.replaced(body, &route.model) };
+        let body = ProxiedBody { bytes, form: Some(content_type.to_owned()) };
+        Ok(RoutedBody { provider: route.provider, model: route.model, body })
+    }
+
     /// Routes a proxied request body by its `model`; the rest of the body is not parsed.
     ///
     /// # Errors
@@ -109,7 +124,8 @@ impl ProviderRouter {
     pub fn route_body(&self, body: &Bytes) -> Result<RoutedBody, ApiError> {
         let model = read_model(body)?;
         let route = self.resolve(&model)?;
-        let body = if route.model == model { body.clone() } else { replace_model(body, &route.model)? };
+        let bytes = if route.model == model { body.clone() } else { replace_model(body, &route.model)? };
+        let body = ProxiedBody { bytes, form: None };
         Ok(RoutedBody { provider: route.provider, model: route.model, body })
     }
 }
@@ -118,7 +134,7 @@ impl ProviderRouter {
 pub struct RoutedBody {
     provider: Arc<dyn Provider>,
     model: String,
-    body: Bytes,
+    body: ProxiedBody,
 }
 
 impl RoutedBody {
@@ -179,12 +195,12 @@ fn read_model(body: &[u8]) -> Result<String, ApiError> {
     let fields: Fields<'_> = serde_json::from_slice(body).map_err(|error| unreadable(error.to_string()))?;
     match fields.model {
         Some(model) if !model.is_empty() => Ok(model.into_owned()),
-        _ => Err(ApiError::invalid(
-            "missing_required_parameter",
-            "model",
-            "Missing required parameter 'model'.",
-        )),
+        _ => Err(missing_model()),
     }
+}
+
+fn missing_model() -> ApiError {
+    ApiError::invalid("missing_required_parameter", "model", "Missing required parameter 'model'.")
 }
 
 /// The same body with another model; every other field stays byte for byte.

@@ -45,6 +45,7 @@ mod one_sided;
 mod operation;
 mod orders;
 mod papers;
+mod pass_through;
 mod pooler;
 mod prompt;
 mod provider_state;
