@@ -233,15 +233,15 @@ pub(super) fn attach_states(contexts: &mut [HistoryItem]) {
         let Some(state) = contexts.get_mut(place).and_then(|context| context.state.as_mut()) else {
             continue;
         };
-        for (key, fields) in std::mem::take(&mut state.calls) {
+        for (key, of_call) in std::mem::take(&mut state.calls) {
             // Servers number their calls anew in each answer: the nearest is the right one.
             let nearest = calls.get(&key).and_then(|found| nearest(found, place));
             let call = nearest.and_then(|at| contexts.get_mut(at));
             match call {
-                Some(call) => call.call_fields = Some(fields),
+                Some(call) => call.call_state.get_or_insert_default().merge(of_call),
                 None => {
                     let state = contexts.get_mut(place).and_then(|context| context.state.as_mut());
-                    state.map(|state| state.calls.insert(key, fields));
+                    state.map(|state| state.calls.insert(key, of_call));
                 }
             }
         }

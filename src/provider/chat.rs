@@ -3,6 +3,7 @@
 //! `request` encodes requests, `stream` decodes answers. Neither knows HTTP or particular servers: differences between
 //! servers are options.
 
+mod call_ids;
 mod calls;
 mod chunk_template;
 mod content;
@@ -17,6 +18,7 @@ mod order;
 mod prompt;
 mod reasoning;
 mod request;
+mod specific_fields;
 mod stream;
 mod surrogates;
 mod think_tags;

@@ -239,6 +239,10 @@ impl ResponseMachine {
                 self.keep_call_fields(slot, *fields);
                 self.count_in_item(size);
             }
+            ModelEvent::CallId { slot, call_id } => {
+                self.keep_call_id(slot, call_id);
+                self.count_in_item(size);
+            }
             event if self.continues_open_call(&event) || self.is_ready() => {
                 self.note_call(&event)?;
                 self.write(event, out)?;

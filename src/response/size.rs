@@ -24,6 +24,7 @@ impl ModelEvent {
             Self::Text { delta, logprobs } => delta.len() + logprobs.iter().map(logprob_size).sum::<usize>(),
             Self::Refusal(text) | Self::Reasoning(text) | Self::ReasoningSummary(text) => text.len(),
             Self::CallDelta { delta, .. } => delta.len(),
+            Self::CallId { call_id, .. } => call_id.len(),
             Self::Annotation(annotation) => annotation_size(annotation),
             Self::CallStarted { call_id, name, namespace, fields, .. } => {
                 let id = call_id.as_ref().map_or(0, String::len);

@@ -15,6 +15,7 @@ mod async_tools;
 mod background;
 mod bounded;
 mod bus;
+mod call_ids;
 mod cancel;
 mod choices;
 mod clients;

@@ -103,7 +103,7 @@ fn summary_request(asked: &ModelRequest, plan: &AutoCompaction, provider: &str) 
     if plan.route.provider.name() != provider {
         // What a provider wants returned is for that provider alone.
         for item in &mut conversation {
-            (item.state, item.call_fields) = (None, None);
+            (item.state, item.call_state) = (None, None);
         }
     }
     conversation.push(plan.prompt());

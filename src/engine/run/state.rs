@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::trace::{self, RunTrace};
 use crate::protocol::item::{Item, Message};
 use crate::response::machine::ServerCall;
-use crate::response::turn::{HistoryItem, ProviderFields};
+use crate::response::turn::{CallState, HistoryItem};
 use crate::tools::{Citation, canonical_arguments};
 use crate::util::digest::FieldHasher;
 
@@ -102,18 +102,18 @@ impl ToldResult {
 pub(in crate::engine) struct RejectedItem {
     item: Item,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    fields: Option<ProviderFields>,
+    fields: Option<CallState>,
 }
 
 impl From<HistoryItem> for RejectedItem {
     fn from(context: HistoryItem) -> Self {
-        Self { item: Item::clone(&context.item), fields: context.call_fields }
+        Self { item: Item::clone(&context.item), fields: context.call_state }
     }
 }
 
 impl From<RejectedItem> for HistoryItem {
     fn from(RejectedItem { item, fields }: RejectedItem) -> Self {
-        Self { call_fields: fields, ..Self::from(item) }
+        Self { call_state: fields, ..Self::from(item) }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus, Tool
 use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput};
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::presentation::Presentation;
-use crate::response::turn::{CallKind, HistoryItem, ModelEvent, ModelTool, ProviderFields};
+use crate::response::turn::{CallKind, CallState, HistoryItem, ModelEvent, ModelTool};
 
 /// A call that was rejected.
 #[derive(Debug, Clone)]
@@ -24,8 +24,8 @@ pub(in crate::engine) struct RejectedCall {
     namespace: Option<String>,
     arguments: String,
     rejection: Rejection,
-    /// Provider fields of the call, to be sent back with it.
-    fields: Option<Box<ProviderFields>>,
+    /// What the provider has sent of the call, to be sent back with it.
+    state: CallState,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,17 +110,27 @@ impl CallFilter {
                 self.limit_exceeded |= rejection == Rejection::Limit;
                 self.bytes += size;
                 let arguments = String::new();
-                let denied = RejectedCall { kind, name, namespace, arguments, rejection, fields };
+                let fields = fields.map(|fields| *fields).unwrap_or_default();
+                let state = CallState { id: call_id, fields };
+                let denied = RejectedCall { kind, name, namespace, arguments, rejection, state };
                 self.denied.insert(slot, denied);
                 None
             }
             ModelEvent::CallState { slot, fields } => match self.denied.get_mut(&slot) {
                 Some(denied) => {
                     self.bytes += size;
-                    denied.fields = Some(fields);
+                    denied.state.fields = *fields;
                     None
                 }
                 None => Some(ModelEvent::CallState { slot, fields }),
+            },
+            ModelEvent::CallId { slot, call_id } => match self.denied.get_mut(&slot) {
+                Some(denied) => {
+                    self.bytes += size;
+                    denied.state.id = Some(call_id);
+                    None
+                }
+                None => Some(ModelEvent::CallId { slot, call_id }),
             },
             ModelEvent::CallDelta { slot, delta } => match self.denied.get_mut(&slot) {
                 Some(denied) => {
@@ -224,13 +234,13 @@ impl RejectedCall {
 
     /// The call and its error, for the conversation of the next turn.
     pub(in crate::engine) fn into_history(mut self, ids: &mut IdGenerator) -> Vec<HistoryItem> {
-        let call_fields = self.fields.take().map(|fields| *fields);
+        let call_state = Some(std::mem::take(&mut self.state));
         let call_id = ids.next("call").to_string();
         let status = ItemStatus::Completed;
         let output = ToolOutput::Text(format!("Error: {}.", self.reason()));
         let (call, answer) = match self.kind {
             CallKind::Server(_) => {
-                return vec![HistoryItem { call_fields, ..self.into_server_call(ids).into() }];
+                return vec![HistoryItem { call_state, ..self.into_server_call(ids).into() }];
             }
             CallKind::Function => (
                 Item::FunctionCall(FunctionCall {
@@ -260,7 +270,7 @@ impl RejectedCall {
                 }),
             ),
         };
-        vec![HistoryItem { call_fields, ..call.into() }, answer.into()]
+        vec![HistoryItem { call_state, ..call.into() }, answer.into()]
     }
 
     fn into_server_call(self, ids: &mut IdGenerator) -> Item {

@@ -89,6 +89,7 @@ fn only_text<'a>(chunk: &CompletionChunk<'a>, wants_logprobs: bool) -> Option<(T
         reasoning_details: None,
         thinking_blocks: None,
         extra_content: None,
+        provider_specific_fields: None,
         annotations: None,
         tool_calls: CallPieces(calls),
         function_call: None,

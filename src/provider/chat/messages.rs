@@ -13,6 +13,7 @@ use std::collections::{HashMap, VecDeque};
 
 use serde::de::IgnoredAny;
 
+use super::call_ids::provider_call_id;
 use super::content;
 use super::message::{Assistant, CallInput, MessageCall, MessageContent, MessagePart, MessageReasoning};
 use super::options::ChatOptions;
@@ -62,8 +63,8 @@ struct Builder<'a> {
 struct OpenMessage<'a> {
     message: Assistant<'a>,
     reasoning: PendingReasoning<'a>,
-    /// The outputs of its calls, by call id.
-    outputs: Vec<(&'a str, CallOutput<'a>)>,
+    /// The outputs of its calls, by the ids that the provider knows.
+    outputs: Vec<(Cow<'a, str>, CallOutput<'a>)>,
     /// The output of one of its calls is a later item.
     awaits_output: bool,
 }
@@ -145,7 +146,8 @@ impl<'a> Builder<'a> {
             Item::McpCall(call) => {
                 let input = CallInput::Json(as_json_object(&call.arguments));
                 let name = (Some(call.server_label.as_str()), call.name.as_str());
-                let output = Some(CallOutput::Text(mcp_result_text(call, self.format)));
+                let id = provider_call_id(context, call.id.as_str());
+                let output = Some(CallOutput::Text(mcp_result_text(call, &id, self.format)));
                 self.add_call(context, call.id.as_str(), name, input, output)
             }
             _ => Ok(()),
@@ -251,9 +253,11 @@ impl<'a> Builder<'a> {
         let not_empty = |outputs: &Outputs<'_>| !outputs.is_empty();
         let output = output
             .or_else(|| self.outputs.get_mut(id)?.pop_front().filter(not_empty).map(CallOutput::Outputs));
+        let id = provider_call_id(context, id);
+        let fields = context.call_state.as_ref().map(|state| &state.fields);
         let open = self.open_message();
         open.reasoning.add_state(context.state.as_ref());
-        open.message.calls.push(MessageCall { id, name, input, fields: context.call_fields.as_ref() });
+        open.message.calls.push(MessageCall { id: id.clone(), name, input, fields });
         open.awaits_output |= awaits_output;
         open.outputs.extend(output.map(|output| (id, output)));
         Ok(())
@@ -275,7 +279,7 @@ impl<'a> Builder<'a> {
         match self.outputs.get_mut(id) {
             Some(waiting) if waiting.front().is_some_and(|first| is_first(first, output)) => {
                 let outputs = waiting.pop_front().unwrap_or_default();
-                self.write_outputs(vec![(id, CallOutput::Outputs(outputs))])
+                self.write_outputs(vec![(id.into(), CallOutput::Outputs(outputs))])
             }
             _ => Ok(()),
         }
@@ -298,20 +302,20 @@ impl<'a> Builder<'a> {
     }
 
     /// Writes tool messages, followed by a user message with parts that tool messages cannot hold, such as images.
-    fn write_outputs(&mut self, outputs: Vec<(&'a str, CallOutput<'a>)>) -> Result<(), ProviderError> {
+    fn write_outputs(&mut self, outputs: Vec<(Cow<'a, str>, CallOutput<'a>)>) -> Result<(), ProviderError> {
         let mut parts: Vec<MessagePart<'a>> = Vec::new();
         for (tool_call_id, output) in outputs {
             let (content, others) = match output {
                 CallOutput::Outputs(outputs) => content::outputs_content(&outputs, self.options.supports)?,
                 CallOutput::Text(text) => (text, Vec::new()),
             };
-            self.messages.push(ChatMessage::Tool { role: "tool", tool_call_id, content });
             if !others.is_empty() {
                 parts.push(MessagePart::Text {
                     text: format!("Output of the tool call {tool_call_id}:").into(),
                 });
                 parts.extend(others);
             }
+            self.messages.push(ChatMessage::Tool { role: "tool", tool_call_id, content });
         }
         if !parts.is_empty() {
             self.messages.push(ChatMessage::Plain { role: "user", content: MessageContent::Parts(parts) });
@@ -413,15 +417,15 @@ fn unknown_name<'a>((namespace, name): (Option<&'a str>, &'a str)) -> Cow<'a, st
 }
 
 /// The result of an MCP call as text for the model.
-fn mcp_result_text(call: &McpCall, format: ResultFormat) -> Cow<'_, str> {
+fn mcp_result_text<'a>(call: &'a McpCall, id: &str, format: ResultFormat) -> Cow<'a, str> {
     let result = match (&call.output, &call.error) {
         (Some(output), _) if call.status == ItemStatus::Incomplete => ToldResult::Skipped(output),
         (Some(output), _) => ToldResult::Output(output),
         (None, Some(error)) => {
             let failed = ToldResult::Failed(&error.message());
-            return Cow::Owned(format_result(format, call.id.as_str(), failed).into_owned());
+            return Cow::Owned(format_result(format, id, failed).into_owned());
         }
         (None, None) => ToldResult::Output("The call returned no output."),
     };
-    format_result(format, call.id.as_str(), result)
+    format_result(format, id, result)
 }

@@ -2,7 +2,8 @@
 //!
 //! `reasoning_content`, `reasoning` and `thinking` are plain text. `reasoning_details` (OpenRouter) and `thinking_blocks`
 //! (LiteLLM) are lists with signatures that must be sent back unchanged; streams deliver them in deltas, which are joined
-//! here. `extra_content` (Gemini) holds the thought signature of a text; that of a call is handled in `calls`.
+//! here. `extra_content` (Gemini) and `provider_specific_fields` (LiteLLM) hold the thought signature of a text; those of a
+//! call are handled in `calls`.
 
 use std::borrow::Cow;
 
@@ -10,6 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::errors::limit_exceeded;
+use super::specific_fields;
 use super::wire::{Delta, DeltaContent};
 use crate::provider::errors::ProviderError;
 use crate::response::turn::{ModelEvent, ProviderFields};
@@ -24,6 +26,8 @@ pub(super) struct ReasoningAssembler {
     blocks: Vec<Value>,
     /// `extra_content` with the signature of the text.
     extra: Option<Value>,
+    /// `provider_specific_fields` since the last flush.
+    specific: ProviderFields,
     /// There is state that was not emitted yet.
     changed: bool,
     /// Texts that came beside the answer's own, when it had begun.
@@ -51,13 +55,18 @@ impl ReasoningAssembler {
         max_held_bytes: usize,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
-        let state = [delta.extra_content, delta.reasoning_details, delta.thinking_blocks];
+        let specific = delta.provider_specific_fields;
+        let state = [delta.extra_content, specific, delta.reasoning_details, delta.thinking_blocks];
         self.held_bytes += state.into_iter().flatten().map(max_parsed_size).sum::<usize>();
         if self.held_bytes > max_held_bytes {
             return Err(limit_exceeded("of reasoning in one piece", max_held_bytes));
         }
         if let Some(extra) = delta.extra_content.and_then(thought_signature) {
             self.extra = Some(extra);
+            self.changed = true;
+        }
+        if let Some(specific) = specific.and_then(specific_fields::of_message) {
+            specific_fields::merge(&mut self.specific, specific);
             self.changed = true;
         }
         let plain = [&mut delta.reasoning_content, &mut delta.reasoning, &mut delta.thinking];
@@ -142,7 +151,9 @@ impl ReasoningAssembler {
             lists.map(|(name, list)| (name, Some(std::mem::take(list)).filter(|list| !list.is_empty())));
         let lists = lists.into_iter().filter_map(|(name, list)| Some((name, Value::Array(list?))));
         let extra = self.extra.take().map(|extra| ("extra_content", extra));
-        lists.chain(extra).map(|(name, value)| (name.to_owned(), value)).collect()
+        let specific = Some(std::mem::take(&mut self.specific)).filter(|fields| !fields.is_empty());
+        let specific = specific.map(|fields| (specific_fields::SPECIFIC, Value::Object(fields)));
+        lists.chain(extra).chain(specific).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
 

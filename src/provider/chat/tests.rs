@@ -101,6 +101,7 @@ fn show(event: &ModelEvent) -> String {
         ModelEvent::CallState { slot, fields } => {
             format!("state {slot} {}", serde_json::to_string(fields).unwrap())
         }
+        ModelEvent::CallId { slot, call_id } => format!("id {slot} {call_id}"),
         ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields } => {
             let custom = if *kind == CallKind::Custom { " custom" } else { "" };
             let namespace = namespace.as_ref().map(|name| format!("{name}.")).unwrap_or_default();

@@ -83,6 +83,9 @@ pub(super) struct Delta<'a> {
     /// Gemini's thought signature of a text.
     #[serde(borrow, default)]
     pub extra_content: Option<&'a RawValue>,
+    /// `LiteLLM`'s: signatures, and copies of other fields.
+    #[serde(borrow, default)]
+    pub provider_specific_fields: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub annotations: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -161,6 +164,9 @@ pub(super) struct CallPiece<'a> {
     /// Gemini's thought signature, which must be sent back.
     #[serde(borrow, default)]
     pub extra_content: Option<&'a RawValue>,
+    /// The same from `LiteLLM`.
+    #[serde(borrow, default)]
+    pub provider_specific_fields: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -169,6 +175,9 @@ pub(super) struct FunctionPiece<'a> {
     pub name: LenientText<'a>,
     #[serde(borrow, default)]
     pub arguments: FunctionArguments<'a>,
+    /// `LiteLLM` repeats those of the call here.
+    #[serde(borrow, default)]
+    pub provider_specific_fields: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]

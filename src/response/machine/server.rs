@@ -77,8 +77,9 @@ impl ResponseMachine {
         // One that needs approval becomes a buffered call, and is opened after its approval.
         let Some(presenter) = presentation.presenter() else { return Err(Violation::Misplaced) };
         let id = self.ids.next(presenter.id_prefix);
-        self.flush_state_before_call(slot, id.as_str(), fields, out)?;
-        let call_id = (presenter.arguments == ArgumentEvents::Function).then(|| self.unique_call_id(call_id));
+        let shown = (presenter.arguments == ArgumentEvents::Function).then(|| call_id.clone());
+        self.flush_state_before_call(slot, id.as_str(), (call_id, fields), out)?;
+        let call_id = shown.map(|given| self.unique_call_id(given).0);
         let approval_request_id = self.approval_of(slot);
         let item = (presenter.open)(OpenedCall { id: id.clone(), call: &call, call_id, approval_request_id });
         let output_index = self.add_item(item, out)?;

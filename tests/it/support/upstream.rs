@@ -44,6 +44,8 @@ struct Script {
     open: Mutex<usize>,
     /// What it refuses besides, with the message of its error.
     rule: Mutex<Option<Rule>>,
+    /// Whether it takes only ids of calls that are nine letters and digits.
+    short_ids: Mutex<bool>,
     /// Ids of the models that it lists, and how often it was asked for them.
     models: Mutex<(Vec<String>, usize)>,
 }
@@ -155,6 +157,12 @@ impl Upstream {
         self
     }
 
+    /// Refuses ids of calls that are not nine letters and digits, as Mistral's servers do.
+    pub fn take_short_ids_only(&self) -> &Self {
+        *self.state.short_ids.lock() = true;
+        self
+    }
+
     /// How often it was asked for its models.
     pub fn listed(&self) -> usize {
         self.state.models.lock().1
@@ -249,7 +257,9 @@ async fn embed(State(state): State<Arc<Script>>, headers: HeaderMap, body: Bytes
 async fn complete(State(state): State<Arc<Script>>, headers: HeaderMap, body: Bytes) -> Response {
     let raw = String::from_utf8_lossy(&body).into_owned();
     let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    if let Err(fault) = check_request(&body) {
+    let checks_ids = *state.short_ids.lock();
+    let ids = || if checks_ids { check_ids(&body) } else { Ok(()) };
+    if let Err(fault) = check_request(&body).and_then(|()| ids()) {
         state.faults.lock().push(format!("{fault}: {body}"));
         return (StatusCode::BAD_REQUEST, Json(json!({"error": {"message": fault}}))).into_response();
     }
@@ -352,6 +362,24 @@ fn send(state: Arc<Script>, content_type: &'static str, steps: Vec<Step>) -> Res
         }
     });
     ([(header::CONTENT_TYPE, content_type)], Body::from_stream(frames)).into_response()
+}
+
+/// The ids of the calls of a request, and those under which their results are.
+pub fn call_ids(body: &Value) -> (Vec<&str>, Vec<&str>) {
+    let messages = || body["messages"].as_array().into_iter().flatten();
+    let calls = messages().filter_map(|message| message["tool_calls"].as_array()).flatten();
+    let calls = calls.map(|call| call["id"].as_str().unwrap_or_default());
+    (calls.collect(), messages().filter_map(|message| message["tool_call_id"].as_str()).collect())
+}
+
+/// What Mistral's servers refuse.
+fn check_ids(body: &Value) -> Result<(), String> {
+    let is_short = |id: &str| id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let (calls, results) = call_ids(body);
+    match calls.iter().chain(&results).find(|id| !is_short(id)) {
+        Some(id) => Err(format!("Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9.")),
+        None => Ok(()),
+    }
 }
 
 /// What the strictest of providers refuse.
