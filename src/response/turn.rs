@@ -106,7 +106,7 @@ impl From<Arc<Item>> for HistoryItem {
 pub type ProviderFields = Map<String, Value>;
 
 /// Adds fields that came later: lists are extended, objects merged in the same way, other fields replaced.
-pub fn merge_fields(fields: &mut ProviderFields, more: ProviderFields) {
+pub(crate) fn merge_fields(fields: &mut ProviderFields, more: ProviderFields) {
     for (name, value) in more {
         match (fields.get_mut(&name), value) {
             (Some(Value::Array(list)), Value::Array(mut more)) => list.append(&mut more),
@@ -165,7 +165,7 @@ impl CallState {
 }
 
 /// Whether a provider's id is one that clients can be given: they may send ids of up to 64 characters.
-pub fn is_call_id(id: &str) -> bool {
+pub(crate) fn is_call_id(id: &str) -> bool {
     (1..=64).contains(&id.chars().count())
 }
 
