@@ -124,13 +124,13 @@ mod tests {
 
     fn said(text: &'static str, calls: usize) -> ChatMessage<'static> {
         let call =
-            |_| MessageCall { id: "c", name: "f".into(), input: CallInput::Json("{}".into()), fields: None };
+            |_| MessageCall { id: "c".into(), name: "f".into(), input: CallInput::Json("{}".into()), fields: None };
         let calls = (0..calls).map(call).collect();
         ChatMessage::Assistant(Assistant { text: text.into(), calls, ..Assistant::default() })
     }
 
     fn tool() -> ChatMessage<'static> {
-        ChatMessage::Tool { role: "tool", tool_call_id: "c", content: "out".into() }
+        ChatMessage::Tool { role: "tool", tool_call_id: "c".into(), content: "out".into() }
     }
 
     fn parts() -> ChatMessage<'static> {
