@@ -52,6 +52,7 @@ mod limits;
 mod live_runs;
 mod log_tails;
 mod lost_claims;
+mod named_outputs;
 mod prepare;
 mod profile;
 mod record;

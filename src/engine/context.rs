@@ -94,6 +94,8 @@ pub struct RunContext {
     pub traceparent: Option<String>,
     /// What happens to tools of the API that the gateway does not serve.
     pub unserved_tools: OnUnservedTool,
+    /// Whether fields inside tools and options that have no effect here are listed, whatever the configuration says.
+    pub lists_unserved_fields: bool,
     /// Who reads the events.
     pub events: EventReader,
     /// The caller's own credentials, for MCP servers that are configured to be given them.

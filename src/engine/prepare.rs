@@ -30,7 +30,7 @@ use super::tools::offered::OfferedTools;
 use super::tools::scope::{self, ToolScope};
 use super::tools::{self, ResolvedTools, ToolRequest};
 use super::truncate::{self, ContextBudget};
-use super::{client_tools, compaction, echo, history, run_conversation};
+use super::{client_tools, compaction, echo, history, named_outputs, run_conversation};
 use crate::admission::Permit;
 use crate::identity::Owner;
 use crate::mcp::CallerCatalog;
@@ -196,7 +196,7 @@ pub(super) async fn prepare(
     let (agent, instructions) = profile::apply(&parts.agents, &mut request)?;
     let model = request.model()?.to_owned();
     let route = parts.router.resolve(&model)?;
-    let ignored = check_extra(parts, &mut request, route.provider.as_ref())?;
+    let ignored = check_extra(parts, &mut request, route.provider.as_ref(), caller.lists_unserved_fields)?;
     let structured = structured(parts, &request, caller, agent.as_ref()).await?;
     let limits = limits(parts, &mut request, &route, agent.as_ref())?;
 
@@ -310,9 +310,10 @@ pub(super) fn name_input(ids: &IdGenerator, input: Vec<Item>) -> Vec<Arc<Item>> 
 /// for a compaction.
 fn check_conversation(
     (past, param): (&[Item], &'static str),
-    input: PlacedInput,
+    mut input: PlacedInput,
     summaries: &SummarySeal,
 ) -> Result<(PlacedInput, bool), ApiError> {
+    named_outputs::find_calls(past, &mut input.items).map_err(|error| input.places.restore(error))?;
     let input = input.without_replayed(past)?;
     let check = |input: &[Item]| {
         compaction::check((past, param), input, summaries)?;

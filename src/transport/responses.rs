@@ -110,6 +110,7 @@ pub(super) fn caller(
             app.requests.unserved_tools,
             client.and_then(|client| client.unserved_tools),
         ),
+        lists_unserved_fields: client.is_some_and(|client| client.lists_unserved_fields),
         events: EventReader::Client,
         authorization: mcp::caller_authorization(app, headers),
         connection: None,

@@ -96,6 +96,8 @@ impl JobSpec {
                 (true, false) => OnUnservedTool::Omit,
                 (true, true) => OnUnservedTool::OmitBesideOthers,
             },
+            // It was accepted with those it has.
+            lists_unserved_fields: true,
             events: EventReader::Client,
             authorization: self.authorization.map(SecretString::from),
             connection: None,

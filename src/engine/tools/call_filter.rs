@@ -251,7 +251,14 @@ impl RejectedCall {
                     namespace: self.namespace,
                     arguments: if self.arguments.trim().is_empty() { "{}".into() } else { self.arguments },
                 }),
-                Item::FunctionCallOutput(FunctionCallOutput { id: ids.next("fco"), status, call_id, output }),
+                Item::FunctionCallOutput(FunctionCallOutput {
+                    id: ids.next("fco"),
+                    status,
+                    call_id,
+                    name: None,
+                    namespace: None,
+                    output,
+                }),
             ),
             CallKind::Custom => (
                 Item::CustomToolCall(CustomToolCall {

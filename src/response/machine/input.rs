@@ -177,7 +177,14 @@ impl ResponseMachine {
             Item::CustomToolCallOutput(CustomToolCallOutput { id, status: pending, call_id, output })
         } else {
             let id = self.ids.next("fco");
-            Item::FunctionCallOutput(FunctionCallOutput { id, status: pending, call_id, output })
+            Item::FunctionCallOutput(FunctionCallOutput {
+                id,
+                status: pending,
+                call_id,
+                name: None,
+                namespace: None,
+                output,
+            })
         };
         let place = self.add_item(item, out)?;
         self.count(size);
