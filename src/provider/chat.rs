@@ -15,6 +15,7 @@ mod message;
 mod messages;
 mod options;
 mod order;
+mod plain_text;
 mod prompt;
 mod reasoning;
 mod request;
@@ -23,6 +24,7 @@ mod stream;
 mod surrogates;
 mod think_tags;
 mod tools;
+mod usage;
 mod wire;
 
 #[cfg(test)]
