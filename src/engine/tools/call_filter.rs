@@ -274,6 +274,7 @@ impl RejectedCall {
             error,
             status: ItemStatus::Failed,
             approval_request_id: None,
+            files: Vec::new(),
         })
     }
 }

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use super::lines::{Line, Lines};
 use super::message_router::{self, MessageRouter};
-use super::process::Process;
-use crate::mcp::error::{FailureReason, McpError};
+use super::process::{Process, ProgramAccount};
+use crate::mcp::error::{FailureReason, McpError, PROGRAM_ENDED};
 use crate::net::FailureCause;
 
 /// Size of reads.
@@ -43,6 +43,11 @@ impl StdioTransport {
     pub(super) fn new(process: Process, router: Arc<MessageRouter>) -> Self {
         let lines = Lines::new(router.limit);
         Self { process, router, lines, buffer: BytesMut::new(), drain_deadline: None, status: None }
+    }
+
+    /// What operators are told of the program.
+    pub(super) fn account(&self) -> ProgramAccount {
+        self.process.account()
     }
 
     /// The next message in the buffered output.
@@ -104,9 +109,12 @@ impl StdioTransport {
             Some(status) => status.to_string(),
             None => "stdout closed, but the process is still running".to_owned(),
         };
+        if self.status.is_some() {
+            self.process.drain_stderr().await;
+        }
         McpError::Connect(FailureReason::new(
             "the program has exited",
-            FailureCause::new("program_ended", how),
+            FailureCause::new(PROGRAM_ENDED, self.process.account().of(&how)),
         ))
     }
 }
