@@ -141,26 +141,31 @@ impl Shared {
     /// Tries `initialize` first, which most servers know, and discovery only if that is refused. The SDK's default order
     /// would cost an unknown request with every older server, and ten seconds with those that do not answer it.
     async fn over_stdio(&self, endpoint: &Endpoint, command: &StdioCommand) -> ConnectResult {
-        let start = || -> Result<_, McpError> {
-            let router = self.router(endpoint);
-            let process = Process::start(command, Arc::clone(&endpoint.name))?;
-            Ok((StdioTransport::new(process, Arc::clone(&router)), router))
-        };
         let deadline = Instant::now() + command.start_timeout;
-        let initialized = async |mode: ProtocolMode| -> ConnectResult {
-            let (transport, router) = start()?;
-            let account = transport.account();
-            let service = initialize(transport, &router, self.handler(&router, endpoint), mode);
-            match tokio::time::timeout_at(deadline, service).await {
-                Ok(service) => Ok(SdkConnection::new(service?, router, "stdio")),
-                Err(_) => Err(started_late(command.start_timeout, &account)),
-            }
-        };
-        match initialized(ProtocolMode::Handshake).await {
+        match self.start(endpoint, command, ProtocolMode::Handshake, deadline).await {
             Err(error) if refuses_handshakes(&error) => {
-                initialized(ProtocolMode::Discovery).await.map_err(|_| error)
+                self.start(endpoint, command, ProtocolMode::Discovery, deadline).await.map_err(|_| error)
             }
             done => done,
+        }
+    }
+
+    /// Starts a program and initializes the session with it.
+    async fn start(
+        &self,
+        endpoint: &Endpoint,
+        command: &StdioCommand,
+        mode: ProtocolMode,
+        deadline: Instant,
+    ) -> ConnectResult {
+        let router = self.router(endpoint);
+        let process = Process::start(command, Arc::clone(&endpoint.name))?;
+        let transport = StdioTransport::new(process, Arc::clone(&router));
+        let account = transport.account();
+        let service = initialize(transport, &router, self.handler(&router, endpoint), mode);
+        match tokio::time::timeout_at(deadline, service).await {
+            Ok(service) => Ok(SdkConnection::new(service?, router, "stdio")),
+            Err(_) => Err(started_late(command.start_timeout, &account)),
         }
     }
 
