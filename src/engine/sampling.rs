@@ -98,6 +98,7 @@ impl Sampler for EngineSampler {
             traceparent: None,
             unserved_tools: OnUnservedTool::Refuse,
             events: EventReader::Process,
+            keepalive: None,
             authorization: None,
         };
         let failed = |error: crate::protocol::error::ApiError| error.body.message;

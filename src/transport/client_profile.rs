@@ -17,6 +17,8 @@ pub struct ClientProfile {
     pub client_action_status: Option<ClientActionStatus>,
     /// What to do with hosted tools that the gateway does not serve, if not what is done for other clients.
     pub unserved_tools: Option<OnUnservedTool>,
+    /// Whether it gives up a stream in which no event comes for some time, and does not count comments.
+    pub counts_events: bool,
     matches: fn(&HeaderMap) -> bool,
 }
 
@@ -28,6 +30,8 @@ pub static PROFILES: &[ClientProfile] = &[
         client_action_status: None,
         // Its default configuration adds OpenAI's hosted tools to every request, also to those without other tools.
         unserved_tools: Some(OnUnservedTool::Omit),
+        // `stream_idle_timeout_ms`.
+        counts_events: true,
         matches: is_codex,
     },
     ClientProfile {
@@ -35,6 +39,7 @@ pub static PROFILES: &[ClientProfile] = &[
         // Its helpers parse arguments and text of `completed` responses only.
         client_action_status: Some(ClientActionStatus::Completed),
         unserved_tools: None,
+        counts_events: false,
         matches: is_openai_node,
     },
     ClientProfile {
@@ -42,6 +47,7 @@ pub static PROFILES: &[ClientProfile] = &[
         // Its status enum throws on unknown values.
         client_action_status: Some(ClientActionStatus::Completed),
         unserved_tools: None,
+        counts_events: false,
         matches: is_openai_dotnet,
     },
     ClientProfile {
@@ -49,6 +55,7 @@ pub static PROFILES: &[ClientProfile] = &[
         // Its status enum fails to deserialize the whole response on unknown values.
         client_action_status: Some(ClientActionStatus::Completed),
         unserved_tools: None,
+        counts_events: false,
         matches: is_async_openai,
     },
 ];

@@ -78,6 +78,7 @@ async fn run_response(
             Some(OnUnservedTool::Omit),
         ),
         events: if views.1.is_shown() { EventReader::Watcher } else { EventReader::Process },
+        keepalive: None,
         authorization: None,
     };
     let started = gateway.assembly.engine.start(request, caller).await;

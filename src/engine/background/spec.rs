@@ -97,6 +97,7 @@ impl JobSpec {
                 (true, true) => OnUnservedTool::OmitBesideOthers,
             },
             events: EventReader::Client,
+            keepalive: None,
             authorization: self.authorization.map(SecretString::from),
             connection: None,
             generates: true,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::logged::Logged;
 use super::state::RunState;
-use super::timer::RunTimer;
+use super::timer::{KeepaliveTimer, RunTimer};
 use super::trace::{Interval, WaitKind};
 use crate::engine::ConnectionHistory;
 use crate::engine::context::{EngineParts, RunContext};
@@ -62,6 +62,8 @@ pub(in crate::engine) struct Run {
     pub(super) requester: Requester,
     pub(super) started: Instant,
     pub(super) timer: RunTimer,
+    /// Of a run whose reader counts events only.
+    pub(super) keepalive: Option<KeepaliveTimer>,
     /// While calls wait for the user, the time of all calls stands still.
     pub(super) pause: Option<Pause>,
     pub(super) stops: StopListener,
@@ -131,6 +133,7 @@ impl Run {
             machine,
             call_filter,
             executor,
+            keepalive: sink.keepalive().map(KeepaliveTimer::new),
             sink,
             call,
             requester,
