@@ -18,7 +18,9 @@ use crate::engine::tools::choice::CallPolicy;
 use crate::identity::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::IdGenerator;
+use crate::protocol::request::TextFormat;
 use crate::provider::CallContext;
+use crate::response::code_fence::CodeFence;
 use crate::response::machine::{ResponseMachine, Termination, Violation};
 use crate::store::RunRegistration;
 use crate::telemetry::request_log::RequestLog;
@@ -56,6 +58,8 @@ pub(in crate::engine) struct Run {
     pub(super) prepared: PreparedRun,
     pub(super) machine: ResponseMachine,
     pub(super) call_filter: CallFilter,
+    /// Of an answer that is to be JSON.
+    pub(super) fence: Option<CodeFence>,
     pub(super) executor: ToolCallExecutor,
     pub(super) sink: EventSink,
     pub(super) call: CallContext,
@@ -118,6 +122,7 @@ impl Run {
         let is_stored_stream = prepared.store && prepared.stream;
         let registration =
             is_stored_stream.then(|| parts.store.register_run(&prepared.response.id, &prepared.owner));
+        let is_json = !matches!(prepared.model_request.format, TextFormat::Text);
         let mut state = RunState::default();
         state.trace.begin(started, prepared.provider.name(), &prepared.model_request.model);
         if let Some(times) = prepared.listing {
@@ -132,6 +137,7 @@ impl Run {
             logged,
             machine,
             call_filter,
+            fence: is_json.then(CodeFence::default),
             executor,
             keepalive: sink.keepalive().map(KeepaliveTimer::new),
             sink,
