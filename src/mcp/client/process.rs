@@ -21,8 +21,10 @@ use crate::mcp::connection::StdioCommand;
 use crate::mcp::error::{FailureReason, McpError, PROGRAM_NOT_STARTED};
 use crate::net::FailureCause;
 
-/// Time to read stderr after the exit of a program.
+/// Time to read stderr after the end of a connection.
 const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+/// The same after the unexpected exit of a program, of which operators are told what it said.
+const LAST_WORDS_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum bytes of a line of stderr.
 const MAX_STDERR_LINE_BYTES: usize = 4 * 1024;
 /// Inherited environment variables.
@@ -39,7 +41,7 @@ pub(super) struct Process {
     /// The last lines of its stderr.
     last_words: Arc<LastWords>,
     /// Its name, for operators.
-    program: String,
+    program: Arc<str>,
     /// Task that logs its stderr.
     reports: JoinSet<()>,
     group: Group,
@@ -48,7 +50,7 @@ pub(super) struct Process {
 /// What operators are told of a program; clients are not.
 #[derive(Clone)]
 pub(super) struct ProgramAccount {
-    program: String,
+    program: Arc<str>,
     last_words: Arc<LastWords>,
 }
 
@@ -95,18 +97,18 @@ impl Process {
         let stdin = Arc::new(Mutex::new(child.stdin.take()));
         let no_pipe = || McpError::Connect("the program has no stdout pipe".into());
         let stdout = child.stdout.take().ok_or_else(no_pipe)?;
-        let program = command.program.clone();
+        let program = Arc::from(command.program.as_str());
         Ok(Self { child, stdin, stdout, last_words, program, reports, group })
     }
 
     /// What operators are told of the program: its name, what has happened, and the end of its stderr.
     pub(super) fn account(&self) -> ProgramAccount {
-        ProgramAccount { program: self.program.clone(), last_words: Arc::clone(&self.last_words) }
+        ProgramAccount { program: Arc::clone(&self.program), last_words: Arc::clone(&self.last_words) }
     }
 
     /// Reads what an exited program has written to stderr.
     pub(super) async fn drain_stderr(&mut self) {
-        let _said = tokio::time::timeout(STDERR_DRAIN_TIMEOUT, self.reports.join_next()).await;
+        let _said = tokio::time::timeout(LAST_WORDS_TIMEOUT, self.reports.join_next()).await;
     }
 
     /// Kills the children that the program left behind.
@@ -123,7 +125,7 @@ impl Process {
         let _ended = tokio::time::timeout(timeout, self.child.wait()).await;
         self.group.kill();
         let _killed = self.child.kill().await;
-        self.drain_stderr().await;
+        let _said = tokio::time::timeout(STDERR_DRAIN_TIMEOUT, self.reports.join_next()).await;
         self.reports.abort_all();
     }
 }

@@ -132,9 +132,10 @@ impl Transport<RoleClient> for StdioTransport {
     ) -> impl Future<Output = Result<(), McpError>> + Send + 'static {
         self.router.pending.register(&message);
         let (stdin, router) = (Arc::clone(&self.process.stdin), Arc::clone(&self.router));
+        let account = self.process.account();
         async move {
             let _open = router.sending(&message);
-            write(&stdin, &message).await
+            write(&stdin, &message, &account).await
         }
     }
 
@@ -166,7 +167,11 @@ impl Transport<RoleClient> for StdioTransport {
     }
 }
 
-async fn write(stdin: &Mutex<Option<ChildStdin>>, message: &ClientJsonRpcMessage) -> Result<(), McpError> {
+async fn write(
+    stdin: &Mutex<Option<ChildStdin>>,
+    message: &ClientJsonRpcMessage,
+    account: &ProgramAccount,
+) -> Result<(), McpError> {
     let mut line = message_router::write(message)?;
     line.push(b'\n');
     let mut stdin = stdin.lock().await;
@@ -175,7 +180,12 @@ async fn write(stdin: &Mutex<Option<ChildStdin>>, message: &ClientJsonRpcMessage
         pipe.write_all(&line).await?;
         pipe.flush().await
     };
-    written.await.map_err(|error| McpError::Broken(format!("writing to the program failed: {error}").into()))
+    let Err(error) = written.await else { return Ok(()) };
+    // It says why on stderr, at about the same time.
+    tokio::time::sleep(DRAIN_TIMEOUT).await;
+    let message = format!("writing to the program failed: {error}");
+    let cause = FailureCause::new(PROGRAM_ENDED, account.of("it does not read any more"));
+    Err(McpError::Broken(FailureReason::new(message, cause)))
 }
 
 async fn sleep_until(time: Option<Instant>) {

@@ -12,8 +12,13 @@ fn shown(upstream: &Upstream) -> Value {
     messages.iter().rfind(|message| message["role"] == "user").unwrap()["content"].clone()
 }
 
+/// A picture of more bytes than the text of a result may have.
+fn picture() -> Value {
+    json!({"type": "image", "data": "iVBORw0K".repeat(512), "mimeType": "image/png"})
+}
+
 fn png() -> String {
-    format!("data:image/png;base64,{}", content::image()["data"].as_str().unwrap())
+    format!("data:image/png;base64,{}", picture()["data"].as_str().unwrap())
 }
 
 #[tokio::test]
@@ -21,12 +26,12 @@ async fn a_picture_of_a_tool_reaches_a_model_that_can_see_now_and_later() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
     // The text of results is cut at less than the picture has: that is no limit of pictures.
     let gateway = before(&upstream).set(|settings| settings.tools.results.max_bytes = 1024).spawn().await;
-    server.says("image", vec![content::text("Here it is."), content::image()]);
+    server.says("image", vec![content::text("Here it is."), picture()]);
     for _ in 0..2 {
         upstream.reply(call("image", json!({}))).text("A dot.");
     }
     for response in gateway.both(ask(json!([brought(&server)]))).await {
-        let output = "Here it is.\n\n[image: image/png, 70 bytes]";
+        let output = "Here it is.\n\n[image: image/png, 3 KiB]";
         assert_eq!(item(&response, "mcp_call")["output"], output);
         assert_eq!(shown(&upstream)[1]["image_url"]["url"], png());
         let whole = response.to_string();
@@ -53,11 +58,12 @@ async fn a_model_that_cannot_see_is_told_what_it_does_not_see() {
         })
         .spawn()
         .await;
-    server.says("image", vec![content::text("Here it is."), content::image()]);
+    server.says("image", vec![content::text("Here it is."), picture()]);
     upstream.reply(call("image", json!({}))).text("I cannot see.");
     let response = gateway.create(ask(json!([brought(&server)]))).await;
     assert_eq!(response["status"], "completed", "{response:#}");
-    let words = "Here it is.\n\n[image: image/png, 70 bytes]\n[1 of 1 files are not shown: this model cannot read them]";
+    let words =
+        "Here it is.\n\n[image: image/png, 3 KiB]\n[1 of 1 files are not shown: this model cannot read them]";
     assert_eq!(told(&upstream), words);
     assert!(!upstream.last().to_string().contains("base64"));
 }

@@ -309,7 +309,7 @@ async fn a_program_has_its_own_time_to_start_apart_from_that_of_a_list() {
 #[tokio::test]
 async fn operators_read_the_last_words_of_a_program_and_clients_do_not() {
     let upstream = Upstream::spawn().await;
-    let script = "echo 'loading' >&2; echo \"no account for $TOKEN\" >&2; printf 'giving up' >&2; exit 7";
+    let script = "read request; echo 'loading' >&2; echo \"no account for $TOKEN\" >&2; printf 'giving up' >&2; exit 7";
     let ends = McpServerSettings {
         command: Some("sh".into()),
         args: vec!["-c".into(), script.into()],
