@@ -289,7 +289,7 @@ mod tests {
         // What is for the user alone no model sees.
         let part = RemotePart { content: image("image/png", "QUI="), audience: ContentAudience::User };
         let output = to_output(RemoteResult { content: vec![part], ..RemoteResult::default() }, false);
-        assert_eq!(output.files, []);
+        assert!(output.files.is_empty());
     }
 
     #[test]
