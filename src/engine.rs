@@ -158,6 +158,7 @@ impl Engine {
             EventReader::Process => EventFormat::Typed,
         };
         let (sink, events) = EventSink::new(format, self.parts.options.write_timeout, on_disconnect);
+        let sink = sink.with_keepalive(caller.keepalive);
         let handle = RunHandle {
             id: prepared.response.id.clone(),
             encoding: prepared.encoding,

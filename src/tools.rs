@@ -39,6 +39,7 @@ pub(crate) mod stack;
 mod ttl_cache;
 pub(crate) mod verbatim;
 
+pub use crate::protocol::item::hosted::ResultFile;
 pub use call::{Arguments, ToolCall};
 pub use call_key::CallKey;
 pub use callback::{Callback, CallbackAddress, Completions};

@@ -98,6 +98,8 @@ pub struct RunContext {
     pub lists_unserved_fields: bool,
     /// Who reads the events.
     pub events: EventReader,
+    /// After which silence the reader needs an event, if it does not count comments.
+    pub keepalive: Option<Duration>,
     /// The caller's own credentials, for MCP servers that are configured to be given them.
     pub authorization: Option<SecretString>,
     /// What the caller's connection keeps of responses that are not stored.

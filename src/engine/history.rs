@@ -294,5 +294,6 @@ fn as_mcp_call(call: ServerToolCall) -> McpCall {
         error: call.error.map(|error| McpCallError::from_tool_error(&error.code, &error.message)),
         status: call.status,
         approval_request_id: call.approval_request_id,
+        files: Vec::new(),
     }
 }

@@ -16,6 +16,7 @@ mod held_questions;
 mod inference;
 mod inputs;
 mod job;
+mod keepalive;
 mod live;
 mod logged;
 mod mcp;

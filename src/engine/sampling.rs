@@ -99,6 +99,7 @@ impl Sampler for EngineSampler {
             unserved_tools: OnUnservedTool::Refuse,
             lists_unserved_fields: false,
             events: EventReader::Process,
+            keepalive: None,
             authorization: None,
         };
         let failed = |error: crate::protocol::error::ApiError| error.body.message;

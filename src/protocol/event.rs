@@ -197,6 +197,8 @@ pub enum ResponseEvent {
     },
     /// The same in the words of A2A clients, for a call of the client's.
     A2aInputRequired(Box<A2aToolCall>),
+    /// Nothing has happened for a while; only for clients that take a stream without events for a broken one.
+    Keepalive {},
     CodeDelta {
         item_id: Id,
         output_index: u32,
@@ -311,6 +313,8 @@ impl ResponseEvent {
             Self::ToolProgress { .. } => "antwort:tool_progress",
             Self::InputRequired { .. } => "antwort:input_required",
             Self::A2aInputRequired(_) => a2a::INPUT_REQUIRED,
+            // As the hosted API names it, in both dialects.
+            Self::Keepalive {} => "keepalive",
             Self::CodeDelta { .. } => foreign!(dialect, "code_interpreter_call_code.delta"),
             Self::CodeDone { .. } => foreign!(dialect, "code_interpreter_call_code.done"),
         }

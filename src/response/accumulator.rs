@@ -49,6 +49,7 @@ impl ResponseAccumulator {
         match event {
             ResponseEvent::Hosted(_)
             | ResponseEvent::ToolProgress { .. }
+            | ResponseEvent::Keepalive {}
             | ResponseEvent::InputRequired { .. }
             | ResponseEvent::A2aInputRequired(_) => {}
             ResponseEvent::OutputItemAdded { output_index, item } => {

@@ -332,6 +332,11 @@ impl ResponseMachine {
         self.turn.dispatched = true;
     }
 
+    /// Says that nothing has happened for a while.
+    pub fn keep_alive(&mut self, out: &mut Events) {
+        self.emit_infallible(ResponseEvent::Keepalive {}, out);
+    }
+
     /// Ends a turn after all its server-side calls were finished.
     pub fn close_turn(&mut self, out: &mut Events) -> Result<TurnOutput, Violation> {
         self.drain_pending(FlushMode::Force, out)?;

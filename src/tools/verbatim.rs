@@ -11,6 +11,8 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
+use crate::protocol::schema::defaults::{FilledMember, PathStep};
+
 /// Maximum nesting depth, the same as serde_json's.
 const MAX_DEPTH: usize = 128;
 
@@ -77,6 +79,16 @@ impl<'t> Verbatim<'t> {
                     .map(|Member { key, value }| (key.to_string(), value.to_value_with_digits()))
                     .collect(),
             ),
+        }
+    }
+
+    fn part<'a>(&'a mut self, step: &PathStep) -> Option<&'a mut Self> {
+        match (self, step) {
+            (Self::Object(members), PathStep::Key(key)) => {
+                members.iter_mut().find(|member| member.key == *key).map(|member| &mut member.value)
+            }
+            (Self::List(elements), PathStep::Index(index)) => elements.get_mut(*index),
+            _ => None,
         }
     }
 
@@ -161,6 +173,19 @@ pub(crate) fn exact_text(text: &str) -> Option<Box<RawValue>> {
     }
     let exact = Verbatim::parse(text).filter(Verbatim::is_rounded_by_value)?;
     RawValue::from_string(exact.to_text()).ok()
+}
+
+/// The compact text with these members added, each number as it was written; `None` if it is not JSON.
+pub(crate) fn with_members(text: &str, added: &[FilledMember]) -> Option<String> {
+    let text = if text.trim_ascii().is_empty() { "{}" } else { text };
+    let mut json = Verbatim::parse(text)?;
+    for FilledMember { path, key, text } in added {
+        let Some(Verbatim::Object(members)) = path.iter().try_fold(&mut json, Verbatim::part) else {
+            continue;
+        };
+        members.push(Member { key: Cow::Borrowed(key), value: Verbatim::parse(text)? });
+    }
+    Some(json.to_text())
 }
 
 /// Cheap check that avoids parsing: false only if all numbers are short integers, as in most arguments.
@@ -318,6 +343,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn members_are_added_and_all_else_stays_as_it_was_written() {
+        let member = |path: &[PathStep], key: &str, text: &str| FilledMember {
+            path: path.to_vec(),
+            key: key.to_owned(),
+            text: text.to_owned(),
+        };
+        let (list, first) = (PathStep::Key("l".into()), PathStep::Index(0));
+        let added = [
+            member(&[], "o", "{}"),
+            member(&[PathStep::Key("o".into())], "k", "[1]"),
+            member(&[list, first], "n", "2"),
+        ];
+        assert_eq!(
+            with_members(r#"{"l": [{"m": 1.00}], "a": 12345678901234567890123}"#, &added).unwrap(),
+            r#"{"l":[{"m":1.00,"n":2}],"a":12345678901234567890123,"o":{"k":[1]}}"#
+        );
+        assert_eq!(with_members(" ", &added[..1]).unwrap(), r#"{"o":{}}"#);
+    }
 
     #[test]
     fn numbers_stay_as_they_were_written() {

@@ -19,6 +19,8 @@ pub struct ClientProfile {
     pub unserved_tools: Option<OnUnservedTool>,
     /// Whether fields that have no effect here are listed instead of refused, as the client sends some by itself.
     pub lists_unserved_fields: bool,
+    /// Whether it gives up a stream in which no event comes for some time, and does not count comments.
+    pub counts_events: bool,
     matches: fn(&HeaderMap) -> bool,
 }
 
@@ -32,6 +34,8 @@ pub static PROFILES: &[ClientProfile] = &[
         unserved_tools: Some(OnUnservedTool::Omit),
         // It marks tools as deferred and gives them schemas of results where a model is said to know them.
         lists_unserved_fields: true,
+        // `stream_idle_timeout_ms`.
+        counts_events: true,
         matches: is_codex,
     },
     ClientProfile {
@@ -40,6 +44,7 @@ pub static PROFILES: &[ClientProfile] = &[
         client_action_status: Some(ClientActionStatus::Completed),
         unserved_tools: None,
         lists_unserved_fields: false,
+        counts_events: false,
         matches: is_openai_node,
     },
     ClientProfile {
@@ -48,6 +53,7 @@ pub static PROFILES: &[ClientProfile] = &[
         client_action_status: Some(ClientActionStatus::Completed),
         unserved_tools: None,
         lists_unserved_fields: false,
+        counts_events: false,
         matches: is_openai_dotnet,
     },
     ClientProfile {
@@ -56,6 +62,7 @@ pub static PROFILES: &[ClientProfile] = &[
         client_action_status: Some(ClientActionStatus::Completed),
         unserved_tools: None,
         lists_unserved_fields: false,
+        counts_events: false,
         matches: is_async_openai,
     },
 ];

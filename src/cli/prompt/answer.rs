@@ -79,6 +79,7 @@ async fn run_response(
         ),
         lists_unserved_fields: true,
         events: if views.1.is_shown() { EventReader::Watcher } else { EventReader::Process },
+        keepalive: None,
         authorization: None,
     };
     let started = gateway.assembly.engine.start(request, caller).await;

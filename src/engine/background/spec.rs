@@ -99,6 +99,7 @@ impl JobSpec {
             // It was accepted with those it has.
             lists_unserved_fields: true,
             events: EventReader::Client,
+            keepalive: None,
             authorization: self.authorization.map(SecretString::from),
             connection: None,
             generates: true,

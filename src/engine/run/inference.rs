@@ -9,6 +9,7 @@ use super::live::{Run, RunError};
 use crate::engine::citations;
 use crate::protocol::response::Usage;
 use crate::provider::{ModelStream, ProviderError, ProviderErrorKind};
+use crate::response::code_fence::CodeFence;
 use crate::response::machine::{Turn, Violation};
 use crate::response::turn::ModelEvent;
 use crate::telemetry::fields::{CAUSE, KIND, MODEL, PROVIDER, REQUEST_ID, RESPONSE_ID};
@@ -104,7 +105,9 @@ impl Run {
             self.note_usage(&usage);
         }
         drop(stream);
+        let ended = self.end_text();
         read?;
+        ended?;
         self.add_citations()?;
         if self.will_retry_turn() {
             self.machine.mark_commentary();
@@ -203,6 +206,26 @@ impl Run {
     }
 
     fn on_model_event(&mut self, event: ModelEvent) -> Result<(), RunError> {
+        let Some(mut fence) = self.fence.take() else { return self.pass_on(event) };
+        let mut passed = Ok(());
+        fence.filter(event, |event| {
+            if passed.is_ok() {
+                passed = self.pass_on(event);
+            }
+        });
+        self.fence = Some(fence);
+        passed
+    }
+
+    /// The model says no more in this turn: what was held back of its text is passed on.
+    fn end_text(&mut self) -> Result<(), RunError> {
+        match self.fence.as_mut().and_then(CodeFence::end) {
+            Some(event) => self.pass_on(event),
+            None => Ok(()),
+        }
+    }
+
+    fn pass_on(&mut self, event: ModelEvent) -> Result<(), RunError> {
         match self.call_filter.filter(event) {
             Some(event) => Ok(self.machine.push(event, self.sink.events())?),
             None => Ok(()),

@@ -291,6 +291,7 @@ impl RejectedCall {
             error,
             status: ItemStatus::Failed,
             approval_request_id: None,
+            files: Vec::new(),
         })
     }
 }

@@ -30,6 +30,11 @@ impl EventEncoder {
         out.extend_from_slice(event.event.name(self.dialect).as_bytes());
         out.extend_from_slice(b"\",\"sequence_number\":");
         let written = serde_json::to_writer(&mut *out, &event.sequence_number);
+        if matches!(event.event, ResponseEvent::Keepalive {}) {
+            // It has no fields of its own.
+            out.push(b'}');
+            return;
+        }
         let fields = out.len();
         if written.and_then(|()| self.write_fields(&event.event, out)).is_err() {
             // Writing to memory cannot fail, and neither can these types; see `json::to_text`.
@@ -138,6 +143,13 @@ mod tests {
             "event: response.reasoning.delta\ndata: {\"type\":\"response.reasoning.delta\",\"sequence_number\":7,\
              \"item_id\":\"rs_1\",\"output_index\":0,\"content_index\":0,\"delta\":\"a\\nb\"}\n\n"
         );
+    }
+
+    #[test]
+    fn an_event_without_fields_is_whole() {
+        let event = StreamEvent { sequence_number: 7, event: ResponseEvent::Keepalive {} };
+        let encoding = EventEncoder { obfuscate: true, ..EventEncoder::default() };
+        assert_eq!(encoding.to_json(&event), r#"{"type":"keepalive","sequence_number":7}"#);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::content;
 use super::message::{Assistant, CallInput, MessageCall, MessageContent, MessagePart, MessageReasoning};
 use super::options::ChatOptions;
 use super::order;
-use crate::config::{DeveloperRole, ReasoningField, ResultFormat, Roles, SystemPlacement};
+use crate::config::{DeveloperRole, ProviderFeatures, ReasoningField, ResultFormat, Roles, SystemPlacement};
 use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, ItemStatus, Message as MessageItem, Role, ToolOutput};
 use crate::provider::errors::ProviderError;
@@ -71,7 +71,8 @@ struct OpenMessage<'a> {
 
 enum CallOutput<'a> {
     Outputs(Outputs<'a>),
-    Text(Cow<'a, str>),
+    /// Of the gateway's own call: text, and files that follow it.
+    Result(Cow<'a, str>, Vec<MessagePart<'a>>),
 }
 
 /// The output items of one call: one, unless a custom tool reported progress before its result.
@@ -147,7 +148,7 @@ impl<'a> Builder<'a> {
                 let input = CallInput::Json(as_json_object(&call.arguments));
                 let name = (Some(call.server_label.as_str()), call.name.as_str());
                 let id = provider_call_id(context, call.id.as_str());
-                let output = Some(CallOutput::Text(mcp_result_text(call, &id, self.format)));
+                let output = Some(mcp_result(call, &id, self.format, self.options.supports));
                 self.add_call(context, call.id.as_str(), name, input, output)
             }
             _ => Ok(()),
@@ -307,7 +308,7 @@ impl<'a> Builder<'a> {
         for (tool_call_id, output) in outputs {
             let (content, others) = match output {
                 CallOutput::Outputs(outputs) => content::outputs_content(&outputs, self.options.supports)?,
-                CallOutput::Text(text) => (text, Vec::new()),
+                CallOutput::Result(text, files) => (text, files),
             };
             if !others.is_empty() {
                 parts.push(MessagePart::Text {
@@ -416,9 +417,36 @@ fn unknown_name<'a>((namespace, name): (Option<&'a str>, &'a str)) -> Cow<'a, st
     }
 }
 
+/// The result of an MCP call for the model, with the files that it can read.
+fn mcp_result<'a>(
+    call: &'a McpCall,
+    id: &str,
+    format: ResultFormat,
+    supports: ProviderFeatures,
+) -> CallOutput<'a> {
+    let (files, left_out) = content::result_files(&call.files, supports);
+    let text = match left_out {
+        0 => mcp_result_text(call, call.output.as_deref(), id, format),
+        left_out => {
+            let note = format!(
+                "[{left_out} of {} files are not shown: this model cannot read them]",
+                call.files.len()
+            );
+            let output = call.output.as_ref().map(|output| format!("{output}\n{note}"));
+            Cow::Owned(mcp_result_text(call, output.as_deref(), id, format).into_owned())
+        }
+    };
+    CallOutput::Result(text, files)
+}
+
 /// The result of an MCP call as text for the model.
-fn mcp_result_text<'a>(call: &'a McpCall, id: &str, format: ResultFormat) -> Cow<'a, str> {
-    let result = match (&call.output, &call.error) {
+fn mcp_result_text<'a>(
+    call: &'a McpCall,
+    output: Option<&'a str>,
+    id: &str,
+    format: ResultFormat,
+) -> Cow<'a, str> {
+    let result = match (output, &call.error) {
         (Some(output), _) if call.status == ItemStatus::Incomplete => ToldResult::Skipped(output),
         (Some(output), _) => ToldResult::Output(output),
         (None, Some(error)) => {

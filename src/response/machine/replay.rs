@@ -61,9 +61,10 @@ impl SeenEvent {
         }
     }
 
-    /// Whether it reports the progress of a tool: its number is one that the calls of a turn do not have by themselves.
+    /// Whether it reports the progress of a tool, or that nothing happens: its number is one that the calls of a turn do not
+    /// have by themselves.
     pub fn is_progress(&self) -> bool {
-        self.kind.ends_with("tool_progress") || self.is_input_required()
+        self.kind.ends_with("tool_progress") || self.kind == "keepalive" || self.is_input_required()
     }
 
     /// Whether it asks the client for the output of a call.

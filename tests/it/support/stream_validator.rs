@@ -95,6 +95,10 @@ impl StreamValidator {
             "response.output_item.done" => self.item_done(event),
             "antwort:input_required" => self.input_required(event),
             "tool-call" => self.a2a_input_required(event),
+            "keepalive" => {
+                assert!(position > 1, "nothing comes before the response is in progress: {event}");
+                assert_eq!(event.as_object().unwrap().len(), 2, "{event}");
+            }
             _ => self.within_item(&kind, event),
         }
     }
