@@ -40,6 +40,7 @@ mod ttl_cache;
 pub(crate) mod verbatim;
 
 pub use crate::protocol::item::hosted::ResultFile;
+pub(crate) use audit::{RefusedCallAudit, record_refused as audit_refused_call};
 pub use call::{Arguments, ToolCall};
 pub use call_key::CallKey;
 pub use callback::{Callback, CallbackAddress, Completions};

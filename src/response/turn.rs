@@ -1,6 +1,7 @@
 //! One inference in terms that no provider defines: its request ([`ModelRequest`]) and what the model answers
 //! ([`ModelEvent`]).
 
+pub(crate) mod refused_call;
 pub(crate) mod tool_call;
 pub(crate) mod tool_name;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+pub(crate) use self::refused_call::RefusedCall;
 pub(crate) use self::tool_call::ToolCallRequest;
 pub(crate) use self::tool_name::ToolName;
 use super::presentation::Presentation;
@@ -85,6 +87,8 @@ pub struct HistoryItem {
     pub state: Option<ProviderState>,
     /// Of a call: the provider's id of it and fields that it sent with it, to be returned with it.
     pub call_state: Option<CallState>,
+    /// Of a call that was refused: what the model reads as its result.
+    pub refused: Option<Arc<str>>,
     /// Whether an answer of the model begins with this item. Calls that hold their own outputs do not show otherwise
     /// which of them were made in one answer.
     pub begins_turn: bool,
@@ -98,7 +102,7 @@ impl From<Item> for HistoryItem {
 
 impl From<Arc<Item>> for HistoryItem {
     fn from(item: Arc<Item>) -> Self {
-        Self { item, state: None, call_state: None, begins_turn: false }
+        Self { item, state: None, call_state: None, refused: None, begins_turn: false }
     }
 }
 
@@ -130,6 +134,9 @@ pub struct ProviderState {
     /// What belongs to calls, by the id that the gateway has for the call.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, CallState>,
+    /// Calls of the answer that were refused and are no items, in the order in which the model made them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedCall>,
     /// The position in the answer that it belongs to.
     #[serde(default, skip_serializing_if = "StatePosition::is_default")]
     pub place: StatePosition,
@@ -193,7 +200,7 @@ impl StatePosition {
 impl ProviderState {
     /// Whether there is nothing to return.
     pub fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.fields.is_empty() && self.calls.is_empty()
+        self.text.is_empty() && self.fields.is_empty() && self.calls.is_empty() && self.refused.is_empty()
     }
 
     /// Adds fields that came later.
@@ -211,6 +218,7 @@ impl ProviderState {
         for (key, state) in more.calls {
             self.calls.entry(key).or_default().merge(state);
         }
+        self.refused.extend(more.refused);
     }
 }
 
