@@ -30,10 +30,13 @@ async fn a_picture_of_a_tool_reaches_a_model_that_can_see_now_and_later() {
     for _ in 0..2 {
         upstream.reply(call("image", json!({}))).text("A dot.");
     }
-    for response in gateway.both(ask(json!([brought(&server)]))).await {
+    let responses = gateway.both(ask(json!([brought(&server)]))).await;
+    assert_eq!(shown(&upstream)[1]["image_url"]["url"], png());
+    let seen = upstream.requests().iter().filter(|request| request.body.to_string().contains(&png())).count();
+    assert_eq!(seen, 2, "in JSON as in a stream");
+    for response in responses {
         let output = "Here it is.\n\n[image: image/png, 3 KiB]";
         assert_eq!(item(&response, "mcp_call")["output"], output);
-        assert_eq!(shown(&upstream)[1]["image_url"]["url"], png());
         let whole = response.to_string();
         assert!(!whole.contains("base64") && !whole.contains("antwort:files"), "{whole}");
         let kept = gateway.get(&format!("/v1/responses/{}", response["id"].as_str().unwrap())).await.body;
