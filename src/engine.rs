@@ -21,6 +21,7 @@
 
 mod async_results;
 mod background;
+mod call_items;
 mod callback_token;
 mod callbacks;
 mod cancel;

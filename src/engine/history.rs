@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::call_items::{call_id, output_of};
 use super::context::{EngineParts, RunContext};
 use super::conversation::ConversationBudget;
 use super::replayed::PlacedInput;
@@ -12,7 +13,7 @@ use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
-use crate::protocol::item::{InputItem, Item, ItemStatus, ServerToolCall, ToolOutput};
+use crate::protocol::item::{InputItem, Item, ItemStatus, ServerToolCall};
 use crate::protocol::request::CreateResponse;
 use crate::protocol::response::ResponseStatus;
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
@@ -233,26 +234,6 @@ fn is_incomplete(item: &Item) -> bool {
         Item::FunctionCall(call) => call.status == ItemStatus::Incomplete,
         Item::CustomToolCall(call) => call.status == ItemStatus::Incomplete,
         _ => false,
-    }
-}
-
-/// The `call_id` by which outputs refer to a call.
-pub(super) fn call_id(item: &Item) -> Option<&str> {
-    #[cfg(test)]
-    super::complexity_tests::look();
-    match item {
-        Item::FunctionCall(call) => Some(&call.call_id),
-        Item::CustomToolCall(call) => Some(&call.call_id),
-        _ => None,
-    }
-}
-
-/// An output with the `call_id` of its call.
-pub(super) fn output_of(item: &Item) -> Option<(&str, &ToolOutput)> {
-    match item {
-        Item::FunctionCallOutput(output) => Some((&output.call_id, &output.output)),
-        Item::CustomToolCallOutput(output) => Some((&output.call_id, &output.output)),
-        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::states::call_keys;
+use super::call_items::call_keys;
 use crate::protocol::item::Item;
 use crate::response::turn::{HistoryItem, RefusedCall};
 

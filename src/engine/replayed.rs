@@ -6,12 +6,14 @@
 
 mod calls;
 mod equal;
+mod found;
 
 use std::collections::{HashMap, HashSet};
 
 use self::calls::Calls;
 use self::equal::difference;
-use super::history::{call_id, output_of};
+use self::found::Found;
+use super::call_items::{call_id, output_of};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
 use crate::protocol::item::hosted::McpApprovalResponse;
@@ -106,20 +108,6 @@ fn any_call_id(item: &Item) -> Option<&str> {
 /// are shown.
 fn names_itself(item: &Item) -> bool {
     item.id().is_response_scoped() || matches!(item, Item::McpCall(_) | Item::ServerToolCall(_))
-}
-
-/// What the history has of an item of the input.
-enum Found {
-    Equal,
-    /// Another one, which differs in this field.
-    Other(&'static str),
-    New,
-}
-
-impl From<Option<&'static str>> for Found {
-    fn from(difference: Option<&'static str>) -> Self {
-        difference.map_or(Self::Equal, Self::Other)
-    }
 }
 
 /// How many outputs of each call are still to come in the input. Only the last of them can answer a call that is open.

@@ -10,7 +10,7 @@ use super::context::EngineParts;
 use super::conversation::ConversationBudget;
 use super::history::HistoryEntry;
 use super::tools::hosted;
-use super::{compaction, history, refused_calls};
+use super::{call_items, compaction, history, refused_calls};
 use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
@@ -113,7 +113,7 @@ fn client_carried_positions(input: &[Item]) -> HashSet<usize> {
 
 /// The key under which state of an item is stored.
 pub(super) fn key(owner: &Owner, item: &Item) -> StateKey {
-    StateKey::new(owner, history::call_id(item).unwrap_or_else(|| item.id().as_str()))
+    StateKey::new(owner, call_items::call_id(item).unwrap_or_else(|| item.id().as_str()))
 }
 
 fn replayed_key(owner: &Owner, item: &Item) -> Option<StateKey> {
@@ -230,7 +230,7 @@ fn attach_call_states(contexts: &mut [HistoryItem]) {
     }
     let mut calls: HashMap<String, Vec<usize>> = HashMap::new();
     for (place, context) in contexts.iter().enumerate() {
-        for key in call_keys(&context.item) {
+        for key in call_items::call_keys(&context.item) {
             calls.entry(key.to_owned()).or_default().push(place);
         }
     }
@@ -278,16 +278,7 @@ fn attach_trailing_state(contexts: &mut [HistoryItem]) {
         answer = match &**item {
             Item::Message(message) if message.role != Role::Assistant => None,
             Item::Message(_) => Some(place),
-            item => call_keys(item).next().map(|_| place).or(answer),
+            item => call_items::call_keys(item).next().map(|_| place).or(answer),
         };
     }
-}
-
-/// The ids by which state may refer to a call.
-pub(super) fn call_keys(item: &Item) -> impl Iterator<Item = &str> {
-    let (own, asked) = match item {
-        Item::McpCall(call) => (Some(call.id.as_str()), call.approval_request_id.as_deref()),
-        item => (history::call_id(item), None),
-    };
-    own.into_iter().chain(asked)
 }

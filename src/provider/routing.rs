@@ -195,12 +195,8 @@ fn read_model(body: &[u8]) -> Result<String, ApiError> {
     let fields: Fields<'_> = serde_json::from_slice(body).map_err(|error| unreadable(error.to_string()))?;
     match fields.model {
         Some(model) if !model.is_empty() => Ok(model.into_owned()),
-        _ => Err(missing_model()),
+        _ => Err(form::missing_model()),
     }
-}
-
-fn missing_model() -> ApiError {
-    ApiError::invalid("missing_required_parameter", "model", "Missing required parameter 'model'.")
 }
 
 /// The same body with another model; every other field stays byte for byte.

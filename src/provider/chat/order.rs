@@ -123,8 +123,12 @@ mod tests {
     }
 
     fn said(text: &'static str, calls: usize) -> ChatMessage<'static> {
-        let call =
-            |_| MessageCall { id: "c".into(), name: "f".into(), input: CallInput::Json("{}".into()), fields: None };
+        let call = |_| MessageCall {
+            id: "c".into(),
+            name: "f".into(),
+            input: CallInput::Json("{}".into()),
+            fields: None,
+        };
         let calls = (0..calls).map(call).collect();
         ChatMessage::Assistant(Assistant { text: text.into(), calls, ..Assistant::default() })
     }

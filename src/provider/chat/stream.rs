@@ -177,8 +177,10 @@ impl Translator {
         match serde_json::from_str::<CompletionChunk<'_>>(&body) {
             Ok(chunk) => self.push_chunk(chunk, true, out)?,
             Err(_) => {
+                // A list of errors; any other text is no answer of this protocol.
                 let told = UpstreamError::parse(&body);
-                return Err(if told.is_empty() { malformed() } else { told.into_error(None, None) });
+                let is_list = body.trim_start().starts_with('[') && !told.is_empty();
+                return Err(if is_list { told.into_error(None, None) } else { malformed() });
             }
         }
         // A whole body needs no further sign of its end.

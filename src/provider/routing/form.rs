@@ -5,7 +5,6 @@ use std::ops::Range;
 use bytes::Bytes;
 use memchr::memmem;
 
-use super::missing_model;
 use crate::protocol::error::{ApiError, ErrorKind};
 
 /// Longest boundary (RFC 2046 5.1.1).
@@ -58,6 +57,10 @@ pub(super) fn model_field<'b>(content_type: &str, body: &'b [u8]) -> Result<Mode
             Err(ApiError::invalid("invalid_value", "model", "The field 'model' is not the name of a model."))
         }
     }
+}
+
+pub(super) fn missing_model() -> ApiError {
+    ApiError::invalid("missing_required_parameter", "model", "Missing required parameter 'model'.")
 }
 
 /// The places of the parts, each with its headers. The last delimiter must be there: a form that is cut off is refused.
