@@ -24,6 +24,7 @@ use bytes::Bytes;
 
 use crate::config::{ContextWindow, ModelPrice};
 use crate::protocol::id::Id;
+use crate::protocol::response::Usage;
 use crate::response::turn::{ModelEvent, ModelRequest};
 
 pub(crate) use errors::{ProviderError, ProviderErrorKind};
@@ -96,6 +97,10 @@ pub trait ModelStream: Send {
 
     /// What is known so far of its times.
     fn timing(&self) -> &InferenceTiming;
+
+    /// Tokens that were used and are in no event: of attempts that failed, and of an answer that has failed or is not read
+    /// to its end.
+    fn take_usage(&mut self) -> Option<Usage>;
 }
 
 impl dyn ModelStream {

@@ -47,6 +47,7 @@ use super::{compaction, history, states};
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::IdGenerator;
 use crate::protocol::item::{Item, Reasoning};
+use crate::protocol::response::Usage;
 use crate::response::machine::{Termination, Turn, TurnOutput};
 use crate::response::turn::{CallChoice, FinishReason, HistoryItem, ProviderState};
 
@@ -82,6 +83,8 @@ impl Run {
     /// reached.
     async fn agent_loop(&mut self) -> Result<Termination, RunError> {
         if !self.generates {
+            // No model was asked.
+            self.machine.count_usage(&Usage::default());
             return Ok(Termination::Completed);
         }
         self.emit_list_tools()?;

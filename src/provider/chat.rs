@@ -14,6 +14,7 @@ mod message;
 mod messages;
 mod options;
 mod order;
+mod plain_text;
 mod prompt;
 mod reasoning;
 mod request;
@@ -21,6 +22,7 @@ mod stream;
 mod surrogates;
 mod think_tags;
 mod tools;
+mod usage;
 mod wire;
 
 #[cfg(test)]

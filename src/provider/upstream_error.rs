@@ -42,6 +42,16 @@ struct Envelope<'a> {
     kind: LenientText<'a>,
 }
 
+impl<'a> From<Envelope<'a>> for UpstreamError<'a> {
+    fn from(Envelope { error, message, detail, code, kind }: Envelope<'a>) -> Self {
+        if let Some(error) = error {
+            return error;
+        }
+        let message = if message.is_empty() { LenientText(detail_message(&detail).into()) } else { message };
+        Self { message, code, kind, status: LenientText::default() }
+    }
+}
+
 impl<'a> UpstreamError<'a> {
     /// Parses an error: JSON of a known shape, or plain text.
     pub(super) fn parse(text: &'a str) -> Self {
@@ -49,15 +59,16 @@ impl<'a> UpstreamError<'a> {
         if text.len() > MAX_ERROR_BYTES {
             return Self::default();
         }
+        if text.starts_with('[') {
+            // Gemini sends errors in lists.
+            let listed: Vec<Envelope<'a>> = serde_json::from_str(text).unwrap_or_default();
+            let mut errors = listed.into_iter().map(Self::from);
+            return errors.find(|error| !error.is_empty()).unwrap_or_default();
+        }
         match serde_json::from_str::<Envelope<'a>>(text) {
-            Ok(Envelope { error: Some(error), .. }) => error,
-            Ok(Envelope { message, detail, code, kind, .. }) => {
-                let message =
-                    if message.is_empty() { LenientText(detail_message(&detail).into()) } else { message };
-                Self { message, code, kind, status: LenientText::default() }
-            }
+            Ok(envelope) => envelope.into(),
             // HTML pages hold no useful message, and may disclose internals.
-            Err(_) if text.starts_with(['<', '{', '[']) => Self::default(),
+            Err(_) if text.starts_with(['<', '{']) => Self::default(),
             Err(_) => {
                 Self::from_fields(LenientText(text.into()), LenientText::default(), LenientText::default())
             }

@@ -375,6 +375,18 @@ impl ResponseMachine {
         self.usage.unwrap_or_default()
     }
 
+    /// Tokens used in the turn that has not ended.
+    pub fn turn_usage(&self) -> Option<Usage> {
+        self.turn.usage
+    }
+
+    /// All tokens used so far, also in a turn that has not ended.
+    pub fn total_usage(&self) -> Option<Usage> {
+        let mut total = self.usage;
+        self.turn.usage.iter().for_each(|usage| total.get_or_insert_default().add(usage));
+        total
+    }
+
     /// The text of the open message.
     pub fn open_text_so_far(&self) -> Option<&str> {
         let OpenItem::Message(open) = &self.open else { return None };
@@ -412,9 +424,7 @@ impl ResponseMachine {
         self.abort_hidden_calls();
         let _answered = self.abandon_client_calls(out);
         let _settled = self.finalize_state(out);
-        if let Some(usage) = self.turn.usage.take() {
-            self.usage.get_or_insert_default().add(&usage);
-        }
+        self.usage = self.total_usage();
         let Self {
             accumulator,
             sealed,

@@ -35,7 +35,7 @@ use store::StoreMetrics;
 use tools::ToolMetrics;
 use websocket::WebSocketMetrics;
 
-use crate::protocol::response::ResponseStatus;
+use crate::protocol::response::{ResponseStatus, Usage};
 
 /// Values of labels that are known from the start. Their series begin at zero, so that a rate sees the first event, too.
 const JSON: &str = "json";
@@ -161,9 +161,16 @@ impl Metrics {
     }
 
     /// A run has ended in an HTTP error, before there was a response.
-    pub fn run_refused(&self, provider: &str, model: &str, code: &str, took: Duration) {
+    pub fn run_refused(
+        &self,
+        provider: &str,
+        model: &str,
+        code: &str,
+        usage: Option<Usage>,
+        took: Duration,
+    ) {
         self.runs_active.with(&[]).add(-1);
-        self.inference.run_refused(provider, model, code, took);
+        self.inference.run_refused(provider, model, code, usage, took);
     }
 
     /// A request was rejected before its body was read. `reason` has few values.
@@ -414,6 +421,7 @@ mod tests {
                 "vllm",
                 &format!("refused-{number}"),
                 &format!("code-{number}"),
+                None,
                 Duration::ZERO,
             );
         }

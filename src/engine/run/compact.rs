@@ -27,7 +27,9 @@ impl Run {
         }
         let (summary, usage) = self.summarize(&plan).await?;
         // Paid for, whatever came of it.
-        self.machine.count_usage(&usage);
+        if let Some(usage) = usage {
+            self.machine.count_usage(&usage);
+        }
         match summary.and_then(|text| plan.seal.seal_all(&text).ok_or("it could not be encrypted")) {
             Ok(sealed) => {
                 let item = self.machine.add_compaction(sealed, self.sink.events())?;
@@ -54,27 +56,39 @@ impl Run {
 
     /// Asks the model for a summary, with the tokens that it took.
     #[tracing::instrument(name = "compact", skip_all)]
-    async fn summarize(&mut self, plan: &AutoCompaction) -> Result<(Summary, Usage), RunError> {
+    async fn summarize(&mut self, plan: &AutoCompaction) -> Result<(Summary, Option<Usage>), RunError> {
         let request =
             Arc::new(summary_request(&self.prepared.model_request, plan, self.prepared.provider.name()));
         self.state.trace.begin_compaction(plan.route.provider.name(), &plan.route.model);
         let mut stream = match plan.route.provider.infer(&request, &self.call) {
             Ok(stream) => stream,
-            Err(error) => return Ok((Err(problem(&error)), Usage::default())),
+            Err(error) => return Ok((Err(problem(&error)), None)),
         };
-        let read = self.read_summary(&mut *stream).await;
+        let mut reader = SummaryReader::default();
+        let read = self.read_summary(&mut reader, &mut *stream).await;
         self.state.trace.end_inference(stream.timing());
-        if let Ok((_, usage)) = &read {
+        if let Some(usage) = stream.take_usage() {
+            reader.usage.get_or_insert_default().add(&usage);
+        }
+        if let Some(usage) = &reader.usage {
             self.state.trace.note_usage(usage, plan.price.map(|price| cost(&price, usage)));
         }
-        read
+        match read {
+            Ok(read) => Ok((read.and_then(|()| reader.summary()), reader.usage)),
+            Err(stop) => {
+                // The run ends, and its response has what was used.
+                reader.usage.iter().for_each(|usage| self.machine.count_usage(usage));
+                Err(stop)
+            }
+        }
     }
 
+    /// Reads a summary to its end, or as far as it may be long. The outer error is the run's.
     async fn read_summary(
         &mut self,
+        reader: &mut SummaryReader,
         stream: &mut (dyn ModelStream + 'static),
-    ) -> Result<(Summary, Usage), RunError> {
-        let mut reader = SummaryReader::default();
+    ) -> Result<Result<(), &'static str>, RunError> {
         let mut events = Vec::new();
         loop {
             let more = self.until_cancelled(stream.next(&mut events)).await?;
@@ -84,8 +98,8 @@ impl Run {
             events.drain(..).for_each(|event| reader.read(event));
             match more {
                 Ok(true) if reader.text.len() <= MAX_SUMMARY_BYTES => {}
-                Ok(_) => return Ok(reader.finish()),
-                Err(error) => return Ok((Err(problem(&error)), reader.usage)),
+                Ok(_) => return Ok(Ok(())),
+                Err(error) => return Ok(Err(problem(&error))),
             }
         }
     }
@@ -139,7 +153,7 @@ fn summary_request(asked: &ModelRequest, plan: &AutoCompaction, provider: &str) 
 #[derive(Default)]
 struct SummaryReader {
     text: String,
-    usage: Usage,
+    usage: Option<Usage>,
     refused: bool,
     is_cut_off: bool,
 }
@@ -149,21 +163,20 @@ impl SummaryReader {
         match event {
             ModelEvent::Text { delta, .. } => self.text.push_str(&delta),
             ModelEvent::Refusal(_) => self.refused = true,
-            ModelEvent::Usage(usage) => self.usage = usage,
+            ModelEvent::Usage(usage) => self.usage = Some(usage),
             ModelEvent::Finish(reason) => self.is_cut_off |= reason != FinishReason::Stop,
             _ => {}
         }
     }
 
-    fn finish(self) -> (Summary, Usage) {
+    fn summary(&self) -> Summary {
         let text = self.text.trim();
-        let summary = match () {
+        match () {
             () if self.refused => Err("the model refused"),
             () if self.is_cut_off => Err("the summary was cut off"),
             () if text.len() > MAX_SUMMARY_BYTES => Err("the summary is too long"),
             () if text.is_empty() => Err("the model wrote nothing"),
             () => Ok(text.to_owned()),
-        };
-        (summary, self.usage)
+        }
     }
 }

@@ -7,6 +7,7 @@ use tracing::field::Empty;
 
 use super::live::{Run, RunError};
 use crate::engine::citations;
+use crate::protocol::response::Usage;
 use crate::provider::{ModelStream, ProviderError, ProviderErrorKind};
 use crate::response::code_fence::CodeFence;
 use crate::response::machine::{Turn, Violation};
@@ -61,25 +62,37 @@ impl Run {
         }
         let turn = self.stream_turn().await;
         self.state.trace.record_times(&span);
-        match &turn {
-            Ok(Turn { usage: Some(usage), .. }) => {
-                self.state.trace.note_usage(usage, self.prepared.limits.cost(usage));
-                span.record("gen_ai.usage.input_tokens", usage.input_tokens);
-                span.record("gen_ai.usage.output_tokens", usage.output_tokens);
-            }
-            Ok(_) => {}
+        let usage = match &turn {
+            Ok(turn) => turn.usage,
             Err(stop) => {
                 span.record("error.type", stop.error_type());
                 span.record("otel.status_code", "ERROR");
+                self.machine.turn_usage()
             }
+        };
+        if let Some(usage) = usage {
+            self.note_usage(&usage);
+        }
+        if let Some(tokens) = self.state.trace.turn_tokens() {
+            span.record("gen_ai.usage.input_tokens", tokens.input());
+            span.record("gen_ai.usage.output_tokens", tokens.output());
         }
         turn
+    }
+
+    /// The tokens of an inference, or of an attempt of it, are part of the account.
+    fn note_usage(&mut self, usage: &Usage) {
+        self.state.trace.note_usage(usage, self.prepared.limits.cost(usage));
     }
 
     async fn stream_turn(&mut self) -> Result<Turn, RunError> {
         let mut stream = self.open_stream().await?;
         let read = self.read_turn(&mut *stream).await;
         self.state.trace.end_inference(stream.timing());
+        if let Some(usage) = stream.take_usage() {
+            self.machine.count_usage(&usage);
+            self.note_usage(&usage);
+        }
         drop(stream);
         let ended = self.end_text();
         read?;

@@ -113,12 +113,17 @@ impl RunTrace {
         }
     }
 
-    /// What an inference has used.
+    /// What an attempt of the inference has used.
     pub(in crate::engine) fn note_usage(&mut self, usage: &Usage, cost: Option<f64>) {
         if let Some(turn) = self.turns.last_mut() {
-            turn.tokens = Some(TurnTokens::of(usage));
-            turn.cost = cost;
+            turn.tokens.get_or_insert_default().add(usage);
+            turn.cost = cost.map(|cost| turn.cost.unwrap_or(0.0) + cost);
         }
+    }
+
+    /// What the inference has used, with all its attempts.
+    pub(in crate::engine) fn turn_tokens(&self) -> Option<TurnTokens> {
+        self.turns.last().and_then(|turn| turn.tokens)
     }
 
     /// What the provider's stream says of an inference that has ended.

@@ -13,14 +13,15 @@ use super::chunk_template::{ChunkTemplate, TextKind};
 use super::early::EarlyParts;
 use super::errors::limit_exceeded;
 use super::extras::{read_annotations, read_logprobs};
+use super::plain_text::PlainText;
 use super::reasoning::{ReasoningAssembler, max_parsed_size};
 use super::surrogates::{self, Repaired};
 use super::think_tags::{Segment, ThinkTagParser};
-use super::wire::{Choice, CompletionChunk, ContentPiece, Delta, DeltaContent, MAX_ELEMENTS, UsageCounts};
+use super::usage::read_usage;
+use super::wire::{Choice, CompletionChunk, ContentPiece, Delta, DeltaContent, MAX_ELEMENTS};
 use crate::config::ThinkTags;
-use crate::protocol::response::{InputTokensDetails, OutputTokensDetails, Usage};
+use crate::protocol::response::Usage;
 use crate::provider::errors::{ProviderError, ProviderErrorKind};
-use crate::provider::lenient::LenientNumber;
 use crate::provider::upstream_error::UpstreamError;
 use crate::response::turn::{FinishReason, ModelEvent, ModelTool};
 
@@ -48,6 +49,8 @@ pub struct Translator {
     /// At least one chunk was a chat completion.
     understood: bool,
     skipped: usize,
+    /// The first text that came in place of a chunk.
+    plain_text: Option<PlainText>,
     /// A chunk that ends with half a surrogate pair.
     held_chunk: Option<String>,
     template: ChunkTemplate,
@@ -73,6 +76,7 @@ impl Translator {
             answered: false,
             understood: false,
             skipped: 0,
+            plain_text: None,
             held_chunk: None,
             template: ChunkTemplate::default(),
             done: false,
@@ -88,6 +92,21 @@ impl Translator {
     /// Whether the answer has ended: `[DONE]`, or a whole body.
     pub fn is_done(&self) -> bool {
         self.done
+    }
+
+    /// Whether the model has finished: only the usage and the end of the stream may still come.
+    pub fn is_finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// The usage that was received and not emitted, of an answer that failed or was not read to its end.
+    pub fn take_usage(&mut self) -> Option<Usage> {
+        self.usage.take()
+    }
+
+    /// The error that the server has told as plain text, for an answer that did not end as it should.
+    pub fn told_error(&self) -> Option<ProviderError> {
+        self.plain_text.as_ref().map(PlainText::to_error)
     }
 
     /// Translates one event of a stream.
@@ -157,7 +176,10 @@ impl Translator {
         };
         match serde_json::from_str::<CompletionChunk<'_>>(&body) {
             Ok(chunk) => self.push_chunk(chunk, true, out)?,
-            Err(_) => return Err(malformed()),
+            Err(_) => {
+                let told = UpstreamError::parse(&body);
+                return Err(if told.is_empty() { malformed() } else { told.into_error(None, None) });
+            }
         }
         // A whole body needs no further sign of its end.
         self.done = true;
@@ -169,17 +191,8 @@ impl Translator {
         if let Some(held) = self.held_chunk.take() {
             self.read(&surrogates::repair_all(&held), out)?;
         }
-        let reason = match self.finish {
-            Some(reason) => Ok(reason),
-            None if self.done && self.answered => Ok(FinishReason::Stop),
-            None if self.done || !self.understood => Err(malformed()),
-            None => Err(ProviderError::new(
-                ProviderErrorKind::Cut,
-                "The model provider closed the connection before its answer was complete.",
-            )),
-        };
+        let reason = self.finish_reason()?;
         out.extend(self.usage.take().map(ModelEvent::Usage));
-        let reason = reason?;
         let mut segments = Vec::new();
         self.think.end(&mut segments);
         self.write_segments(segments, out);
@@ -190,6 +203,20 @@ impl Translator {
         Ok(())
     }
 
+    /// The reason that the server has given, or that the end of its stream stands for.
+    fn finish_reason(&self) -> Result<FinishReason, ProviderError> {
+        match (self.finish, self.told_error()) {
+            (Some(reason), _) => Ok(reason),
+            (None, Some(told)) => Err(told),
+            (None, None) if self.done && self.answered => Ok(FinishReason::Stop),
+            (None, None) if self.done || !self.understood => Err(malformed()),
+            (None, None) => Err(ProviderError::new(
+                ProviderErrorKind::Cut,
+                "The model provider closed the connection before its answer was complete.",
+            )),
+        }
+    }
+
     fn push_chunk(
         &mut self,
         chunk: CompletionChunk<'_>,
@@ -197,6 +224,12 @@ impl Translator {
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
         let CompletionChunk { choices, usage, service_tier, error, object, message, code, kind } = chunk;
+        let in_choice = || choices.0.as_ref().and_then(|choice| choice.usage);
+        // First, as what was used counts even if the answer fails.
+        if let Some(usage) = usage.and_then(read_usage).or_else(|| in_choice().and_then(read_usage)) {
+            self.understood = true;
+            self.usage = Some(usage);
+        }
         if let Some(error) = error.filter(|error| !error.is_empty()) {
             return Err(error.into_error(None, None));
         }
@@ -206,10 +239,6 @@ impl Translator {
         if !self.service_tier && !service_tier.is_empty() {
             self.service_tier = true;
             out.push(ModelEvent::ServiceTier(service_tier.0.into_owned()));
-        }
-        if let Some(usage) = usage.and_then(read_usage) {
-            self.understood = true;
-            self.usage = Some(usage);
         }
         match choices.0 {
             Some(choice) => self.push_choice(choice, whole, out),
@@ -405,9 +434,17 @@ impl Translator {
     /// Skips a few events that are not chunks. A damaged chunk is an error: part of the answer would be missing.
     fn skip(&mut self, data: &str) -> Result<(), ProviderError> {
         self.skipped += 1;
-        if data.trim_start().starts_with('{') || self.skipped > MAX_SKIPPED {
-            return Err(malformed());
+        let data = data.trim();
+        if data.starts_with('[') {
+            let listed = UpstreamError::parse(data);
+            if !listed.is_empty() {
+                return Err(listed.into_error(None, None));
+            }
         }
+        if data.starts_with('{') || self.skipped > MAX_SKIPPED {
+            return Err(self.told_error().unwrap_or_else(malformed));
+        }
+        self.plain_text = self.plain_text.take().or_else(|| PlainText::read(data));
         tracing::debug!(
             bytes = data.len(),
             "skipped an event of the provider's stream that is not a JSON object"
@@ -426,38 +463,18 @@ fn read_finish(reason: &str) -> Result<FinishReason, ProviderError> {
     Ok(match reason.to_ascii_lowercase().as_str() {
         "stop" | "tool_calls" | "tool_call" | "tool_use" | "function_call" | "end_turn" | "eos"
         | "eos_token" | "stop_sequence" | "complete" | "completed" => FinishReason::Stop,
-        "length" | "max_tokens" | "max_output_tokens" | "model_length" => FinishReason::Length,
-        "content_filter" | "content-filter" | "safety" | "refusal" | "recitation" | "blocklist"
-        | "prohibited_content" => FinishReason::ContentFilter,
+        "length"
+        | "max_tokens"
+        | "max_output_tokens"
+        | "max_completion_tokens"
+        | "model_length"
+        | "model_context_window_exceeded" => FinishReason::Length,
+        "content_filter" | "content-filter" | "safety" | "sensitive" | "refusal" | "recitation"
+        | "blocklist" | "prohibited_content" => FinishReason::ContentFilter,
         _ => {
             let shown: String = reason.chars().filter(|c| !c.is_control()).take(40).collect();
             let message = format!("The model provider ended its answer with finish_reason '{shown}'.");
             return Err(ProviderError::new(ProviderErrorKind::Reported, message));
         }
     })
-}
-
-/// Parses usage; `None` if all counts are 0, as in chunks of servers that report usage later.
-fn read_usage(raw: &RawValue) -> Option<Usage> {
-    let object = Some(raw.get()).filter(|text| text.starts_with('{'))?;
-    let tokens: UsageCounts = serde_json::from_str(object).ok()?;
-    let prompt = tokens.prompt_tokens_details.unwrap_or_default();
-    let completion = tokens.completion_tokens_details.unwrap_or_default();
-    let cached = prompt.cached_tokens.count().max(tokens.prompt_cache_hit_tokens.count());
-    let (input_tokens, output_tokens) = (tokens.prompt_tokens.count(), tokens.completion_tokens.count());
-    let total = match tokens.total_tokens {
-        LenientNumber(None) => input_tokens.saturating_add(output_tokens),
-        total => total.count(),
-    };
-    let usage = Usage {
-        input_tokens,
-        input_tokens_details: InputTokensDetails {
-            cached_tokens: cached,
-            cache_write_tokens: prompt.cache_write_tokens.count(),
-        },
-        output_tokens,
-        output_tokens_details: OutputTokensDetails { reasoning_tokens: completion.reasoning_tokens.count() },
-        total_tokens: total,
-    };
-    Some(usage).filter(|usage| *usage != Usage::default())
 }

@@ -67,12 +67,15 @@ fn run_with(stream: &str, think: ThinkTags) -> Vec<String> {
             None => break translator.finish(&mut events),
         }
     };
+    // What was received counts, however the stream ends.
+    events.extend(translator.take_usage().map(ModelEvent::Usage));
     shown(&events, result)
 }
 
 fn run_body(body: &str) -> Vec<String> {
-    let mut events = Vec::new();
-    let result = Translator::new(tools(), true, ThinkTags::None).push_body(body, &mut events);
+    let (mut events, mut translator) = (Vec::new(), Translator::new(tools(), true, ThinkTags::None));
+    let result = translator.push_body(body, &mut events);
+    events.extend(translator.take_usage().map(ModelEvent::Usage));
     shown(&events, result)
 }
 

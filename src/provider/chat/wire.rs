@@ -58,6 +58,9 @@ pub(super) struct Choice<'a> {
     pub finish_reason: LenientText<'a>,
     #[serde(borrow, default)]
     pub logprobs: Option<&'a RawValue>,
+    /// In the last chunk of some servers (Moonshot), instead of beside `choices`.
+    #[serde(borrow, default)]
+    pub usage: Option<&'a RawValue>,
     /// OpenRouter reports errors here.
     #[serde(borrow, default)]
     pub error: Option<UpstreamError<'a>>,
@@ -182,32 +185,6 @@ pub(super) struct CustomPiece<'a> {
 /// Arguments as text; Ollama sends the object itself, whose JSON is kept verbatim.
 #[derive(Debug, Default)]
 pub(super) struct FunctionArguments<'a>(pub Cow<'a, str>);
-
-/// Token counts, under all names that servers use.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct UsageCounts {
-    pub prompt_tokens: LenientNumber,
-    pub completion_tokens: LenientNumber,
-    pub total_tokens: LenientNumber,
-    pub prompt_tokens_details: Option<PromptDetails>,
-    pub completion_tokens_details: Option<CompletionDetails>,
-    /// DeepSeek's name for cached tokens.
-    pub prompt_cache_hit_tokens: LenientNumber,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct PromptDetails {
-    pub cached_tokens: LenientNumber,
-    pub cache_write_tokens: LenientNumber,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct CompletionDetails {
-    pub reasoning_tokens: LenientNumber,
-}
 
 /// Implements `Deserialize` for a type that servers send as different JSON types: strings, null, lists, objects.
 macro_rules! deserialize_any {

@@ -18,6 +18,7 @@ use super::streaming::Streaming;
 use super::timer::Timer;
 use super::upstream_body::UpstreamBody;
 use crate::net::sse::Decoder;
+use crate::protocol::response::Usage;
 use crate::provider::chat::Translator;
 use crate::provider::retry::RetryState;
 use crate::provider::{CallContext, InferenceTiming, ModelStream, ProviderError, ProviderErrorKind};
@@ -35,6 +36,8 @@ pub(super) struct CompletionStream {
     started: Instant,
     timing: InferenceTiming,
     state: State,
+    /// Tokens of attempts that failed, and of an answer that was not read to its end.
+    unreported: Option<Usage>,
     /// Events were emitted: there is no retry any more, and the request's body is not needed.
     emitted: bool,
 }
@@ -68,6 +71,7 @@ impl CompletionStream {
             started: Instant::now(),
             timing: InferenceTiming::default(),
             state: State::Unsent,
+            unreported: None,
             emitted: false,
         })
     }
@@ -96,7 +100,10 @@ impl CompletionStream {
                 State::Whole(reading) => {
                     let text = ready!(reading.as_mut().poll(cx))?;
                     self.state = State::Over;
-                    return Poll::Ready(self.translator().push_body(&text, events).map(|()| false));
+                    let mut translator = self.translator();
+                    let read = translator.push_body(&text, events);
+                    self.keep_usage(translator.take_usage());
+                    return Poll::Ready(read.map(|()| false));
                 }
                 State::Streaming(streaming) => {
                     if !ready!(streaming.poll_read(cx, events))? {
@@ -155,6 +162,20 @@ impl CompletionStream {
             .with_max_held_bytes(self.server.settings.max_answer_bytes)
     }
 
+    /// The usage of an attempt that is over, or about to be dropped.
+    fn keep_usage(&mut self, usage: Option<Usage>) {
+        if let Some(usage) = usage {
+            self.unreported.get_or_insert_default().add(&usage);
+        }
+    }
+
+    fn keep_streamed_usage(&mut self) {
+        if let State::Streaming(streaming) = &mut self.state {
+            let usage = streaming.take_usage();
+            self.keep_usage(usage);
+        }
+    }
+
     fn log_failure(&self, error: &ProviderError, retry_in: Option<Duration>) {
         self.server.log_failure("/chat/completions", Some(&self.call), error, retry_in);
     }
@@ -206,6 +227,7 @@ impl ModelStream for CompletionStream {
                     return Poll::Ready(Ok(more));
                 }
                 Err(error) => {
+                    self.keep_streamed_usage();
                     // The response that failed is dropped first, and with it its connection.
                     self.state = State::Over;
                     self.state = self.recover(error, !events.is_empty())?;
@@ -216,5 +238,10 @@ impl ModelStream for CompletionStream {
 
     fn timing(&self) -> &InferenceTiming {
         &self.timing
+    }
+
+    fn take_usage(&mut self) -> Option<Usage> {
+        self.keep_streamed_usage();
+        self.unreported.take()
     }
 }

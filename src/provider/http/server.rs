@@ -154,7 +154,7 @@ impl Server {
         let wait = response.retry_after().and_then(|value| crate::net::retry_after(value, SystemTime::now()));
         if response.status().is_redirection() {
             let message = "The model provider answered with a redirect; its configured URL is wrong.";
-            return ProviderError::new(ProviderErrorKind::Malformed, message);
+            return ProviderError::new(ProviderErrorKind::Redirect, message);
         }
         let text = read_start(response, MAX_ERROR_BODY).await;
         let secret = self.settings.api_key.as_ref().map(|key| key.expose_secret());

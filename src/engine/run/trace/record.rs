@@ -59,14 +59,20 @@ pub(in crate::engine) struct CompactionModel {
 pub(in crate::engine) struct TurnTokens(pub u64, pub u64, pub u64, pub u64, pub u64);
 
 impl TurnTokens {
-    pub(in crate::engine) fn of(usage: &Usage) -> Self {
-        Self(
-            usage.input_tokens,
-            usage.input_tokens_details.cached_tokens,
-            usage.output_tokens,
-            usage.output_tokens_details.reasoning_tokens,
-            usage.total_tokens,
-        )
+    pub(in crate::engine) fn add(&mut self, usage: &Usage) {
+        self.0 += usage.input_tokens;
+        self.1 += usage.input_tokens_details.cached_tokens;
+        self.2 += usage.output_tokens;
+        self.3 += usage.output_tokens_details.reasoning_tokens;
+        self.4 += usage.total_tokens;
+    }
+
+    pub(in crate::engine) fn input(self) -> u64 {
+        self.0
+    }
+
+    pub(in crate::engine) fn output(self) -> u64 {
+        self.2
     }
 }
 
