@@ -3,6 +3,7 @@
 //! The engine uses them through the trait [`Provider`]. Floor 3: knows the protocol and the neutral turn, not the engine.
 
 pub(crate) mod chat;
+mod context_overflow;
 mod errors;
 mod http;
 mod lenient;

@@ -11,6 +11,7 @@ use secrecy::SecretString;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use self::errors::{ErrorPattern, ProviderErrors};
 pub use self::preset::Preset;
 pub(super) use self::roles::RawRoles;
 pub use self::roles::{RoleChanges, RoleSettings, Roles};
@@ -23,6 +24,7 @@ use super::masks;
 use super::units::{self, MIB};
 use crate::net::client::{HttpClientOptions, ProxyUrl};
 
+mod errors;
 mod preset;
 mod roles;
 mod variants;
@@ -76,6 +78,8 @@ pub struct ProviderSettings {
     pub prices: BTreeMap<String, ModelPrice>,
     /// Request fields outside the API that are forwarded unchanged.
     pub passthrough: Vec<String>,
+    /// How it tells its errors.
+    pub errors: ProviderErrors,
     /// How roles are translated, and which orders of messages it accepts.
     pub roles: RoleSettings,
     /// The field that carries `max_output_tokens`.
@@ -121,6 +125,7 @@ impl ProviderSettings {
             context_window: ContextWindow::Unknown,
             prices: BTreeMap::new(),
             passthrough: preset.passthrough().iter().map(|name| (*name).to_owned()).collect(),
+            errors: ProviderErrors::default(),
             roles: preset.roles().into(),
             max_tokens_field: preset.max_tokens_field(),
             reasoning_field: preset.reasoning_field(),

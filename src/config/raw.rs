@@ -107,6 +107,7 @@ pub(super) struct RawProvider {
     pub context_window: ContextWindow,
     pub prices: BTreeMap<String, ModelPrice>,
     pub passthrough: Option<Vec<String>>,
+    pub errors: RawProviderErrors,
     pub roles: RawRoles,
     pub max_tokens_field: Option<MaxTokensField>,
     pub reasoning_field: Option<ReasoningField>,
@@ -118,6 +119,12 @@ pub(super) struct RawProvider {
     pub max_event_bytes: Option<usize>,
     #[serde(deserialize_with = "units::OptionalSize::deserialize")]
     pub max_answer_bytes: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawProviderErrors {
+    pub context_overflow: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

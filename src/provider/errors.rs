@@ -7,6 +7,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use super::context_overflow;
+use crate::config::ProviderSettings;
 use crate::net::causes::{self, ConnectFailure, FailureCause};
 use crate::net::client::ProxyError;
 use crate::protocol::error::{ApiError, ErrorBody, ErrorKind};
@@ -133,11 +135,19 @@ impl ProviderError {
         match (&self.cause, self.kind) {
             (Some(cause), _) => Some(&cause.text),
             // The gateway's own message about an invalid answer.
-            (
-                None,
-                ProviderErrorKind::Malformed | ProviderErrorKind::Redirect | ProviderErrorKind::Cut,
-            ) => Some(&self.message),
+            (None, ProviderErrorKind::Malformed | ProviderErrorKind::Redirect | ProviderErrorKind::Cut) => {
+                Some(&self.message)
+            }
             (None, _) => None,
+        }
+    }
+
+    /// Recognises overflows of the context in the words that the configuration has for them.
+    pub(super) fn apply_patterns(&mut self, settings: &ProviderSettings) {
+        let patterns = &settings.errors.context_overflow;
+        let may_be = || context_overflow::may_be_overflow(self.upstream_status(), &self.message);
+        if self.is_reported() && patterns.iter().any(|pattern| pattern.is_match(&self.message)) && may_be() {
+            self.kind = ProviderErrorKind::ContextLength;
         }
     }
 
@@ -249,7 +259,8 @@ fn by_status(status: u16, message: String, code: Option<String>) -> ApiError {
         422 => ErrorKind::UnprocessableRequest,
         // These concern the gateway's credentials; passed on, SDKs would blame the client's own key.
         402 => {
-            let message = "The model provider wants to be paid; the operator of the gateway must settle the account.";
+            let message =
+                "The model provider wants to be paid; the operator of the gateway must settle the account.";
             let unpaid = ApiError::new(ErrorKind::UpstreamError, message);
             return unpaid.with_code("upstream_billing_error").without_retry();
         }

@@ -161,14 +161,7 @@ impl Metrics {
     }
 
     /// A run has ended in an HTTP error, before there was a response.
-    pub fn run_refused(
-        &self,
-        provider: &str,
-        model: &str,
-        code: &str,
-        usage: Option<Usage>,
-        took: Duration,
-    ) {
+    pub fn run_refused(&self, provider: &str, model: &str, code: &str, usage: Option<Usage>, took: Duration) {
         self.runs_active.with(&[]).add(-1);
         self.inference.run_refused(provider, model, code, usage, took);
     }

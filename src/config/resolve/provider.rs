@@ -9,9 +9,10 @@ use url::Url;
 use super::checker::{Checker, has_credentials, parse_http};
 use super::{agents, network};
 use crate::config::provider::{
-    ContextWindow, Preset, ProviderFeatures, ProviderSettings, RoleSettings, is_translated_field,
+    ContextWindow, ErrorPattern, Preset, ProviderErrors, ProviderFeatures, ProviderSettings, RoleSettings,
+    is_translated_field,
 };
-use crate::config::raw::{RawProvider, RawSupports};
+use crate::config::raw::{RawProvider, RawProviderErrors, RawSupports};
 use crate::net::client::HttpClientOptions;
 
 /// Headers of the connection or the request body.
@@ -117,6 +118,7 @@ fn resolve_one(
         context_window: raw.context_window,
         prices: raw.prices,
         passthrough: raw.passthrough.unwrap_or(base.passthrough),
+        errors: error_words(name, &raw.errors, check),
         roles: RoleSettings { all: raw.roles.all.apply(base.roles.all), models: raw.roles.models },
         max_tokens_field: raw.max_tokens_field.unwrap_or(base.max_tokens_field),
         reasoning_field: raw.reasoning_field.unwrap_or(base.reasoning_field),
@@ -138,6 +140,19 @@ fn resolve_one(
     limits(name, &settings, check);
     agents::prices(name, &settings.prices, check);
     settings
+}
+
+fn error_words(name: &str, raw: &RawProviderErrors, check: &mut Checker<'_>) -> ProviderErrors {
+    let mut context_overflow = Vec::new();
+    for (index, pattern) in raw.context_overflow.iter().enumerate() {
+        match ErrorPattern::new(pattern) {
+            Ok(pattern) => context_overflow.push(pattern),
+            Err(problem) => {
+                check.error(&["providers", name, "errors", "context_overflow", &index.to_string()], problem);
+            }
+        }
+    }
+    ProviderErrors { context_overflow }
 }
 
 /// The URL is never quoted in an error: it may contain a key.

@@ -22,10 +22,26 @@ impl Run {
     pub(super) async fn compact_if_due(&mut self) -> Result<(), RunError> {
         let Some(plan) = self.prepared.auto_compaction.clone() else { return Ok(()) };
         let tokens = plan.tokens(&self.prepared.model_request);
-        if !self.state.compaction.is_due(tokens, plan.threshold) {
-            return Ok(self.prepared.truncate_to_window()?);
+        if self.state.compaction.is_due(tokens, plan.threshold) {
+            self.compact(&plan, false).await?;
         }
-        let (summary, usage) = self.summarize(&plan).await?;
+        Ok(self.prepared.truncate_to_window()?)
+    }
+
+    /// Compacts a conversation that the provider has refused as too long, though it was not due. Returns whether it is shorter
+    /// now.
+    pub(super) async fn compact_refused(&mut self) -> Result<bool, RunError> {
+        let may_try = self.state.compaction.may_try();
+        let Some(plan) = self.prepared.auto_compaction.clone().filter(|_| may_try) else { return Ok(false) };
+        let before = plan.tokens(&self.prepared.model_request);
+        self.compact(&plan, true).await?;
+        self.state.trace.begin_turn();
+        Ok(plan.tokens(&self.prepared.model_request) < before)
+    }
+
+    /// Replaces the conversation by its summary. `is_refused`: the model does not take all of it.
+    async fn compact(&mut self, plan: &AutoCompaction, is_refused: bool) -> Result<(), RunError> {
+        let (summary, usage) = self.summarize(plan, is_refused).await?;
         // Paid for, whatever came of it.
         if let Some(usage) = usage {
             self.machine.count_usage(&usage);
@@ -35,7 +51,7 @@ impl Run {
                 let item = self.machine.add_compaction(sealed, self.sink.events())?;
                 let ask = Arc::make_mut(&mut self.prepared.model_request);
                 let conversation = std::mem::take(&mut ask.conversation);
-                ask.conversation = compaction::replace(&conversation, &item, &plan)?;
+                ask.conversation = compaction::replace(&conversation, &item, plan)?;
                 self.state.compaction.compacted(plan.tokens(&self.prepared.model_request));
             }
             Err(problem) => {
@@ -51,14 +67,23 @@ impl Run {
                 );
             }
         }
-        Ok(self.prepared.truncate_to_window()?)
+        Ok(())
     }
 
     /// Asks the model for a summary, with the tokens that it took.
     #[tracing::instrument(name = "compact", skip_all)]
-    async fn summarize(&mut self, plan: &AutoCompaction) -> Result<(Summary, Option<Usage>), RunError> {
-        let request =
-            Arc::new(summary_request(&self.prepared.model_request, plan, self.prepared.provider.name()));
+    async fn summarize(
+        &mut self,
+        plan: &AutoCompaction,
+        is_refused: bool,
+    ) -> Result<(Summary, Option<Usage>), RunError> {
+        let mut request = summary_request(&self.prepared.model_request, plan, self.prepared.provider.name());
+        if is_refused {
+            let window = truncate::estimate(&request.conversation) as u64;
+            let known = ContextBudget { window, answer: 0, fixed: 0 };
+            truncate::drop_oldest(&mut request.conversation, &known, (1, 2));
+        }
+        let request = Arc::new(request);
         self.state.trace.begin_compaction(plan.route.provider.name(), &plan.route.model);
         let mut stream = match plan.route.provider.infer(&request, &self.call) {
             Ok(stream) => stream,

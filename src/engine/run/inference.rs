@@ -14,25 +14,36 @@ use crate::response::machine::{Turn, Violation};
 use crate::response::turn::ModelEvent;
 use crate::telemetry::fields::{CAUSE, KIND, MODEL, PROVIDER, REQUEST_ID, RESPONSE_ID};
 
+/// How often a conversation is shortened that the provider refuses as too long: to a sixteenth of it.
+const MAX_SHORTENED: usize = 4;
 /// Up to this size of request and conversation, the provider's request is encoded on the worker thread.
 const MAX_INLINE_ENCODE_BYTES: u64 = 1 << 20;
 
 impl Run {
-    /// One turn of the model. A conversation that is too long is truncated once, if the request allows it.
+    /// One turn of the model. A conversation that the provider refuses as too long is shortened and sent again, if the request
+    /// allows it: once by a compaction, then by half each time.
     pub(super) async fn infer_with_retry(&mut self) -> Result<Turn, RunError> {
-        self.received = false;
-        match self.infer_once().await {
-            Err(RunError::Failed(error)) if error.code() == "context_length_exceeded" && !self.received => {
-                if !self.prepared.truncate_half() {
-                    return Err(RunError::Failed(error));
+        let mut may_compact = true;
+        for _ in 0..MAX_SHORTENED {
+            self.received = false;
+            match self.infer_once().await {
+                Err(RunError::Failed(error))
+                    if error.code() == "context_length_exceeded" && !self.received =>
+                {
+                    let compacted =
+                        std::mem::take(&mut may_compact) && Box::pin(self.compact_refused()).await?;
+                    if !compacted && !self.prepared.truncate_half() {
+                        return Err(RunError::Failed(error));
+                    }
+                    tracing::debug!(
+                        compacted,
+                        "the provider rejected the conversation as too long; it is shorter now"
+                    );
                 }
-                tracing::debug!(
-                    "the provider rejected the conversation as too long; retrying with half of it"
-                );
-                self.infer_once().await
+                done => return done,
             }
-            done => done,
         }
+        self.infer_once().await
     }
 
     #[tracing::instrument(

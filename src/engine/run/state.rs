@@ -134,6 +134,11 @@ impl CompactionState {
         !self.has_failed && tokens > threshold && growth > threshold / 4
     }
 
+    /// Whether one may be tried, whatever the conversation's length.
+    pub(in crate::engine) fn may_try(&self) -> bool {
+        !self.has_failed
+    }
+
     pub(in crate::engine) fn compacted(&mut self, tokens: u64) {
         self.tokens = Some(tokens);
     }

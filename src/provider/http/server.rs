@@ -164,8 +164,10 @@ impl Server {
         error
     }
 
-    /// Masks this server's secrets in an error that a client will see: messages may repeat what was sent.
+    /// Masks this server's secrets in an error that a client will see, as messages may repeat what was sent; what the
+    /// configuration says of its errors is applied before.
     pub(super) fn mask_error(&self, error: &mut ProviderError) {
+        error.apply_patterns(&self.settings);
         self.secrets().mask_error(error);
     }
 

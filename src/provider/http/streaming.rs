@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::upstream_body::UpstreamBody;
 use crate::net::sse::{Decoder, TooLarge};
+use crate::protocol::response::Usage;
 use crate::provider::chat::Translator;
 use crate::provider::{ProviderError, ProviderErrorKind};
-use crate::protocol::response::Usage;
 use crate::response::turn::ModelEvent;
 
 /// Bytes that arrive together are emitted as one batch, up to this.

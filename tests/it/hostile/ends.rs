@@ -37,7 +37,11 @@ async fn what_was_used_is_in_a_response_that_failed_in_its_row_and_in_the_metric
         steps.extend(end.clone());
         upstream.reply(Reply::Stream(steps));
         let response = gateway.stream(ask()).await.response;
-        assert_eq!((&response["status"], &response["error"]["code"]), (&json!("failed"), &json!(code)), "{name}");
+        assert_eq!(
+            (&response["status"], &response["error"]["code"]),
+            (&json!("failed"), &json!(code)),
+            "{name}"
+        );
         assert_eq!(response["usage"]["total_tokens"], 8, "{name}: {response}");
         let stored = gateway.get(&format!("/v1/responses/{}", response["id"].as_str().unwrap())).await.body;
         assert_eq!(stored["usage"]["total_tokens"], 8, "{name}: {stored}");
@@ -69,7 +73,8 @@ async fn what_a_failed_attempt_has_used_is_counted_with_the_next() {
         let failed = json!({"error": {"message": "busy", "code": 503}, "usage": {"prompt_tokens": 4}});
         upstream.reply(if stream { Reply::Stream(vec![Step::Chunk(failed)]) } else { Reply::Whole(failed) });
         upstream.text("Hello");
-        let response = if stream { gateway.stream(ask()).await.response } else { gateway.create(ask()).await };
+        let response =
+            if stream { gateway.stream(ask()).await.response } else { gateway.create(ask()).await };
         assert_eq!((text_of(&response), &response["usage"]["total_tokens"]), ("Hello".into(), &json!(12)));
     }
 }
@@ -112,7 +117,11 @@ async fn a_finished_answer_is_completed_though_its_stream_does_not_end() {
         upstream.reply(Reply::Stream(steps));
         let begun = Instant::now();
         let response = gateway.stream(ask()).await.response;
-        assert_eq!((&response["status"], text_of(&response)), (&json!("completed"), "Hello".into()), "{name}");
+        assert_eq!(
+            (&response["status"], text_of(&response)),
+            (&json!("completed"), "Hello".into()),
+            "{name}"
+        );
         assert_eq!(response["usage"]["total_tokens"], tokens, "{name}: {response}");
         assert!(begun.elapsed() < Duration::from_secs(9), "{name}: {:?}", begun.elapsed());
         runs.push(begun.elapsed());
@@ -134,7 +143,8 @@ async fn an_error_as_plain_text_is_told_without_what_no_client_may_see() {
         assert_eq!(response["error"]["message"], "Internal error: worker [address] died", "{response}");
     }
     upstream.reply(Reply::Stream(vec![raw(&words)]));
-    let refused = gateway.post("/v1/responses", &json!({"model": "test-model", "input": "x", "stream": true})).await;
+    let refused =
+        gateway.post("/v1/responses", &json!({"model": "test-model", "input": "x", "stream": true})).await;
     assert_eq!((refused.status, &refused.body["error"]["code"]), (502, &json!("upstream_error")));
 }
 

@@ -261,7 +261,10 @@ impl StreamValidator {
             _ => ["failed", "failed"],
         };
         assert!(expected.contains(&status), "{status} in {}", event["type"]);
-        assert!(response["usage"].is_object() || response["usage"].is_null(), "usage is an object or unknown");
+        assert!(
+            response["usage"].is_object() || response["usage"].is_null(),
+            "usage is an object or unknown"
+        );
         assert_eq!(self.failed, status == "failed", "an error event goes with failed, and only with it");
         // A call that the gateway runs may be left out without harm to what follows.
         let is_call = |item: &ItemState| {

@@ -146,11 +146,19 @@ fn an_error_as_plain_text_is_told_unless_the_answer_ends_as_it_should() {
     let a = delta!(r#""content":"a""#);
     check(&[
         ("alone", &["Internal Server Error"], &["Reported: Internal Server Error"]),
-        ("before the end mark", &[a, "upstream timed out", DONE], &["text a", "Reported: upstream timed out"]),
+        (
+            "before the end mark",
+            &[a, "upstream timed out", DONE],
+            &["text a", "Reported: upstream timed out"],
+        ),
         ("before a cut", &[a, "out of memory"], &["text a", "Reported: out of memory"]),
         ("a JSON string", &[r#""error: no worker""#], &[r#"Reported: "error: no worker""#]),
         ("the first of them counts", &["no worker", "try later"], &["Reported: no worker"]),
-        ("in a list (Gemini)", &[a, r#"[{"error":{"code":500,"message":"m"}}]"#], &["text a", "Status(500): m"]),
+        (
+            "in a list (Gemini)",
+            &[a, r#"[{"error":{"code":500,"message":"m"}}]"#],
+            &["text a", "Status(500): m"],
+        ),
         ("words in a whole answer", &[a, "all is well", STOP, DONE], &["text a", "Stop"]),
         ("a keepalive without a finish reason", &[a, "ping", DONE], &["text a", "Stop"]),
         ("too many of them", &["still busy"; 20], &["Reported: still busy"]),
