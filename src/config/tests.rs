@@ -256,10 +256,6 @@ fn providers_that_contradict_each_other_are_refused() {
             "providers.a.errors.context_overflow[1]: is not a regular expression",
         ),
         (
-            "providers: {a: {url: 'http://h', errors: {context_overflow: ['']}}}",
-            "providers.a.errors.context_overflow[0]: is empty",
-        ),
-        (
             "providers: {a: {url: 'http://h', headers: {Host: x}}}",
             "providers.a.headers.host: is set by the gateway",
         ),
