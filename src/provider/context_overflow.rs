@@ -21,7 +21,7 @@ pub(super) struct ErrorWords<'a> {
 /// One way to say it. What a row does not name may be anything.
 #[derive(Debug, Default)]
 struct Row {
-    /// Who says so, for readers of this table.
+    /// Who says so.
     servers: &'static str,
     status: Option<u16>,
     kind: Option<&'static str>,
@@ -133,7 +133,12 @@ pub(super) fn is_overflow(words: ErrorWords<'_>) -> bool {
         return false;
     }
     let Some(table) = TABLE.as_ref() else { return false };
-    table.matches(words.message).into_iter().filter_map(|place| ROWS.get(place)).any(|row| row.fits(words))
+    let places = table.matches(words.message);
+    let row = places.into_iter().filter_map(|place| ROWS.get(place)).find(|row| row.fits(words));
+    if let Some(row) = row {
+        tracing::debug!(servers = row.servers, "the provider's error means that the prompt is too long");
+    }
+    row.is_some()
 }
 
 impl Row {
