@@ -177,8 +177,7 @@ impl Translator {
         match serde_json::from_str::<CompletionChunk<'_>>(&body) {
             Ok(chunk) => self.push_chunk(chunk, true, out)?,
             Err(_) => {
-                let told = UpstreamError::parse(&body);
-                return Err(if told.is_empty() { malformed() } else { told.into_error(None, None) });
+                return Err(told_in_place_of(&body).unwrap_or_else(malformed));
             }
         }
         // A whole body needs no further sign of its end.
@@ -451,6 +450,16 @@ impl Translator {
         );
         Ok(())
     }
+}
+
+/// The error of a body that is no chat completion: in a list, or as plain text.
+fn told_in_place_of(body: &str) -> Option<ProviderError> {
+    let body = body.trim();
+    if body.starts_with('[') {
+        let listed = UpstreamError::parse(body);
+        return (!listed.is_empty()).then(|| listed.into_error(None, None));
+    }
+    PlainText::read(body).map(|text| text.to_error())
 }
 
 fn malformed() -> ProviderError {

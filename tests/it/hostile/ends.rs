@@ -13,6 +13,11 @@ fn text(text: &str) -> Step {
     chunk(json!({"content": text}))
 }
 
+/// What was sent before arrives.
+fn pause() -> Step {
+    Step::Wait(Duration::from_millis(50))
+}
+
 fn raw(text: &str) -> Step {
     Step::Raw(text.as_bytes().to_vec())
 }
@@ -30,7 +35,7 @@ async fn what_was_used_is_in_a_response_that_failed_in_its_row_and_in_the_metric
         ("a damaged frame", vec![raw("data: {\"choices\":[{\n\n")], "upstream_malformed"),
         ("an unknown finish reason", vec![finish("lost"), done()], "upstream_error"),
         ("silence", vec![Step::Hang], "upstream_idle_timeout"),
-        ("a cut", vec![Step::Cut], "upstream_disconnected"),
+        ("a cut", vec![pause(), Step::Cut], "upstream_disconnected"),
     ];
     for (name, end, code) in &rows {
         let mut steps = vec![text("Hel"), usage(5, 3)];
@@ -83,7 +88,7 @@ async fn what_a_failed_attempt_has_used_is_counted_with_the_next() {
 async fn a_background_run_that_fails_has_what_it_used() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).spawn().await;
-    upstream.reply(Reply::Stream(vec![text("Hel"), usage(5, 3), Step::Cut]));
+    upstream.reply(Reply::Stream(vec![text("Hel"), usage(5, 3), pause(), Step::Cut]));
     upstream.reply(Reply::Whole(json!({"choices": [{"message": {"content": "a"}, "finish_reason": "lost"}],
         "usage": {"prompt_tokens": 5, "completion_tokens": 3}})));
     for stream in [true, false] {
@@ -134,7 +139,7 @@ async fn an_error_as_plain_text_is_told_without_what_no_client_may_see() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let words = format!("data: Internal error: worker {}/chat died\n\n", upstream.url);
-    for end in [vec![done()], vec![], vec![Step::Cut]] {
+    for end in [vec![done()], vec![], vec![pause(), Step::Cut]] {
         let mut steps = vec![text("Hel"), raw(&words)];
         steps.extend(end);
         upstream.reply(Reply::Stream(steps));
