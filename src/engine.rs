@@ -19,6 +19,7 @@
 //!
 //! Without a run: `conversations` changes conversations, `token_count` measures a prompt.
 
+mod async_results;
 mod background;
 mod callback_token;
 mod callbacks;
@@ -57,6 +58,7 @@ mod profile;
 mod record;
 mod recover;
 mod redaction;
+mod refused_calls;
 mod replayed;
 mod run;
 mod run_conversation;

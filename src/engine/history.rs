@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::context::{EngineParts, RunContext};
 use super::conversation::ConversationBudget;
 use super::replayed::PlacedInput;
-use super::run_conversation;
+use super::{async_results, run_conversation};
 use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
@@ -64,9 +64,10 @@ async fn conversation(
     budget: &mut ConversationBudget<'_>,
 ) -> Result<PriorConversation, ApiError> {
     let read = |limit| parts.store.conversation_context(&caller.owner, id, limit);
-    let Some(found) = budget.read(read).await? else {
+    let Some(mut found) = budget.read(read).await? else {
         return Err(run_conversation::not_found(id).with_param("conversation"));
     };
+    async_results::show_reported(parts, &caller.owner, &mut found.items).await?;
     Ok(PriorConversation {
         items: found.items,
         states: found.states,
@@ -98,7 +99,7 @@ async fn lineage(
             None => store.lineage(owner, previous, limit).await,
         }
     };
-    let Some(lineage) = budget.read(read).await? else {
+    let Some(mut lineage) = budget.read(read).await? else {
         return Err(ApiError::invalid(
             "previous_response_not_found",
             "previous_response_id",
@@ -115,6 +116,7 @@ async fn lineage(
             "The previous response has not ended yet; wait for it before continuing it.",
         ));
     }
+    async_results::show_reported(parts, owner, &mut lineage.items).await?;
     Ok(PriorConversation {
         items: lineage.items,
         states: lineage.states,

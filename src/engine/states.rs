@@ -10,7 +10,7 @@ use super::context::EngineParts;
 use super::conversation::ConversationBudget;
 use super::history::HistoryEntry;
 use super::tools::hosted;
-use super::{compaction, history};
+use super::{compaction, history, refused_calls};
 use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
@@ -217,8 +217,13 @@ impl Hosted {
 
 /// Attaches state to its calls and to answers before it. State of a call that is missing or comes later stays where
 /// it is.
-pub(super) fn attach_states(contexts: &mut [HistoryItem]) {
+pub(super) fn attach_states(contexts: &mut Vec<HistoryItem>) {
     attach_trailing_state(contexts);
+    attach_call_states(contexts);
+    refused_calls::insert(contexts);
+}
+
+fn attach_call_states(contexts: &mut [HistoryItem]) {
     let holds = |context: &HistoryItem| context.state.as_ref().is_some_and(|state| !state.calls.is_empty());
     if !contexts.iter().any(holds) {
         return;
@@ -279,7 +284,7 @@ fn attach_trailing_state(contexts: &mut [HistoryItem]) {
 }
 
 /// The ids by which state may refer to a call.
-fn call_keys(item: &Item) -> impl Iterator<Item = &str> {
+pub(super) fn call_keys(item: &Item) -> impl Iterator<Item = &str> {
     let (own, asked) = match item {
         Item::McpCall(call) => (Some(call.id.as_str()), call.approval_request_id.as_deref()),
         item => (history::call_id(item), None),

@@ -1,6 +1,7 @@
 //! One inference in terms that no provider defines: its request ([`ModelRequest`]) and what the model answers
 //! ([`ModelEvent`]).
 
+pub(crate) mod refused_call;
 pub(crate) mod tool_call;
 pub(crate) mod tool_name;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+pub(crate) use self::refused_call::RefusedCall;
 pub(crate) use self::tool_call::ToolCallRequest;
 pub(crate) use self::tool_name::ToolName;
 use super::presentation::Presentation;
@@ -85,6 +87,8 @@ pub struct HistoryItem {
     pub state: Option<ProviderState>,
     /// Of a call: fields that the provider sent with it, to be returned with it.
     pub call_fields: Option<ProviderFields>,
+    /// Of a call that was refused: what the model reads as its result.
+    pub refused: Option<Arc<str>>,
     /// Whether an answer of the model begins with this item. Calls that hold their own outputs do not show otherwise
     /// which of them were made in one answer.
     pub begins_turn: bool,
@@ -98,7 +102,7 @@ impl From<Item> for HistoryItem {
 
 impl From<Arc<Item>> for HistoryItem {
     fn from(item: Arc<Item>) -> Self {
-        Self { item, state: None, call_fields: None, begins_turn: false }
+        Self { item, state: None, call_fields: None, refused: None, begins_turn: false }
     }
 }
 
@@ -117,6 +121,9 @@ pub struct ProviderState {
     /// Fields of calls, such as `extra_content`, by the id under which the call goes back to the provider.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, ProviderFields>,
+    /// Calls of the answer that were refused and are no items, in the order in which the model made them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedCall>,
     /// The position in the answer that it belongs to.
     #[serde(default, skip_serializing_if = "StatePosition::is_default")]
     pub place: StatePosition,
@@ -146,7 +153,7 @@ impl StatePosition {
 impl ProviderState {
     /// Whether there is nothing to return.
     pub fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.fields.is_empty() && self.calls.is_empty()
+        self.text.is_empty() && self.fields.is_empty() && self.calls.is_empty() && self.refused.is_empty()
     }
 
     /// Adds fields that came later: lists are extended, other fields replaced.
@@ -168,6 +175,7 @@ impl ProviderState {
         }
         self.text.push_str(&more.text);
         self.merge_fields(more.fields);
+        self.refused.extend(more.refused);
         self.calls.extend(more.calls);
     }
 }

@@ -287,6 +287,17 @@ impl Metrics {
         self.tools.attempt(tool, executor);
     }
 
+    /// A response was to follow the result of an asynchronous tool: `queued`, `stored` (its result is read by whoever
+    /// continues), or `refused`.
+    pub fn follow_up(&self, outcome: &'static str) {
+        self.tools.follow_up(outcome);
+    }
+
+    /// A call of the model was refused: the request has no such tool, or does not allow it.
+    pub fn refused_call(&self, code: &'static str) {
+        self.tools.refused_call(code);
+    }
+
     /// Function calls were left to the client.
     pub fn client_calls(&self, calls: usize) {
         self.tools.client_calls(calls);

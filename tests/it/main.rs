@@ -49,6 +49,7 @@ mod pooler;
 mod prompt;
 mod provider_state;
 mod recovery;
+mod refused_calls;
 mod replays;
 mod replicas;
 mod responses;

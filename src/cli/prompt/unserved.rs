@@ -46,6 +46,6 @@ fn problem(args: &PromptArgs, name: &str, gateway: Gateway<'_>) -> ToolError {
     }
     match builtin::unavailable_reason(name, &gateway.settings.tools) {
         Some(why) => ToolError::refused(ToolErrorCode::ToolUnavailable, why),
-        None => ToolError::refused(ToolErrorCode::ToolNotFound, format!("tool {name} not found")),
+        None => ToolError::unknown(name),
     }
 }

@@ -93,6 +93,7 @@ impl Run {
         } else {
             self.call_filter.has_rejected()
         };
+        self.refuse_calls();
         Ok(self.machine.end_turn(nothing_is_shown, self.sink.events())?)
     }
 

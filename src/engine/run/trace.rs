@@ -166,6 +166,15 @@ impl RunTrace {
         turn.calls.extend(noted_now.map(|call| CallRecord { started: now, ..call }));
     }
 
+    /// A call of the turn was refused.
+    pub(in crate::engine) fn refuse_call(&mut self, call: CallRecord) {
+        let noted: usize = self.turns.iter().map(|turn| turn.calls.len() + turn.refused.len()).sum();
+        let now = self.now();
+        if let Some(turn) = self.turns.last_mut().filter(|_| noted < MAX_CALLS) {
+            turn.refused.push(CallRecord { started: now, ended: Some(now), ..call });
+        }
+    }
+
     /// The call at this place of the turn has ended so.
     pub(in crate::engine) fn end_call(
         &mut self,
@@ -294,6 +303,15 @@ impl RunTrace {
     fn now(&self) -> Offset {
         now_ms() - self.started
     }
+}
+
+/// A stored account with why no response has followed the result of the call that this item shows. `None` if it has no
+/// such call.
+pub(in crate::engine) fn with_follow_up_error(stored: &str, item: &Id, code: &str) -> Option<String> {
+    let mut trace: RunTrace = serde_json::from_str(stored).ok()?;
+    let mut calls = trace.turns.iter_mut().flat_map(|turn| &mut turn.calls);
+    calls.find(|call| call.call_id == item.as_str())?.follow_up_error = Some(short(code));
+    serde_json::to_string(&trace).ok()
 }
 
 /// Serializes an account without the turns of [`RunTrace::finished`].

@@ -130,7 +130,8 @@ impl<'a> Builder<'a> {
             Item::FunctionCall(call) => {
                 let input = CallInput::Json(as_json_object(&call.arguments));
                 let name = (call.namespace.as_deref(), call.name.as_str());
-                self.add_call(context, &call.call_id, name, input, None)
+                let refused = self.refused_text(context, &call.call_id);
+                self.add_call(context, &call.call_id, name, input, refused)
             }
             Item::CustomToolCall(call) => {
                 let input = if self.options.supports.custom_tools {
@@ -139,7 +140,8 @@ impl<'a> Builder<'a> {
                     CallInput::Json(wrap_input(&call.input).into())
                 };
                 let name = (call.namespace.as_deref(), call.name.as_str());
-                self.add_call(context, &call.call_id, name, input, None)
+                let refused = self.refused_text(context, &call.call_id);
+                self.add_call(context, &call.call_id, name, input, refused)
             }
             Item::FunctionCallOutput(item) => self.add_output(&item.call_id, &item.output),
             Item::CustomToolCallOutput(item) => self.add_output(&item.call_id, &item.output),
@@ -151,6 +153,12 @@ impl<'a> Builder<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What the model reads of a call that was refused.
+    fn refused_text(&self, context: &'a HistoryItem, id: &str) -> Option<CallOutput<'a>> {
+        let reason = context.refused.as_deref()?;
+        Some(CallOutput::Text(format_result(self.format, id, Err(reason))))
     }
 
     /// Reasoning is added to the message that follows it; state from within an answer belongs to that answer.

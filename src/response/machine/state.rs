@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{Events, OpenItem, ReasoningDisplay, ResponseMachine, ShowSealed, Violation};
 use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, ItemStatus};
-use crate::response::turn::{ProviderFields, ProviderState, StatePosition};
+use crate::response::turn::{ProviderFields, ProviderState, RefusedCall, StatePosition};
 
 /// Bytes of a hosted call's result that clients carry; the model is told that the rest was cut off.
 const MAX_CARRIED_RESULT: usize = 64 * 1024;
@@ -26,6 +26,9 @@ pub(super) struct AnswerState {
     /// State by the place of the item that holds it, or that it is stored beside.
     states: BTreeMap<u32, ProviderState>,
     calls: Vec<PlacedCall>,
+    /// Refused calls, by slot, until all calls of the answer are items.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    refused: Vec<(u32, RefusedCall)>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,6 +40,19 @@ struct PlacedCall {
 }
 
 impl AnswerState {
+    /// Puts refused calls between those that are items.
+    fn place_refused(&mut self) -> bool {
+        let refused = std::mem::take(&mut self.refused);
+        let is_any = !refused.is_empty();
+        let key = |call: Option<&PlacedCall>| call.map(|call| call.key.clone());
+        for (slot, call) in refused {
+            let after = key(self.calls.iter().filter(|call| call.slot < slot).max_by_key(|call| call.slot));
+            let before = key(self.calls.iter().filter(|call| call.slot > slot).min_by_key(|call| call.slot));
+            self.pending.refused.push(RefusedCall { after, before, ..call });
+        }
+        is_any
+    }
+
     /// State by places of items, and state without an item.
     pub(super) fn into_parts(self) -> (BTreeMap<u32, ProviderState>, Option<ProviderState>) {
         (self.states, Some(self.pending).filter(|state| !state.is_empty()))
@@ -52,7 +68,8 @@ impl ResponseMachine {
     /// Whether a later response needs this state beyond what its item shows: plain reasoning may be shown in full.
     fn is_needed(&self, state: &ProviderState) -> bool {
         let shown = self.options.reasoning == ReasoningDisplay::Text;
-        !(state.is_empty() || shown && state.fields.is_empty() && state.calls.is_empty())
+        !(state.is_empty()
+            || shown && state.fields.is_empty() && state.calls.is_empty() && state.refused.is_empty())
     }
 
     /// The blob that clients are shown for this state.
@@ -98,6 +115,11 @@ impl ResponseMachine {
                 state.pending.calls.insert(key.clone(), fields);
             }
         }
+    }
+
+    /// Keeps calls of the answer that were refused, by slot and in order.
+    pub fn keep_refused(&mut self, calls: Vec<(u32, RefusedCall)>) {
+        self.turn.state.refused.extend(calls);
     }
 
     /// Writes pending state before a call: what came before it and with it.
@@ -172,10 +194,12 @@ impl ResponseMachine {
 
     /// Places all remaining state, as far as items were written. Called at the end of the answer.
     pub(super) fn finalize_state(&mut self, out: &mut Events) -> Result<(), Violation> {
+        // Between calls that are no items yet it would not be found.
+        let has_refused = self.turn.pending.is_empty() && self.turn.state.place_refused();
         if self.carries_state() {
             let over = matches!(self.open, OpenItem::Nothing) && self.turn.pending.is_empty();
             // An answer that was cut off ends here, and no provider accepts half of one.
-            if over && !self.turn.truncated && !self.turn.state.pending.is_empty() {
+            if over && !self.turn.truncated && self.needs_item_at_end() {
                 let place =
                     if self.is_first_of_turn() { StatePosition::Before } else { StatePosition::After };
                 self.write_state(place, out)?;
@@ -185,11 +209,21 @@ impl ResponseMachine {
         self.gather_state();
         let Some(seal) = &self.options.seal else { return Ok(()) };
         for (place, state) in &self.turn.state.states {
-            if !self.sealed.contains_key(place) && self.is_needed(state) {
+            let is_new = !self.sealed.contains_key(place) || has_refused && !state.refused.is_empty();
+            if is_new && self.is_needed(state) {
                 self.sealed.insert(*place, seal.seal(state));
             }
         }
         Ok(())
+    }
+
+    /// Whether what is pending needs an item at the end of the answer. Refused calls alone do if the response ends here: a run
+    /// that goes on tells its model of them.
+    fn needs_item_at_end(&self) -> bool {
+        let state = &self.turn.state.pending;
+        let waits = self.turn.client_calls + self.turn.approval_calls > 0;
+        let is_other = !(state.text.is_empty() && state.fields.is_empty() && state.calls.is_empty());
+        is_other || waits && !state.refused.is_empty()
     }
 
     /// Collects state of the whole answer beside one of its items.
@@ -204,7 +238,7 @@ impl ResponseMachine {
             _ => true,
         };
         let is_reasoning = |place: u32| matches!(item(place), Some(Item::Reasoning(_)));
-        let AnswerState { pending: waiting, states, calls } = &mut self.turn.state;
+        let AnswerState { pending: waiting, states, calls, .. } = &mut self.turn.state;
         let call = calls.iter().filter_map(|call| call.place).find(is_whole);
         let mut messages = (0_u32..)
             .zip(output.iter())

@@ -43,6 +43,9 @@ pub(in crate::engine) struct TurnTrace {
     pub cost: Option<f64>,
     #[serde(rename = "f", default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallRecord>,
+    /// Calls that were refused, of which none was made.
+    #[serde(rename = "d", default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<CallRecord>,
 }
 
 /// Which model was asked for a summary.
@@ -100,6 +103,9 @@ pub(in crate::engine) struct CallRecord {
     pub fallback: Option<String>,
     #[serde(rename = "z", default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
+    /// Why no response has followed its result: a code.
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
+    pub follow_up_error: Option<String>,
 }
 
 impl CallRecord {
