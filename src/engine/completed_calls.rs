@@ -10,12 +10,12 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::run::trace;
-use super::{Engine, async_results};
 use super::async_results::{outcome, with_result};
 use super::background::follow_up::{self, Announced};
 use super::completion_text::announcement;
 use super::context::unix_now;
+use super::run::trace;
+use super::{Engine, async_results};
 use crate::config::OnComplete;
 use crate::identity::Owner;
 use crate::protocol::dialect::Dialect;

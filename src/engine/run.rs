@@ -184,11 +184,7 @@ impl Run {
     }
 
     /// Adds a turn to the conversation, unless a limit is reached.
-    fn finish_turn(
-        &mut self,
-        turn: &Turn,
-        output: TurnOutput,
-    ) -> Result<(), RunError> {
+    fn finish_turn(&mut self, turn: &Turn, output: TurnOutput) -> Result<(), RunError> {
         self.consume_token_budget(turn)?;
         if let Some(limit) = self.prepared.limits.reached_by(&self.machine.usage()) {
             return Err(RunError::LimitReached(limit));

@@ -151,7 +151,12 @@ fn turn_document<'a>(trace: &'a RunTrace, index: u32, turn: &'a TurnTrace) -> Tu
         ended_at: turn.ended.map(at),
         usage: turn.tokens.map(usage),
         cost_usd: turn.cost,
-        calls: turn.calls.iter().chain(&turn.refused).map(|call| call_document(trace.started, call)).collect(),
+        calls: turn
+            .calls
+            .iter()
+            .chain(&turn.refused)
+            .map(|call| call_document(trace.started, call))
+            .collect(),
     }
 }
 

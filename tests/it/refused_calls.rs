@@ -26,21 +26,21 @@ fn ask(upstream: &Upstream) -> Value {
 /// What the client answers.
 fn answers(response: &Value) -> Vec<Value> {
     let calls = response["output"].as_array().unwrap().iter().filter(|item| item["type"] == "function_call");
-    let answer = |call: &Value| {
-        json!({"type": "function_call_output", "call_id": call["call_id"], "output": format!("{} is done", call["name"])})
-    };
+    let answer = |call: &Value| json!({"type": "function_call_output", "call_id": call["call_id"], "output": format!("{} is done", call["name"])});
     calls.map(answer).collect()
 }
 
 /// The names of the calls of the only assistant message with calls, and what the model reads of each.
 fn told(messages: &Value) -> Vec<(String, String)> {
     let messages = messages.as_array().unwrap();
-    let has_calls = |message: &&Value| message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
+    let has_calls =
+        |message: &&Value| message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
     let with_calls: Vec<_> = messages.iter().filter(has_calls).collect();
     assert_eq!(with_calls.len(), 1, "one turn is one message: {messages:#?}");
     let result = |call: &Value| {
         let mut of = messages.iter().filter(|it| it["role"] == "tool" && it["tool_call_id"] == call["id"]);
-        let text = of.next().unwrap_or_else(|| panic!("no result of {call} in {messages:#?}"))["content"].clone();
+        let text =
+            of.next().unwrap_or_else(|| panic!("no result of {call} in {messages:#?}"))["content"].clone();
         assert!(of.next().is_none(), "one result a call: {messages:#?}");
         (call["function"]["name"].as_str().unwrap().to_owned(), text.as_str().unwrap().to_owned())
     };
@@ -68,7 +68,8 @@ async fn refused_calls_beside_a_pause_are_told_to_the_model_in_its_order() {
         let kinds: Vec<_> = first["output"].as_array().unwrap().iter().map(|item| &item["name"]).collect();
         assert_eq!(kinds, ["first", "second"], "no item shows a refused call");
         upstream.text("Done.");
-        let body = json!({"model": "test-model", "previous_response_id": first["id"], "input": answers(&first)});
+        let body =
+            json!({"model": "test-model", "previous_response_id": first["id"], "input": answers(&first)});
         let second = gateway.create(body).await;
         assert_told(&upstream.last()["messages"]);
         upstream.text("Yes.");
@@ -85,7 +86,8 @@ async fn refused_calls_beside_a_pause_are_told_to_the_model_in_its_order() {
     }
     let metrics = reqwest::get(format!("{}/metrics", gateway.base)).await.unwrap().text().await.unwrap();
     for code in ["tool_not_found", "access_denied"] {
-        let line = format!("antwort_tool_calls_total{{tool=\"other\",outcome=\"{code}\",executor=\"none\"}} 2\n");
+        let line =
+            format!("antwort_tool_calls_total{{tool=\"other\",outcome=\"{code}\",executor=\"none\"}} 2\n");
         assert!(metrics.contains(&line), "{metrics}");
     }
 }
@@ -134,7 +136,9 @@ async fn a_refused_call_in_a_turn_that_goes_on_keeps_its_place() {
     assert_eq!(seen.len(), 3, "{seen:?}");
     assert_eq!(seen[1], "fly");
     upstream.text("Yes.");
-    gateway.create(json!({"model": "test-model", "input": "Sure?", "previous_response_id": first["id"]})).await;
+    gateway
+        .create(json!({"model": "test-model", "input": "Sure?", "previous_response_id": first["id"]}))
+        .await;
     let again = told(&upstream.last()["messages"]);
     assert_eq!((again.len(), again[1].0.as_str()), (3, "fly"), "{again:?}");
 }

@@ -9,8 +9,8 @@ use super::{PostgresStore, async_calls};
 use crate::protocol::id::Id;
 use crate::store::operation::Write;
 use crate::store::{
-    AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask,
-    Owner, StartedCall, StoreError,
+    AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, Owner,
+    StartedCall, StoreError,
 };
 
 #[async_trait]

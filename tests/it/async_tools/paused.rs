@@ -51,7 +51,8 @@ async fn a_result_beside_a_call_of_the_client_is_read_by_whoever_continues() {
     assert!(told.contains(r#""content":"three""#) && !told.contains("Started."), "{messages:#}");
     assert!(told.contains(r#""content":"found""#), "{messages:#}");
     assert!(eventually(async || made(&gateway, id).await["output"] == "three").await);
-    let counted = async || metrics(&gateway).await.contains("antwort_follow_ups_total{outcome=\"stored\"} 1\n");
+    let counted =
+        async || metrics(&gateway).await.contains("antwort_follow_ups_total{outcome=\"stored\"} 1\n");
     assert!(eventually(counted).await, "{}", metrics(&gateway).await);
     let trace = gateway.get(&format!("/v1/responses/{id}/trace")).await.body;
     openapi::assert_is("ResponseTrace", &trace);
@@ -79,10 +80,8 @@ async fn a_result_beside_a_call_that_needs_approval_is_read_by_whoever_approves(
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
     let gateway = gateway(&upstream, &server, "follow_up").spawn().await;
     for approve in [true, false] {
-        upstream.reply(Reply::Calls(vec![
-            ("add", json!({"a": 1, "b": 2})),
-            ("echo", json!({"text": "hello"})),
-        ]));
+        upstream
+            .reply(Reply::Calls(vec![("add", json!({"a": 1, "b": 2})), ("echo", json!({"text": "hello"}))]));
         let tools = json!([{"type": "mcp", "server_label": "shop",
             "require_approval": {"never": {"tool_names": ["add"]}}}]);
         let first = gateway.create(json!({"model": "test-model", "input": "Add.", "tools": tools})).await;
@@ -117,6 +116,8 @@ async fn a_result_in_a_conversation_is_followed_once_its_client_has_answered() {
             gateway.create(answered.clone()).await;
         }
         assert_eq!(report(&gateway, &callback(&server), &json!({"output": "three"})).await.status, 200);
+        let id = first["id"].as_str().unwrap();
+        assert!(eventually(async || made(&gateway, id).await["output"] == "three").await);
         if !has_answered {
             upstream.text("Three.");
             gateway.create(answered).await;
@@ -125,8 +126,6 @@ async fn a_result_in_a_conversation_is_followed_once_its_client_has_answered() {
         assert!(eventually(told).await, "{has_answered}: {:#}", upstream.last()["messages"]);
         let messages = upstream.last()["messages"].to_string();
         assert_eq!(messages.contains("The tool add"), has_answered, "{messages}");
-        let id = first["id"].as_str().unwrap();
-        assert!(eventually(async || made(&gateway, id).await["output"] == "three").await);
     }
 }
 
@@ -137,7 +136,8 @@ async fn two_responses_that_follow_one_know_the_results_of_both() {
     upstream.reply(Reply::Calls(vec![("add", json!({"a": 1, "b": 2})), ("add", json!({"a": 3, "b": 4}))]));
     upstream.text("Both were started.");
     let tools = json!([{"type": "mcp", "server_label": "shop", "require_approval": "never"}]);
-    let id = gateway.create(json!({"model": "test-model", "input": "Add.", "tools": tools})).await["id"].clone();
+    let id =
+        gateway.create(json!({"model": "test-model", "input": "Add.", "tools": tools})).await["id"].clone();
     let paths: Vec<_> = server
         .calls()
         .iter()
@@ -162,7 +162,11 @@ async fn two_responses_that_follow_one_know_the_results_of_both() {
     let last = messages.as_array().unwrap().last().unwrap()["content"].to_string();
     let (three, seven) = (last.find("three").expect("the first"), last.find("seven").expect("its own"));
     assert!(three < seven, "{last}");
-    assert_eq!(messages.to_string().matches("Started.").count(), 2, "what the model has seen stays: {messages}");
+    assert_eq!(
+        messages.to_string().matches("Started.").count(),
+        2,
+        "what the model has seen stays: {messages}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
