@@ -16,8 +16,8 @@ use crate::protocol::item::{Item, ItemStatus, ServerToolCall, ServerToolError};
 use crate::store::CompletedCall;
 use crate::tools::shorten;
 
-/// Puts the results that are not settled yet in the place of what their calls have answered, if no response is to tell of
-/// them.
+/// Puts results in the place of what their calls have answered, if no response tells of them. They may be settled since
+/// the items were read.
 pub(super) async fn show_reported(
     parts: &EngineParts,
     owner: &Owner,
@@ -27,13 +27,9 @@ pub(super) async fn show_reported(
     responses.dedup();
     for response in responses {
         let results = parts.store.async_results(owner, &response).await?;
-        let unsettled: Vec<_> = results.into_iter().filter(|call| !call.is_settled).collect();
-        if unsettled.is_empty() {
-            continue;
-        }
         let is_own = |item: &&Item| response_of(item).as_ref() == Some(&response);
         let is_paused = awaits_client(items.iter().filter(is_own));
-        for call in unsettled {
+        for call in results {
             if call.on_complete != OnComplete::Store.as_str() && !is_paused {
                 continue;
             }

@@ -102,8 +102,6 @@ pub struct CompletedCall {
     pub spec: Option<Arc<[u8]>>,
     /// The result, and the code of the failure; `None`: it came too late, or not at all.
     pub result: Option<(String, Option<String>)>,
-    /// Whether what it leads to was done.
-    pub is_settled: bool,
 }
 
 /// An item of a response that is replaced.

@@ -30,13 +30,16 @@ impl Run {
                 arguments: call.arguments(),
                 code,
             });
-            self.state.trace.refuse_call(CallRecord {
-                call_id: id.as_str().to_owned(),
-                name: trace::short(name),
-                outcome: CallOutcomeKind::Failed,
-                error: Some(code.as_str().to_owned()),
-                ..CallRecord::default()
-            });
+            // The account names limits by themselves.
+            if call.is_mistake() {
+                self.state.trace.refuse_call(CallRecord {
+                    call_id: id.as_str().to_owned(),
+                    name: trace::short(name),
+                    outcome: CallOutcomeKind::Failed,
+                    error: Some(code.as_str().to_owned()),
+                    ..CallRecord::default()
+                });
+            }
             kept.push((slot, refused));
         }
         self.machine.keep_refused(kept);

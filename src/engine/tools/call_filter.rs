@@ -232,7 +232,7 @@ impl RejectedCall {
     }
 
     /// Whether the call was the model's mistake.
-    fn is_mistake(&self) -> bool {
+    pub(in crate::engine) fn is_mistake(&self) -> bool {
         matches!(self.rejection, Rejection::Forbidden(..))
     }
 
@@ -292,6 +292,7 @@ impl RejectedCall {
             item,
             reason: (!holds_error).then(|| format!("{}.", self.reason()).into()),
             fields: self.fields.as_deref().cloned(),
+            is_passing: !self.is_mistake(),
             after: None,
             before: None,
         }

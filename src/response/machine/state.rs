@@ -29,6 +29,9 @@ pub(super) struct AnswerState {
     /// Refused calls, by slot, until all calls of the answer are items.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     refused: Vec<(u32, RefusedCall)>,
+    /// Those of which only this run tells its model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    passing: Vec<RefusedCall>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,20 +44,23 @@ struct PlacedCall {
 
 impl AnswerState {
     /// Puts refused calls between those that are items.
-    fn place_refused(&mut self) -> bool {
+    fn place_refused(&mut self, waits: bool) -> bool {
         let refused = std::mem::take(&mut self.refused);
         let is_any = !refused.is_empty();
         let key = |call: Option<&PlacedCall>| call.map(|call| call.key.clone());
         for (slot, call) in refused {
             let after = key(self.calls.iter().filter(|call| call.slot < slot).max_by_key(|call| call.slot));
             let before = key(self.calls.iter().filter(|call| call.slot > slot).min_by_key(|call| call.slot));
-            self.pending.refused.push(RefusedCall { after, before, ..call });
+            let is_kept = waits || !call.is_passing;
+            let of = if is_kept { &mut self.pending.refused } else { &mut self.passing };
+            of.push(RefusedCall { after, before, ..call });
         }
         is_any
     }
 
     /// State by places of items, and state without an item.
-    pub(super) fn into_parts(self) -> (BTreeMap<u32, ProviderState>, Option<ProviderState>) {
+    pub(super) fn into_parts(mut self) -> (BTreeMap<u32, ProviderState>, Option<ProviderState>) {
+        self.pending.refused.append(&mut self.passing);
         (self.states, Some(self.pending).filter(|state| !state.is_empty()))
     }
 }
@@ -195,7 +201,8 @@ impl ResponseMachine {
     /// Places all remaining state, as far as items were written. Called at the end of the answer.
     pub(super) fn finalize_state(&mut self, out: &mut Events) -> Result<(), Violation> {
         // Between calls that are no items yet it would not be found.
-        let has_refused = self.turn.pending.is_empty() && self.turn.state.place_refused();
+        let waits = self.turn_waits();
+        let has_refused = self.turn.pending.is_empty() && self.turn.state.place_refused(waits);
         if self.carries_state() {
             let over = matches!(self.open, OpenItem::Nothing) && self.turn.pending.is_empty();
             // An answer that was cut off ends here, and no provider accepts half of one.
@@ -221,9 +228,13 @@ impl ResponseMachine {
     /// that goes on tells its model of them.
     fn needs_item_at_end(&self) -> bool {
         let state = &self.turn.state.pending;
-        let waits = self.turn.client_calls + self.turn.approval_calls > 0;
         let is_other = !(state.text.is_empty() && state.fields.is_empty() && state.calls.is_empty());
-        is_other || waits && !state.refused.is_empty()
+        is_other || self.turn_waits() && !state.refused.is_empty()
+    }
+
+    /// Whether calls of the turn wait for the client.
+    fn turn_waits(&self) -> bool {
+        self.turn.client_calls + self.turn.approval_calls > 0
     }
 
     /// Collects state of the whole answer beside one of its items.

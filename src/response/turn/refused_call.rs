@@ -21,6 +21,9 @@ pub struct RefusedCall {
     /// What the provider has sent with the call, to be returned with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<ProviderFields>,
+    /// It did nothing wrong and may make the call again: later responses need not know of it, if the run goes on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_passing: bool,
     /// The id of the call that the model made right before it and that is an item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,

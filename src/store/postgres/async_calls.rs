@@ -99,7 +99,7 @@ pub(super) async fn complete(session: Session<'_>, result: &AsyncResult) -> Resu
 
 const COMPLETED: &str = concat!(
     "SELECT o.tenant, o.principal, s.key, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete, a.spec,
-        a.completed_at IS NOT NULL, a.output, a.error, a.settled_at IS NOT NULL
+        a.completed_at IS NOT NULL, a.output, a.error
     FROM async_calls a JOIN responses s ON s.key = a.response AND s.owner = a.owner JOIN owners o ON o.key = s.owner
     WHERE a.settled_at IS NULL AND a.item_id IS NOT NULL AND s.finished_at IS NOT NULL
         AND (a.completed_at IS NOT NULL OR a.expires_at <= ",
@@ -116,7 +116,7 @@ pub(super) async fn completed(session: Session<'_>, limit: usize) -> Result<Vec<
 
 const RESULTS: &str =
     "SELECT o.tenant, o.principal, s.key, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete, a.spec,
-        TRUE, a.output, a.error, a.settled_at IS NOT NULL
+        TRUE, a.output, a.error
     FROM async_calls a JOIN responses s ON s.key = a.response AND s.owner = a.owner JOIN owners o ON o.key = s.owner
     WHERE a.response = $1 AND a.owner = $2 AND a.item_id IS NOT NULL AND a.completed_at IS NOT NULL
     ORDER BY a.turn, a.position";
@@ -153,7 +153,6 @@ fn read(row: &Row) -> Result<CompletedCall, StoreError> {
         on_complete: get(row, 8)?,
         spec: get::<Option<&[u8]>>(row, 9)?.map(Into::into),
         result: get::<bool>(row, 10)?.then_some(result),
-        is_settled: get(row, 13)?,
     })
 }
 

@@ -82,7 +82,7 @@ pub(super) fn complete(connection: &Connection, result: &AsyncResult) -> rusqlit
 }
 
 const COMPLETED: &str = "SELECT o.tenant, o.principal, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete,
-        a.spec, a.completed_at IS NOT NULL, a.output, a.error, a.settled_at IS NOT NULL
+        a.spec, a.completed_at IS NOT NULL, a.output, a.error
     FROM async_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
     WHERE a.settled_at IS NULL AND a.item_id IS NOT NULL AND (a.completed_at IS NOT NULL OR a.expires_at <= ?1)
         AND s.finished_at IS NOT NULL ORDER BY a.expires_at LIMIT ?2";
@@ -96,7 +96,7 @@ pub(super) fn completed(connection: &Connection, limit: usize) -> Result<Vec<Com
 }
 
 const RESULTS: &str = "SELECT o.tenant, o.principal, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete,
-        a.spec, TRUE, a.output, a.error, a.settled_at IS NOT NULL
+        a.spec, TRUE, a.output, a.error
     FROM async_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
     WHERE a.response = ?1 AND a.item_id IS NOT NULL AND a.completed_at IS NOT NULL ORDER BY a.turn, a.position";
 
@@ -130,7 +130,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<CompletedCall> {
         on_complete: row.get(7)?,
         spec: row.get::<_, Option<Vec<u8>>>(8)?.map(Into::into),
         result: row.get::<_, bool>(9)?.then_some(result),
-        is_settled: row.get(12)?,
     })
 }
 
