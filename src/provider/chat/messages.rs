@@ -158,7 +158,7 @@ impl<'a> Builder<'a> {
     /// What the model reads of a call that was refused.
     fn refused_text(&self, context: &'a HistoryItem, id: &str) -> Option<CallOutput<'a>> {
         let reason = context.refused.as_deref()?;
-        Some(CallOutput::Text(format_result(self.format, id, Err(reason))))
+        Some(CallOutput::Text(format_result(self.format, id, ToldResult::Failed(reason))))
     }
 
     /// Reasoning is added to the message that follows it; state from within an answer belongs to that answer.
