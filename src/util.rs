@@ -1,9 +1,6 @@
-//! Small helpers without dependencies on other modules, each of which exists once: backoff, text for display, hashes, patterns
-//! of names, random numbers, what a key looks like.
+//! Small helpers without dependencies on other modules, each of which exists once: backoff, text for display, hashes, random numbers.
 
 pub(crate) mod backoff;
 pub(crate) mod digest;
 pub(crate) mod display;
-pub(crate) mod pattern;
 pub(crate) mod random;
-pub(crate) mod secrets;

@@ -86,9 +86,6 @@ pub enum Scope {
     /// Create embeddings.
     #[serde(rename = "embeddings:create")]
     EmbeddingsCreate,
-    /// Requests to the other paths of `server.pass_through`.
-    #[serde(rename = "pass_through:create")]
-    PassThroughCreate,
     /// Read `/metrics`.
     #[serde(rename = "metrics:read")]
     MetricsRead,
@@ -125,7 +122,6 @@ impl Scope {
             Self::ModelsRead => "models:read",
             Self::ChatCreate => "chat:create",
             Self::EmbeddingsCreate => "embeddings:create",
-            Self::PassThroughCreate => "pass_through:create",
             Self::MetricsRead => "metrics:read",
             Self::ToolsRead => "tools:read",
             Self::ToolsExecute => "tools:execute",

@@ -5,7 +5,6 @@ mod calls;
 mod choices;
 mod images;
 mod limits;
-mod orders;
 mod passing;
 mod roles;
 mod sampling;
@@ -15,12 +14,11 @@ use super::question::Question;
 
 /// All questions.
 pub(super) fn all() -> impl Iterator<Item = &'static Question> {
-    let groups: [&'static [Question]; 13] = [
+    let groups: [&'static [Question]; 12] = [
         passing::OF_MODELS,
         basics::QUESTIONS,
         passing::OF_STREAMS,
         roles::QUESTIONS,
-        orders::QUESTIONS,
         calls::QUESTIONS,
         passing::OF_CALLS,
         choices::QUESTIONS,

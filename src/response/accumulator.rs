@@ -49,9 +49,7 @@ impl ResponseAccumulator {
         match event {
             ResponseEvent::Hosted(_)
             | ResponseEvent::ToolProgress { .. }
-            | ResponseEvent::Keepalive {}
-            | ResponseEvent::InputRequired { .. }
-            | ResponseEvent::A2aInputRequired(_) => {}
+            | ResponseEvent::InputRequired { .. } => {}
             ResponseEvent::OutputItemAdded { output_index, item } => {
                 if *output_index as usize != self.response.output.len() {
                     return Err(InvalidEvent);

@@ -3,7 +3,6 @@
 mod callbacks;
 mod completion;
 mod crash;
-mod paused;
 mod resume;
 
 use std::collections::BTreeMap;

@@ -9,7 +9,6 @@ mod calls;
 mod choices;
 mod cli;
 mod context;
-mod files;
 mod floods;
 mod hangs;
 mod list_budget;

@@ -96,8 +96,7 @@ impl ResponseMachine {
             | ModelEvent::ServiceTier(_)
             | ModelEvent::Finish(_)
             | ModelEvent::ReasoningState(_)
-            | ModelEvent::CallState { .. }
-            | ModelEvent::CallId { .. } => Ok(()),
+            | ModelEvent::CallState { .. } => Ok(()),
         }
     }
 

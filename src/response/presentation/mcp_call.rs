@@ -48,6 +48,5 @@ pub(in crate::response) fn mcp_call(
         error: None,
         status,
         approval_request_id,
-        files: Vec::new(),
     }
 }
