@@ -22,6 +22,7 @@ pub(crate) mod mcp;
 mod models;
 mod moved_keys;
 mod network;
+mod pass_through;
 mod postgres_url;
 pub(crate) mod provider;
 mod raw;
@@ -49,9 +50,9 @@ pub use listen_address::listen_address;
 pub use load::{LoadedConfig, load};
 pub use load_options::LoadOptions;
 pub use provider::{
-    ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderClient, ProviderFeatures,
-    ProviderSettings, ProviderTimeouts, ReasoningField, RetrySettings, Roles, SystemPlacement, ThinkTags,
-    TokenizerApi, TokenizerUse,
+    ContextWindow, DeveloperRole, ErrorPattern, ForwardedField, MaxTokensField, Preset, ProviderClient,
+    ProviderErrors, ProviderFeatures, ProviderSettings, ProviderTimeouts, ReasoningField, RetrySettings,
+    RoleChanges, RoleSettings, Roles, SystemPlacement, ThinkTags, TokenizerApi, TokenizerUse,
 };
 pub use reload::{ReloadedConfig, RunningConfig};
 pub use reload_rules::ReloadEffect;

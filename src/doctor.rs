@@ -9,6 +9,7 @@ mod examination;
 mod excerpt;
 mod exchange;
 mod finding;
+mod interruption;
 mod listing;
 mod profile;
 mod question;
@@ -21,4 +22,5 @@ mod verdict;
 
 pub(crate) use client::{Client, base_url};
 pub(crate) use examination::{Bounds, Progress, examine};
+pub(crate) use interruption::Interruption;
 pub(crate) use report::{MARK, Report};

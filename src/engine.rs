@@ -19,7 +19,9 @@
 //!
 //! Without a run: `conversations` changes conversations, `token_count` measures a prompt.
 
+mod async_results;
 mod background;
+mod call_items;
 mod callback_token;
 mod callbacks;
 mod cancel;
@@ -52,11 +54,14 @@ mod limits;
 mod live_runs;
 mod log_tails;
 mod lost_claims;
+mod named_outputs;
 mod prepare;
 mod profile;
 mod record;
 mod recover;
 mod redaction;
+mod refused_calls;
+mod replayed;
 mod run;
 mod run_conversation;
 mod run_handle;
@@ -156,6 +161,7 @@ impl Engine {
             EventReader::Process => EventFormat::Typed,
         };
         let (sink, events) = EventSink::new(format, self.parts.options.write_timeout, on_disconnect);
+        let sink = sink.with_keepalive(caller.keepalive);
         let handle = RunHandle {
             id: prepared.response.id.clone(),
             encoding: prepared.encoding,

@@ -2,6 +2,7 @@
 //!
 //! Reading is lenient, writing is exact. Knows nothing of HTTP, of providers or of how a response is made.
 
+pub(crate) mod a2a;
 pub(crate) mod cancellation;
 pub mod content;
 pub(crate) mod dialect;

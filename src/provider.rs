@@ -3,6 +3,7 @@
 //! The engine uses them through the trait [`Provider`]. Floor 3: knows the protocol and the neutral turn, not the engine.
 
 pub(crate) mod chat;
+mod context_overflow;
 mod errors;
 mod http;
 mod lenient;
@@ -24,6 +25,7 @@ use bytes::Bytes;
 
 use crate::config::{ContextWindow, ModelPrice};
 use crate::protocol::id::Id;
+use crate::protocol::response::Usage;
 use crate::response::turn::{ModelEvent, ModelRequest};
 
 pub(crate) use errors::{ProviderError, ProviderErrorKind};
@@ -64,9 +66,17 @@ pub trait Provider: Send + Sync {
     async fn pass_through(
         &self,
         path: &str,
-        body: Bytes,
+        body: ProxiedBody,
         call: &CallContext,
     ) -> Result<ProxiedResponse, ProviderError>;
+}
+
+/// The body of a proxied request.
+#[derive(Debug, Clone)]
+pub struct ProxiedBody {
+    pub bytes: Bytes,
+    /// The Content-Type of a form; `None`: JSON.
+    pub form: Option<String>,
 }
 
 /// When an inference was sent and answered.
@@ -96,6 +106,10 @@ pub trait ModelStream: Send {
 
     /// What is known so far of its times.
     fn timing(&self) -> &InferenceTiming;
+
+    /// Tokens that were used and are in no event: of attempts that failed, and of an answer that has failed or is not read
+    /// to its end.
+    fn take_usage(&mut self) -> Option<Usage>;
 }
 
 impl dyn ModelStream {

@@ -22,6 +22,11 @@ pub fn on_signal(tasks: &TaskTracker) -> CancellationToken {
     token
 }
 
+/// Waits for SIGTERM or SIGINT.
+pub(crate) async fn signal() {
+    StopSignals::new().next().await;
+}
+
 #[cfg(unix)]
 struct StopSignals(Option<[tokio::signal::unix::Signal; 2]>);
 

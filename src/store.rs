@@ -53,7 +53,7 @@ use crate::admission::Requester;
 pub use self::approvals::{ApprovalClaim, Approvals, ClaimOutcome, PendingApproval};
 pub use self::async_calls::{
     AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, ItemChange,
-    PolledTask, StartedCall,
+    PolledTask, StartedCall, TraceChange,
 };
 pub use self::conversation_turn::{ContextRole, ConversationTurn, RETAINED_TOKENS};
 pub use self::conversations::{

@@ -39,10 +39,12 @@ pub(crate) mod stack;
 mod ttl_cache;
 pub(crate) mod verbatim;
 
+pub use crate::protocol::item::hosted::ResultFile;
+pub(crate) use audit::{RefusedCallAudit, record_refused as audit_refused_call};
 pub use call::{Arguments, ToolCall};
 pub use call_key::CallKey;
 pub use callback::{Callback, CallbackAddress, Completions};
-pub use canonical::{canonical_arguments, canonical_json};
+pub use canonical::{arguments_read_again, canonical_arguments, canonical_json, is_same_arguments};
 pub use catalog::{Catalog, RegisteredTool};
 pub use context::{CacheMode, CallBudget, ToolContext};
 pub use definition::{Annotations, ToolDefinition, ToolKind};

@@ -51,6 +51,7 @@ pub(crate) use forwarded::PeerAddress;
 pub(crate) use health::is_ready;
 pub(crate) use readiness::{ReadinessCache, ShutdownFlag};
 pub(crate) use request_context::begin_log;
+pub(crate) use route_table::PassThroughRoutes;
 pub(crate) use state::{AccessRules, AppState, ReadinessState, RequestSettings, Services, SharedState};
 pub(crate) use ui_files::UiFiles;
 pub(crate) use websocket::UpgradeHost;

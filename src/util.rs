@@ -1,6 +1,9 @@
-//! Small helpers without dependencies on other modules, each of which exists once: backoff, text for display, hashes, random numbers.
+//! Small helpers without dependencies on other modules, each of which exists once: backoff, text for display, hashes, patterns
+//! of names, random numbers, what a key looks like.
 
 pub(crate) mod backoff;
 pub(crate) mod digest;
 pub(crate) mod display;
+pub(crate) mod pattern;
 pub(crate) mod random;
+pub(crate) mod secrets;

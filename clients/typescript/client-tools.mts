@@ -105,10 +105,10 @@ export class ClientTools {
     }));
   }
 
-  /** Makes a response, and returns it when it has ended. */
+  /** Makes a response, and returns it when it has ended, with `output_text` as the SDK's own methods have it. */
   async run(client: OpenAI, request: Request): Promise<OpenAI.Responses.Response> {
     for await (const event of this.stream(client, request)) {
-      if (isEnd(event)) return event.response;
+      if (isEnd(event)) return { ...event.response, output_text: textOf(event.response) };
     }
     throw new Error('the stream has ended without a response');
   }
@@ -171,6 +171,12 @@ export class ClientTools {
 
 function isEnd(event: ResponseEvent): event is ResponseEvent & { response: OpenAI.Responses.Response } {
   return END.includes(event.type);
+}
+
+/** The texts of a response's messages, which the SDK adds only to responses that are no streams. */
+function textOf(response: OpenAI.Responses.Response): string {
+  const parts = response.output.flatMap((item) => (item.type === 'message' ? item.content : []));
+  return parts.map((part) => (part.type === 'output_text' ? part.text : '')).join('');
 }
 
 /** The events of a response with its id; a connection that breaks is resumed behind the last event. */

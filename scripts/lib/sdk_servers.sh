@@ -62,8 +62,8 @@ node_packages() { # SOURCE
 }
 
 # Installs what a folder's lock says into the cache.
-npm_install() { # SOURCE
-    local folder="$cache/node"
+npm_install() { # SOURCE [NAME]
+    local folder="$cache/${2:-node}"
     mkdir -p "$folder"
     fresh "$folder" "$(node --version)" "$1/package-lock.json" && return
     say "installing the npm packages"

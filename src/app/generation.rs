@@ -13,8 +13,8 @@ use super::tools::GatewayTools;
 use crate::auth::Authenticator;
 use crate::config::{Settings, Switch};
 use crate::transport::{
-    AccessRules, AppState, ReadinessCache, ReadinessState, RequestSettings, SharedState, ShutdownFlag,
-    UiFiles, routes,
+    AccessRules, AppState, PassThroughRoutes, ReadinessCache, ReadinessState, RequestSettings, SharedState,
+    ShutdownFlag, UiFiles, routes,
 };
 
 /// The current generation, swapped by reloads.
@@ -40,6 +40,7 @@ fn state(settings: &Settings, assembly: &Assembly, stopping: &ShutdownFlag) -> A
         services: assembly.services(),
         access: AccessRules {
             auth: Authenticator::new(&settings.auth),
+            pass_through: PassThroughRoutes::new(&server.pass_through),
             cors_origins: server.cors.allowed_origins.clone(),
             allowed_hosts: server.allowed_hosts.clone(),
             trusted_proxies: server.trusted_proxies.iter().map(|proxy| proxy.0).collect(),

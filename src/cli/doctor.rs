@@ -13,7 +13,8 @@ use super::offline;
 use super::output::{EXIT_INVALID_CONFIG, print_error, print_json, print_line};
 use crate::compat::duration;
 use crate::config::{self, LoadOptions, ProviderSettings, Settings};
-use crate::doctor::{self, Bounds, Client, MARK, Progress, Report};
+use crate::doctor::{self, Bounds, Client, Interruption, MARK, Progress, Report};
+use crate::shutdown;
 
 /// The name under which the server is added to the providers.
 const NAME: &str = "antwort_doctor";
@@ -22,6 +23,9 @@ const KEY_VARIABLE: &str = "ANTWORT__PROVIDERS__ANTWORT_DOCTOR__API_KEY";
 /// Tokens of all requests and answers, and with `--deep`.
 const MAX_TOKENS: u64 = 30_000;
 const DEEP_MAX_TOKENS: u64 = 300_000;
+/// How long all of it may take, and with `--deep`.
+const TIMEOUT: Duration = Duration::from_mins(2);
+const DEEP_TIMEOUT: Duration = Duration::from_mins(10);
 /// Longer files are not the doctor's.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
@@ -43,9 +47,12 @@ pub(crate) struct DoctorArgs {
     /// Write the configuration for this server to a file; one that doctor has not written itself is not replaced
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
+    /// How long all of it may take; then the report has what is known [default: 2m, with --deep 10m]
+    #[arg(long, value_name = "DURATION", value_parser = timeout)]
+    timeout: Option<Duration>,
     /// How long to wait for an answer
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = timeout)]
-    timeout: Duration,
+    answer_timeout: Duration,
     /// Tokens of all requests and answers together, after which nothing more is asked [default: 30000, with --deep 300000]
     #[arg(long, value_name = "TOKENS")]
     max_tokens: Option<u64>,
@@ -73,16 +80,22 @@ impl DoctorArgs {
             check_writable(file)?;
         }
         let (settings, provider) = self.settings(options)?;
-        let client = Client::new(provider, self.timeout)?;
+        let client = Client::new(provider, self.answer_timeout)?;
         let default = if self.deep { DEEP_MAX_TOKENS } else { MAX_TOKENS };
         let bounds = Bounds { deep: self.deep, max_tokens: self.max_tokens.unwrap_or(default) };
+        let limit = self.timeout.unwrap_or(if self.deep { DEEP_TIMEOUT } else { TIMEOUT });
         let report = offline::run_with_settings(settings, async |_| {
-            Ok(doctor::examine(client, self.model.as_deref(), bounds, &mut show_progress).await)
+            let interruption = interruption(limit);
+            Ok(doctor::examine(client, self.model.as_deref(), bounds, &mut show_progress, interruption).await)
         })?;
         clear_progress();
         self.print(&report);
         if let Some(file) = &self.write {
             match &report.config {
+                // What is known is less than a file of an earlier time may have.
+                Some(_) if report.verdict.was_stopped() => {
+                    print_error(&format!("{} was not written: doctor was stopped", file.display()));
+                }
                 Some(yaml) => write(file, yaml)?,
                 None => {
                     print_error(&format!(
@@ -118,6 +131,14 @@ impl DoctorArgs {
         } else {
             print_line(&report.to_text());
         }
+    }
+}
+
+/// A signal, or the end of the time.
+async fn interruption(limit: Duration) -> Interruption {
+    tokio::select! {
+        () = shutdown::signal() => Interruption::Stopped,
+        () = tokio::time::sleep(limit) => Interruption::TimeOver(limit),
     }
 }
 

@@ -150,7 +150,7 @@ impl<'a> Caller<'a> {
         let tools_of_server = match self.server_handle(tools, label).await {
             Err(error) => Err(error),
             Ok(binding) => match binding.tools(Freshness::Cached).await {
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(error.for_operators()),
                 Ok(set) => Ok((binding, set)),
             },
         };

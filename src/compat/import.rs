@@ -195,6 +195,7 @@ fn preset(name: &str) -> Preset {
         "llama.cpp" | "llamacpp" | "llama_cpp" | "llama-cpp" => Preset::LlamaCpp,
         "openrouter" => Preset::OpenRouter,
         "litellm" => Preset::LiteLlm,
+        "mistral" => Preset::Mistral,
         _ => Preset::Generic,
     }
 }

@@ -86,6 +86,9 @@ pub enum Scope {
     /// Create embeddings.
     #[serde(rename = "embeddings:create")]
     EmbeddingsCreate,
+    /// Requests to the other paths of `server.pass_through`.
+    #[serde(rename = "pass_through:create")]
+    PassThroughCreate,
     /// Read `/metrics`.
     #[serde(rename = "metrics:read")]
     MetricsRead,
@@ -122,6 +125,7 @@ impl Scope {
             Self::ModelsRead => "models:read",
             Self::ChatCreate => "chat:create",
             Self::EmbeddingsCreate => "embeddings:create",
+            Self::PassThroughCreate => "pass_through:create",
             Self::MetricsRead => "metrics:read",
             Self::ToolsRead => "tools:read",
             Self::ToolsExecute => "tools:execute",

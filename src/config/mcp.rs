@@ -81,6 +81,10 @@ pub struct McpServerSettings {
     /// The program's working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
+    /// Time in which the program has to be ready: started and initialized. Installers such as `npx` and `uvx` may load a
+    /// package first.
+    #[serde(with = "units::OptionalDuration", skip_serializing_if = "Option::is_none")]
+    pub start_timeout: Option<Duration>,
     /// Sent with each request.
     #[serde(serialize_with = "masks::masked_map")]
     pub headers: BTreeMap<String, SecretString>,
@@ -127,8 +131,15 @@ pub struct McpServerSettings {
 impl McpServerSettings {
     /// Of a call without a response or a progress report, unless the server has its own.
     const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+    /// Of a program's start, unless the server has its own.
+    const DEFAULT_START_TIMEOUT: Duration = Duration::from_mins(1);
     /// Of a call in total, unless the server has its own.
     const DEFAULT_MAX_TIME: Duration = Duration::from_mins(10);
+
+    /// The time in which a program has to be ready.
+    pub fn start_timeout(&self) -> Duration {
+        self.start_timeout.unwrap_or(Self::DEFAULT_START_TIMEOUT)
+    }
 
     /// The timeouts of a call: without a response or a progress report, and in total. If only one is configured, the
     /// default of the other is adjusted to it.

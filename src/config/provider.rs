@@ -11,9 +11,12 @@ use secrecy::SecretString;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use self::errors::{ErrorPattern, ProviderErrors};
 pub use self::preset::Preset;
+pub(super) use self::roles::RawRoles;
+pub use self::roles::{RoleChanges, RoleSettings, Roles};
 pub use self::variants::{
-    DeveloperRole, ForwardedField, MaxTokensField, ProviderClient, ProviderFeatures, ReasoningField, Roles,
+    DeveloperRole, ForwardedField, MaxTokensField, ProviderClient, ProviderFeatures, ReasoningField,
     SystemPlacement, ThinkTags, TokenizerApi, TokenizerUse,
 };
 use super::agents::ModelPrice;
@@ -21,7 +24,9 @@ use super::masks;
 use super::units::{self, MIB};
 use crate::net::client::{HttpClientOptions, ProxyUrl};
 
+mod errors;
 mod preset;
+mod roles;
 mod variants;
 
 /// One model server, with its preset applied.
@@ -73,8 +78,10 @@ pub struct ProviderSettings {
     pub prices: BTreeMap<String, ModelPrice>,
     /// Request fields outside the API that are forwarded unchanged.
     pub passthrough: Vec<String>,
-    /// How roles are translated.
-    pub roles: Roles,
+    /// How it tells its errors.
+    pub errors: ProviderErrors,
+    /// How roles are translated, and which orders of messages it accepts.
+    pub roles: RoleSettings,
     /// The field that carries `max_output_tokens`.
     pub max_tokens_field: MaxTokensField,
     /// The field of an assistant message in which reasoning is sent back.
@@ -118,7 +125,8 @@ impl ProviderSettings {
             context_window: ContextWindow::Unknown,
             prices: BTreeMap::new(),
             passthrough: preset.passthrough().iter().map(|name| (*name).to_owned()).collect(),
-            roles: preset.roles(),
+            errors: ProviderErrors::default(),
+            roles: preset.roles().into(),
             max_tokens_field: preset.max_tokens_field(),
             reasoning_field: preset.reasoning_field(),
             think_tags: ThinkTags::None,

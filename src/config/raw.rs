@@ -14,8 +14,8 @@ use super::bus::BusSettings;
 use super::jobs::{JobSettings, Role};
 use super::network::{self, NetworkSettings, TlsSettings};
 use super::provider::{
-    ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderClient, ProviderTimeouts,
-    ReasoningField, RetrySettings, SystemPlacement, ThinkTags, TokenizerUse,
+    ContextWindow, ForwardedField, MaxTokensField, Preset, ProviderClient, ProviderTimeouts, RawRoles,
+    ReasoningField, RetrySettings, ThinkTags, TokenizerUse,
 };
 use super::settings::{
     AgentSettings, CompatSettings, ConfigSettings, EgressSettings, EngineSettings, LogSettings, McpSettings,
@@ -107,6 +107,7 @@ pub(super) struct RawProvider {
     pub context_window: ContextWindow,
     pub prices: BTreeMap<String, ModelPrice>,
     pub passthrough: Option<Vec<String>>,
+    pub errors: RawProviderErrors,
     pub roles: RawRoles,
     pub max_tokens_field: Option<MaxTokensField>,
     pub reasoning_field: Option<ReasoningField>,
@@ -122,14 +123,14 @@ pub(super) struct RawProvider {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct RawRoles {
-    pub developer: Option<DeveloperRole>,
-    pub system: Option<SystemPlacement>,
+pub(super) struct RawProviderErrors {
+    pub context_overflow: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawSupports {
+    pub json: Option<bool>,
     pub stream_options: Option<bool>,
     pub strict: Option<bool>,
     pub parallel_tool_calls: Option<bool>,

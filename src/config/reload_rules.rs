@@ -30,6 +30,7 @@ pub(super) const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("server.trusted_proxies", Reload),
     ("server.allowed_hosts", Reload),
     ("server.public_url", Reload),
+    ("server.pass_through", Reload),
     ("server.cors", Reload),
     ("server.request_limits", Reload),
     // Of connections that are opened after the reload.

@@ -34,6 +34,7 @@ mod checker;
 mod egress;
 mod mcp;
 mod network;
+mod pass_through;
 mod provider;
 mod routes;
 mod store;
@@ -91,6 +92,7 @@ pub(super) fn settings(
     mcp::check(&settings.mcp, &mut check);
     webhooks::check(&settings.webhooks, &mut check);
     routes::check(&settings, &mut check);
+    pass_through::check(&settings.server.pass_through, &mut check);
     agents::check(&settings.agents, &settings.mcp.servers, &mut check);
     settings.contents = check.contents;
     settings

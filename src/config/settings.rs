@@ -25,6 +25,7 @@ pub use super::mcp::{
 };
 pub use super::models::ModelsSettings;
 pub use super::network::{Cidr, NetworkSettings, ProxySource, TlsSettings};
+pub(crate) use super::pass_through::{PASSED_BY_DEFAULT, RESERVED_SEGMENTS, is_path_segment};
 pub use super::postgres_url::PostgresUrl;
 use super::provider::ProviderSettings;
 use super::request_limits::RequestSizeLimitsDef;
@@ -223,6 +224,8 @@ pub struct ServerSettings {
     pub public_url: Option<String>,
     /// Proxies whose `Forwarded`, `X-Forwarded-For` and `X-Forwarded-Host` headers are trusted.
     pub trusted_proxies: Vec<Cidr>,
+    /// Paths whose requests are passed through to the provider of their model; `*` as the last segment: all below it.
+    pub pass_through: Vec<String>,
     /// Web pages that may call.
     pub cors: CorsSettings,
     /// Limits of one request; 400 beyond them.
@@ -252,6 +255,7 @@ impl Default for ServerSettings {
             allowed_hosts: Vec::new(),
             public_url: None,
             trusted_proxies: Vec::new(),
+            pass_through: PASSED_BY_DEFAULT.map(str::to_owned).to_vec(),
             cors: CorsSettings::default(),
             request_limits: RequestSizeLimits::default(),
             websocket: WebSocketSettings::default(),
@@ -453,7 +457,8 @@ pub enum UnknownFields {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnservedTools {
-    /// Left out for clients that send them by default, refused otherwise.
+    /// Left out beside others, unless `tool_choice` names them; refused if nothing would be left. For clients that send
+    /// them with every request, left out in any case.
     Auto,
     /// 400 `unsupported_parameter`.
     Refuse,

@@ -171,7 +171,7 @@ fn everything_that_is_wrong_is_said_at_once() {
           b: {}
         store: {maintenance_interval: 20s, conversation_ttl: 0s, tenants: {acme: {ttl: 0s, max_size: 0}}}";
     let expected = [
-        "auth.keys.ci.scopes[1]: expected one of responses:create, responses:read, responses:delete, models:read, chat:create, embeddings:create, metrics:read, tools:read, tools:execute, tools:admin, mcp:admin, agents:read, data:admin, *, found \"responses:destroy\"",
+        "auth.keys.ci.scopes[1]: expected one of responses:create, responses:read, responses:delete, models:read, chat:create, embeddings:create, pass_through:create, metrics:read, tools:read, tools:execute, tools:admin, mcp:admin, agents:read, data:admin, *, found \"responses:destroy\"",
         "engine.dialect: expected one of openai, open_responses, found \"klingon\"",
         "listn: unknown key; did you mean `listen`?",
         "server.max_runs: expected a whole number, 0 or more, found text",
@@ -250,6 +250,10 @@ fn providers_that_contradict_each_other_are_refused() {
         (
             "providers: {a: {url: 'http://h', passthrough: [seed, tools]}}",
             "providers.a.passthrough[1]: `tools` is translated",
+        ),
+        (
+            "providers: {a: {url: 'http://h', errors: {context_overflow: ['too long', '(']}}}",
+            "providers.a.errors.context_overflow[1]: is not a regular expression",
         ),
         (
             "providers: {a: {url: 'http://h', headers: {Host: x}}}",
@@ -457,10 +461,10 @@ fn presets_give_way_to_what_is_said() {
     );
     let vllm = &providers["vllm"];
     assert_eq!(
-        (vllm.forward.as_slice(), vllm.roles.system),
+        (vllm.forward.as_slice(), vllm.roles.all.system),
         ([ForwardedField::Metadata].as_slice(), SystemPlacement::Keep)
     );
-    assert_eq!(vllm.roles.developer, DeveloperRole::System);
+    assert_eq!(vllm.roles.all.developer, DeveloperRole::System);
     assert_eq!(providers["ollama"].preset, Preset::Ollama);
     assert!(providers["default"].default && !openai.default);
 }

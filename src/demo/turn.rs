@@ -124,6 +124,16 @@ pub(super) fn content(content: &Value) -> String {
     }
 }
 
+/// A value for an argument that is a text.
+fn text_for(name: &str) -> &'static str {
+    match name {
+        "city" => "Oslo",
+        // Empty: the tool's default.
+        "format" | "timezone" => "",
+        _ => "example",
+    }
+}
+
 /// Arguments that match a schema.
 fn example(schema: &Value) -> Value {
     let properties = schema["properties"].as_object().into_iter().flatten();
@@ -134,7 +144,7 @@ fn example(schema: &Value) -> Value {
                 Some("boolean") => json!(true),
                 Some("array") => json!([]),
                 Some("object") => json!({}),
-                _ => json!(if name == "city" { "Oslo" } else { "example" }),
+                _ => json!(text_for(name)),
             };
             (name.clone(), value)
         })

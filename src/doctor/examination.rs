@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::client::Client;
 use super::exchange::Exchange;
 use super::finding::{Answer, Finding, Judgement, combine};
+use super::interruption::Interruption;
 use super::listing::{Listing, window_of_props};
 use super::profile;
 use super::question::{Ask, Question, Setup, Way};
@@ -12,7 +13,7 @@ use super::questions;
 use super::report::{Report, Tokens};
 use super::seen::Seen;
 use super::structured;
-use super::verdict::{self, Verdict};
+use super::verdict::{self, LeftOut, Verdict};
 use crate::config::Preset;
 use crate::util::display::one_line;
 
@@ -45,40 +46,22 @@ pub(crate) struct Progress {
     pub question: &'static str,
 }
 
-/// Asks a server all questions; `progress` is told of each.
+/// Asks a server all questions; `progress` is told of each. An interruption ends it with what is known by then.
 pub(crate) async fn examine(
     client: Client,
     model: Option<&str>,
     bounds: Bounds,
     progress: &mut dyn FnMut(Progress),
+    interruption: impl Future<Output = Interruption>,
 ) -> Report {
     let mut examination = Examination::new(client, bounds);
-    examination.list().await;
-    if let Some(status) = examination.lacks_key {
-        return examination.end(Vec::new(), Some(verdict::no_access(status)));
-    }
-    let Some(model) = model.or(examination.seen.listing.first_model()).map(str::to_owned) else {
-        let problem = examination.seen.listing.problem.clone();
-        return examination.end(Vec::new(), Some(verdict::no_model(problem.as_deref())));
+    let ended = tokio::select! {
+        biased;
+        interruption = interruption => Err(interruption),
+        verdict = examination.ask_all(model, progress) => Ok(verdict),
     };
-    examination.choose(model).await;
-    let asked: Vec<&Question> = questions::all().filter(|question| bounds.deep || !question.deep).collect();
-    let mut judgements = Vec::new();
-    for (index, question) in asked.iter().enumerate() {
-        progress(Progress { number: index + 1, of: asked.len(), question: question.text });
-        judgements.push(examination.answer(question).await);
-    }
-    let findings = asked.iter().zip(judgements).map(|(question, judgement)| {
-        let judgement = judgement.unwrap_or_else(|| match question.way {
-            Way::Seen(judge) => judge(&examination.seen),
-            _ => Judgement::unknown("not asked"),
-        });
-        let Judgement { answer, evidence, detail } = judgement;
-        let evidence = examination.client.mask(&one_line(&evidence));
-        Finding { id: question.id, question: question.text, answer, evidence, detail }
-    });
-    let findings: Vec<_> = findings.collect();
-    examination.end(findings, None)
+    examination.interruption = ended.as_ref().err().copied();
+    examination.end(ended.ok().flatten())
 }
 
 /// Whether a server has not answered, whatever it was asked: nothing came, or no end, or it says that it cannot now.
@@ -108,6 +91,11 @@ struct Examination {
     lost: Option<String>,
     /// Whether the limit of tokens has left out questions.
     has_left_out: bool,
+    /// The questions, once there is a model to ask.
+    asked: Vec<&'static Question>,
+    /// What was found out so far, in their order; `None` of those that are answered in passing.
+    judgements: Vec<Option<Judgement>>,
+    interruption: Option<Interruption>,
 }
 
 impl Examination {
@@ -125,7 +113,30 @@ impl Examination {
             stopped: None,
             lost: None,
             has_left_out: false,
+            asked: Vec::new(),
+            judgements: Vec::new(),
+            interruption: None,
         }
+    }
+
+    /// Asks all questions. Returns the verdict if it makes no sense to ask any.
+    async fn ask_all(&mut self, model: Option<&str>, progress: &mut dyn FnMut(Progress)) -> Option<Verdict> {
+        self.list().await;
+        if let Some(status) = self.lacks_key {
+            return Some(verdict::no_access(status));
+        }
+        let Some(model) = model.or(self.seen.listing.first_model()).map(str::to_owned) else {
+            return Some(verdict::no_model(self.seen.listing.problem.as_deref()));
+        };
+        self.choose(model).await;
+        self.asked = questions::all().filter(|question| self.bounds.deep || !question.deep).collect();
+        let of = self.asked.len();
+        for (index, question) in self.asked.clone().into_iter().enumerate() {
+            progress(Progress { number: index + 1, of, question: question.text });
+            let judgement = self.answer(question).await;
+            self.judgements.push(judgement);
+        }
+        None
     }
 
     /// Asks for the list of models; if it is not below the given URL but below `/v1`, that is the base URL.
@@ -266,12 +277,34 @@ impl Examination {
         }
     }
 
-    fn end(self, findings: Vec<Finding>, verdict: Option<Verdict>) -> Report {
+    fn end(mut self, verdict: Option<Verdict>) -> Report {
+        let findings = self.findings();
+        let has_completion =
+            findings.iter().any(|finding| finding.id == "stream" && finding.answer != Answer::Unknown);
         let verdict = verdict.or_else(|| self.lost.as_deref().map(verdict::no_more_answers));
-        let verdict = verdict.unwrap_or_else(|| verdict::of(&findings, self.has_left_out));
+        let verdict = verdict.unwrap_or_else(|| match self.interruption {
+            Some(interruption) if !has_completion => verdict::too_early(interruption),
+            Some(interruption) => verdict::of(&findings, Some(interruption.into())),
+            None => verdict::of(&findings, self.has_left_out.then_some(LeftOut::Tokens)),
+        });
         let profile = (!verdict.is_failure()).then(|| profile::make(&self.client, &self.seen, &findings));
         let left_out = questions::all().filter(|question| question.deep && !self.bounds.deep);
         let deep_only = left_out.map(|question| question.id).collect();
         Report::new(&self.client, self.setup.model, verdict, profile, self.tokens, (findings, deep_only))
+    }
+
+    fn findings(&mut self) -> Vec<Finding> {
+        let reason = self.interruption.map_or("not asked", Interruption::reason);
+        let judgements = std::mem::take(&mut self.judgements).into_iter().chain(std::iter::repeat(None));
+        let findings = self.asked.iter().zip(judgements).map(|(question, judgement)| {
+            let judgement = judgement.unwrap_or_else(|| match question.way {
+                Way::Seen(judge) => judge(&self.seen),
+                _ => Judgement::unknown(reason),
+            });
+            let Judgement { answer, evidence, detail } = judgement;
+            let evidence = self.client.mask(&one_line(&evidence));
+            Finding { id: question.id, question: question.text, answer, evidence, detail }
+        });
+        findings.collect()
     }
 }

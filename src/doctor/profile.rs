@@ -64,6 +64,11 @@ impl Findings<'_> {
         self.get(id).filter(|finding| matches!(finding.answer, Answer::No | Answer::Ignored))
     }
 
+    /// The finding, if the server refuses it.
+    fn refused(&self, id: &str) -> Option<&Finding> {
+        self.get(id).filter(|finding| finding.answer == Answer::No)
+    }
+
     fn change(path: &'static [&'static str], value: impl Into<Value>, finding: &Finding) -> Change {
         let reason = format!("{} is {}: {}", finding.id, finding.answer.name(), finding.evidence);
         Change { path, value: value.into(), reason: excerpt(&reason) }
@@ -80,15 +85,26 @@ impl Findings<'_> {
 
     fn roles(&self, base: &ProviderSettings) -> Vec<Change> {
         let mut changes = Vec::new();
-        if base.roles.developer == DeveloperRole::Developer
+        if base.roles.all.developer == DeveloperRole::Developer
             && let Some(finding) = self.lacking("developer_role")
         {
             changes.push(Self::change(&["roles", "developer"], "system", finding));
         }
-        if base.roles.system == SystemPlacement::Keep
+        if base.roles.all.system == SystemPlacement::Keep
             && let Some(finding) = self.lacking("second_system")
         {
             changes.push(Self::change(&["roles", "system"], "merge", finding));
+        }
+        if !base.roles.all.alternate
+            && let Some(finding) = self.lacking("consecutive_users")
+        {
+            changes.push(Self::change(&["roles", "alternate"], true, finding));
+        }
+        // A message that is not read would not be read behind another one, either.
+        if !base.roles.all.assistant_after_tool
+            && let Some(finding) = self.refused("user_after_tool")
+        {
+            changes.push(Self::change(&["roles", "assistant_after_tool"], true, finding));
         }
         changes
     }
@@ -115,17 +131,21 @@ impl Findings<'_> {
 
     fn supports(&self, base: &ProviderSettings) -> Vec<Change> {
         let supports = base.supports;
-        let is_refused = |id: &str| self.get(id).filter(|finding| finding.answer == Answer::No);
-        let rows: [(bool, &'static [&'static str], Option<&Finding>); 6] = [
-            (supports.stream_options, &["supports", "stream_options"], is_refused("stream_usage")),
-            (supports.strict, &["supports", "strict"], is_refused("strict_functions")),
+        let rows: [(bool, &'static [&'static str], Option<&Finding>); 7] = [
+            (
+                supports.json,
+                &["supports", "json"],
+                self.lacking("completion").filter(|_| self.answer("stream") == Answer::Yes),
+            ),
+            (supports.stream_options, &["supports", "stream_options"], self.refused("stream_usage")),
+            (supports.strict, &["supports", "strict"], self.refused("strict_functions")),
             // A field that is accepted does no harm.
             (
                 supports.parallel_tool_calls,
                 &["supports", "parallel_tool_calls"],
-                is_refused("parallel_calls_off").filter(|_| self.answer("calls") != Answer::No),
+                self.refused("parallel_calls_off").filter(|_| self.answer("calls") != Answer::No),
             ),
-            (supports.response_format, &["supports", "response_format"], is_refused("json_schema")),
+            (supports.response_format, &["supports", "response_format"], self.refused("json_schema")),
             // The gateway then asks for any call, and checks which it is.
             (
                 supports.named_tool_choice,

@@ -5,6 +5,7 @@ mod calls;
 mod choices;
 mod images;
 mod limits;
+mod orders;
 mod passing;
 mod roles;
 mod sampling;
@@ -14,11 +15,12 @@ use super::question::Question;
 
 /// All questions.
 pub(super) fn all() -> impl Iterator<Item = &'static Question> {
-    let groups: [&'static [Question]; 12] = [
+    let groups: [&'static [Question]; 13] = [
         passing::OF_MODELS,
         basics::QUESTIONS,
         passing::OF_STREAMS,
         roles::QUESTIONS,
+        orders::QUESTIONS,
         calls::QUESTIONS,
         passing::OF_CALLS,
         choices::QUESTIONS,

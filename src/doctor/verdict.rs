@@ -3,12 +3,44 @@
 use serde::Serialize;
 
 use super::finding::{Answer, Finding};
+use super::interruption::Interruption;
 use super::question::is_cap;
 use super::questions;
 
-/// The gap of a report that does not know everything.
-const LEFT_OUT: (&str, &str) =
-    ("max_tokens_used", "questions were left out, as the limit of tokens was used up: raise --max-tokens");
+/// Why questions were left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LeftOut {
+    Tokens,
+    Stopped,
+    TimeOver,
+}
+
+impl LeftOut {
+    const ALL: [Self; 3] = [Self::Tokens, Self::Stopped, Self::TimeOver];
+
+    /// The gap of a report that does not know everything.
+    fn gap(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Tokens => (
+                "max_tokens_used",
+                "questions were left out, as the limit of tokens was used up: raise --max-tokens",
+            ),
+            Self::Stopped => ("stopped", "questions were left out, as doctor was stopped"),
+            Self::TimeOver => {
+                ("time_over", "questions were left out, as the time was over: allow more with --timeout")
+            }
+        }
+    }
+}
+
+impl From<Interruption> for LeftOut {
+    fn from(interruption: Interruption) -> Self {
+        match interruption {
+            Interruption::Stopped => Self::Stopped,
+            Interruption::TimeOver(_) => Self::TimeOver,
+        }
+    }
+}
 
 /// Whether a server works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -41,7 +73,12 @@ impl Verdict {
 
     /// Whether all questions were asked.
     pub(super) fn is_complete(&self) -> bool {
-        !self.gaps.contains(&LEFT_OUT)
+        !LeftOut::ALL.iter().any(|left_out| self.gaps.contains(&left_out.gap()))
+    }
+
+    /// Whether doctor was stopped before all questions were asked.
+    pub(crate) fn was_stopped(&self) -> bool {
+        self.gaps.contains(&LeftOut::Stopped.gap())
     }
 
     /// The exit code of the command.
@@ -78,8 +115,23 @@ pub(super) fn no_model(problem: Option<&str>) -> Verdict {
 /// The verdict on a server that answered at first, and then no more.
 pub(super) fn no_more_answers(last: &str) -> Verdict {
     Verdict::failure(format!(
-        "The server stopped answering ({last}). See its log, and ask again; if it is slow, allow more time with --timeout."
+        "The server stopped answering ({last}). See its log, and ask again; if it is slow, allow more time with --answer-timeout."
     ))
+}
+
+/// The verdict if the examination ended before the first completion.
+pub(super) fn too_early(interruption: Interruption) -> Verdict {
+    Verdict::failure(match interruption {
+        Interruption::Stopped => {
+            "Nothing is known of the server: doctor was stopped before its first completion had ended."
+                .to_owned()
+        }
+        Interruption::TimeOver(limit) => format!(
+            "There was no completion within {} s. If the server is slow, or loads the model first, allow more time with --timeout \
+             and --answer-timeout.",
+            limit.as_secs_f64()
+        ),
+    })
 }
 
 fn capitalized(text: &str) -> String {
@@ -87,8 +139,8 @@ fn capitalized(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// The verdict on a server that was asked; `has_left_out`: the limit of tokens has left out questions.
-pub(super) fn of(findings: &[Finding], has_left_out: bool) -> Verdict {
+/// The verdict on a server that was asked; `left_out`: why questions were left out, if some were.
+pub(super) fn of(findings: &[Finding], left_out: Option<LeftOut>) -> Verdict {
     let answer = |id: &str| findings.iter().find(|finding| finding.id == id);
     if let Some(Finding { answer: Answer::No | Answer::Unknown, evidence, .. }) = answer("stream") {
         return Verdict::failure(format!(
@@ -100,7 +152,7 @@ pub(super) fn of(findings: &[Finding], has_left_out: bool) -> Verdict {
     let has_cap = findings.iter().any(|finding| is_cap(finding.id) && !is_gap(finding.answer));
     let gap = |id: &str| questions::all().find(|question| question.id == id)?.gap;
     let found = findings.iter().filter(|finding| is_gap(finding.answer) && !(is_cap(finding.id) && has_cap));
-    let left_out = has_left_out.then_some(LEFT_OUT);
+    let left_out = left_out.map(LeftOut::gap);
     let gaps: Vec<_> =
         found.filter_map(|finding| Some((finding.id, gap(finding.id)?))).chain(left_out).collect();
     let (outcome, sentence) = match gaps.len() {
@@ -113,7 +165,7 @@ pub(super) fn of(findings: &[Finding], has_left_out: bool) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Finding, Outcome, of};
+    use super::{Answer, Finding, LeftOut, Outcome, of};
 
     fn works(answers: &[(&'static str, Answer)]) -> (Outcome, usize) {
         let finding = |(id, answer): &(&'static str, Answer)| Finding {
@@ -123,7 +175,7 @@ mod tests {
             evidence: String::new(),
             detail: None,
         };
-        let verdict = of(&answers.iter().map(finding).collect::<Vec<_>>(), false);
+        let verdict = of(&answers.iter().map(finding).collect::<Vec<_>>(), None);
         (verdict.outcome, verdict.gaps.len())
     }
 
@@ -134,7 +186,7 @@ mod tests {
         assert_eq!(works(&[("stream", Yes), ("calls", Unstable)]), (Outcome::WorksWithGaps, 1));
         assert_eq!(works(&[("stream", Ignored), ("calls", Unknown)]), (Outcome::WorksWithGaps, 1));
         assert_eq!(works(&[("stream", No)]), (Outcome::DoesNotWork, 0));
-        assert_eq!(of(&[], true).outcome, Outcome::WorksWithGaps);
+        assert_eq!(of(&[], Some(LeftOut::Tokens)).outcome, Outcome::WorksWithGaps);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Whether a response ends at calls of the client's functions (`pause`), or asks for their outputs and goes on (`inline`).
+//! Whether a response ends at calls of the client's functions (`pause`), or asks for their outputs and goes on (`inline`, and
+//! `a2a` in the words of A2A clients).
 //!
 //! A run that asks must be one that any process can go on with, and whose client can come back: it is queued as a background
 //! run is, begun at once by the process that takes the request, and its client reads the log of its events.
@@ -10,6 +11,7 @@ use crate::config::{AgentSettings, StorePolicy};
 use crate::protocol::elicitation::ElicitationModes;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::{ClientToolMode, CreateResponse};
+use crate::response::machine::InputEvent;
 
 /// The request field.
 const PARAM: &str = "antwort.client_tools";
@@ -22,8 +24,8 @@ pub(super) fn asks_client(parts: &EngineParts, request: &CreateResponse, policy:
         return true;
     }
     match requested(request) {
-        Some(mode) => mode == ClientToolMode::Inline,
-        None => policy == StorePolicy::Allow && mode(parts, request) == ClientToolMode::Inline,
+        Some(mode) => mode.waits(),
+        None => policy == StorePolicy::Allow && mode(parts, request).waits(),
     }
 }
 
@@ -34,14 +36,22 @@ pub(super) fn input_timeout(
     executes_tools: bool,
     was_queued: bool,
 ) -> Result<Option<Duration>, ApiError> {
-    if requested(request) == Some(ClientToolMode::Inline) {
+    if requested(request).is_some_and(ClientToolMode::waits) {
         check_waiting(request, executes_tools, PARAM, "Client tools run inline")?;
     }
-    if !was_queued || !executes_tools || mode(parts, request) == ClientToolMode::Pause {
+    if !was_queued || !executes_tools || !mode(parts, request).waits() {
         return Ok(None);
     }
     let of_agent = agent(parts, request).and_then(|agent| agent.client_tool_timeout);
     Ok(Some(of_agent.unwrap_or(parts.options.engine.client_tool_timeout)))
+}
+
+/// In whose words the client of a run that asks it is asked.
+pub(super) fn input_event(parts: &EngineParts, request: &CreateResponse) -> InputEvent {
+    match mode(parts, request) {
+        ClientToolMode::A2a => InputEvent::A2a,
+        ClientToolMode::Inline | ClientToolMode::Pause => InputEvent::Responses,
+    }
 }
 
 /// The questions of tools that the client of a run is asked: the run waits for the answers, so it must be one that was queued.
@@ -79,7 +89,7 @@ fn check_waiting(
 fn mode(parts: &EngineParts, request: &CreateResponse) -> ClientToolMode {
     let of_agent = || agent(parts, request).and_then(|agent| agent.client_tools);
     match requested(request).or_else(of_agent) {
-        Some(ClientToolMode::Inline) if can_ask(request) => ClientToolMode::Inline,
+        Some(mode) if mode.waits() && can_ask(request) => mode,
         _ => ClientToolMode::Pause,
     }
 }

@@ -1,10 +1,11 @@
-//! Compaction: replaces a long history by the user's messages and a summary that the model writes, without tools.
+//! Compaction: replaces a long history by the user's messages and a summary that the model writes, without calls.
 //!
 //! A compaction is requested by the input item `compaction_trigger`, or by `POST /v1/responses/compact`, which
 //! appends one to its input. The summary is sealed to the tenant, so that any of its models may read it later. As it
 //! replaces what came before, a summary that cannot be opened is refused, never left out.
 
 mod automatic;
+pub(in crate::engine) mod tools;
 
 use std::sync::Arc;
 
@@ -16,8 +17,6 @@ use crate::protocol::content::ContentPart;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::item::{Compaction, Item, Message, Role};
 use crate::protocol::parse::truncate_for_display;
-use crate::protocol::request::CreateResponse;
-use crate::protocol::tool_choice::ToolChoice;
 use crate::response::seal::SummarySeal;
 use crate::response::turn::HistoryItem;
 use crate::store::RETAINED_TOKENS;
@@ -46,11 +45,6 @@ The earlier part of this conversation was replaced by this summary. Go on from w
 /// Whether the input asks for a compaction.
 pub(super) fn is_requested(input: &[Item]) -> bool {
     matches!(input.last(), Some(Item::CompactionTrigger(_)))
-}
-
-/// An empty request, used instead of the client's to collect no tools.
-pub(super) fn without_tools() -> CreateResponse {
-    CreateResponse { tool_choice: ToolChoice::None, ..CreateResponse::default() }
 }
 
 /// The message that asks the model for the summary, with instructions of the operator.

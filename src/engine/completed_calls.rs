@@ -10,21 +10,24 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Engine;
-use super::completion_text::{TIMED_OUT, announcement};
+use super::async_results::{outcome, with_result};
+use super::background::follow_up::{self, Announced};
+use super::completion_text::announcement;
 use super::context::unix_now;
+use super::run::trace;
+use super::{Engine, async_results};
 use crate::config::OnComplete;
 use crate::identity::Owner;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
-use crate::protocol::item::hosted::{McpCall, McpCallError};
-use crate::protocol::item::{Item, ItemStatus, ServerToolError};
+use crate::protocol::item::Item;
 use crate::protocol::json;
 use crate::protocol::response::ResponseStatus;
-use crate::store::{AsyncSettlement, CompletedCall, ItemChange, ModelView, ReadLimit, StoreError};
+use crate::store::{
+    AsyncCallKey, AsyncSettlement, CompletedCall, ItemChange, ModelView, ReadLimit, StoreError, TraceChange,
+};
 use crate::telemetry::fields::RESPONSE_ID;
-use crate::tools::shorten;
 
 /// Calls that are settled at a time.
 const BATCH: usize = 32;
@@ -57,48 +60,99 @@ impl Engine {
     }
 
     async fn settle(self: &Arc<Self>, call: CompletedCall) -> Result<(), ApiError> {
-        let CompletedCall { key, item, tool, on_complete, spec, result } = call;
-        let is_late = result.is_none();
-        let (mut text, error) =
-            result.unwrap_or_else(|| (TIMED_OUT.0.to_owned(), Some(TIMED_OUT.1.to_owned())));
-        // As of any other tool, the model reads no more of it.
-        let max_bytes = self.parts.options.tools.results.max_bytes;
-        shorten(&mut text, max_bytes);
-        let body = self.parts.store.response(&key.owner, key.response.as_str(), u64::MAX).await?;
+        let body = self.parts.store.response(&call.key.owner, call.key.response.as_str(), u64::MAX).await?;
         let Some(body) = body else {
             // It was deleted meanwhile, and the call with it.
             return Ok(());
         };
         let facts: StoredFacts<'_> = serde_json::from_str(&body).map_err(|_| ApiError::internal())?;
-        let goes_on =
-            matches!(facts.status, ResponseStatus::Completed | ResponseStatus::RequiresAction) && !is_late;
-        let follows = on_complete == OnComplete::FollowUp.as_str() && goes_on;
-        if let Some(spec) = spec.filter(|_| follows) {
-            let name = format!("antwort:async:{}/{}/{}", key.response, key.turn, key.index);
-            let input = announcement(&tool, item.as_str(), &text, error.as_deref(), max_bytes);
-            match self.submit_follow_up(&spec, &key.owner, name, &input).await {
-                Ok(()) => {}
-                // Another time it may be possible.
-                Err(error) if is_temporary(&error) => return Err(error),
-                Err(error) => {
-                    tracing::warn!({ RESPONSE_ID } = key.response.as_str(), %error, "the response that follows a tool call was refused");
-                }
-            }
-        }
+        // As of any other tool, the model reads no more of it.
+        let (text, error) = outcome(&call, self.parts.options.tools.results.max_bytes);
+        let followed = self.follow_result(&call, &facts, (&text, error.as_deref())).await?;
+        let is_told = followed == Followed::Queued;
+        let CompletedCall { key, item, tool, .. } = call;
         let change = facts.output.iter().find_map(|raw| changed(raw, item.as_str(), &text, error.as_deref()));
         let item_change = match change {
             Some((wire, model_view)) => Some(ItemChange {
                 id: item.clone(),
                 wire,
                 // The input of a response that follows has the result.
-                model_view: if follows { model_view } else { ModelView::Same },
+                model_view: if is_told { model_view } else { ModelView::Same },
             }),
-            None if follows => None,
+            None if is_told => None,
             None => self.changed_view(&key.owner, &facts, &item, &text, error.as_deref()).await?,
         };
+        let trace = match followed {
+            Followed::Not(Some(code)) => self.changed_trace(&key, &item, &code).await?,
+            _ => None,
+        };
         let outbox = self.parts.options.webhooks.tool_call_notices(&key, &item, &tool, unix_now());
-        self.parts.store.settle_async(AsyncSettlement { key, item: item_change, outbox }).await?;
+        self.parts.store.settle_async(AsyncSettlement { key, item: item_change, trace, outbox }).await?;
         Ok(())
+    }
+
+    /// Queues the response that follows a result, if one is wanted and can be made.
+    async fn follow_result(
+        self: &Arc<Self>,
+        call: &CompletedCall,
+        facts: &StoredFacts<'_>,
+        (text, error): (&str, Option<&str>),
+    ) -> Result<Followed, ApiError> {
+        let goes_on = matches!(facts.status, ResponseStatus::Completed | ResponseStatus::RequiresAction)
+            && call.result.is_some();
+        let Some(spec) = call.spec.as_ref().filter(|_| goes_on && is_followed(call)) else {
+            return Ok(Followed::Not(None));
+        };
+        let AsyncCallKey { owner, response, turn, index } = &call.key;
+        let max_bytes = self.parts.options.tools.results.max_bytes;
+        let known = self.parts.store.async_results(owner, response).await?;
+        let others: Vec<_> =
+            known.iter().filter(|other| other.item != call.item && is_followed(other)).collect();
+        // Together they take the room of one.
+        let room = max_bytes / others.len().max(1);
+        let tell = |other: &&CompletedCall| {
+            let (text, error) = outcome(other, room);
+            announcement(&other.tool, other.item.as_str(), &text, error.as_deref(), room)
+        };
+        let result = Announced {
+            text: announcement(&call.tool, call.item.as_str(), text, error, max_bytes),
+            others: others.iter().map(tell).collect(),
+        };
+        let items: Vec<Item> =
+            facts.output.iter().filter_map(|raw| serde_json::from_str(raw.get()).ok()).collect();
+        let name = format!("antwort:async:{response}/{turn}/{index}");
+        let is_paused = async_results::awaits_client(items.iter());
+        let metrics = &self.parts.metrics;
+        match self.submit_follow_up(spec, owner, name, (result, is_paused)).await {
+            Ok(()) => {
+                metrics.follow_up("queued");
+                Ok(Followed::Queued)
+            }
+            // Another time it may be possible.
+            Err(error) if is_temporary(&error) => Err(error),
+            Err(error) if error.code() == follow_up::AWAITS_CLIENT => {
+                metrics.follow_up("stored");
+                Ok(Followed::Not(Some(error.code().to_owned())))
+            }
+            Err(error) => {
+                metrics.follow_up("refused");
+                tracing::warn!({ RESPONSE_ID } = response.as_str(), %error, "the response that follows a tool call was refused");
+                Ok(Followed::Not(Some(error.code().to_owned())))
+            }
+        }
+    }
+
+    /// The account of the run, with why no response follows the result.
+    async fn changed_trace(
+        &self,
+        key: &AsyncCallKey,
+        item: &Id,
+        code: &str,
+    ) -> Result<Option<TraceChange>, ApiError> {
+        let found = self.parts.store.traces(&key.owner, std::slice::from_ref(&key.response)).await?;
+        let Some(before) = found.into_iter().next().flatten() else { return Ok(None) };
+        let after = trace::with_follow_up_error(&before, item, code);
+        Ok(after.map(|after| TraceChange { before, after: after.into() }))
     }
 
     /// An item that shows no results to clients: only what the model sees of it is changed.
@@ -131,11 +185,16 @@ struct Identified<'a> {
     id: Cow<'a, str>,
 }
 
-fn with_result(mut call: McpCall, text: &str, error: Option<&str>) -> McpCall {
-    call.status = if error.is_some() { ItemStatus::Failed } else { ItemStatus::Completed };
-    call.output = error.is_none().then(|| text.to_owned());
-    call.error = error.map(|code| McpCallError::from_tool_error(code, text));
-    call
+/// What became of the response that was to follow.
+#[derive(Debug, PartialEq, Eq)]
+enum Followed {
+    Queued,
+    /// None follows: nobody wants one, or it cannot be made, and this code says why.
+    Not(Option<String>),
+}
+
+fn is_followed(call: &CompletedCall) -> bool {
+    call.on_complete == OnComplete::FollowUp.as_str()
 }
 
 /// Whether a refusal is one of the moment.
@@ -154,10 +213,7 @@ fn changed(raw: &RawValue, id: &str, text: &str, error: Option<&str>) -> Option<
     let (item, dialect) = match item {
         Item::McpCall(call) => (Item::McpCall(with_result(call, text, error)), Dialect::OpenAi),
         Item::ServerToolCall(mut call) => {
-            call.status = if error.is_some() { ItemStatus::Failed } else { ItemStatus::Completed };
-            call.output = error.is_none().then(|| text.to_owned());
-            call.error =
-                error.map(|code| ServerToolError { code: code.to_owned(), message: text.to_owned() });
+            async_results::finish(&mut call, text, error);
             (Item::ServerToolCall(call), Dialect::OpenResponses)
         }
         _ => return None,

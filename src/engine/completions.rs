@@ -69,7 +69,10 @@ impl Completions for RunCompletions {
         result: Result<ToolOutput, ToolError>,
     ) -> Result<bool, ToolError> {
         let (output, error) = match result {
-            Ok(output) => (output.for_model, output.is_error.then_some(FAILED)),
+            Ok(output) => {
+                let error = output.is_error.then_some(FAILED);
+                (output.into_text(), error)
+            }
             Err(error) => (error.message, Some(error.code.as_str())),
         };
         let result = AsyncResult { key: self.key(call), output, error, timeout: self.timeout };

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::context::OnUnservedTool;
 use super::tools::offered::{self, ServerTools};
 use super::truncate::{self, ContextBudget};
-use super::{history, states};
+use super::{call_items, history, states};
 use crate::config::ToolsSettings;
 use crate::mcp::CallerCatalog;
 use crate::protocol::item::{InputItem, Item};
@@ -274,8 +274,8 @@ fn what_goes_by_pairs_is_seen() {
         let calls = calls(n);
         work(|| {
             for call in &calls {
-                let id = history::call_id(call);
-                let partners = calls.iter().filter(|other| history::call_id(other) == id);
+                let id = call_items::call_id(call);
+                let partners = calls.iter().filter(|other| call_items::call_id(other) == id);
                 assert!(partners.count() > 0);
             }
         })

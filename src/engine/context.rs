@@ -94,8 +94,12 @@ pub struct RunContext {
     pub traceparent: Option<String>,
     /// What happens to tools of the API that the gateway does not serve.
     pub unserved_tools: OnUnservedTool,
+    /// Whether fields inside tools and options that have no effect here are listed, whatever the configuration says.
+    pub lists_unserved_fields: bool,
     /// Who reads the events.
     pub events: EventReader,
+    /// After which silence the reader needs an event, if it does not count comments.
+    pub keepalive: Option<Duration>,
     /// The caller's own credentials, for MCP servers that are configured to be given them.
     pub authorization: Option<SecretString>,
     /// What the caller's connection keeps of responses that are not stored.
@@ -131,13 +135,15 @@ pub enum OnUnservedTool {
     Refuse,
     /// The tool is left out, and a header names it.
     Omit,
+    /// The tool is left out if the request offers others, and refused if nothing would be left.
+    OmitBesideOthers,
 }
 
 impl OnUnservedTool {
-    /// The configured behaviour; `client` is that for a client that was recognized.
+    /// The configured behaviour; `client` is that of a client that is known to need one of its own.
     pub fn from_setting(setting: UnservedTools, client: Option<Self>) -> Self {
         match setting {
-            UnservedTools::Auto => client.unwrap_or(Self::Refuse),
+            UnservedTools::Auto => client.unwrap_or(Self::OmitBesideOthers),
             UnservedTools::Refuse => Self::Refuse,
             UnservedTools::Omit => Self::Omit,
         }

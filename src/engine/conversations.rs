@@ -7,17 +7,30 @@ use super::context::{EngineParts, RunContext, unix_now};
 use super::conversation::ConversationBudget;
 use super::run_conversation::{check_policy, not_found, roles};
 use super::{prepare, record, states};
+use crate::config::settings::UnknownFields;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::{Id, IdGenerator};
 use crate::protocol::item::Item;
 use crate::protocol::json;
-use crate::protocol::request::{AddItems, CreateConversation, CreateResponse, UpdateConversation};
+use crate::protocol::request::{
+    AddItems, CreateConversation, CreateResponse, UnservedField, UpdateConversation, judge_unserved,
+};
 use crate::store::{AddedItems, ConversationItem, ConversationRecord, StoredConversation};
 
 /// Items that were added, with their ids.
 pub(crate) type AddedTexts = Vec<(Id, Arc<str>)>;
 
 impl Engine {
+    /// Judges the fields of declared tools that have no effect: refuses them, or returns the paths of the ignored ones.
+    pub(crate) fn judge_unserved(
+        &self,
+        found: Vec<UnservedField>,
+        caller: &RunContext,
+    ) -> Result<Vec<String>, ApiError> {
+        let ignores = self.parts.options.unknown_fields == UnknownFields::Ignore;
+        judge_unserved(found, ignores || caller.lists_unserved_fields)
+    }
+
     /// Creates a conversation.
     pub(crate) async fn create_conversation(
         &self,

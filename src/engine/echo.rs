@@ -1,5 +1,6 @@
 //! The echo of the request in its response: serialized once, shared by every snapshot.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::protocol::dialect::Dialect;
@@ -17,6 +18,7 @@ pub(super) fn created(
     ids: &IdGenerator,
     dialect: Dialect,
     now: i64,
+    omitted_tools: &[&'static str],
 ) -> Response {
     Response {
         id: ids.response(),
@@ -31,7 +33,10 @@ pub(super) fn created(
         // The requested tier until the response ends; then the tier that the provider reported.
         service_tier: request.service_tier.unwrap_or(ServiceTier::Auto).as_str().to_owned(),
         echo: Arc::new(echo(request, model, dialect)),
-        antwort: RunReport::echo(request.antwort.clone()),
+        antwort: RunReport::echo(
+            request.antwort.clone(),
+            omitted_tools.iter().map(|kind| Cow::Borrowed(*kind)).collect(),
+        ),
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::future::pending;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
@@ -99,6 +99,10 @@ pub(super) struct EventSink {
     broken: bool,
     /// Where events are written besides.
     log: Option<EventLogger>,
+    /// After which silence the reader needs an event.
+    keepalive: Option<Duration>,
+    /// When the last batch was sent; only of a reader that needs events.
+    last_sent: Option<Instant>,
 }
 
 impl EventSink {
@@ -118,6 +122,8 @@ impl EventSink {
             write_timeout,
             broken: false,
             log: None,
+            keepalive: None,
+            last_sent: None,
         };
         (sink, from)
     }
@@ -133,7 +139,31 @@ impl EventSink {
             write_timeout,
             broken: false,
             log,
+            keepalive: None,
+            last_sent: None,
         }
+    }
+
+    /// The reader takes a stream without events for a broken one after some time; comments do not help it.
+    #[must_use]
+    pub(super) fn with_keepalive(self, interval: Option<Duration>) -> Self {
+        let is_streamed = matches!(self.format, EventFormat::Sse(_) | EventFormat::Frames(_));
+        Self { keepalive: interval.filter(|_| is_streamed), ..self }
+    }
+
+    /// After which silence the reader needs an event.
+    pub(super) fn keepalive(&self) -> Option<Duration> {
+        self.keepalive
+    }
+
+    /// When the last batch was sent, if the reader needs events.
+    pub(super) fn last_sent(&self) -> Option<Instant> {
+        self.last_sent
+    }
+
+    /// Whether the reader is there, as far as is known.
+    pub(super) fn has_reader(&self) -> bool {
+        self.to.as_ref().is_some_and(|to| !to.is_closed())
     }
 
     /// The buffer that the machine appends to.
@@ -173,6 +203,9 @@ impl EventSink {
                 to.send_timeout(batch, self.write_timeout).await.map_err(|_| Disconnected)
             }
         };
+        if self.keepalive.is_some() {
+            self.last_sent = Some(Instant::now());
+        }
         match (sent, self.on_disconnect) {
             (Err(Disconnected), OnDisconnect::Continue) => {
                 // The reader, if it still is there, finds that nothing more comes.

@@ -1,12 +1,14 @@
 //! The prior conversation: the chain of a continued response or a stored conversation, items that the input refers to,
 //! and the check that calls and outputs pair.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::call_items::{call_id, output_of};
 use super::context::{EngineParts, RunContext};
 use super::conversation::ConversationBudget;
-use super::run_conversation;
+use super::replayed::PlacedInput;
+use super::{async_results, run_conversation};
 use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
@@ -35,13 +37,13 @@ pub(super) struct PriorConversation {
     pub param: &'static str,
 }
 
-/// Loads the chain and replaces references of the input by the stored items. Also returns what is left of the
-/// conversation's size limit.
+/// Loads the chain and replaces references of the input by the stored items; references to items of the chain are dropped.
+/// Also returns what is left of the conversation's size limit.
 pub(super) async fn load<'a>(
     parts: &'a EngineParts,
     caller: &RunContext,
     request: &mut CreateResponse,
-) -> Result<(PriorConversation, Vec<Item>, ConversationBudget<'a>), ApiError> {
+) -> Result<(PriorConversation, PlacedInput, ConversationBudget<'a>), ApiError> {
     let mut budget = ConversationBudget::new(parts, caller, request)?;
     let past = match request.conversation.as_deref() {
         Some(id) => conversation(parts, caller, id, &mut budget).await?,
@@ -50,7 +52,8 @@ pub(super) async fn load<'a>(
                 .await?
         }
     };
-    let input = resolve(parts, &caller.owner, std::mem::take(&mut request.input), &mut budget).await?;
+    let input = new_input(&past.items, std::mem::take(&mut request.input));
+    let input = resolve(parts, &caller.owner, input, &mut budget).await?;
     Ok((past, input, budget))
 }
 
@@ -62,9 +65,10 @@ async fn conversation(
     budget: &mut ConversationBudget<'_>,
 ) -> Result<PriorConversation, ApiError> {
     let read = |limit| parts.store.conversation_context(&caller.owner, id, limit);
-    let Some(found) = budget.read(read).await? else {
+    let Some(mut found) = budget.read(read).await? else {
         return Err(run_conversation::not_found(id).with_param("conversation"));
     };
+    async_results::show_reported(parts, &caller.owner, &mut found.items).await?;
     Ok(PriorConversation {
         items: found.items,
         states: found.states,
@@ -96,7 +100,7 @@ async fn lineage(
             None => store.lineage(owner, previous, limit).await,
         }
     };
-    let Some(lineage) = budget.read(read).await? else {
+    let Some(mut lineage) = budget.read(read).await? else {
         return Err(ApiError::invalid(
             "previous_response_not_found",
             "previous_response_id",
@@ -113,6 +117,7 @@ async fn lineage(
             "The previous response has not ended yet; wait for it before continuing it.",
         ));
     }
+    async_results::show_reported(parts, owner, &mut lineage.items).await?;
     Ok(PriorConversation {
         items: lineage.items,
         states: lineage.states,
@@ -122,15 +127,30 @@ async fn lineage(
     })
 }
 
+/// The input with its places, without references to items that the history has. Of ids that clients make, the newest item
+/// is meant, which may be another.
+fn new_input(past: &[Item], input: Vec<InputItem>) -> Vec<(usize, InputItem)> {
+    let refers = |item: &InputItem| matches!(item, InputItem::Reference(id) if id.is_response_scoped());
+    let known: HashSet<&Id> = match input.iter().any(refers) {
+        true => past.iter().map(Item::id).collect(),
+        false => HashSet::new(),
+    };
+    let is_known = |item: &InputItem| match item {
+        InputItem::Reference(id) => id.is_response_scoped() && known.contains(id),
+        InputItem::Item(_) => false,
+    };
+    input.into_iter().enumerate().filter(|(_, item)| !is_known(item)).collect()
+}
+
 async fn resolve(
     parts: &EngineParts,
     owner: &Owner,
-    input: Vec<InputItem>,
+    input: Vec<(usize, InputItem)>,
     budget: &mut ConversationBudget<'_>,
-) -> Result<Vec<Item>, ApiError> {
+) -> Result<PlacedInput, ApiError> {
     let wanted: Vec<Id> = input
         .iter()
-        .filter_map(|item| match item {
+        .filter_map(|(_, item)| match item {
             InputItem::Reference(id) => Some(id.clone()),
             InputItem::Item(_) => None,
         })
@@ -142,10 +162,9 @@ async fn resolve(
     let mut found = found.into_iter();
     input
         .into_iter()
-        .enumerate()
         .map(|(i, item)| match item {
-            InputItem::Item(item) => Ok(item),
-            InputItem::Reference(id) => found.next().flatten().ok_or_else(|| {
+            InputItem::Item(item) => Ok((i, item)),
+            InputItem::Reference(id) => found.next().flatten().map(|item| (i, item)).ok_or_else(|| {
                 ApiError::invalid(
                     "item_not_found",
                     format!("input[{i}].id"),
@@ -157,16 +176,6 @@ async fn resolve(
             }),
         })
         .collect()
-}
-
-/// Drops calls of the input that the history already holds: a client that continues a response and also replays its
-/// items means the same call.
-pub(super) fn drop_repeated_calls(history: &[Item], input: &mut Vec<Item>) {
-    if history.is_empty() {
-        return;
-    }
-    let known: std::collections::HashSet<&str> = history.iter().filter_map(any_call_id).collect();
-    input.retain(|item| any_call_id(item).is_none_or(|id| !known.contains(id)));
 }
 
 /// Checks that every output answers an earlier call and that no call is left without one. A function call has exactly
@@ -184,7 +193,7 @@ pub(super) fn check_pairs((history, field): (&[Item], &'static str), input: &[It
                     format!("There is already a tool call with call_id {id}, which has no output yet."),
                 ));
             }
-        } else if let Some(id) = output_of(item) {
+        } else if let Some((id, _)) = output_of(item) {
             let param = || i.map_or_else(|| field.to_owned(), |i| format!("input[{i}].call_id"));
             match open.get_mut(id) {
                 Some(waiting @ true) => *waiting = false,
@@ -228,34 +237,6 @@ fn is_incomplete(item: &Item) -> bool {
     }
 }
 
-/// The id under which the provider knows a call. Items of calls that the gateway made hold their outputs themselves.
-fn any_call_id(item: &Item) -> Option<&str> {
-    match item {
-        Item::McpCall(call) => Some(call.id.as_str()),
-        Item::ServerToolCall(call) => Some(call.id.as_str()),
-        item => call_id(item),
-    }
-}
-
-/// The `call_id` by which outputs refer to a call.
-pub(super) fn call_id(item: &Item) -> Option<&str> {
-    #[cfg(test)]
-    super::complexity_tests::look();
-    match item {
-        Item::FunctionCall(call) => Some(&call.call_id),
-        Item::CustomToolCall(call) => Some(&call.call_id),
-        _ => None,
-    }
-}
-
-fn output_of(item: &Item) -> Option<&str> {
-    match item {
-        Item::FunctionCallOutput(output) => Some(&output.call_id),
-        Item::CustomToolCallOutput(output) => Some(&output.call_id),
-        _ => None,
-    }
-}
-
 /// An item of this run as the next inference sees it, with the provider's state.
 pub(super) fn from_run_output(item: &Item, state: Option<ProviderState>) -> Option<HistoryItem> {
     match item {
@@ -296,5 +277,6 @@ fn as_mcp_call(call: ServerToolCall) -> McpCall {
         error: call.error.map(|error| McpCallError::from_tool_error(&error.code, &error.message)),
         status: call.status,
         approval_request_id: call.approval_request_id,
+        files: Vec::new(),
     }
 }

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::config::UserMessages;
+use crate::protocol::item::hosted::ResultFile;
 use crate::response::machine::{CallResult, RemoteError};
 use crate::store::{CallOutcome, Lease, Store, StoreError, TurnRecord};
 use crate::tools::{CallKey, Citation, Journal, StartedTask, ToolError, ToolErrorCode, ToolOutput};
@@ -27,6 +28,8 @@ const MARK: &str = "\u{1}result:";
 #[derive(Serialize, Deserialize)]
 struct KeptResult {
     model: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    files: Vec<ResultFile>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     client: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,11 +79,13 @@ pub(super) fn user_message(output: &ToolOutput, policy: UserMessages) -> Option<
 fn kept(output: &ToolOutput, policy: UserMessages) -> String {
     let (client, user) = (output.for_client.clone(), user_message(output, policy).map(str::to_owned));
     let (skipped, is_async) = (output.meta.skipped, output.is_async);
-    if !is_async && client.is_none() && user.is_none() && !skipped && !output.for_model.starts_with(MARK) {
+    let is_plain = client.is_none() && user.is_none() && output.files.is_empty();
+    if !is_async && is_plain && !skipped && !output.for_model.starts_with(MARK) {
         return output.for_model.clone();
     }
     let (model, task) = (output.for_model.clone(), output.task.clone());
-    let kept = KeptResult { model, client, user, skipped, is_async, task, shown: None };
+    let files = output.files.clone();
+    let kept = KeptResult { model, files, client, user, skipped, is_async, task, shown: None };
     // Texts and a flag are always written.
     serde_json::to_string(&kept).map_or_else(|_| output.for_model.clone(), |text| format!("{MARK}{text}"))
 }
@@ -95,6 +100,7 @@ pub(super) fn shown(result: &CallResult, task: Option<&StartedTask>, citations: 
     };
     let kept = KeptResult {
         model: result.output.clone(),
+        files: result.files.clone(),
         client: result.shown.clone(),
         user: result.user_message.clone(),
         skipped: result.skipped,
@@ -114,7 +120,7 @@ pub(super) fn result(text: &str, error: Option<String>) -> CallResult {
 pub(super) fn journaled(text: &str, error: Option<String>) -> JournaledResult {
     let error = error.map(Into::into);
     let kept = text.strip_prefix(MARK).and_then(|kept| serde_json::from_str(kept).ok());
-    let Some(KeptResult { model, client, user, skipped, is_async, task, shown }) = kept else {
+    let Some(KeptResult { model, files, client, user, skipped, is_async, task, shown }) = kept else {
         let result = CallResult { output: text.to_owned(), error, ..CallResult::default() };
         return JournaledResult { result, task: None, citations: Vec::new() };
     };
@@ -122,6 +128,7 @@ pub(super) fn journaled(text: &str, error: Option<String>) -> JournaledResult {
     let shown = shown.map(|shown| *shown).unwrap_or_default();
     let result = CallResult {
         output: model,
+        files,
         shown: client,
         error: if is_shown { shown.error.map(Into::into) } else { error.filter(|_| !skipped) },
         remote: shown.remote,

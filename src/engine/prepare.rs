@@ -19,6 +19,7 @@ use super::history::{HistoryEntry, PriorConversation};
 use super::limits::EffectiveLimits;
 use super::profile;
 use super::redaction::Redaction;
+use super::replayed::PlacedInput;
 use super::run::trace::Interval;
 use super::run_conversation::RunConversation;
 use super::states::{self, StoredInput};
@@ -29,7 +30,7 @@ use super::tools::offered::OfferedTools;
 use super::tools::scope::{self, ToolScope};
 use super::tools::{self, ResolvedTools, ToolRequest};
 use super::truncate::{self, ContextBudget};
-use super::{client_tools, compaction, echo, history, run_conversation};
+use super::{client_tools, compaction, echo, history, named_outputs, run_conversation};
 use crate::admission::Permit;
 use crate::identity::Owner;
 use crate::mcp::CallerCatalog;
@@ -41,7 +42,7 @@ use crate::protocol::item::Item;
 use crate::protocol::request::{CreateResponse, TextFormat, Truncation};
 use crate::protocol::response::Response;
 use crate::provider::Provider;
-use crate::response::machine::{MachineOptions, Termination};
+use crate::response::machine::{InputEvent, MachineOptions, Termination};
 use crate::response::presentation::Presentation;
 use crate::response::seal::{BoundSeal, SummarySeal};
 use crate::response::turn::{HistoryItem, ModelRequest};
@@ -134,6 +135,8 @@ pub(super) struct PreparedRun {
     pub executes_tools: bool,
     /// How long the client is asked for the outputs of its functions; `None`: the response ends at their calls.
     pub input_timeout: Option<Duration>,
+    /// The event by which it is asked.
+    pub input_event: InputEvent,
     /// The questions of tools that the client is asked.
     pub elicitation: ElicitationModes,
     /// How the response ends when it waits for the client's functions.
@@ -193,21 +196,22 @@ pub(super) async fn prepare(
     let (agent, instructions) = profile::apply(&parts.agents, &mut request)?;
     let model = request.model()?.to_owned();
     let route = parts.router.resolve(&model)?;
-    let ignored = check_extra(parts, &mut request, route.provider.as_ref())?;
+    let ignored = check_extra(parts, &mut request, route.provider.as_ref(), caller.lists_unserved_fields)?;
     let structured = structured(parts, &request, caller, agent.as_ref()).await?;
     let limits = limits(parts, &mut request, &route, agent.as_ref())?;
 
     // Before anything is read: an erasure of what the run reads is known to be newer than the run by its id.
     let (ids, created_at, resumed) = purpose.identity();
     let lock = run_conversation::lock(parts, caller, &request, purpose.runs()).await?;
-    let (past, mut input, mut memory) = history::load(parts, caller, &mut request).await?;
+    let (past, input, mut memory) = history::load(parts, caller, &mut request).await?;
     let PriorConversation { items: past, states: stored_states, root, range, param } = past;
     let summaries = parts.seal.summaries_of(&caller.owner.tenant);
-    let compacts = check_conversation((&past, param), &mut input, &summaries)?;
+    let (PlacedInput { items: input, places }, compacts) =
+        check_conversation((&past, param), input, &summaries)?;
     let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
     let with_carried = tools::with_carried(&request, &past, &input);
     let asked = ToolRequest::new(&with_carried, agent, (&past, &input), compacts, &limits, purpose.answers());
-    let resolved = tools::resolve(parts, caller, asked).await?;
+    let resolved = tools::resolve(parts, caller, asked).await.map_err(|error| places.restore(error))?;
     let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved, .. } =
         resolved;
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
@@ -223,6 +227,7 @@ pub(super) async fn prepare(
         agent: agent.map(|agent| agent.name.into()),
         executes_tools,
         input_timeout: client_tools::input_timeout(parts, &request, executes_tools, resumed.is_some())?,
+        input_event: client_tools::input_event(parts, &request),
         elicitation: client_tools::asked_questions(&request, executes_tools, resumed.is_some())?,
         awaiting_client_status: awaiting_client_status(parts, &request, caller, executes_tools, &offer),
         presentation,
@@ -238,7 +243,7 @@ pub(super) async fn prepare(
         approved,
         limits,
         budget: window.map(|window| context_budget(window, &request, &offer)),
-        response: echo::created(&request, &model, &ids, caller.dialect, created_at),
+        response: echo::created(&request, &model, &ids, caller.dialect, created_at, &offer.omitted),
         stream: request.stream,
         encoding: event_encoder(caller, &request),
         options: options(parts, &request, seal),
@@ -301,17 +306,22 @@ pub(super) fn name_input(ids: &IdGenerator, input: Vec<Item>) -> Vec<Arc<Item>> 
     input.into_iter().enumerate().map(named).collect()
 }
 
-/// Checks that the items fit together. Returns whether they ask for a compaction.
+/// Checks that the items fit together, without those that are replayed beside the history. Also returns whether they ask
+/// for a compaction.
 fn check_conversation(
     (past, param): (&[Item], &'static str),
-    input: &mut Vec<Item>,
+    mut input: PlacedInput,
     summaries: &SummarySeal,
-) -> Result<bool, ApiError> {
-    compaction::check((past, param), input, summaries)?;
-    let compacts = compaction::is_requested(input);
-    history::drop_repeated_calls(past, input);
-    history::check_pairs((past, param), input)?;
-    Ok(compacts)
+) -> Result<(PlacedInput, bool), ApiError> {
+    named_outputs::find_calls(past, &mut input.items).map_err(|error| input.places.restore(error))?;
+    let input = input.without_replayed(past)?;
+    let check = |input: &[Item]| {
+        compaction::check((past, param), input, summaries)?;
+        history::check_pairs((past, param), input)
+    };
+    check(&input.items).map_err(|error| input.places.restore(error))?;
+    let compacts = compaction::is_requested(&input.items);
+    Ok((input, compacts))
 }
 
 fn context_budget(window: u64, request: &CreateResponse, offer: &OfferedTools) -> ContextBudget {
@@ -346,6 +356,7 @@ impl PreparedRun {
         }
         let settings = &parts.options.engine.compaction;
         let request = self.model_request_mut();
+        request.tools = compaction::tools::for_summary(&request.tools, &request.conversation);
         request.conversation.push(compaction::summary_prompt(settings.instructions.as_deref()));
         request.max_output_tokens = request.max_output_tokens.or(settings.max_output_tokens);
         request.format = TextFormat::Text;

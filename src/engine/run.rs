@@ -16,10 +16,12 @@ mod held_questions;
 mod inference;
 mod inputs;
 mod job;
+mod keepalive;
 mod live;
 mod logged;
 mod mcp;
 mod questions;
+mod refused;
 mod reprompt;
 mod saved;
 mod state;
@@ -41,11 +43,11 @@ pub(super) use self::logged::Logged;
 pub(super) use self::saved::{SavedRun, save};
 pub(super) use self::state::{RunState, StartedWork};
 use super::structured::OutputVerdict;
-use super::tools::call_filter::RejectedCall;
 use super::{compaction, history, states};
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::IdGenerator;
 use crate::protocol::item::{Item, Reasoning};
+use crate::protocol::response::Usage;
 use crate::response::machine::{Termination, Turn, TurnOutput};
 use crate::response::turn::{CallChoice, FinishReason, HistoryItem, ProviderState};
 
@@ -81,6 +83,8 @@ impl Run {
     /// reached.
     async fn agent_loop(&mut self) -> Result<Termination, RunError> {
         if !self.generates {
+            // No model was asked.
+            self.machine.count_usage(&Usage::default());
             return Ok(Termination::Completed);
         }
         self.emit_list_tools()?;
@@ -108,7 +112,7 @@ impl Run {
     /// Decides what follows a turn: the end, or another turn.
     async fn after_turn(&mut self, turn: Turn) -> Result<Option<Termination>, RunError> {
         let lacks_call = self.call_filter.lacks_required_call();
-        let mut denied = self.call_filter.end_turn();
+        let denied = self.call_filter.end_turn();
         if self.call_filter.limit_exceeded() {
             self.state.trace.reach_limit("max_tool_calls".into());
         }
@@ -122,19 +126,19 @@ impl Run {
             Some(FinishReason::Stop) | None => {}
         }
         if lacks_call {
-            return self.on_missing_call(&turn, denied);
+            return self.on_missing_call(&turn, denied.any);
         }
         self.call_filter.clear_required();
         let waits = turn.client_calls + turn.approval_calls > 0;
         self.parts.metrics.client_calls(turn.client_calls);
-        if turn.server_calls.is_empty() && !waits && denied.is_empty() {
+        if turn.server_calls.is_empty() && !waits && !denied.any {
             let ending = self.validate_output(&turn)?;
             return Box::pin(self.before_end(&turn, ending)).await;
         }
         let made = !turn.server_calls.is_empty();
         if made {
             // A call may ask the user, and the run wait.
-            self.keep_rejected(std::mem::take(&mut denied));
+            self.state.has_exceeded_calls |= self.call_filter.limit_exceeded();
             let have_failed = Box::pin(self.run_calls(&turn.server_calls)).await?;
             match turn.client_calls > 0 && self.prepared.input_timeout.is_some() {
                 // With those that the client makes.
@@ -145,7 +149,7 @@ impl Run {
         if turn.client_calls > 0
             && let Some(timeout) = self.prepared.input_timeout
         {
-            return Err(Box::pin(self.ask_client(timeout, denied)).await);
+            return Err(Box::pin(self.ask_client(timeout)).await);
         }
         let output = self.machine.close_turn(self.sink.events())?;
         self.check_size()?;
@@ -159,10 +163,10 @@ impl Run {
         }
         if made {
             self.state.denied_turns = 0;
-        } else if denied.iter().any(RejectedCall::is_mistake) {
+        } else if denied.by_mistake {
             self.count_denied_turn()?;
         }
-        self.finish_turn(&turn, output, denied)?;
+        self.finish_turn(&turn, output)?;
         self.prepare_next_turn();
         if self.prepared.servers.iter().any(|server| server.has_changed()) {
             Box::pin(self.refresh_changed_tools()).await?;
@@ -183,19 +187,12 @@ impl Run {
     }
 
     /// Adds a turn to the conversation, unless a limit is reached.
-    fn finish_turn(
-        &mut self,
-        turn: &Turn,
-        output: TurnOutput,
-        denied: Vec<RejectedCall>,
-    ) -> Result<(), RunError> {
+    fn finish_turn(&mut self, turn: &Turn, output: TurnOutput) -> Result<(), RunError> {
         self.consume_token_budget(turn)?;
         if let Some(limit) = self.prepared.limits.reached_by(&self.machine.usage()) {
             return Err(RunError::LimitReached(limit));
         }
-        self.keep_rejected(denied);
-        let rejected = std::mem::take(&mut self.state.rejected);
-        self.append_history(output, rejected.into_iter().map(Into::into));
+        self.append_history(output);
         Ok(())
     }
 
@@ -214,7 +211,7 @@ impl Run {
     }
 
     /// Adds the items of a turn to the conversation, in their order.
-    fn append_history(&mut self, turn: TurnOutput, denied: impl IntoIterator<Item = HistoryItem>) {
+    fn append_history(&mut self, turn: TurnOutput) {
         let TurnOutput { first, mut states, orphan_state: loose } = turn;
         let conversation = &mut Arc::make_mut(&mut self.prepared.model_request).conversation;
         let begin = conversation.len();
@@ -227,7 +224,6 @@ impl Run {
             let item = self.machine.visible(place);
             conversation.extend(item.and_then(|item| history::from_run_output(item, states.remove(&place))));
         }
-        conversation.extend(denied);
         if let Some(first) = conversation.get_mut(begin) {
             first.begins_turn = true;
         }

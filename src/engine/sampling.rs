@@ -97,7 +97,9 @@ impl Sampler for EngineSampler {
             log: None,
             traceparent: None,
             unserved_tools: OnUnservedTool::Refuse,
+            lists_unserved_fields: false,
             events: EventReader::Process,
+            keepalive: None,
             authorization: None,
         };
         let failed = |error: crate::protocol::error::ApiError| error.body.message;

@@ -1,5 +1,6 @@
 //! Reads what was sent of a run whose process is gone, from the log of its events.
 
+use crate::protocol::a2a::A2aToolCall;
 use crate::response::machine::SeenEvent;
 use crate::store::{LogKept, LogState, OrphanedRun, Store, StoreError};
 use crate::telemetry::fields::RESPONSE_ID;
@@ -52,8 +53,20 @@ pub(super) async fn seen(store: &dyn Store, run: &OrphanedRun, from: u64) -> Res
 
 /// The events of a page, which are encoded as they were sent.
 fn read_events(page: &[u8]) -> Result<Vec<SeenEvent>, serde_json::Error> {
-    let data = page.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"data: "));
-    data.map(serde_json::from_slice).collect()
+    let mut events = Vec::new();
+    // Only the frame of an event whose data has no number says it.
+    let mut number = None;
+    for line in page.split(|byte| *byte == b'\n') {
+        if let Some(id) = line.strip_prefix(b"id: ") {
+            number = Some(serde_json::from_slice(id)?);
+        } else if let Some(data) = line.strip_prefix(b"data: ") {
+            events.push(match number.take() {
+                Some(number) => SeenEvent::a2a_question(number, A2aToolCall::call_id(data)?),
+                None => serde_json::from_slice(data)?,
+            });
+        }
+    }
+    Ok(events)
 }
 
 #[cfg(test)]
@@ -72,6 +85,9 @@ mod tests {
         let read = |page: &[u8]| read_events(page).map(|events| events.len()).ok();
         let page = [delta(3), delta(4), delta(5)].concat().into_bytes();
         assert_eq!(read(&page), Some(3));
+        let question = "event: input-required\nid: 6\ndata: {\"taskId\":\"r\",\"inputId\":\"call_1\",\"type\":\"tool-call\"}\n\n";
+        let with_question = read_events(&[&page, question.as_bytes()].concat()).unwrap();
+        assert!(with_question[3].asks("call_1") && with_question[3].sequence_number == 6);
         assert_eq!(read(b""), Some(0));
         let in_text = page.len() - 6;
         assert_eq!(read(&page[..in_text]), None, "the last event is cut off");

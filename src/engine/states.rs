@@ -10,7 +10,7 @@ use super::context::EngineParts;
 use super::conversation::ConversationBudget;
 use super::history::HistoryEntry;
 use super::tools::hosted;
-use super::{compaction, history};
+use super::{call_items, compaction, history, refused_calls};
 use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
@@ -113,7 +113,7 @@ fn client_carried_positions(input: &[Item]) -> HashSet<usize> {
 
 /// The key under which state of an item is stored.
 pub(super) fn key(owner: &Owner, item: &Item) -> StateKey {
-    StateKey::new(owner, history::call_id(item).unwrap_or_else(|| item.id().as_str()))
+    StateKey::new(owner, call_items::call_id(item).unwrap_or_else(|| item.id().as_str()))
 }
 
 fn replayed_key(owner: &Owner, item: &Item) -> Option<StateKey> {
@@ -217,15 +217,20 @@ impl Hosted {
 
 /// Attaches state to its calls and to answers before it. State of a call that is missing or comes later stays where
 /// it is.
-pub(super) fn attach_states(contexts: &mut [HistoryItem]) {
+pub(super) fn attach_states(contexts: &mut Vec<HistoryItem>) {
     attach_trailing_state(contexts);
+    attach_call_states(contexts);
+    refused_calls::insert(contexts);
+}
+
+fn attach_call_states(contexts: &mut [HistoryItem]) {
     let holds = |context: &HistoryItem| context.state.as_ref().is_some_and(|state| !state.calls.is_empty());
     if !contexts.iter().any(holds) {
         return;
     }
     let mut calls: HashMap<String, Vec<usize>> = HashMap::new();
     for (place, context) in contexts.iter().enumerate() {
-        for key in call_keys(&context.item) {
+        for key in call_items::call_keys(&context.item) {
             calls.entry(key.to_owned()).or_default().push(place);
         }
     }
@@ -233,15 +238,15 @@ pub(super) fn attach_states(contexts: &mut [HistoryItem]) {
         let Some(state) = contexts.get_mut(place).and_then(|context| context.state.as_mut()) else {
             continue;
         };
-        for (key, fields) in std::mem::take(&mut state.calls) {
+        for (key, of_call) in std::mem::take(&mut state.calls) {
             // Servers number their calls anew in each answer: the nearest is the right one.
             let nearest = calls.get(&key).and_then(|found| nearest(found, place));
             let call = nearest.and_then(|at| contexts.get_mut(at));
             match call {
-                Some(call) => call.call_fields = Some(fields),
+                Some(call) => call.call_state.get_or_insert_default().merge(of_call),
                 None => {
                     let state = contexts.get_mut(place).and_then(|context| context.state.as_mut());
-                    state.map(|state| state.calls.insert(key, fields));
+                    state.map(|state| state.calls.insert(key, of_call));
                 }
             }
         }
@@ -273,16 +278,7 @@ fn attach_trailing_state(contexts: &mut [HistoryItem]) {
         answer = match &**item {
             Item::Message(message) if message.role != Role::Assistant => None,
             Item::Message(_) => Some(place),
-            item => call_keys(item).next().map(|_| place).or(answer),
+            item => call_items::call_keys(item).next().map(|_| place).or(answer),
         };
     }
-}
-
-/// The ids by which state may refer to a call.
-fn call_keys(item: &Item) -> impl Iterator<Item = &str> {
-    let (own, asked) = match item {
-        Item::McpCall(call) => (Some(call.id.as_str()), call.approval_request_id.as_deref()),
-        item => (history::call_id(item), None),
-    };
-    own.into_iter().chain(asked)
 }

@@ -180,7 +180,10 @@ impl Engine {
         })?;
         match state {
             TaskOutput::Working(next) => Err(next),
-            TaskOutput::Done(output) => Ok((output.for_model, output.is_error.then_some(FAILED))),
+            TaskOutput::Done(output) => {
+                let error = output.is_error.then_some(FAILED);
+                Ok((output.into_text(), error))
+            }
             TaskOutput::Failed { error, has_ended } => {
                 if !has_ended {
                     self.cancel_task(ticket, owner).await;

@@ -106,6 +106,7 @@ impl ToolCallExecutor {
                 .offer
                 .binding(Some(BUILTIN_SERVER_LABEL), "read_tool_output")
                 .is_some(),
+            max_item_bytes: Some(parts.options.engine.max_item_bytes),
             journal: journal.clone().map(|journal| journal as _),
             completions: prepared.store.then(|| RunCompletions::new(parts, &caller.owner) as _),
         };
@@ -239,6 +240,7 @@ impl ToolCallExecutor {
         Ok(CallResult {
             is_async,
             output: output.for_model,
+            files: output.files,
             shown: output.for_client,
             error: (output.is_error && !skipped)
                 .then_some(ToolErrorCode::ToolExecutionFailed.as_str().into()),

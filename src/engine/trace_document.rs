@@ -53,6 +53,8 @@ struct CallDocument<'a> {
     cached: bool,
     fallback: Option<&'a str>,
     truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    follow_up_error: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -149,7 +151,12 @@ fn turn_document<'a>(trace: &'a RunTrace, index: u32, turn: &'a TurnTrace) -> Tu
         ended_at: turn.ended.map(at),
         usage: turn.tokens.map(usage),
         cost_usd: turn.cost,
-        calls: turn.calls.iter().map(|call| call_document(trace.started, call)).collect(),
+        calls: turn
+            .calls
+            .iter()
+            .chain(&turn.refused)
+            .map(|call| call_document(trace.started, call))
+            .collect(),
     }
 }
 
@@ -168,6 +175,7 @@ fn call_document(base: i64, call: &CallRecord) -> CallDocument<'_> {
         cached: call.cached,
         fallback: call.fallback.as_deref(),
         truncated: call.truncated,
+        follow_up_error: call.follow_up_error.as_deref(),
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn fixed_tokens(instructions: Option<&str>, tools: &[Arc<ModelTool>])
 
 /// The error for a conversation that does not fit.
 pub(super) fn too_long(estimate: usize, budget: &ContextBudget) -> ApiError {
-    ApiError::invalid(
+    let refused = ApiError::invalid(
         "context_length_exceeded",
         "input",
         format!(
@@ -60,7 +60,8 @@ pub(super) fn too_long(estimate: usize, budget: &ContextBudget) -> ApiError {
             estimate + budget.fixed,
             budget.window
         ),
-    )
+    );
+    refused.without_retry()
 }
 
 /// The estimate for a conversation.

@@ -104,7 +104,7 @@ mod tests {
 
     fn response(background: bool, status: ResponseStatus) -> Response {
         let request = CreateResponse::default();
-        let mut response = echo::created(&request, "m", &IdGenerator::new(), Dialect::OpenAi, 1);
+        let mut response = echo::created(&request, "m", &IdGenerator::new(), Dialect::OpenAi, 1, &[]);
         response.status = status;
         Arc::make_mut(&mut response.echo).background = background;
         response

@@ -37,13 +37,14 @@ mod tests {
     use crate::config::Scope;
     use crate::identity::Principal;
 
-    const EACH: [Scope; 13] = [
+    const EACH: [Scope; 14] = [
         Scope::ResponsesCreate,
         Scope::ResponsesRead,
         Scope::ResponsesDelete,
         Scope::ModelsRead,
         Scope::ChatCreate,
         Scope::EmbeddingsCreate,
+        Scope::PassThroughCreate,
         Scope::MetricsRead,
         Scope::ToolsRead,
         Scope::ToolsExecute,

@@ -45,10 +45,10 @@ impl FailureBackoff {
         (state.tries != tries && state.failures > 0).then_some(McpError::Connect(message))
     }
 
-    /// The last error, unless the operation has succeeded since.
+    /// The last error, for operators, unless the operation has succeeded since.
     pub(super) fn last_error(&self) -> Option<String> {
         let state = self.state();
-        state.message.as_ref().map(|reason| reason.message().to_owned())
+        state.message.as_ref().map(FailureReason::for_operators)
     }
 
     /// Records a success.

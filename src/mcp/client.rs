@@ -9,6 +9,7 @@ mod elicitation;
 mod failure;
 mod handler;
 mod http;
+mod last_words;
 mod launcher;
 mod legacy;
 mod lines;
@@ -41,19 +42,21 @@ use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientLifecycleMode, serve_client_with_lifecycle};
 use rmcp::transport::Transport;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::connection::{Connection, Connector, Endpoint, HttpKind, ServerAddress, StdioCommand};
 use super::credentials::Credentials;
-use super::error::{FailureReason, McpError, TimeoutKind};
+use super::error::{FailureReason, McpError, START_TIMEOUT, TimeoutKind};
 use super::sampler::Sampler;
 use crate::config::ElicitationPolicy;
+use crate::net::FailureCause;
 pub(crate) use launcher::exec_program;
 
 use handler::Handler;
 use http::HttpEndpoint;
 use legacy::SseTransport;
 use message_router::MessageRouter;
-use process::Process;
+use process::{Process, ProgramAccount};
 use rpc::JsonRpcConnection;
 use sdk_connection::{SdkConnection, SdkService};
 use stdio::StdioTransport;
@@ -138,26 +141,32 @@ impl Shared {
     /// Tries `initialize` first, which most servers know, and discovery only if that is refused. The SDK's default order
     /// would cost an unknown request with every older server, and ten seconds with those that do not answer it.
     async fn over_stdio(&self, endpoint: &Endpoint, command: &StdioCommand) -> ConnectResult {
-        let start = || -> Result<_, McpError> {
-            let router = self.router(endpoint);
-            let process = Process::start(command, Arc::clone(&endpoint.name))?;
-            Ok((StdioTransport::new(process, Arc::clone(&router)), router))
-        };
-        let (transport, router) = start()?;
-        let error =
-            match initialize(transport, &router, self.handler(&router, endpoint), ProtocolMode::Handshake)
-                .await
-            {
-                Ok(service) => return Ok(SdkConnection::new(service, router, "stdio")),
-                Err(error) => error,
-            };
-        if !refuses_handshakes(&error) {
-            return Err(error);
+        let deadline = Instant::now() + command.start_timeout;
+        match self.start(endpoint, command, ProtocolMode::Handshake, deadline).await {
+            Err(error) if refuses_handshakes(&error) => {
+                self.start(endpoint, command, ProtocolMode::Discovery, deadline).await.map_err(|_| error)
+            }
+            done => done,
         }
-        let (transport, router) = start()?;
-        let service =
-            initialize(transport, &router, self.handler(&router, endpoint), ProtocolMode::Discovery).await;
-        Ok(SdkConnection::new(service.map_err(|_| error)?, router, "stdio"))
+    }
+
+    /// Starts a program and initializes the session with it.
+    async fn start(
+        &self,
+        endpoint: &Endpoint,
+        command: &StdioCommand,
+        mode: ProtocolMode,
+        deadline: Instant,
+    ) -> ConnectResult {
+        let router = self.router(endpoint);
+        let process = Process::start(command, Arc::clone(&endpoint.name))?;
+        let transport = StdioTransport::new(process, Arc::clone(&router));
+        let account = transport.account();
+        let service = initialize(transport, &router, self.handler(&router, endpoint), mode);
+        match tokio::time::timeout_at(deadline, service).await {
+            Ok(service) => Ok(SdkConnection::new(service?, router, "stdio")),
+            Err(_) => Err(started_late(command.start_timeout, &account)),
+        }
     }
 
     async fn over_http(&self, endpoint: &Endpoint, http: Arc<HttpEndpoint>, kind: HttpKind) -> ConnectResult {
@@ -211,15 +220,22 @@ impl Shared {
     }
 }
 
+/// The error for a program that was not ready in time.
+fn started_late(after: Duration, account: &ProgramAccount) -> McpError {
+    let setting = format!("mcp.servers.<name>.start_timeout, {} s", after.as_secs_f64());
+    let cause = FailureCause::new(START_TIMEOUT, account.of(&setting));
+    McpError::Connect(FailureReason::new(format!("the program was not ready after {after:.0?}"), cause))
+}
+
 #[async_trait]
 impl Connector for Client {
     async fn connect(&self, endpoint: &Endpoint, credentials: Arc<dyn Credentials>) -> ConnectResult {
-        let (shared, endpoint) = (Arc::clone(&self.0), endpoint.clone());
+        let (waited, shared, endpoint) = (endpoint, Arc::clone(&self.0), endpoint.clone());
         // The SDK's tasks keep the current span open. A separate task has none; otherwise the span of the request that
         // happened to connect would stay open as long as the connection.
         let mut task = JoinSet::new();
         task.spawn(async move { shared.connect(&endpoint, credentials).await });
-        let after = self.0.options.connect_timeout;
+        let after = waited.connect_timeout(self.0.options.connect_timeout);
         match tokio::time::timeout(after, task.join_next()).await {
             Ok(Some(Ok(connected))) => connected,
             Ok(_) => Err(McpError::Connect("the connection attempt was aborted".into())),

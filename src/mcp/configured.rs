@@ -103,6 +103,7 @@ fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Res
             args: server.args.clone(),
             env: server.env.clone(),
             cwd: server.cwd.clone(),
+            start_timeout: server.start_timeout(),
         };
         return Ok(Endpoint {
             name,

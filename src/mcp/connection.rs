@@ -22,6 +22,9 @@ use crate::protocol::json::RawJson;
 use crate::protocol::parse::truncate_for_display;
 use crate::tools::{Arguments, Asker, CallbackAddress, GivenInput, Progress, RequiredInput, canonical_json};
 
+/// Beyond the time of a program's start.
+const START_GRACE: Duration = Duration::from_secs(5);
+
 /// The endpoint of a server.
 #[derive(Clone)]
 pub struct Endpoint {
@@ -35,6 +38,17 @@ pub struct Endpoint {
     pub may_sample: bool,
     /// The questions to the user that the clients of its callers show.
     pub shows: ElicitationModes,
+}
+
+impl Endpoint {
+    /// For how long a connection is waited for, if one over HTTP may take this long. A program watches its own time, and
+    /// says more of what was late.
+    pub(super) fn connect_timeout(&self, over_http: Duration) -> Duration {
+        match &self.address {
+            ServerAddress::Http { .. } => over_http,
+            ServerAddress::Stdio(command) => command.start_timeout.saturating_add(START_GRACE),
+        }
+    }
 }
 
 /// The address of a server.
@@ -77,6 +91,8 @@ pub struct StdioCommand {
     pub env: BTreeMap<String, SecretString>,
     /// Working directory; `None`: that of the gateway.
     pub cwd: Option<PathBuf>,
+    /// Time in which it has to be ready: started and initialized.
+    pub start_timeout: Duration,
 }
 
 /// Creates connections.

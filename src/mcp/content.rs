@@ -1,14 +1,19 @@
 //! Converts the result of an MCP tool to a [`ToolOutput`].
 //!
-//! Tool messages of Chat Completions APIs hold only text, so images, audio and other files are replaced by a note.
+//! The text has a note in the place of each image, recording and file. Those of a type that models can be given are kept
+//! beside it; which of them a model sees, its provider decides.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::connection::{ContentAudience, RemoteContent, RemoteResult};
+use crate::protocol::item::hosted::ResultFile;
 use crate::tools::ToolOutput;
 
 /// Maximum characters of a name, URI or description in a note: text of the server.
 const MAX_NOTE_CHARS: usize = 2000;
+/// Maximum characters of a file's name.
+const MAX_NAME_CHARS: usize = 200;
 /// Maximum characters of a MIME type in a note.
 const MAX_MIME_TYPE_CHARS: usize = 100;
 
@@ -18,8 +23,11 @@ pub(crate) fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
     let RemoteResult { content, structured, exact_structured, is_error, is_async, .. } = result;
     let (mut for_model, mut for_user, mut shown) = (String::new(), String::new(), String::new());
     let is_shown_all = content.iter().all(|part| part.audience != ContentAudience::Model);
+    let mut files = Vec::new();
     for part in content {
-        let text = to_text(part.content);
+        let file = if part.audience == ContentAudience::User { None } else { to_file(&part.content) };
+        let text = to_text(part.content, file.is_some());
+        files.extend(file);
         match part.audience {
             ContentAudience::User => append_paragraph(&mut for_user, &text),
             ContentAudience::Model => append_paragraph(&mut for_model, &text),
@@ -45,6 +53,7 @@ pub(crate) fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
     }
     ToolOutput {
         for_model,
+        files,
         for_user: Some(for_user).filter(|text| user_output && !text.is_empty()),
         forces_user_output: user_output,
         for_client: (!is_shown_all).then_some(shown),
@@ -66,17 +75,17 @@ fn append_paragraph(text: &mut String, more: &str) {
     text.push_str(more);
 }
 
-fn to_text(content: RemoteContent) -> String {
+fn to_text(content: RemoteContent, is_attached: bool) -> String {
     match content {
         RemoteContent::Text(text) => clean(text),
-        RemoteContent::Image { mime_type, data } => omitted_note("image", Some(&mime_type), &data),
-        RemoteContent::Audio { mime_type, data } => omitted_note("audio", Some(&mime_type), &data),
+        RemoteContent::Image { mime_type, data } => note("image", Some(&mime_type), &data, is_attached),
+        RemoteContent::Audio { mime_type, data } => note("audio", Some(&mime_type), &data, is_attached),
         RemoteContent::TextResource { uri, text, .. } => {
             format!("[{}]\n{}", line(&uri, MAX_NOTE_CHARS), clean(text))
         }
         RemoteContent::BlobResource { uri, mime_type, data } => {
             let what = format!("file {}", line(&uri, MAX_NOTE_CHARS));
-            omitted_note(&what, mime_type.as_deref(), &data)
+            note(&what, mime_type.as_deref(), &data, is_attached)
         }
         RemoteContent::ResourceLink { uri, name, description } => {
             let mut link = format!("{}: {}", line(&name, MAX_NOTE_CHARS), line(&uri, MAX_NOTE_CHARS));
@@ -104,10 +113,69 @@ fn line(text: &str, max_chars: usize) -> String {
     line
 }
 
-fn omitted_note(what: &str, mime_type: Option<&str>, base64: &str) -> String {
+fn note(what: &str, mime_type: Option<&str>, base64: &str, is_attached: bool) -> String {
     let kind = mime_type.map(|kind| line(kind, MAX_MIME_TYPE_CHARS)).filter(|kind| !kind.is_empty());
     let kind = kind.as_deref().unwrap_or("of an unknown kind");
-    format!("[{what}: {kind}, {}, not shown]", size(base64))
+    let omitted = if is_attached { "" } else { ", not shown" };
+    format!("[{what}: {kind}, {}{omitted}]", size(base64))
+}
+
+/// A part as a file that models can be given; `None`: it is none, or of a type that servers refuse.
+fn to_file(content: &RemoteContent) -> Option<ResultFile> {
+    let (mime_type, data, name) = match content {
+        RemoteContent::Image { mime_type, data } if is_kind(mime_type, "image/") => (mime_type, data, None),
+        RemoteContent::Audio { mime_type, data } if is_kind(mime_type, "audio/") => (mime_type, data, None),
+        RemoteContent::BlobResource { uri, mime_type, data } => {
+            let name = uri.rsplit('/').next().filter(|name| !name.is_empty());
+            (mime_type.as_ref()?, data, Some(line(name.unwrap_or("file"), MAX_NAME_CHARS)))
+        }
+        _ => return None,
+    };
+    let kind = media_type(mime_type)?;
+    let data = base64(data)?;
+    let name = name.filter(|_| !kind.starts_with("image/") && !kind.starts_with("audio/"));
+    Some(ResultFile { name, url: format!("data:{kind};base64,{data}") })
+}
+
+fn is_kind(mime_type: &str, kind: &str) -> bool {
+    mime_type.trim_ascii_start().get(..kind.len()).is_some_and(|start| start.eq_ignore_ascii_case(kind))
+}
+
+/// The type as providers know it; one of another would be refused, and the whole request with it.
+fn media_type(mime_type: &str) -> Option<Cow<'static, str>> {
+    let kind = mime_type.split(';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
+    Some(Cow::Borrowed(match &*kind {
+        "image/png" => "image/png",
+        "image/jpeg" | "image/jpg" => "image/jpeg",
+        "image/gif" => "image/gif",
+        "image/webp" => "image/webp",
+        "audio/wav" | "audio/x-wav" | "audio/wave" | "audio/vnd.wave" => "audio/wav",
+        "audio/mpeg" | "audio/mp3" => "audio/mpeg",
+        "application/pdf" => "application/pdf",
+        "application/json" => "application/json",
+        "application/xml" => "application/xml",
+        "application/yaml" => "application/yaml",
+        text if text.starts_with("text/") && text.len() <= MAX_MIME_TYPE_CHARS && is_token(text) => {
+            return Some(Cow::Owned(kind));
+        }
+        _ => return None,
+    }))
+}
+
+fn is_token(kind: &str) -> bool {
+    kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/.+-_".contains(&byte))
+}
+
+/// Base64 without line ends, if it is base64 and not empty.
+fn base64(data: &str) -> Option<String> {
+    let digits: String = data.chars().filter(|digit| !digit.is_ascii_whitespace()).collect();
+    let bare = digits.trim_end_matches('=');
+    let is_valid = bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/')
+        && digits.len() - bare.len() <= 2
+        && bare.len() % 4 != 1;
+    // Some servers leave out the padding, which providers demand.
+    let padding = "=".repeat((4 - bare.len() % 4) % 4);
+    (is_valid && !bare.is_empty()).then(|| format!("{bare}{padding}"))
 }
 
 /// Decoded size of base64 data.
@@ -139,7 +207,11 @@ mod tests {
             (RemoteContent::Text("a\0b".into()), "ab"),
             (
                 RemoteContent::Image { mime_type: "image/png".into(), data: data() },
-                "[image: image/png, 12 KiB, not shown]",
+                "[image: image/png, 12 KiB]",
+            ),
+            (
+                RemoteContent::Image { mime_type: "image/tiff".into(), data: data() },
+                "[image: image/tiff, 12 KiB, not shown]",
             ),
             (
                 RemoteContent::Audio { mime_type: String::new(), data: "QUI=".into() },
@@ -177,6 +249,47 @@ mod tests {
         ] {
             assert_eq!(text(vec![content]), expected);
         }
+    }
+
+    #[test]
+    fn what_models_can_be_given_is_kept_beside_the_text() {
+        let image =
+            |kind: &str, data: &str| RemoteContent::Image { mime_type: kind.into(), data: data.into() };
+        let blob = |uri: &str, kind: &str| RemoteContent::BlobResource {
+            uri: uri.into(),
+            mime_type: Some(kind.into()),
+            data: "QUI=".into(),
+        };
+        let file = |name: Option<&str>, url: &str| {
+            Some(ResultFile { name: name.map(str::to_owned), url: url.to_owned() })
+        };
+        for (content, expected) in [
+            (image("image/png", "QU\nI"), file(None, "data:image/png;base64,QUI=")),
+            (image("Image/JPG; q=1", "QUI="), file(None, "data:image/jpeg;base64,QUI=")),
+            (image("image/svg+xml", "QUI="), None),
+            (image("application/pdf", "QUI="), None),
+            (image("image/png", "not base64!"), None),
+            (image("image/png", ""), None),
+            (image("image/png", "QUIQU"), None),
+            (
+                blob("file:///a/b.pdf", "application/pdf"),
+                file(Some("b.pdf"), "data:application/pdf;base64,QUI="),
+            ),
+            (blob("shot:1", "image/webp"), file(None, "data:image/webp;base64,QUI=")),
+            (blob("u/", "text/csv"), file(Some("file"), "data:text/csv;base64,QUI=")),
+            (blob("u", "text/x,y"), None),
+            (blob("a.zip", "application/zip"), None),
+            (RemoteContent::Text("x".into()), None),
+        ] {
+            let result = RemoteResult { content: vec![content.into()], ..RemoteResult::default() };
+            let output = to_output(result, false);
+            assert_eq!(output.for_model.contains("not shown"), expected.is_none() && output.for_model != "x");
+            assert_eq!(output.files, Vec::from_iter(expected));
+        }
+        // What is for the user alone no model sees.
+        let part = RemotePart { content: image("image/png", "QUI="), audience: ContentAudience::User };
+        let output = to_output(RemoteResult { content: vec![part], ..RemoteResult::default() }, false);
+        assert!(output.files.is_empty());
     }
 
     #[test]

@@ -8,6 +8,13 @@ use crate::net::egress::EgressError;
 use crate::telemetry::fields::{CAUSE, KIND, SERVER, URL};
 use crate::tools::{AuthChallenge, FailureStage, RemoteFailure, ToolError, ToolErrorCode};
 
+/// The kind of failure of a program that could not be started.
+pub(super) const PROGRAM_NOT_STARTED: &str = "program_not_started";
+/// The same of one that has exited.
+pub(super) const PROGRAM_ENDED: &str = "program_ended";
+/// The same of one that was not ready in time.
+pub(super) const START_TIMEOUT: &str = "start_timeout";
+
 /// Why there is no connection to a server: a message for callers and a cause for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureReason {
@@ -24,6 +31,19 @@ impl FailureReason {
     /// The message for callers.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// The message for operators: of a program, with its name and its last words.
+    pub(super) fn for_operators(&self) -> String {
+        match self.program_details() {
+            Some(details) => format!("{}: {details}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
+    fn program_details(&self) -> Option<&str> {
+        let cause = self.cause.as_ref()?;
+        [PROGRAM_NOT_STARTED, PROGRAM_ENDED, START_TIMEOUT].contains(&cause.kind).then_some(&*cause.text)
     }
 
     /// Appends text to the message and to the cause.
@@ -58,7 +78,7 @@ impl std::error::Error for FailureReason {
 /// The kind of timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeoutKind {
-    /// Connecting, initializing or listing tools (`mcp.list_timeout`).
+    /// Connecting or initializing over HTTP, or listing tools (`mcp.list_timeout`).
     List,
     /// A call without response or progress.
     Idle,
@@ -160,6 +180,17 @@ impl McpError {
     /// The credentials could not be obtained or are invalid.
     pub fn unauthorized(why: impl Into<String>) -> Self {
         Self::Unauthorized { why: why.into(), challenge: None }
+    }
+
+    /// The error for operators: of a program, with its name and its last words.
+    pub(crate) fn for_operators(&self) -> String {
+        match self {
+            Self::Connect(reason) | Self::Broken(reason) => match reason.program_details() {
+                Some(details) => format!("{self}: {details}"),
+                None => self.to_string(),
+            },
+            other => other.to_string(),
+        }
     }
 
     /// The error for logs: without the server's own text, which may quote arguments or tokens.

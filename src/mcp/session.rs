@@ -331,7 +331,7 @@ impl Session {
 
     /// Connects and replaces the current connection.
     pub(super) async fn make_connection(&self) -> Result<Arc<LiveConnection>, McpError> {
-        let after = self.limits.list_timeout;
+        let after = self.endpoint.connect_timeout(self.limits.list_timeout);
         let connecting = self.connector.connect(&self.endpoint, Arc::clone(&self.credentials));
         let connecting = tokio::time::timeout(after, connecting)
             .await

@@ -145,6 +145,12 @@ impl ApiError {
         self
     }
 
+    /// The same error, which the client should not try again.
+    #[must_use]
+    pub fn without_retry(self) -> Self {
+        Self { should_retry: Some(false), ..self }
+    }
+
     /// 400 `invalid_request_error`: the request is wrong.
     pub fn invalid(code: &'static str, param: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidRequest, message).with_code(code).with_param(param)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::a2a::{self, A2aToolCall};
 use super::content::{Annotation, LogProb, LogProbs};
 use super::dialect::Dialect;
 use super::elicitation::Elicitation;
@@ -194,6 +195,10 @@ pub enum ResponseEvent {
         /// In Unix seconds.
         expires_at: i64,
     },
+    /// The same in the words of A2A clients, for a call of the client's.
+    A2aInputRequired(Box<A2aToolCall>),
+    /// Nothing has happened for a while; only for clients that take a stream without events for a broken one.
+    Keepalive {},
     CodeDelta {
         item_id: Id,
         output_index: u32,
@@ -307,6 +312,9 @@ impl ResponseEvent {
             Self::McpArgumentsDone { .. } => foreign!(dialect, "mcp_call_arguments.done"),
             Self::ToolProgress { .. } => "antwort:tool_progress",
             Self::InputRequired { .. } => "antwort:input_required",
+            Self::A2aInputRequired(_) => a2a::INPUT_REQUIRED,
+            // As the hosted API names it, in both dialects.
+            Self::Keepalive {} => "keepalive",
             Self::CodeDelta { .. } => foreign!(dialect, "code_interpreter_call_code.delta"),
             Self::CodeDone { .. } => foreign!(dialect, "code_interpreter_call_code.done"),
         }

@@ -54,6 +54,12 @@ impl Id {
         digits.len() > SEED_LEN && digits.bytes().all(|b| b.is_ascii_hexdigit())
     }
 
+    /// The response whose [`IdGenerator`] made it; `None` if none did.
+    pub fn of_response(&self) -> Option<Self> {
+        let (_, digits) = self.0.rsplit_once('_').filter(|_| self.is_response_scoped())?;
+        Some(format!("resp_{}", digits.get(..SEED_LEN)?).into())
+    }
+
     /// The identifier as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -172,7 +178,10 @@ mod tests {
 
     #[test]
     fn ids_of_items_of_responses_are_told_from_those_of_items_without() {
-        assert!(IdGenerator::new().next("fc").is_response_scoped());
+        let mut ids = IdGenerator::new();
+        let item = ids.next("fc");
+        assert!(item.is_response_scoped());
+        assert_eq!((item.of_response(), ids.response().of_response()), (Some(ids.response()), None));
         assert!(!Id::generate("fc").is_response_scoped());
         assert!(!Id::from("call_0").is_response_scoped());
     }

@@ -97,6 +97,12 @@ impl ParseError {
         self.within(&format!("[{index}]"))
     }
 
+    /// Whether the value is of the right shape, but none of those that are known for an option.
+    pub fn is_unknown_value(&self) -> bool {
+        let inner = self.path.contains('.') && self.problem.starts_with("unknown type ");
+        self.code == "invalid_value" && (inner || self.problem.starts_with("unknown variant "))
+    }
+
     /// The error as text that serde can carry through the types around it.
     fn to_serde_message(&self) -> String {
         format!("{ERROR_MARKER}{} at '{}': {}", self.code, self.path, self.problem)

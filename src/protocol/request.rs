@@ -10,6 +10,7 @@ mod compaction;
 mod context_management;
 mod conversation;
 mod extra;
+mod field_table;
 mod fields;
 mod frame;
 mod include;
@@ -26,6 +27,7 @@ mod session_tools;
 #[cfg(test)]
 mod tests;
 mod text;
+mod unserved;
 
 use serde_json::value::RawValue;
 
@@ -40,6 +42,7 @@ use super::tool_choice::ToolChoice;
 pub use compaction::COMPACTION_FIELDS;
 pub(crate) use context_management::ContextManagement;
 pub(crate) use conversation::{AddItems, CreateConversation, UpdateConversation};
+pub use field_table::{Neutral, REQUEST_OBJECTS, RefusedField, RequestObject};
 pub use fields::{FIELDS, NO_OPS};
 pub(crate) use frame::{ClientMessage, CreateMessage, MessageContent};
 pub(crate) use include::Include;
@@ -56,6 +59,7 @@ pub(crate) use run_options::{
 };
 pub(crate) use session_tools::SessionTool;
 pub(crate) use text::{JsonSchemaFormat, TextConfig, TextFormat, Verbosity};
+pub(crate) use unserved::{UnservedField, judge_unserved};
 
 /// A request for a response. `None` means that the client did not set the field.
 #[derive(Debug, Clone)]
@@ -134,6 +138,8 @@ pub struct CreateResponse {
     pub antwort: Option<RunOptions>,
     /// Fields that the API does not have, in the order they came; see [`Self::check_unknown_fields`].
     pub extra: Vec<(String, Box<RawValue>)>,
+    /// Fields inside tools and options that have no effect, in the order they came.
+    pub unserved_fields: Vec<UnservedField>,
 }
 
 impl Default for CreateResponse {
@@ -176,6 +182,7 @@ impl Default for CreateResponse {
             prompt: None,
             antwort: None,
             extra: Vec::new(),
+            unserved_fields: Vec::new(),
         }
     }
 }

@@ -3,6 +3,8 @@
 //! References make a short schema a large one: each may double it, or lead back to its beginning. The library
 //! follows them recursively without a limit, so that the expanded size is computed before a schema is compiled.
 
+pub(crate) mod defaults;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -12,6 +14,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::parse::truncate_for_display;
+use defaults::FilledMember;
 
 /// Nodes of a schema, with each reference expanded.
 const MAX_NODES: u64 = 100_000;
@@ -39,6 +42,8 @@ const MAX_BACKTRACKS: usize = 100_000;
 pub(crate) struct CompiledSchema {
     validator: Validator,
     size: SchemaSize,
+    /// The schema, if it has defaults to fill in.
+    defaults: Option<Box<Value>>,
 }
 
 /// The expanded size of a part of a schema.
@@ -68,7 +73,8 @@ impl CompiledSchema {
         if size.depth > MAX_DEPTH {
             return Err(too_large());
         }
-        Ok(Self { validator: build_validator(schema)?, size })
+        let defaults = defaults::has_any(schema).then(|| Box::new(schema.clone()));
+        Ok(Self { validator: build_validator(schema)?, size, defaults })
     }
 
     /// Checks a schema without the time and memory of compiling it. Errors that only compiling can find, such as an
@@ -82,6 +88,11 @@ impl CompiledSchema {
             return Err(too_large());
         }
         jsonschema::meta::validate(schema).map_err(|error| error.to_string())
+    }
+
+    /// Adds the defaults of required members that are absent from a value.
+    pub(crate) fn fill_defaults(&self, value: &mut Value) -> Vec<FilledMember> {
+        self.defaults.as_ref().map(|schema| defaults::fill(schema, value)).unwrap_or_default()
     }
 
     /// Validates a value.

@@ -7,6 +7,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use super::context_overflow;
+use crate::config::ProviderSettings;
 use crate::net::causes::{self, ConnectFailure, FailureCause};
 use crate::net::client::ProxyError;
 use crate::protocol::error::{ApiError, ErrorBody, ErrorKind};
@@ -64,6 +66,8 @@ pub enum ProviderErrorKind {
     Cut,
     /// A reused connection ended before the response began: the server may have closed it while it was idle.
     Stale,
+    /// The response is a redirect, which is not followed.
+    Redirect,
     /// The response violates the protocol.
     Malformed,
     /// The request holds something that this provider does not support; nothing was sent.
@@ -111,7 +115,7 @@ impl ProviderError {
             ProviderErrorKind::Reported => "reported",
             ProviderErrorKind::Cut | ProviderErrorKind::Stale => "cut",
             ProviderErrorKind::Proxy(_) => "proxy",
-            ProviderErrorKind::Malformed => "malformed",
+            ProviderErrorKind::Malformed | ProviderErrorKind::Redirect => "malformed",
             ProviderErrorKind::Unsupported { .. } => "unsupported",
         }
     }
@@ -131,9 +135,28 @@ impl ProviderError {
         match (&self.cause, self.kind) {
             (Some(cause), _) => Some(&cause.text),
             // The gateway's own message about an invalid answer.
-            (None, ProviderErrorKind::Malformed | ProviderErrorKind::Cut) => Some(&self.message),
+            (None, ProviderErrorKind::Malformed | ProviderErrorKind::Redirect | ProviderErrorKind::Cut) => {
+                Some(&self.message)
+            }
             (None, _) => None,
         }
+    }
+
+    /// Recognises overflows of the context in the words that the configuration has for them.
+    pub(super) fn apply_patterns(&mut self, settings: &ProviderSettings) {
+        let patterns = &settings.errors.context_overflow;
+        let may_be = || context_overflow::may_be_overflow(self.upstream_status(), &self.message);
+        if self.is_reported() && patterns.iter().any(|pattern| pattern.is_match(&self.message)) && may_be() {
+            self.kind = ProviderErrorKind::ContextLength;
+        }
+    }
+
+    /// Whether it is an error that the provider has told.
+    pub(super) fn is_reported(&self) -> bool {
+        matches!(
+            self.kind,
+            ProviderErrorKind::Status(_) | ProviderErrorKind::ContextLength | ProviderErrorKind::Reported
+        )
     }
 
     /// The provider's HTTP status.
@@ -155,6 +178,7 @@ impl ProviderError {
             ProviderErrorKind::Status(_)
                 | ProviderErrorKind::ContextLength
                 | ProviderErrorKind::Reported
+                | ProviderErrorKind::Redirect
                 | ProviderErrorKind::Malformed
         )
     }
@@ -207,9 +231,14 @@ impl From<ProviderError> for ApiError {
                 "The model provider closed the connection before its answer was complete.",
             ),
             ProviderErrorKind::Malformed => ours(ErrorKind::UpstreamError, "upstream_malformed", &message),
+            ProviderErrorKind::Redirect => {
+                ours(ErrorKind::UpstreamError, "upstream_malformed", &message).without_retry()
+            }
             ProviderErrorKind::Reported => ours(ErrorKind::UpstreamError, "upstream_error", &message),
             ProviderErrorKind::Status(status) => by_status(status, message, code),
-            ProviderErrorKind::ContextLength => Self::invalid("context_length_exceeded", "input", message),
+            ProviderErrorKind::ContextLength => {
+                Self::invalid("context_length_exceeded", "input", message).without_retry()
+            }
             ProviderErrorKind::Unsupported { param } => Self::unsupported(param, message),
         };
         api_error.retry_after = retry_after;
@@ -229,9 +258,16 @@ fn by_status(status: u16, message: String, code: Option<String>) -> ApiError {
         415 => ErrorKind::UnsupportedMediaType,
         422 => ErrorKind::UnprocessableRequest,
         // These concern the gateway's credentials; passed on, SDKs would blame the client's own key.
-        401 | 402 | 403 | 407 => {
+        402 => {
+            let message =
+                "The model provider wants to be paid; the operator of the gateway must settle the account.";
+            let unpaid = ApiError::new(ErrorKind::UpstreamError, message);
+            return unpaid.with_code("upstream_billing_error").without_retry();
+        }
+        401 | 403 | 407 => {
             let message = "The model provider refused the gateway's credentials; the operator of the gateway must correct them.";
-            return ApiError::new(ErrorKind::UpstreamError, message).with_code("upstream_auth_error");
+            let refused = ApiError::new(ErrorKind::UpstreamError, message);
+            return refused.with_code("upstream_auth_error").without_retry();
         }
         404 => {
             let missing = ApiError::new(ErrorKind::NotFound, message);
@@ -284,7 +320,9 @@ mod tests {
             (ProviderErrorKind::Unsupported { param: "input" }, 400, "unsupported_parameter"),
             (ProviderErrorKind::Status(400), 400, "upstream_rejected_request"),
             (ProviderErrorKind::Status(401), 502, "upstream_auth_error"),
+            (ProviderErrorKind::Status(402), 502, "upstream_billing_error"),
             (ProviderErrorKind::Status(403), 502, "upstream_auth_error"),
+            (ProviderErrorKind::Redirect, 502, "upstream_malformed"),
             (ProviderErrorKind::Status(404), 404, "model_not_found"),
             (ProviderErrorKind::Status(408), 504, "upstream_timeout"),
             (ProviderErrorKind::Status(409), 502, "upstream_error"),
@@ -329,6 +367,20 @@ mod tests {
         let told = ApiError::from(error);
         assert_eq!((told.code(), told.retry_after), ("insufficient_quota", Some(Duration::from_secs(7))));
         assert_eq!(told.should_retry, Some(false));
+    }
+
+    #[test]
+    fn what_only_the_operator_or_another_prompt_can_mend_is_not_to_be_tried_again() {
+        for kind in [
+            ProviderErrorKind::Redirect,
+            ProviderErrorKind::Status(401),
+            ProviderErrorKind::Status(402),
+            ProviderErrorKind::Status(403),
+            ProviderErrorKind::ContextLength,
+        ] {
+            let told = ApiError::from(ProviderError::new(kind, "words"));
+            assert_eq!(told.should_retry, Some(false), "{kind:?}");
+        }
     }
 
     #[test]

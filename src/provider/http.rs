@@ -28,7 +28,7 @@ use serde::Deserialize;
 use super::chat::{self, ChatOptions};
 use super::{
     CallContext, ModelInfo, ModelStream, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
-    ProxiedResponse, tokens,
+    ProxiedBody, ProxiedResponse, tokens,
 };
 use crate::config::{ProviderClient, ProviderSettings};
 use crate::net::FailureCause;
@@ -217,7 +217,7 @@ impl Provider for ChatProvider {
     async fn pass_through(
         &self,
         path: &str,
-        body: Bytes,
+        body: ProxiedBody,
         call: &CallContext,
     ) -> Result<ProxiedResponse, ProviderError> {
         let proxied = pass_through::pass_through(&self.0, path, body, call).await;

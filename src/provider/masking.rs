@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::ProviderError;
 use crate::config::ProviderSettings;
+use crate::util::secrets::is_key;
 
 /// Minimum length of a header value that is treated as a secret.
 const MIN_SECRET_BYTES: usize = 4;
@@ -138,11 +139,6 @@ fn mask_of(word: &str) -> Option<&'static str> {
 
 fn is_address(word: &str) -> bool {
     word.parse::<SocketAddr>().is_ok() || word.parse::<IpAddr>().is_ok()
-}
-
-fn is_key(word: &str) -> bool {
-    const PREFIXES: [&str; 8] = ["sk-", "sk_", "gsk_", "hf_", "xai-", "AIza", "eyJ", "key-"];
-    word.len() > 8 && PREFIXES.iter().any(|prefix| word.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::config::{Preset, ProviderSettings};
     use crate::provider::{
-        CallContext, ModelStream, Provider, ProviderErrorKind, ProviderInfo, ProxiedResponse,
+        CallContext, ModelStream, Provider, ProviderErrorKind, ProviderInfo, ProxiedBody, ProxiedResponse,
     };
     use crate::response::turn::ModelRequest;
 
@@ -180,7 +180,7 @@ mod tests {
         async fn pass_through(
             &self,
             _: &str,
-            _: Bytes,
+            _: ProxiedBody,
             _: &CallContext,
         ) -> Result<ProxiedResponse, ProviderError> {
             Err(ProviderError::new(ProviderErrorKind::Connect, ""))

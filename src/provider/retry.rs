@@ -69,7 +69,7 @@ fn is_retryable(error: &ProviderError) -> bool {
         ProviderErrorKind::Proxy(error) => error != ProxyError::Credentials,
         // Waiting does not restore an exhausted quota.
         ProviderErrorKind::Status(429) => error.code.as_deref() != Some("insufficient_quota"),
-        ProviderErrorKind::Status(status) => matches!(status, 502..=504 | 529),
+        ProviderErrorKind::Status(status) => matches!(status, 502..=504 | 520..=524 | 529),
         _ => false,
     }
 }
@@ -115,6 +115,9 @@ mod tests {
         for kind in [
             ProviderErrorKind::Status(400),
             ProviderErrorKind::Status(500),
+            ProviderErrorKind::Status(525),
+            ProviderErrorKind::Status(402),
+            ProviderErrorKind::Redirect,
             ProviderErrorKind::FirstByteTimeout,
             ProviderErrorKind::Malformed,
         ] {
@@ -123,6 +126,14 @@ mod tests {
         let mut spent = error(ProviderErrorKind::Status(429), None);
         spent.code = Some("insufficient_quota".into());
         assert_eq!(tries(3).next_delay(&spent, None, 0.0), None);
+    }
+
+    #[test]
+    fn a_proxy_that_does_not_reach_its_server_is_tried_again() {
+        for status in [502, 503, 504, 520, 521, 522, 523, 524, 529] {
+            let failed = error(ProviderErrorKind::Status(status), None);
+            assert!(tries(1).next_delay(&failed, None, 0.0).is_some(), "{status}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Routing of models to providers: aliases, prefixes, patterns, the default provider.
 
+mod form;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +11,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::http::{ChatProvider, InvalidProvider};
-use super::{CallContext, Provider, ProxiedResponse};
+use super::{CallContext, Provider, ProxiedBody, ProxiedResponse};
 use crate::config::ProviderSettings;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 use crate::telemetry::metrics::Metrics;
+use crate::util::pattern;
 
 /// The configured providers, and the rules that select one by model name.
 pub struct ProviderRouter {
@@ -101,6 +104,19 @@ impl ProviderRouter {
         self.entries.iter().map(|entry| (&entry.provider, entry.prefix.as_deref(), &entry.aliases))
     }
 
+    /// Routes a proxied form by its field `model`; the rest of it is not parsed.
+    ///
+    /// # Errors
+    /// If the form has no such field, or more than one, or no provider serves the model.
+    pub fn route_form(&self, content_type: &str, body: &Bytes) -> Result<RoutedBody, ApiError> {
+        let field = form::model_field(content_type, body)?;
+        let route = self.resolve(field.model)?;
+        let bytes =
+            if route.model == field.model { body.clone() } else { field.replaced(body, &route.model) };
+        let body = ProxiedBody { bytes, form: Some(content_type.to_owned()) };
+        Ok(RoutedBody { provider: route.provider, model: route.model, body })
+    }
+
     /// Routes a proxied request body by its `model`; the rest of the body is not parsed.
     ///
     /// # Errors
@@ -108,7 +124,8 @@ impl ProviderRouter {
     pub fn route_body(&self, body: &Bytes) -> Result<RoutedBody, ApiError> {
         let model = read_model(body)?;
         let route = self.resolve(&model)?;
-        let body = if route.model == model { body.clone() } else { replace_model(body, &route.model)? };
+        let bytes = if route.model == model { body.clone() } else { replace_model(body, &route.model)? };
+        let body = ProxiedBody { bytes, form: None };
         Ok(RoutedBody { provider: route.provider, model: route.model, body })
     }
 }
@@ -117,7 +134,7 @@ impl ProviderRouter {
 pub struct RoutedBody {
     provider: Arc<dyn Provider>,
     model: String,
-    body: Bytes,
+    body: ProxiedBody,
 }
 
 impl RoutedBody {
@@ -157,22 +174,8 @@ impl Entry {
     }
 
     fn claims(&self, model: &str) -> bool {
-        self.models.iter().any(|pattern| glob_matches(pattern, model))
+        self.models.iter().any(|pattern| pattern::matches(pattern, model))
     }
-}
-
-/// Whether a name matches a pattern in which only `*` is special. Not `globset`, which tool lists use: model names may contain `?`,
-/// brackets, braces and backslashes, which are literal here.
-fn glob_matches(pattern: &str, name: &str) -> bool {
-    let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut name) = name.strip_prefix(head) else { return false };
-    let mut pieces: Vec<&str> = rest.split('*').collect();
-    let tail = pieces.pop().unwrap_or_default();
-    for piece in pieces {
-        let Some((_, after)) = name.split_once(piece) else { return false };
-        name = after;
-    }
-    name.ends_with(tail)
 }
 
 fn read_model(body: &[u8]) -> Result<String, ApiError> {
@@ -192,11 +195,7 @@ fn read_model(body: &[u8]) -> Result<String, ApiError> {
     let fields: Fields<'_> = serde_json::from_slice(body).map_err(|error| unreadable(error.to_string()))?;
     match fields.model {
         Some(model) if !model.is_empty() => Ok(model.into_owned()),
-        _ => Err(ApiError::invalid(
-            "missing_required_parameter",
-            "model",
-            "Missing required parameter 'model'.",
-        )),
+        _ => Err(form::missing_model()),
     }
 }
 
@@ -265,23 +264,6 @@ mod tests {
             ProviderRouter::new(&BTreeMap::from([("a".to_owned(), settings)]), &Metrics::new()).unwrap();
         let error = router.resolve("llama").err().unwrap();
         assert_eq!((error.kind.status(), error.code()), (404, "model_not_found"));
-    }
-
-    #[test]
-    fn patterns_match_whole_names() {
-        for (pattern, name, expected) in [
-            ("a*", "abc", true),
-            ("*c", "abc", true),
-            ("a*c", "abc", true),
-            ("a*c", "ab", false),
-            ("*b*", "abc", true),
-            ("a", "ab", false),
-            ("a*b*c", "a-b-c", true),
-            ("a*b*c", "a-c-b", false),
-            ("ab*ba", "aba", false),
-        ] {
-            assert_eq!(glob_matches(pattern, name), expected, "{pattern} {name}");
-        }
     }
 
     #[test]

@@ -8,7 +8,9 @@ use secrecy::ExposeSecret;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
+use super::context_overflow::{self, ErrorWords};
 use super::errors::{ProviderError, ProviderErrorKind};
 use super::lenient::LenientText;
 use super::masking::{Secrets, sanitize};
@@ -24,6 +26,8 @@ pub(super) struct UpstreamError<'a> {
     code: LenientText<'a>,
     kind: LenientText<'a>,
     status: LenientText<'a>,
+    /// The error of the server behind this one (OpenRouter).
+    nested: LenientText<'a>,
 }
 
 /// A body or an event that may hold an error. Older vLLM has the error's fields at the top level.
@@ -36,10 +40,25 @@ struct Envelope<'a> {
     /// FastAPI's error field: a message, a list of validation errors, or any value that the server raised.
     #[serde(default)]
     detail: Value,
+    /// watsonx lists its errors.
+    #[serde(default)]
+    errors: Value,
     #[serde(borrow, default)]
     code: LenientText<'a>,
     #[serde(borrow, default, rename = "type")]
     kind: LenientText<'a>,
+}
+
+impl<'a> From<Envelope<'a>> for UpstreamError<'a> {
+    fn from(Envelope { error, message, detail, errors, code, kind }: Envelope<'a>) -> Self {
+        if let Some(error) = error {
+            return error;
+        }
+        let listed = || [&detail, &errors].map(detail_message).into_iter().find(|text| !text.is_empty());
+        let message =
+            if message.is_empty() { LenientText(listed().unwrap_or_default().into()) } else { message };
+        Self { message, code, kind, ..Self::default() }
+    }
 }
 
 impl<'a> UpstreamError<'a> {
@@ -49,15 +68,16 @@ impl<'a> UpstreamError<'a> {
         if text.len() > MAX_ERROR_BYTES {
             return Self::default();
         }
+        if text.starts_with('[') {
+            // Gemini sends errors in lists.
+            let listed: Vec<Envelope<'a>> = serde_json::from_str(text).unwrap_or_default();
+            let mut errors = listed.into_iter().map(Self::from);
+            return errors.find(|error| !error.is_empty()).unwrap_or_default();
+        }
         match serde_json::from_str::<Envelope<'a>>(text) {
-            Ok(Envelope { error: Some(error), .. }) => error,
-            Ok(Envelope { message, detail, code, kind, .. }) => {
-                let message =
-                    if message.is_empty() { LenientText(detail_message(&detail).into()) } else { message };
-                Self { message, code, kind, status: LenientText::default() }
-            }
+            Ok(envelope) => envelope.into(),
             // HTML pages hold no useful message, and may disclose internals.
-            Err(_) if text.starts_with(['<', '{', '[']) => Self::default(),
+            Err(_) if text.starts_with(['<', '{']) => Self::default(),
             Err(_) => {
                 Self::from_fields(LenientText(text.into()), LenientText::default(), LenientText::default())
             }
@@ -70,7 +90,7 @@ impl<'a> UpstreamError<'a> {
         code: LenientText<'a>,
         kind: LenientText<'a>,
     ) -> Self {
-        Self { message, code, kind, status: LenientText::default() }
+        Self { message, code, kind, ..Self::default() }
     }
 
     /// Whether it holds nothing: some servers send an empty `error` with every chunk.
@@ -80,8 +100,15 @@ impl<'a> UpstreamError<'a> {
 
     /// The [`ProviderError`] that ends the call. `status`: the HTTP status of an error response.
     pub(super) fn into_error(self, status: Option<u16>, secret: Option<&str>) -> ProviderError {
-        let kind = self.classify(status);
-        let message = match self.message.some() {
+        let nested = UpstreamError::parse(&self.nested.0);
+        let mut kind = self.classify(status);
+        let mut words = self.message.some();
+        if kind != ProviderErrorKind::ContextLength
+            && nested.classify(status) == ProviderErrorKind::ContextLength
+        {
+            (kind, words) = (ProviderErrorKind::ContextLength, nested.message.some());
+        }
+        let message = match words {
             Some(words) => sanitize(words, secret),
             None => match status {
                 Some(status) => {
@@ -104,11 +131,13 @@ impl<'a> UpstreamError<'a> {
                     .find_map(|name| name.as_str().parse().ok().filter(|code| (400..600).contains(code)))
             })
             .or_else(|| codes.iter().find_map(|name| status_of(name.as_str())));
-        let about_size = !matches!(status, Some(401 | 403 | 404 | 429));
-        if about_size
-            && (codes.iter().any(|name| is_overflow_code(name.as_str()))
-                || is_overflow(self.message.as_str()))
-        {
+        let words = ErrorWords {
+            status,
+            kind: self.kind.as_str(),
+            code: self.code.as_str(),
+            message: self.message.as_str(),
+        };
+        if context_overflow::is_overflow(words) {
             return ProviderErrorKind::ContextLength;
         }
         status.map_or(ProviderErrorKind::Reported, ProviderErrorKind::Status)
@@ -119,6 +148,7 @@ impl<'a> UpstreamError<'a> {
 pub(crate) fn read_error(body: &str, status: Option<u16>, settings: &ProviderSettings) -> ProviderError {
     let secret = settings.api_key.as_ref().map(|key| key.expose_secret());
     let mut error = UpstreamError::parse(body).into_error(status, secret);
+    error.apply_patterns(settings);
     Secrets::from_settings(settings).mask_error(&mut error);
     error
 }
@@ -207,9 +237,19 @@ impl<'de> Visitor<'de> for UpstreamErrorVisitor {
             kind: LenientText<'a>,
             #[serde(borrow, default)]
             status: LenientText<'a>,
+            #[serde(borrow, default)]
+            metadata: Option<&'a RawValue>,
         }
-        let Fields { message, code, kind, status } = Fields::deserialize(MapAccessDeserializer::new(map))?;
-        Ok(UpstreamError { message, code, kind, status })
+        #[derive(Default, Deserialize)]
+        struct Metadata<'a> {
+            #[serde(borrow, default)]
+            raw: LenientText<'a>,
+        }
+        let Fields { message, code, kind, status, metadata } =
+            Fields::deserialize(MapAccessDeserializer::new(map))?;
+        let metadata: Metadata<'_> =
+            metadata.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+        Ok(UpstreamError { message, code, kind, status, nested: metadata.raw })
     }
 }
 
@@ -230,27 +270,6 @@ fn status_of(name: &str) -> Option<u16> {
         "permission_error" | "PermissionDeniedError" => 403,
         _ => return None,
     })
-}
-
-fn is_overflow_code(name: &str) -> bool {
-    matches!(name, "context_length_exceeded" | "exceed_context_size_error")
-}
-
-/// Whether a message means that the prompt is too long. Servers have no common code for it, only typical phrases.
-fn is_overflow(message: &str) -> bool {
-    const PHRASES: [&str; 9] = [
-        "maximum context length",               // vLLM, OpenAI
-        "model's context length",               // SGLang
-        "available context size",               // llama.cpp
-        "exceeds the context window",           // OpenRouter and others
-        "exceed context window",                // llama-cpp-python
-        "context the overflows",                // LM Studio, word for word
-        "context length exceeded",              // many
-        "prompt is too long",                   // Anthropic behind a proxy
-        "exceeds the maximum number of tokens", // Gemini behind a proxy
-    ];
-    let message = message.to_ascii_lowercase();
-    PHRASES.iter().any(|phrase| message.contains(phrase))
 }
 
 #[cfg(test)]
@@ -319,30 +338,5 @@ mod tests {
         for (text, kind, message, code) in rows {
             assert_eq!(read(text), (kind, message.to_owned(), code.map(str::to_owned)), "{text}");
         }
-    }
-
-    #[test]
-    fn overflow_in_the_words_of_many_servers() {
-        let words = [
-            "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
-            "the request exceeds the available context size. try increasing it",
-            "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
-            "Requested tokens (600) exceed context window of 512",
-            "prompt is too long: 210000 tokens > 200000 maximum",
-        ];
-        for words in words {
-            let error = UpstreamError::from_fields(
-                LenientText(words.into()),
-                LenientText::default(),
-                LenientText::default(),
-            );
-            assert_eq!(error.into_error(Some(400), None).kind, ProviderErrorKind::ContextLength, "{words}");
-        }
-        let quota = UpstreamError::from_fields(
-            LenientText("maximum context length".into()),
-            LenientText::default(),
-            LenientText::default(),
-        );
-        assert_eq!(quota.into_error(Some(429), None).kind, ProviderErrorKind::Status(429));
     }
 }

@@ -49,7 +49,9 @@ impl ResponseAccumulator {
         match event {
             ResponseEvent::Hosted(_)
             | ResponseEvent::ToolProgress { .. }
-            | ResponseEvent::InputRequired { .. } => {}
+            | ResponseEvent::Keepalive {}
+            | ResponseEvent::InputRequired { .. }
+            | ResponseEvent::A2aInputRequired(_) => {}
             ResponseEvent::OutputItemAdded { output_index, item } => {
                 if *output_index as usize != self.response.output.len() {
                     return Err(InvalidEvent);

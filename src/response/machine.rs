@@ -49,7 +49,7 @@ use state::AnswerState;
 pub use call_result::{CallResult, RemoteError};
 pub use closed::ClosedResponse;
 pub use compaction::{MAX_SUMMARY_BYTES, SealSummary};
-pub use input::ClientCall;
+pub use input::{ClientCall, InputDeadline, InputEvent};
 pub use mcp::ApprovalRequest;
 pub use message::MAX_ANNOTATIONS;
 pub use replay::SeenEvent;
@@ -239,6 +239,10 @@ impl ResponseMachine {
                 self.keep_call_fields(slot, *fields);
                 self.count_in_item(size);
             }
+            ModelEvent::CallId { slot, call_id } => {
+                self.keep_call_id(slot, call_id);
+                self.count_in_item(size);
+            }
             event if self.continues_open_call(&event) || self.is_ready() => {
                 self.note_call(&event)?;
                 self.write(event, out)?;
@@ -328,6 +332,11 @@ impl ResponseMachine {
         self.turn.dispatched = true;
     }
 
+    /// Says that nothing has happened for a while.
+    pub fn keep_alive(&mut self, out: &mut Events) {
+        self.emit_infallible(ResponseEvent::Keepalive {}, out);
+    }
+
     /// Ends a turn after all its server-side calls were finished.
     pub fn close_turn(&mut self, out: &mut Events) -> Result<TurnOutput, Violation> {
         self.drain_pending(FlushMode::Force, out)?;
@@ -370,6 +379,18 @@ impl ResponseMachine {
         self.usage.unwrap_or_default()
     }
 
+    /// Tokens used in the turn that has not ended.
+    pub fn turn_usage(&self) -> Option<Usage> {
+        self.turn.usage
+    }
+
+    /// All tokens used so far, also in a turn that has not ended.
+    pub fn total_usage(&self) -> Option<Usage> {
+        let mut total = self.usage;
+        self.turn.usage.iter().for_each(|usage| total.get_or_insert_default().add(usage));
+        total
+    }
+
     /// The text of the open message.
     pub fn open_text_so_far(&self) -> Option<&str> {
         let OpenItem::Message(open) = &self.open else { return None };
@@ -407,9 +428,7 @@ impl ResponseMachine {
         self.abort_hidden_calls();
         let _answered = self.abandon_client_calls(out);
         let _settled = self.finalize_state(out);
-        if let Some(usage) = self.turn.usage.take() {
-            self.usage.get_or_insert_default().add(&usage);
-        }
+        self.usage = self.total_usage();
         let Self {
             accumulator,
             sealed,

@@ -26,19 +26,28 @@ enum Data<'a> {
     Text(&'a str),
 }
 
-/// The text of a call's result, or of its error message.
-pub(crate) fn format_result<'a>(
-    format: ResultFormat,
-    id: &str,
-    result: Result<&'a str, &str>,
-) -> Cow<'a, str> {
+/// What came of a call, as the model is told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ToldResult<'a> {
+    /// Its output.
+    Output(&'a str),
+    /// Why there is none, where the model is to answer without it.
+    Skipped(&'a str),
+    /// What failed.
+    Failed(&'a str),
+}
+
+/// The text of a call's result.
+pub(crate) fn format_result<'a>(format: ResultFormat, id: &str, result: ToldResult<'a>) -> Cow<'a, str> {
     let envelope = match (format, result) {
-        (ResultFormat::Text, Ok(text)) => return Cow::Borrowed(text),
-        (ResultFormat::Text, Err(message)) => return Cow::Owned(format!("Error: {message}")),
-        (ResultFormat::JsonEnvelope, Ok(text)) => {
+        (ResultFormat::Text, ToldResult::Output(text) | ToldResult::Skipped(text)) => {
+            return Cow::Borrowed(text);
+        }
+        (ResultFormat::Text, ToldResult::Failed(message)) => return Cow::Owned(format!("Error: {message}")),
+        (ResultFormat::JsonEnvelope, ToldResult::Output(text)) => {
             Envelope { id, success: true, data: Some(data(text)), error: None }
         }
-        (ResultFormat::JsonEnvelope, Err(message)) => {
+        (ResultFormat::JsonEnvelope, ToldResult::Skipped(message) | ToldResult::Failed(message)) => {
             Envelope { id, success: false, data: None, error: Some(message) }
         }
     };
@@ -58,21 +67,24 @@ fn data(text: &str) -> Data<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::ToldResult::{Failed, Output, Skipped};
     use super::{ResultFormat, format_result};
 
     #[test]
     fn an_envelope_holds_json_as_it_is_and_all_else_as_text() {
         for (result, expected) in [
-            (Ok(r#" {"a": 1.0}"#), r#"{"id":"c1","success":true,"data":{"a": 1.0}}"#),
-            (Ok("[1, 2]"), r#"{"id":"c1","success":true,"data":[1, 2]}"#),
-            (Ok("{cut off"), r#"{"id":"c1","success":true,"data":"{cut off"}"#),
-            (Ok("007"), r#"{"id":"c1","success":true,"data":"007"}"#),
-            (Ok(""), r#"{"id":"c1","success":true,"data":""}"#),
-            (Err("no \"key\""), r#"{"id":"c1","success":false,"error":"no \"key\""}"#),
+            (Output(r#" {"a": 1.0}"#), r#"{"id":"c1","success":true,"data":{"a": 1.0}}"#),
+            (Output("[1, 2]"), r#"{"id":"c1","success":true,"data":[1, 2]}"#),
+            (Output("{cut off"), r#"{"id":"c1","success":true,"data":"{cut off"}"#),
+            (Output("007"), r#"{"id":"c1","success":true,"data":"007"}"#),
+            (Output(""), r#"{"id":"c1","success":true,"data":""}"#),
+            (Failed("no \"key\""), r#"{"id":"c1","success":false,"error":"no \"key\""}"#),
+            (Skipped("not now"), r#"{"id":"c1","success":false,"error":"not now"}"#),
         ] {
             assert_eq!(format_result(ResultFormat::JsonEnvelope, "c1", result), expected);
         }
-        assert_eq!(format_result(ResultFormat::Text, "c1", Ok("plain")), "plain");
-        assert_eq!(format_result(ResultFormat::Text, "c1", Err("broken")), "Error: broken");
+        assert_eq!(format_result(ResultFormat::Text, "c1", Output("plain")), "plain");
+        assert_eq!(format_result(ResultFormat::Text, "c1", Skipped("not now")), "not now");
+        assert_eq!(format_result(ResultFormat::Text, "c1", Failed("broken")), "Error: broken");
     }
 }

@@ -24,6 +24,7 @@ impl ModelEvent {
             Self::Text { delta, logprobs } => delta.len() + logprobs.iter().map(logprob_size).sum::<usize>(),
             Self::Refusal(text) | Self::Reasoning(text) | Self::ReasoningSummary(text) => text.len(),
             Self::CallDelta { delta, .. } => delta.len(),
+            Self::CallId { call_id, .. } => call_id.len(),
             Self::Annotation(annotation) => annotation_size(annotation),
             Self::CallStarted { call_id, name, namespace, fields, .. } => {
                 let id = call_id.as_ref().map_or(0, String::len);
@@ -45,7 +46,8 @@ impl CallResult {
     /// How much the result adds to the size of the response; a message to the user is an item of its own.
     pub(super) fn size(&self) -> usize {
         let sources = self.sources.iter().flatten().map(|url| PART_OVERHEAD + url.len()).sum::<usize>();
-        self.output.len() + self.shown.as_ref().map_or(0, String::len) + sources
+        let files = self.files.iter().map(|file| PART_OVERHEAD + file.size()).sum::<usize>();
+        self.output.len() + self.shown.as_ref().map_or(0, String::len) + sources + files
     }
 }
 

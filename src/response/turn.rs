@@ -1,6 +1,7 @@
 //! One inference in terms that no provider defines: its request ([`ModelRequest`]) and what the model answers
 //! ([`ModelEvent`]).
 
+pub(crate) mod refused_call;
 pub(crate) mod tool_call;
 pub(crate) mod tool_name;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+pub(crate) use self::refused_call::RefusedCall;
 pub(crate) use self::tool_call::ToolCallRequest;
 pub(crate) use self::tool_name::ToolName;
 use super::presentation::Presentation;
@@ -83,8 +85,10 @@ pub struct HistoryItem {
     /// The provider's state of a reasoning item, or of the answer that the item is part of; only if this provider
     /// made it.
     pub state: Option<ProviderState>,
-    /// Of a call: fields that the provider sent with it, to be returned with it.
-    pub call_fields: Option<ProviderFields>,
+    /// Of a call: the provider's id of it and fields that it sent with it, to be returned with it.
+    pub call_state: Option<CallState>,
+    /// Of a call that was refused: what the model reads as its result.
+    pub refused: Option<Arc<str>>,
     /// Whether an answer of the model begins with this item. Calls that hold their own outputs do not show otherwise
     /// which of them were made in one answer.
     pub begins_turn: bool,
@@ -98,12 +102,25 @@ impl From<Item> for HistoryItem {
 
 impl From<Arc<Item>> for HistoryItem {
     fn from(item: Arc<Item>) -> Self {
-        Self { item, state: None, call_fields: None, begins_turn: false }
+        Self { item, state: None, call_state: None, refused: None, begins_turn: false }
     }
 }
 
 /// Fields of a message or of a call, by name, as the provider sent them.
 pub type ProviderFields = Map<String, Value>;
+
+/// Adds fields that came later: lists are extended, objects merged in the same way, other fields replaced.
+pub(crate) fn merge_fields(fields: &mut ProviderFields, more: ProviderFields) {
+    for (name, value) in more {
+        match (fields.get_mut(&name), value) {
+            (Some(Value::Array(list)), Value::Array(mut more)) => list.append(&mut more),
+            (Some(Value::Object(fields)), Value::Object(more)) => merge_fields(fields, more),
+            (_, value) => {
+                fields.insert(name, value);
+            }
+        }
+    }
+}
 
 /// What a provider wants returned with its answer, unchanged. Sealed before it leaves the gateway.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -114,12 +131,49 @@ pub struct ProviderState {
     /// Fields of the assistant message, such as `reasoning_details`.
     #[serde(default)]
     pub fields: ProviderFields,
-    /// Fields of calls, such as `extra_content`, by the id under which the call goes back to the provider.
+    /// What belongs to calls, by the id that the gateway has for the call.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub calls: BTreeMap<String, ProviderFields>,
+    pub calls: BTreeMap<String, CallState>,
+    /// Calls of the answer that were refused and are no items, in the order in which the model made them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedCall>,
     /// The position in the answer that it belongs to.
     #[serde(default, skip_serializing_if = "StatePosition::is_default")]
     pub place: StatePosition,
+}
+
+/// What a provider wants returned with a call of its model, as it sent it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallState {
+    /// The provider's id of the call, where clients see another: ids belong to whoever made them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Fields of the call, such as `extra_content`. Those of its `function` are in a field of that name.
+    #[serde(flatten)]
+    pub fields: ProviderFields,
+}
+
+impl CallState {
+    /// Whether there is nothing to return.
+    pub fn is_empty(&self) -> bool {
+        self.id.is_none() && self.fields.is_empty()
+    }
+
+    /// Whether a provider may refuse the call without it. A short id is a name only; a long one holds a signature.
+    pub fn is_signed(&self) -> bool {
+        !self.fields.is_empty() || self.id.as_deref().is_some_and(|id| !is_call_id(id))
+    }
+
+    /// Adds what came later, which counts.
+    pub fn merge(&mut self, more: Self) {
+        self.id = more.id.or_else(|| self.id.take());
+        self.fields.extend(more.fields);
+    }
+}
+
+/// Whether a provider's id is one that clients can be given: they may send ids of up to 64 characters.
+pub(crate) fn is_call_id(id: &str) -> bool {
+    (1..=64).contains(&id.chars().count())
 }
 
 /// The position of provider state within its answer.
@@ -146,19 +200,12 @@ impl StatePosition {
 impl ProviderState {
     /// Whether there is nothing to return.
     pub fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.fields.is_empty() && self.calls.is_empty()
+        self.text.is_empty() && self.fields.is_empty() && self.calls.is_empty() && self.refused.is_empty()
     }
 
-    /// Adds fields that came later: lists are extended, other fields replaced.
+    /// Adds fields that came later.
     pub fn merge_fields(&mut self, more: ProviderFields) {
-        for (name, value) in more {
-            match (self.fields.get_mut(&name), value) {
-                (Some(Value::Array(list)), Value::Array(mut more)) => list.append(&mut more),
-                (_, value) => {
-                    self.fields.insert(name, value);
-                }
-            }
-        }
+        merge_fields(&mut self.fields, more);
     }
 
     /// Adds the state of a later part of the same answer.
@@ -168,7 +215,10 @@ impl ProviderState {
         }
         self.text.push_str(&more.text);
         self.merge_fields(more.fields);
-        self.calls.extend(more.calls);
+        for (key, state) in more.calls {
+            self.calls.entry(key).or_default().merge(state);
+        }
+        self.refused.extend(more.refused);
     }
 }
 
@@ -270,6 +320,13 @@ pub enum ModelEvent {
         slot: u32,
         /// The fields.
         fields: Box<ProviderFields>,
+    },
+    /// The provider's id of a call, sent after the call has begun.
+    CallId {
+        /// The number of the call.
+        slot: u32,
+        /// The id.
+        call_id: String,
     },
     /// A citation in the text so far.
     Annotation(Annotation),

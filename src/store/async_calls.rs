@@ -115,6 +115,15 @@ pub struct ItemChange {
     pub model_view: ModelView,
 }
 
+/// The account of a run that has ended, with what became of a result.
+#[derive(Debug, Clone)]
+pub struct TraceChange {
+    /// The account as it was read: another one is left as it is.
+    pub before: Arc<str>,
+    /// What it becomes.
+    pub after: Arc<str>,
+}
+
 /// That what a result leads to was done.
 #[derive(Debug, Clone)]
 pub struct AsyncSettlement {
@@ -122,6 +131,8 @@ pub struct AsyncSettlement {
     pub key: AsyncCallKey,
     /// Its item, in the response and in its conversation.
     pub item: Option<ItemChange>,
+    /// The account of its run.
+    pub trace: Option<TraceChange>,
     /// Notices of it.
     pub outbox: Vec<OutboxNotice>,
 }
@@ -137,6 +148,9 @@ pub trait AsyncCalls: Send + Sync {
 
     /// At most `limit` calls that are to be settled, the oldest first.
     async fn completed_calls(&self, limit: usize) -> Result<Vec<CompletedCall>, StoreError>;
+
+    /// The calls of a response that have a result, settled or not, in their order.
+    async fn async_results(&self, owner: &Owner, response: &Id) -> Result<Vec<CompletedCall>, StoreError>;
 
     /// At most `limit` calls whose results are to be looked for now. They are given to no other process for the time of
     /// `lease`.

@@ -35,7 +35,7 @@ use store::StoreMetrics;
 use tools::ToolMetrics;
 use websocket::WebSocketMetrics;
 
-use crate::protocol::response::ResponseStatus;
+use crate::protocol::response::{ResponseStatus, Usage};
 
 /// Values of labels that are known from the start. Their series begin at zero, so that a rate sees the first event, too.
 const JSON: &str = "json";
@@ -161,9 +161,9 @@ impl Metrics {
     }
 
     /// A run has ended in an HTTP error, before there was a response.
-    pub fn run_refused(&self, provider: &str, model: &str, code: &str, took: Duration) {
+    pub fn run_refused(&self, provider: &str, model: &str, code: &str, usage: Option<Usage>, took: Duration) {
         self.runs_active.with(&[]).add(-1);
-        self.inference.run_refused(provider, model, code, took);
+        self.inference.run_refused(provider, model, code, usage, took);
     }
 
     /// A request was rejected before its body was read. `reason` has few values.
@@ -285,6 +285,17 @@ impl Metrics {
     /// An executor was asked to run a call, for the first time or as a retry.
     pub fn tool_attempt(&self, tool: &str, executor: &str) {
         self.tools.attempt(tool, executor);
+    }
+
+    /// A response was to follow the result of an asynchronous tool: `queued`, `stored` (its result is read by whoever
+    /// continues), or `refused`.
+    pub fn follow_up(&self, outcome: &'static str) {
+        self.tools.follow_up(outcome);
+    }
+
+    /// A call of the model was refused: the request has no such tool, or does not allow it.
+    pub fn refused_call(&self, code: &'static str) {
+        self.tools.refused_call(code);
     }
 
     /// Function calls were left to the client.
@@ -414,6 +425,7 @@ mod tests {
                 "vllm",
                 &format!("refused-{number}"),
                 &format!("code-{number}"),
+                None,
                 Duration::ZERO,
             );
         }

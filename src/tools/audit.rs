@@ -12,6 +12,8 @@ use super::context::ToolContext;
 use super::error::{ToolError, ToolErrorCode};
 use super::layers::ToolRequest;
 use super::output::ToolOutput;
+use crate::identity::Owner;
+use crate::protocol::id::Id;
 use crate::telemetry::fields::{
     AGENT, ARGUMENTS_SHA256, ATTEMPTS, CALL_ID, CODE, DECISION, EXECUTOR, FALLBACK_FROM, MS, PRINCIPAL,
     RECORD, REQUEST_ID, RESPONSE_ID, TENANT, TOOL,
@@ -100,6 +102,42 @@ pub(super) fn record_decision(request: &ToolRequest, denied: Option<&ToolError>)
             { ARGUMENTS_SHA256 } = hash(&request.call.raw),
             { DECISION } = if denied.is_some() { "denied" } else { "allowed" },
             { CODE } = denied.map(|error| error.code.as_str()),
+        }
+    );
+}
+
+/// A call that was refused before any tool was found for it.
+pub(crate) struct RefusedCallAudit<'a> {
+    pub owner: &'a Owner,
+    pub agent: Option<&'a str>,
+    pub response: &'a Id,
+    pub request: &'a str,
+    pub call: &'a Id,
+    pub tool: &'a str,
+    pub arguments: &'a str,
+    pub code: ToolErrorCode,
+}
+
+/// Records that the request does not allow a call.
+pub(crate) fn record_refused(call: &RefusedCallAudit<'_>) {
+    if !tracing::enabled!(target: "antwort::audit", Level::INFO) {
+        return;
+    }
+    tracing::event!(
+        target: "antwort::audit",
+        Level::INFO,
+        {
+            { RECORD } = "decision",
+            { TENANT } = &*call.owner.tenant,
+            { PRINCIPAL } = &*call.owner.principal,
+            { AGENT } = call.agent,
+            { RESPONSE_ID } = call.response.as_str(),
+            { REQUEST_ID } = call.request,
+            { CALL_ID } = call.call.as_str(),
+            { TOOL } = call.tool,
+            { ARGUMENTS_SHA256 } = hash(call.arguments),
+            { DECISION } = "denied",
+            { CODE } = call.code.as_str(),
         }
     );
 }

@@ -14,7 +14,8 @@ pub type Arguments = Map<String, Value>;
 pub struct ToolCall {
     /// Name of the tool in the catalogue.
     pub name: String,
-    /// The arguments as the model wrote them.
+    /// The arguments as the model wrote them; behind the validation layer with the defaults of required ones that are
+    /// absent.
     pub raw: String,
     /// The arguments, parsed and validated; empty before the validation layer.
     pub arguments: Arguments,

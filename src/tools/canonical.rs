@@ -16,6 +16,20 @@ pub fn canonical_arguments(text: &str) -> Vec<u8> {
     canonical_json(if text.trim().is_empty() { "{}" } else { text })
 }
 
+/// What is left of arguments when a client reads and writes them again: whatever the spaces, the order of keys and the
+/// escapes, and numbers as doubles. A text that is not JSON stays as it is.
+pub fn arguments_read_again(text: &str) -> Vec<u8> {
+    match Verbatim::parse(if text.trim().is_empty() { "{}" } else { text }) {
+        Some(json) => json.to_canonical_doubles(),
+        None => text.as_bytes().to_vec(),
+    }
+}
+
+/// Whether two texts are the same arguments, perhaps read and written again by a client.
+pub fn is_same_arguments(a: &str, b: &str) -> bool {
+    a == b || arguments_read_again(a) == arguments_read_again(b)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -34,6 +48,29 @@ mod tests {
         assert_ne!(canonical_json(r#"{"a":1}"#), canonical_json(r#"{"a":2}"#));
         assert_eq!(canonical_json(" no json "), b"no json");
         assert_eq!(canonical_arguments(" "), canonical_arguments("{ }"));
+    }
+
+    #[test]
+    fn arguments_that_a_client_has_read_and_written_again_are_the_same() {
+        for (a, b) in [
+            (r#"{"a":1.0,"b":[1e3,"\u00e9"]}"#, "{ \"b\": [1000, \"é\"], \"a\": 1 }"),
+            (r#"{"id":12345678901234567890}"#, r#"{"id":12345678901234567000}"#),
+            (r#"{"a":-0}"#, r#"{"a":0.0}"#),
+            ("", "{}"),
+            ("no json", "no json"),
+        ] {
+            assert!(is_same_arguments(a, b) && is_same_arguments(b, a), "{a} {b}");
+        }
+        for (a, b) in [
+            (r#"{"a":1}"#, r#"{"a":"1"}"#),
+            (r#"{"a":1}"#, r#"{"a":1,"b":null}"#),
+            (r#"{"a":1e999}"#, r#"{"a":1e998}"#),
+            ("[1,2]", "[2,1]"),
+            ("no json", "no  json"),
+            ("{}", "null"),
+        ] {
+            assert!(!is_same_arguments(a, b) && !is_same_arguments(b, a), "{a} {b}");
+        }
     }
 
     #[test]

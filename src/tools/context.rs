@@ -50,6 +50,8 @@ pub struct ToolContext {
     pub cache: CacheMode,
     /// Whether the run offers `read_tool_output`, so that truncated results may refer to it.
     pub can_read_stored_results: bool,
+    /// Maximum bytes of one result with its files; `None`: no limit of its own.
+    pub max_item_bytes: Option<usize>,
     /// Journal of calls; `None` for runs that are not stored.
     pub journal: Option<Arc<dyn Journal>>,
     /// Takes results of work that goes on; `None` for runs that are not stored.

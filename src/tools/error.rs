@@ -123,6 +123,11 @@ impl ToolError {
         Self::new(code, FailureStage::NotSent, message)
     }
 
+    /// There is no such tool, in the words in which a model is told so.
+    pub fn unknown(name: &str) -> Self {
+        Self::refused(ToolErrorCode::ToolNotFound, format!("there is no tool '{name}'"))
+    }
+
     /// An argument is missing or invalid in a way that the schema does not express.
     pub fn argument(message: impl Into<String>) -> Self {
         Self::refused(ToolErrorCode::InvalidArguments, message)

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::question::RequiredInput;
+use crate::protocol::item::hosted::ResultFile;
 
 /// The outcome of an executed call. Non-exhaustive, so that others can be added.
 #[derive(Debug, Clone)]
@@ -31,6 +32,9 @@ pub enum ToolOutcome {
 pub struct ToolOutput {
     /// The text that the model reads; always present.
     pub for_model: String,
+    /// Pictures and other files of the result: read by a model whose server takes them, and by it alone. `for_model`
+    /// says what they are.
+    pub files: Vec<ResultFile>,
     /// Text shown directly to the user; the model never sees it.
     pub for_user: Option<String>,
     /// Suppresses `for_user`.
@@ -115,6 +119,25 @@ impl ToolOutput {
     /// A text result for the model.
     pub fn text(for_model: impl Into<String>) -> Self {
         Self { for_model: for_model.into(), ..Self::default() }
+    }
+
+    /// Bytes of the files.
+    pub(crate) fn file_bytes(&self) -> usize {
+        self.files.iter().map(ResultFile::size).sum()
+    }
+
+    /// Leaves out the files, and says so.
+    pub(crate) fn leave_out_files(&mut self, why: &str) {
+        if !self.files.is_empty() {
+            self.files = Vec::new();
+            self.for_model = format!("{}\n[the files of this result are not shown: {why}]", self.for_model);
+        }
+    }
+
+    /// The text alone, for where no files can be kept.
+    pub(crate) fn into_text(mut self) -> String {
+        self.leave_out_files("it came later");
+        self.for_model
     }
 
     /// The same text for model and user.

@@ -11,6 +11,8 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
+use crate::protocol::schema::defaults::{FilledMember, PathStep};
+
 /// Maximum nesting depth, the same as serde_json's.
 const MAX_DEPTH: usize = 128;
 
@@ -34,6 +36,17 @@ pub(crate) struct Member<'t> {
     key: Cow<'t, str>,
     /// Value of the key.
     value: Verbatim<'t>,
+}
+
+/// How a value is written.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// In the order of its keys.
+    Sent,
+    /// Sorted, with normalized strings.
+    Canonical,
+    /// The same, with numbers as doubles.
+    Doubles,
 }
 
 impl<'t> Verbatim<'t> {
@@ -69,10 +82,20 @@ impl<'t> Verbatim<'t> {
         }
     }
 
+    fn part<'a>(&'a mut self, step: &PathStep) -> Option<&'a mut Self> {
+        match (self, step) {
+            (Self::Object(members), PathStep::Key(key)) => {
+                members.iter_mut().find(|member| member.key == *key).map(|member| &mut member.value)
+            }
+            (Self::List(elements), PathStep::Index(index)) => elements.get_mut(*index),
+            _ => None,
+        }
+    }
+
     /// As compact JSON, keys in their original order.
     pub(crate) fn to_text(&self) -> String {
         let mut out = Vec::new();
-        self.write(false, &mut out);
+        self.write(Form::Sent, &mut out);
         // Concatenated from `str`s, hence always UTF-8.
         String::from_utf8(out).unwrap_or_default()
     }
@@ -80,43 +103,61 @@ impl<'t> Verbatim<'t> {
     /// As compact JSON with sorted keys and normalized strings: equal values give equal bytes.
     pub(crate) fn to_canonical(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.write(true, &mut out);
+        self.write(Form::Canonical, &mut out);
         out
     }
 
-    fn write(&self, canonical: bool, out: &mut Vec<u8>) {
+    /// The same with each number as the double that it is: 1, 1.0 and 1e0 are one, as in a client that has read and
+    /// written it.
+    pub(crate) fn to_canonical_doubles(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(Form::Doubles, &mut out);
+        out
+    }
+
+    fn write(&self, form: Form, out: &mut Vec<u8>) {
         match self {
-            Self::Plain(text) if canonical && text.contains('\\') => {
+            Self::Plain(text) if form != Form::Sent && text.contains('\\') => {
                 match serde_json::from_str::<String>(text) {
                     Ok(text) => write_string(&text, out),
                     // A lone surrogate, which cannot be unescaped, is kept as written.
                     Err(_) => out.extend_from_slice(text.as_bytes()),
                 }
             }
+            Self::Number(digits) if form == Form::Doubles => write_double(digits, out),
             Self::Number(text) | Self::Plain(text) => out.extend_from_slice(text.as_bytes()),
             Self::List(values) => {
                 out.push(b'[');
                 for (i, value) in values.iter().enumerate() {
                     separate(i, out);
-                    value.write(canonical, out);
+                    value.write(form, out);
                 }
                 out.push(b']');
             }
             Self::Object(members) => {
                 out.push(b'{');
                 let mut members: Vec<_> = members.iter().collect();
-                if canonical {
+                if form != Form::Sent {
                     members.sort_unstable_by(|a, b| a.key.cmp(&b.key));
                 }
                 for (i, member) in members.into_iter().enumerate() {
                     separate(i, out);
                     write_string(&member.key, out);
                     out.push(b':');
-                    member.value.write(canonical, out);
+                    member.value.write(form, out);
                 }
                 out.push(b'}');
             }
         }
+    }
+}
+
+/// The shortest digits of the double; those that are beyond it stay as they are written.
+fn write_double(digits: &str, out: &mut Vec<u8>) {
+    match digits.parse::<f64>().ok().filter(|number| number.is_finite()) {
+        // Of the two zeros the positive one.
+        Some(number) => out.extend_from_slice(format!("{:?}", number + 0.0).as_bytes()),
+        None => out.extend_from_slice(digits.as_bytes()),
     }
 }
 
@@ -132,6 +173,19 @@ pub(crate) fn exact_text(text: &str) -> Option<Box<RawValue>> {
     }
     let exact = Verbatim::parse(text).filter(Verbatim::is_rounded_by_value)?;
     RawValue::from_string(exact.to_text()).ok()
+}
+
+/// The compact text with these members added, each number as it was written; `None` if it is not JSON.
+pub(crate) fn with_members(text: &str, added: &[FilledMember]) -> Option<String> {
+    let text = if text.trim_ascii().is_empty() { "{}" } else { text };
+    let mut json = Verbatim::parse(text)?;
+    for FilledMember { path, key, text } in added {
+        let Some(Verbatim::Object(members)) = path.iter().try_fold(&mut json, Verbatim::part) else {
+            continue;
+        };
+        members.push(Member { key: Cow::Borrowed(key), value: Verbatim::parse(text)? });
+    }
+    Some(json.to_text())
 }
 
 /// Cheap check that avoids parsing: false only if all numbers are short integers, as in most arguments.
@@ -289,6 +343,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn members_are_added_and_all_else_stays_as_it_was_written() {
+        let member = |path: &[PathStep], key: &str, text: &str| FilledMember {
+            path: path.to_vec(),
+            key: key.to_owned(),
+            text: text.to_owned(),
+        };
+        let (list, first) = (PathStep::Key("l".into()), PathStep::Index(0));
+        let added = [
+            member(&[], "o", "{}"),
+            member(&[PathStep::Key("o".into())], "k", "[1]"),
+            member(&[list, first], "n", "2"),
+        ];
+        assert_eq!(
+            with_members(r#"{"l": [{"m": 1.00}], "a": 12345678901234567890123}"#, &added).unwrap(),
+            r#"{"l":[{"m":1.00,"n":2}],"a":12345678901234567890123,"o":{"k":[1]}}"#
+        );
+        assert_eq!(with_members(" ", &added[..1]).unwrap(), r#"{"o":{}}"#);
+    }
 
     #[test]
     fn numbers_stay_as_they_were_written() {

@@ -38,7 +38,7 @@ pub(super) async fn authorize(
     let Some(route) = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) else {
         return Ok(None);
     };
-    let scope = match access_of(request.method(), route) {
+    let scope = match access_of(request.method(), route, &app.access.pass_through) {
         Some(Access::Public) => return Ok(None),
         Some(Access::Requires(scope)) => scope,
         None => return Err(ErrorResponse(method_not_allowed(request.method(), request.uri()))),
@@ -60,4 +60,11 @@ pub(super) fn method_not_allowed(method: &Method, uri: &Uri) -> ApiError {
         ErrorKind::MethodNotAllowed,
         format!("{method} is not allowed for {}.", truncate_for_display(uri.path())),
     )
+}
+
+/// The error for a URL that is not served.
+pub(super) fn unknown_url(method: &Method, path: &str) -> ApiError {
+    let path = truncate_for_display(path);
+    let message = format!("Unknown request URL: {method} {path}. See /openapi.yaml for what is served.");
+    ApiError::new(ErrorKind::NotFound, message).with_code("unknown_url")
 }

@@ -23,7 +23,7 @@ use crate::protocol::parse::truncate_for_display;
 /// Largest body that is parsed on the async worker; larger ones go to the blocking pool.
 const MAX_INLINE_BYTES: usize = 256 << 10;
 
-/// The whole body of a JSON request. Decompression happened before, by a layer.
+/// The whole body of a request, of JSON if nothing else is said. Decompression happened before, by a layer.
 pub(super) struct JsonBody {
     pub bytes: Bytes,
     /// The reservation of its bytes in the budget of all requests. Hold it as long as the bytes are held, or what was
@@ -53,6 +53,15 @@ impl JsonBody {
         check_encoding(headers)?;
         // A request without Content-Type must have an empty body.
         let limit = if check_type(headers)? { state.requests.body_limit } else { 0 };
+        Self::receive_up_to(limit, state, caller, body).await
+    }
+
+    async fn receive_up_to(
+        limit: usize,
+        state: &AppState,
+        caller: &Authenticated,
+        body: Body,
+    ) -> Result<Self, ErrorResponse> {
         let requester = caller.requester();
         let incoming = BodyReader {
             admission: &state.services.admission,
@@ -83,6 +92,44 @@ impl JsonBody {
         let (parsed, reserved) = app.services.admission.blocking.run(&caller.requester(), work).await?;
         Ok((parsed?, reserved))
     }
+}
+
+/// The body of a request that is JSON or a form (`multipart/form-data`). Web pages of other origins, which may send forms
+/// without a preflight, were refused before.
+pub(super) struct FormBody {
+    pub body: JsonBody,
+    /// The Content-Type of a form.
+    pub form: Option<String>,
+}
+
+impl From<JsonBody> for FormBody {
+    fn from(body: JsonBody) -> Self {
+        Self { body, form: None }
+    }
+}
+
+impl FromRequest<AppState> for FormBody {
+    type Rejection = ErrorResponse;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ErrorResponse> {
+        let Some(form) = form_type(request.headers()) else {
+            return JsonBody::from_request(request, state).await.map(Self::from);
+        };
+        let (head, body) = request.into_parts();
+        let caller = head.extensions.get::<Authenticated>().ok_or_else(ApiError::internal)?;
+        check_encoding(&head.headers)?;
+        let body = JsonBody::receive_up_to(state.requests.body_limit, state, caller, body).await?;
+        Ok(Self { body, form: Some(form) })
+    }
+}
+
+/// The single Content-Type of a form.
+fn form_type(headers: &HeaderMap) -> Option<String> {
+    let mut types = headers.get_all(header::CONTENT_TYPE).iter();
+    let (content_type, another) = (types.next()?.to_str().ok()?, types.next());
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    let is_form = another.is_none() && essence.eq_ignore_ascii_case("multipart/form-data");
+    is_form.then(|| content_type.to_owned())
 }
 
 /// Calls the handler of a request with its body decompressed, if it is compressed.

@@ -15,8 +15,12 @@ pub struct ClientProfile {
     pub name: &'static str,
     /// Status of a response that waits for client-side function calls, if the client cannot parse the default one.
     pub client_action_status: Option<ClientActionStatus>,
-    /// What to do with hosted tools that the gateway does not serve.
-    pub unserved_tools: OnUnservedTool,
+    /// What to do with hosted tools that the gateway does not serve, if not what is done for other clients.
+    pub unserved_tools: Option<OnUnservedTool>,
+    /// Whether fields that have no effect here are listed instead of refused, as the client sends some by itself.
+    pub lists_unserved_fields: bool,
+    /// Whether it gives up a stream in which no event comes for some time, and does not count comments.
+    pub counts_events: bool,
     matches: fn(&HeaderMap) -> bool,
 }
 
@@ -26,29 +30,39 @@ pub static PROFILES: &[ClientProfile] = &[
         name: "codex",
         // Reads items and the terminal event, not the status.
         client_action_status: None,
-        // Its default configuration adds OpenAI's hosted tools to every request.
-        unserved_tools: OnUnservedTool::Omit,
+        // Its default configuration adds OpenAI's hosted tools to every request, also to those without other tools.
+        unserved_tools: Some(OnUnservedTool::Omit),
+        // It marks tools as deferred and gives them schemas of results where a model is said to know them.
+        lists_unserved_fields: true,
+        // `stream_idle_timeout_ms`.
+        counts_events: true,
         matches: is_codex,
     },
     ClientProfile {
         name: "openai-node",
         // Its helpers parse arguments and text of `completed` responses only.
         client_action_status: Some(ClientActionStatus::Completed),
-        unserved_tools: OnUnservedTool::Refuse,
+        unserved_tools: None,
+        lists_unserved_fields: false,
+        counts_events: false,
         matches: is_openai_node,
     },
     ClientProfile {
         name: "openai-dotnet",
         // Its status enum throws on unknown values.
         client_action_status: Some(ClientActionStatus::Completed),
-        unserved_tools: OnUnservedTool::Refuse,
+        unserved_tools: None,
+        lists_unserved_fields: false,
+        counts_events: false,
         matches: is_openai_dotnet,
     },
     ClientProfile {
         name: "async-openai",
         // Its status enum fails to deserialize the whole response on unknown values.
         client_action_status: Some(ClientActionStatus::Completed),
-        unserved_tools: OnUnservedTool::Refuse,
+        unserved_tools: None,
+        lists_unserved_fields: false,
+        counts_events: false,
         matches: is_async_openai,
     },
 ];

@@ -57,7 +57,7 @@ pub(super) async fn compact(
         usage: compacted.usage.unwrap_or_default(),
     })
     .into_response();
-    // Nothing is said of tools, which a compaction does not have.
+    // Nothing is said of tools, which a compaction does not call.
     names_header::add(response.headers_mut(), &ignored, &[]);
     Ok(response)
 }

@@ -13,7 +13,7 @@ use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::responses::caller;
-use super::{AppState, response_budget, stored};
+use super::{AppState, names_header, response_budget, stored};
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::AddItems;
@@ -57,12 +57,15 @@ pub(super) async fn create(
     let limits = app.requests.limits;
     let read = move |body: &Bytes| AddItems::parse(body, limits);
     // Reserved until the items are stored.
-    let (request, reserved) = body.read(&app, &principal, read).await?;
+    let (mut request, reserved) = body.read(&app, &principal, read).await?;
     let caller = caller(&app, &principal, &request_context, &headers)?;
+    let ignored = app.engine.judge_unserved(std::mem::take(&mut request.unserved_fields), &caller)?;
     let data = app.engine.add_conversation_items(&id, request, &caller).await?;
     drop(reserved);
     let response = stored::list(Page { data, has_more: false });
-    response_budget::reserve(&app, &principal.requester(), response).await
+    let mut response = response_budget::reserve(&app, &principal.requester(), response).await?;
+    names_header::add(response.headers_mut(), &ignored, &[]);
+    Ok(response)
 }
 
 /// `GET /v1/conversations/{id}/items`

@@ -14,7 +14,7 @@ use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::responses::caller;
-use super::{AppState, stored};
+use super::{AppState, names_header, stored};
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::{CreateConversation, UpdateConversation};
@@ -31,9 +31,12 @@ pub(super) async fn create(
     let limits = app.requests.limits;
     let read = move |body: &Bytes| CreateConversation::parse(body, limits);
     // Reserved until the items are stored.
-    let (request, _reserved) = body.read(&app, &principal, read).await?;
+    let (mut request, _reserved) = body.read(&app, &principal, read).await?;
     let caller = caller(&app, &principal, &request_context, &headers)?;
-    object(&app.engine.create_conversation(request, &caller).await?)
+    let ignored = app.engine.judge_unserved(std::mem::take(&mut request.unserved_fields), &caller)?;
+    let mut response = object(&app.engine.create_conversation(request, &caller).await?)?;
+    names_header::add(response.headers_mut(), &ignored, &[]);
+    Ok(response)
 }
 
 /// `POST /v1/conversations/{id}`

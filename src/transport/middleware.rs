@@ -76,7 +76,7 @@ async fn authorized(app: &AppState, mut request: Request, next: Next) -> Result<
     }
     let caller = match access::authorize(app, &mut request).await {
         Err(ErrorResponse(error)) if error.kind == ErrorKind::MethodNotAllowed => {
-            return Ok(method_not_allowed(&request, error));
+            return Ok(method_not_allowed(app, &request, error));
         }
         authorized => authorized?,
     };
@@ -89,10 +89,10 @@ async fn authorized(app: &AppState, mut request: Request, next: Next) -> Result<
 }
 
 /// RFC 9110 15.5.6: 405 must name the methods that the route has.
-fn method_not_allowed(request: &Request, error: ApiError) -> Response {
+fn method_not_allowed(app: &AppState, request: &Request, error: ApiError) -> Response {
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str).unwrap_or_default();
     let mut response = ErrorResponse(error).into_response();
-    if let Ok(methods) = HeaderValue::from_str(&allowed_methods(route)) {
+    if let Ok(methods) = HeaderValue::from_str(&allowed_methods(route, &app.access.pass_through)) {
         response.headers_mut().insert(header::ALLOW, methods);
     }
     response

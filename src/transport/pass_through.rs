@@ -1,39 +1,56 @@
-//! Pass-through of chat completions and embeddings: request and response bodies are proxied to the provider unparsed, so
-//! that one base URL serves a whole SDK.
+//! Pass-through of chat completions, embeddings and the other paths of `server.pass_through`: request and response bodies
+//! are proxied to the provider unparsed, so that one base URL serves a whole SDK.
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
+use bytes::Bytes;
 
 use super::AppState;
-use super::access::Authenticated;
-use super::body::JsonBody;
+use super::access::{Authenticated, unknown_url};
+use super::body::{FormBody, JsonBody};
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
+use super::route_table::API_PREFIXES;
+use crate::config::settings::is_path_segment;
 use crate::provider::CallContext;
 use crate::telemetry::request_log::ModelTarget;
 
-/// `POST /v1/chat/completions`
-pub(super) async fn chat(
+/// `POST /v1/chat/completions`, `POST /v1/embeddings`
+pub(super) async fn create(
     State(app): State<AppState>,
     Extension(caller): Extension<Authenticated>,
     Extension(request_context): Extension<RequestContext>,
+    uri: Uri,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
-    forward(&app, &caller, request_context, "/chat/completions", body).await
+    forward(&app, &caller, request_context, without_prefix(uri.path()), FormBody::from(body)).await
 }
 
-/// `POST /v1/embeddings`
-pub(super) async fn embeddings(
+/// `POST` of another path. The body may be a form, as those of recordings are.
+pub(super) async fn create_any(
     State(app): State<AppState>,
     Extension(caller): Extension<Authenticated>,
     Extension(request_context): Extension<RequestContext>,
-    body: JsonBody,
+    uri: Uri,
+    body: FormBody,
 ) -> Result<Response, ErrorResponse> {
-    forward(&app, &caller, request_context, "/embeddings", body).await
+    let path = without_prefix(uri.path());
+    // A segment that a server might resolve or decode would lead beyond the configured path.
+    if !path.split('/').skip(1).all(is_path_segment) {
+        return Err(ErrorResponse(unknown_url(&Method::POST, uri.path())));
+    }
+    forward(&app, &caller, request_context, path, body).await
+}
+
+/// The path below the provider's base URL. No configured path begins as a prefix does.
+fn without_prefix(path: &str) -> &str {
+    let prefixes = API_PREFIXES.iter().filter(|prefix| !prefix.is_empty());
+    let mut paths = prefixes.filter_map(|prefix| path.strip_prefix(prefix));
+    paths.find(|path| path.starts_with('/')).unwrap_or(path)
 }
 
 async fn forward(
@@ -41,7 +58,7 @@ async fn forward(
     caller: &Authenticated,
     request_context: RequestContext,
     path: &str,
-    body: JsonBody,
+    FormBody { body, form }: FormBody,
 ) -> Result<Response, ErrorResponse> {
     let call = CallContext {
         deadline: None,
@@ -51,7 +68,11 @@ async fn forward(
     };
     let router = Arc::clone(&app.services.router);
     // The bytes stay reserved until the provider answers: until then the body is held for retries.
-    let (routed, _reserved) = body.read(app, caller, move |body| router.route_body(body)).await?;
+    let read = move |body: &Bytes| match form {
+        Some(content_type) => router.route_form(&content_type, body),
+        None => router.route_body(body),
+    };
+    let (routed, _reserved) = body.read(app, caller, read).await?;
     let target = ModelTarget::new(routed.provider(), routed.model());
     request_context.log.update(|facts| facts.model = Some(target));
     let proxied = routed.pass_through(path, &call).await?;
@@ -66,4 +87,17 @@ async fn forward(
     }
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prefix_of_the_gateway_is_no_part_of_the_path() {
+        for path in ["/rerank", "/v1/rerank", "/openai/v1/rerank"] {
+            assert_eq!(without_prefix(path), "/rerank");
+        }
+        assert_eq!(without_prefix("/v1x/rerank"), "/v1x/rerank");
+    }
 }

@@ -46,6 +46,8 @@ pub(super) async fn create(
     let ((request, hash, text), reserved) = body.read(&app, &principal, read).await?;
     let stream = request.stream;
     let caller = caller(&app, &principal, &request_context, &headers)?;
+    // Where the run keeps its reader alive, comments are for proxies alone, and come if it is late.
+    let comments = app.requests.keepalive * if caller.keepalive.is_some() { 2 } else { 1 };
     if let Some(text) = text {
         let (context, background) = ((&request_context, &headers), BackgroundRequest { request, text });
         // Boxed, as few requests are made in the background.
@@ -78,7 +80,7 @@ pub(super) async fn create(
     let mut response = if stream {
         let first = run.first().await?;
         let budget = ResponseBudget::new(&app, principal.requester());
-        sse::response(first, run, app.requests.keepalive, budget, Arc::clone(&request_context.log)).await?
+        sse::response(first, run, comments, budget, Arc::clone(&request_context.log)).await?
     } else {
         stored::json(Body::from(str::to_owned(run.response().await?.json())))
     };
@@ -108,9 +110,11 @@ pub(super) fn caller(
         traceparent: request_context.upstream_traceparent(),
         unserved_tools: OnUnservedTool::from_setting(
             app.requests.unserved_tools,
-            client.map(|client| client.unserved_tools),
+            client.and_then(|client| client.unserved_tools),
         ),
+        lists_unserved_fields: client.is_some_and(|client| client.lists_unserved_fields),
         events: EventReader::Client,
+        keepalive: client.filter(|client| client.counts_events).map(|_| app.requests.keepalive),
         authorization: mcp::caller_authorization(app, headers),
         connection: None,
         generates: true,

@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 
-use crate::config::settings::Scope;
+use crate::config::settings::{PASSED_BY_DEFAULT, Scope};
 
 /// The authorization that a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,17 +69,51 @@ const PAGE_ROUTES: &[(Method, &str, Access)] = &[
 /// Prefixes of the API: base URLs of clients end in `/v1`, in nothing, or in `/openai/v1` as Azure's do.
 pub const API_PREFIXES: &[&str] = &["/v1", "", "/openai/v1"];
 
+/// The method of the routes that are passed through.
+static POST: Method = Method::POST;
+
+/// The routes of `server.pass_through`, without their prefix.
+pub(crate) struct PassThroughRoutes {
+    /// Those that [`API_ROUTES`] has, with scopes of their own.
+    pub listed: Vec<&'static str>,
+    /// All others; the last segment may be `{*path}`.
+    pub others: Vec<String>,
+}
+
+impl PassThroughRoutes {
+    /// `paths`: as in the configuration. A pattern that covers a path with a scope of its own does not take it from that
+    /// scope.
+    pub(crate) fn new(paths: &[String]) -> Self {
+        let covers = |path: &str, listed: &str| match path.strip_suffix('*') {
+            Some(start) => listed.starts_with(start),
+            None => path == listed,
+        };
+        let is_listed = |listed: &&str| paths.iter().any(|path| covers(path, listed));
+        let others = paths.iter().filter(|path| !PASSED_BY_DEFAULT.contains(&path.as_str()));
+        Self {
+            listed: PASSED_BY_DEFAULT.into_iter().filter(is_listed).collect(),
+            others: others.map(|path| path.replace('*', "{*path}")).collect(),
+        }
+    }
+
+    /// Whether a route is one of those that no table lists.
+    fn has_other(&self, route: &str) -> bool {
+        let mut paths = API_PREFIXES.iter().filter_map(|prefix| route.strip_prefix(prefix));
+        paths.any(|path| self.others.iter().any(|other| other == path))
+    }
+}
+
 /// The authorization of a route; `None` if no table lists it.
-pub(super) fn access_of(method: &Method, route: &str) -> Option<Access> {
+pub(super) fn access_of(method: &Method, route: &str, passed: &PassThroughRoutes) -> Option<Access> {
     // HEAD requires the same as GET.
     let method = if method == Method::HEAD { &Method::GET } else { method };
-    entries(route).find(|(listed, _)| *listed == method).map(|(_, access)| access)
+    entries(route, passed).find(|(listed, _)| *listed == method).map(|(_, access)| access)
 }
 
 /// The methods of a route, as the header `Allow` lists them.
-pub(super) fn allowed_methods(route: &str) -> String {
+pub(super) fn allowed_methods(route: &str, passed: &PassThroughRoutes) -> String {
     let mut allowed = Vec::new();
-    for (method, _) in entries(route) {
+    for (method, _) in entries(route, passed) {
         allowed.push(method.as_str());
         if method == Method::GET {
             allowed.push(Method::HEAD.as_str());
@@ -89,7 +123,7 @@ pub(super) fn allowed_methods(route: &str) -> String {
 }
 
 /// The methods of a route with their authorization.
-fn entries(route: &str) -> impl Iterator<Item = (&'static Method, Access)> {
+fn entries(route: &str, passed: &PassThroughRoutes) -> impl Iterator<Item = (&'static Method, Access)> {
     let of = |table: &'static [(Method, &'static str, Access)], path| {
         table
             .iter()
@@ -97,7 +131,42 @@ fn entries(route: &str) -> impl Iterator<Item = (&'static Method, Access)> {
             .map(|(method, _, access)| (method, *access))
     };
     let api = API_PREFIXES.iter().filter_map(move |prefix| route.strip_prefix(prefix));
+    let is_passed = passed.has_other(route);
     of(SERVICE_ROUTES, route)
         .chain(of(PAGE_ROUTES, route))
         .chain(api.flat_map(move |path| of(API_ROUTES, path)))
+        .chain(is_passed.then_some((&POST, Access::Requires(Scope::PassThroughCreate))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::config::settings::RESERVED_SEGMENTS;
+
+    #[test]
+    fn a_pattern_does_not_take_a_path_from_its_scope() {
+        let routes = PassThroughRoutes::new(&["/chat/*".into(), "/rerank".into()]);
+        assert_eq!(routes.listed, ["/chat/completions"]);
+        assert_eq!(routes.others, ["/chat/{*path}", "/rerank"]);
+        let access = |route| access_of(&Method::POST, route, &routes);
+        for route in ["/v1/rerank", "/openai/v1/chat/{*path}", "/rerank"] {
+            assert_eq!(access(route), Some(Access::Requires(Scope::PassThroughCreate)), "{route}");
+        }
+        assert_eq!(access("/v1/chat/completions"), Some(Access::Requires(Scope::ChatCreate)));
+        assert_eq!(access("/v1/score"), None);
+        assert_eq!(access_of(&Method::GET, "/v1/rerank", &routes), None);
+        assert_eq!(allowed_methods("/v1/rerank", &routes), "POST");
+    }
+
+    #[test]
+    fn no_path_of_ours_can_be_passed_through() {
+        let paths = [API_ROUTES, SERVICE_ROUTES, PAGE_ROUTES].into_iter().flatten().map(|(_, path, _)| *path);
+        let own = paths.filter(|path| !PASSED_BY_DEFAULT.contains(path));
+        let prefixes = API_PREFIXES.iter().copied().filter(|prefix| !prefix.is_empty());
+        let first = |path: &'static str| path.split('/').nth(1).expect("a segment");
+        let reserved: BTreeSet<&str> = own.chain(prefixes).map(first).collect();
+        assert_eq!(reserved.into_iter().collect::<Vec<_>>(), RESERVED_SEGMENTS);
+    }
 }

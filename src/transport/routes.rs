@@ -9,13 +9,11 @@ use tower::ServiceBuilder;
 use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 
 use super::error::ErrorResponse;
-use super::route_table::API_PREFIXES;
+use super::route_table::{API_PREFIXES, PassThroughRoutes};
 use super::{
     AppState, access, admin, agents, callbacks, cancel, compact, conversation_items, conversations, health,
     input_tokens, inputs, mcp, middleware, models, openapi, pass_through, responses, tools, traces, ui,
 };
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::parse::truncate_for_display;
 
 /// Response headers that CORS exposes to scripts.
 const EXPOSED_HEADERS: &[&str] = &[
@@ -47,7 +45,7 @@ pub(crate) fn router(app: AppState) -> Router {
     }
     let prefixes = if app.serves_api { API_PREFIXES } else { &[] };
     for prefix in prefixes {
-        for (path, methods) in api() {
+        for (path, methods) in api().into_iter().chain(passed_through(&app.access.pass_through)) {
             router = router.route(&format!("{prefix}{path}"), methods);
         }
     }
@@ -88,8 +86,6 @@ fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
         ("/admin/data", delete(admin::erase)),
         ("/models", get(models::list)),
         ("/models/{*model}", get(models::retrieve)),
-        ("/chat/completions", post(pass_through::chat)),
-        ("/embeddings", post(pass_through::embeddings)),
         ("/tools", get(tools::list)),
         ("/tools/refresh", post(tools::refresh)),
         ("/tools/{name}", get(tools::retrieve)),
@@ -100,6 +96,12 @@ fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
         ("/agents", get(agents::list)),
         ("/agents/{id}", get(agents::retrieve)),
     ]
+}
+
+/// The routes whose requests go to providers as they are.
+fn passed_through(routes: &PassThroughRoutes) -> impl Iterator<Item = (&str, MethodRouter<AppState>)> {
+    let listed = routes.listed.iter().map(|path| (*path, post(pass_through::create)));
+    listed.chain(routes.others.iter().map(|path| (path.as_str(), post(pass_through::create_any))))
 }
 
 fn cors(origins: &[String]) -> CorsLayer {
@@ -116,17 +118,7 @@ fn cors(origins: &[String]) -> CorsLayer {
 }
 
 async fn not_found(request: Request) -> ErrorResponse {
-    ErrorResponse(
-        ApiError::new(
-            ErrorKind::NotFound,
-            format!(
-                "Unknown request URL: {} {}. See /openapi.yaml for what is served.",
-                request.method(),
-                truncate_for_display(request.uri().path())
-            ),
-        )
-        .with_code("unknown_url"),
-    )
+    ErrorResponse(access::unknown_url(request.method(), request.uri().path()))
 }
 
 async fn not_allowed(request: Request) -> ErrorResponse {

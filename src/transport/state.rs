@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::readiness::{ReadinessCache, ShutdownFlag};
+use super::route_table::PassThroughRoutes;
 use super::ui_files::UiFiles;
 use crate::admission::Admission;
 use crate::auth::Authenticator;
@@ -68,6 +69,8 @@ pub(crate) struct Services {
 pub(crate) struct AccessRules {
     /// API keys and their scopes.
     pub auth: Authenticator,
+    /// The routes that are passed through to providers.
+    pub pass_through: PassThroughRoutes,
     /// Allowed CORS origins.
     pub cors_origins: Vec<String>,
     /// Host names under which a gateway without API keys may be called.

@@ -3,6 +3,7 @@
 mod callbacks;
 mod completion;
 mod crash;
+mod paused;
 mod resume;
 
 use std::collections::BTreeMap;

@@ -66,10 +66,13 @@ async fn tools_that_are_not_served_were_a_400_for_the_default_configuration_of_c
         let names: Vec<_> = sent["tools"].as_array().unwrap().iter().map(tool_name).collect();
         assert_eq!(names, ["exec_command", "apply_patch"], "what is served stays");
     }
-    // Nobody else is deprived of a tool without having said that this is welcome.
-    let (status, omitted, text) = send(&gateway, &[], &first_request()).await;
+    // Codex alone sends them also where nothing would be left, and is answered all the same.
+    let body = with(first_request(), json!({"tools": [{"type": "web_search"}]}));
+    let (status, omitted, text) = send(&gateway, &[CODEX], &body).await;
+    assert_eq!((status, omitted.as_deref()), (200, Some("web_search")), "{text}");
+    let (status, omitted, text) = send(&gateway, &[], &body).await;
     assert_eq!((status, omitted), (400, None), "{text}");
-    assert!(text.contains("tools[2].type") && text.contains("unsupported_parameter"), "{text}");
+    assert!(text.contains("tools[0].type") && text.contains("unsupported_parameter"), "{text}");
 }
 
 fn tool_name(tool: &Value) -> &str {

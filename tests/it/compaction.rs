@@ -1,6 +1,7 @@
 //! Compaction: by `compaction_trigger` and by `POST /v1/responses/compact`, and what becomes of it afterwards.
 
 mod automatic;
+mod tools;
 
 use antwort::internal::protocol::COMPACTION_FIELDS;
 use serde_json::{Value, json};
@@ -59,7 +60,7 @@ async fn compact(gateway: &Gateway, body: &Value) -> HttpAnswer {
 }
 
 #[tokio::test]
-async fn a_trigger_is_answered_with_one_sealed_item_made_without_tools() {
+async fn a_trigger_is_answered_with_one_sealed_item() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.text(SUMMARY).text(SUMMARY);
@@ -72,7 +73,8 @@ async fn a_trigger_is_answered_with_one_sealed_item_made_without_tools() {
         assert!(blob.len() > SUMMARY.len() && !response.to_string().contains("planks."), "{blob}");
         assert!(response["usage"]["input_tokens"].as_u64().unwrap() > 0);
         let sent = upstream.last();
-        assert_eq!((sent.get("tools"), sent.get("tool_choice")), (None, None), "{sent:#}");
+        assert_eq!(sent["tools"][0]["function"]["name"], "buy", "{sent:#}");
+        assert_eq!((sent["tools"].as_array().unwrap().len(), &sent["tool_choice"]), (1, &json!("none")));
         let said = said(&sent);
         assert_eq!(said.first().unwrap().1, "Be a boat builder.");
         let (role, question) = said.last().unwrap();
@@ -200,7 +202,10 @@ async fn compact_gives_the_users_messages_and_a_compaction_that_are_the_next_inp
     assert_eq!(output[1]["status"], "completed");
     assert!(made["usage"]["total_tokens"].as_u64().unwrap() > 0);
     let sent = upstream.last();
-    assert_eq!(sent.get("tools"), None);
+    assert_eq!(
+        (&sent["tools"][0]["function"]["name"], &sent["tool_choice"]),
+        (&json!("buy"), &json!("none"))
+    );
     assert!(said(&sent)[0].1.starts_with("You build."), "{sent:#}");
     // It is no response: it can neither be read nor continued.
     let id = made["id"].as_str().unwrap();

@@ -22,8 +22,13 @@ use panel::Dashboard;
 
 const DASHBOARDS: [&Dashboard; 3] = [&overview::DASHBOARD, &providers::DASHBOARD, &tools::DASHBOARD];
 /// Metrics that are on no dashboard, with the reason.
-const LEFT_OUT: [(&str, &str); 1] =
-    [("antwort_blocking_tasks_total", "says how work was done; that it waits is in the queue `blocking`")];
+const LEFT_OUT: [(&str, &str); 2] = [
+    ("antwort_blocking_tasks_total", "says how work was done; that it waits is in the queue `blocking`"),
+    (
+        "antwort_follow_ups_total",
+        "rare: only asynchronous tools lead to it, and the trace of a response has each",
+    ),
+];
 const PAGE: &str = include_str!("../../docs/dashboards.md");
 const OPERATIONS: &str = include_str!("../../docs/operations.md");
 

@@ -34,7 +34,7 @@ const FLOORS: &[(&str, u8, &[&str])] = &[
     ("engine", 4, &[]),
     ("transport", 5, &[]),
     ("app", 6, &[]),
-    ("cli", 6, &["app", "demo"]),
+    ("cli", 6, &["app", "demo", "shutdown"]),
     ("demo", 6, &["app"]),
     ("shutdown", 6, &[]),
     ("program", 7, &[]),

@@ -3,6 +3,7 @@
 //! A stream that a client gets is legal, whatever came in; an answer that was cut is never `completed`.
 
 mod calls;
+mod ends;
 mod retries;
 mod streams;
 mod time;

@@ -1,6 +1,7 @@
 //! Client tools inside a run: the response asks for the outputs of the client's functions, waits for them as a row, and goes
 //! on in the same stream.
 
+mod a2a;
 mod answers;
 mod crash;
 mod modes;

@@ -9,6 +9,7 @@ mod calls;
 mod choices;
 mod cli;
 mod context;
+mod files;
 mod floods;
 mod hangs;
 mod list_budget;

@@ -16,6 +16,7 @@ mod reload_start;
 mod request_lines;
 mod roles;
 mod shutdown_delay;
+mod silence;
 mod tool_failures;
 mod traces;
 mod upgrade;

@@ -12,6 +12,8 @@ use crate::support::upstream::{Reply, Upstream, chunk, done, finish, usage};
 enum Server {
     Gemini,
     OpenRouter,
+    /// In front of Gemini.
+    LiteLlm,
 }
 
 /// What it answers.
@@ -39,7 +41,7 @@ enum Continued {
     InConversation,
 }
 
-const SERVERS: [Server; 2] = [Server::Gemini, Server::OpenRouter];
+const SERVERS: [Server; 3] = [Server::Gemini, Server::OpenRouter, Server::LiteLlm];
 const ANSWERS: [Answer; 4] = [Answer::Text, Answer::Call, Answer::Calls, Answer::TextAndCall];
 const CONTINUED: [Continued; 6] = [
     Continued::ById,
@@ -87,6 +89,17 @@ fn message(server: Server, answer: Answer, visible: bool, mark: &str) -> Value {
             }
         }
         Server::Gemini => message["extra_content"] = signature(mark),
+        Server::LiteLlm if calls > 0 => {
+            for n in 0..calls {
+                let call = &mut message["tool_calls"][n];
+                call["provider_specific_fields"] = json!({"thought_signature": format!("sig-{mark}{n}")});
+                call["function"]["provider_specific_fields"] = call["provider_specific_fields"].clone();
+            }
+        }
+        Server::LiteLlm => {
+            message["provider_specific_fields"] =
+                json!({"refusal": null, "thought_signatures": [format!("sig-{mark}")]});
+        }
         Server::OpenRouter => {
             let mut details = Vec::new();
             if visible {
@@ -121,7 +134,7 @@ fn reply(server: Server, answer: Answer, visible: bool, stream: bool, mark: &str
     } else {
         json!({})
     };
-    for name in ["extra_content", "tool_calls"] {
+    for name in ["extra_content", "provider_specific_fields", "tool_calls"] {
         if !message[name].is_null() {
             last[name] = message[name].clone();
         }
@@ -225,7 +238,7 @@ async fn state_comes_back_word_for_word_however_a_client_goes_on() {
                     let mut wanted = message(server, answer, visible, &mark);
                     let expected = wanted.as_object_mut().unwrap();
                     let thought = expected.remove("reasoning");
-                    if server == Server::Gemini && continued != Continued::ByReplayOfTheRest {
+                    if server != Server::OpenRouter && continued != Continued::ByReplayOfTheRest {
                         // It signs what it thought, and says no more of it.
                         expected.extend(thought.map(|thought| ("reasoning_content".to_owned(), thought)));
                     }
@@ -239,7 +252,7 @@ async fn state_comes_back_word_for_word_however_a_client_goes_on() {
             }
         }
     }
-    assert_eq!(n, 192);
+    assert_eq!(n, 288);
 }
 
 #[tokio::test]
@@ -253,6 +266,7 @@ async fn a_second_continuation_has_the_state_of_the_first_answer_too() {
         (Server::OpenRouter, Continued::ById),
         (Server::Gemini, Continued::InConversation),
         (Server::OpenRouter, Continued::InConversation),
+        (Server::LiteLlm, Continued::ById),
     ] {
         let question = json!({"role": "user", "content": "1"});
         upstream.reply(reply(server, Answer::Call, false, true, "a"));
@@ -265,10 +279,12 @@ async fn a_second_continuation_has_the_state_of_the_first_answer_too() {
         let answers = answers(&upstream.last());
         let state = |mark: &str| match server {
             Server::Gemini => signature(&format!("{mark}0")),
+            Server::LiteLlm => json!({"thought_signature": format!("sig-{mark}0")}),
             Server::OpenRouter => json!([encrypted(mark)]),
         };
         let of = |answer: &Value| match server {
             Server::Gemini => answer["tool_calls"][0]["extra_content"].clone(),
+            Server::LiteLlm => answer["tool_calls"][0]["function"]["provider_specific_fields"].clone(),
             Server::OpenRouter => answer["reasoning_details"].clone(),
         };
         let found: Vec<Value> = answers.iter().map(of).collect();

@@ -54,6 +54,33 @@ async fn an_answer_that_misses_its_form_fails_only_where_the_form_is_strict() {
 }
 
 #[tokio::test]
+async fn a_code_fence_around_an_answer_that_is_to_be_json_is_no_part_of_it() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let pieces = ["``", "`js", "on\n{\"n\"", ": 7}", "\n`", "``\n"];
+    let fenced = || {
+        let text = pieces.iter().map(|piece| chunk(json!({"content": piece})));
+        Reply::Stream(text.chain([finish("stop"), done()]).collect())
+    };
+    for format in [format(json!(true)), json!({"type": "json_object"})] {
+        upstream.reply(fenced()).text(&pieces.concat());
+        for response in gateway.both(ask(format.clone(), json!({}))).await {
+            assert_eq!(response["status"], "completed", "{response:#}");
+            assert_eq!(response["output"][0]["content"][0]["text"], "{\"n\": 7}");
+            assert_eq!(verdict(&response)["valid"], true);
+        }
+    }
+    // A text is whatever the model writes, and so is an answer with words before the fence.
+    upstream.reply(fenced());
+    let text = gateway.create(ask(json!({"type": "text"}), json!({}))).await;
+    assert_eq!(text["output"][0]["content"][0]["text"], pieces.concat());
+    let words = format!("Here it is: {}", pieces.concat());
+    upstream.text(&words);
+    let response = gateway.create(ask(format(json!(false)), json!({}))).await;
+    assert_eq!(response["output"][0]["content"][0]["text"], words);
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_an_answer_is_said_with_its_place_and_kept_in_the_store() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).spawn().await;

@@ -9,6 +9,7 @@ Models by name:
   cut            breaks the connection off            failing    reports an error in its stream
   slow           answers after three seconds          err-NNN    fails with that status
   caller         calls what the user writes, one call a line: a name and its arguments
+  stepper        the same, one call a turn
   anything else  calls a tool if it is offered one and has no result yet; fits its answer to the response
                  format; else repeats what the user said
 """
@@ -62,7 +63,11 @@ def answer(request: dict) -> Answer:
         said.text, said.finish = "Something that ", "content_filter"
         return said
     results = tool_results(messages)
-    if not results:
+    if model == "stepper":
+        # Some clients repeat the user's words behind the results.
+        results = [text_of(message) for message in messages if message["role"] == "tool"]
+        said.calls = dictated(asked)[len(results) : len(results) + 1]
+    elif not results:
         said.calls = dictated(asked) if model == "caller" else calls(request, asked)
     if said.calls:
         said.finish = "tool_calls"

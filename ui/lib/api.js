@@ -429,7 +429,7 @@ export function liveTrace(sentAt) {
   /** The model has written its calls, and somebody is asked. @type {Of['ask']} */
   function ask(event, now) {
     endTurn(now);
-    asked = event.output_index;
+    asked = event.output_index ?? 0;
     if (!waiting()) trace.waits.push({ kind: event.elicitation ? 'elicitation' : 'client', from: now, to: null });
   }
 
@@ -449,7 +449,7 @@ export function liveTrace(sentAt) {
         if (trace.turns.length === 0 && trace.late) startedAt = trace.started_at = idleSince = Math.min(now, event.response.created_at * 1000);
         if (trace.turns.length === 0 && name !== 'queued') trace.turns.push({ ...openTurnAt(startedAt), model });
       }
-      if (name === 'input_required') return ask(event, now);
+      if (name === 'input_required' || name === 'tool-call') return ask(event, now);
       if (event.output_index >= asked) endWait(now);
       if (/^(completed|incomplete|failed)$/.test(name) || name === 'error') end(now);
       else if (name === 'output_item.added') begin(event, now);

@@ -77,13 +77,15 @@ async fn run_response(
             gateway.settings.compat.unserved_tools,
             Some(OnUnservedTool::Omit),
         ),
+        lists_unserved_fields: true,
         events: if views.1.is_shown() { EventReader::Watcher } else { EventReader::Process },
+        keepalive: None,
         authorization: None,
     };
     let started = gateway.assembly.engine.start(request, caller).await;
     let mut run = started.map_err(|error| args.rejection_message(&error.body.message))?;
     for field in &run.ignored {
-        print_error(&format!("note: `{field}` is not sent to the provider: unknown field"));
+        print_error(&format!("note: `{field}` is ignored: it has no effect here"));
     }
     for kind in &run.omitted_tools {
         print_error(&format!("note: tools of type `{kind}` are not supported here and were omitted"));

@@ -9,7 +9,7 @@ use super::arguments::{Gateway, PromptArgs};
 use crate::cli::print_error;
 use crate::protocol::item::Item;
 use crate::protocol::response::Response;
-use crate::response::result_text::format_result;
+use crate::response::result_text::{ToldResult, format_result};
 use crate::tools::{MockExecutor, ToolError, ToolErrorCode, builtin};
 
 /// The outputs of the calls that wait for the client, as items of the next request.
@@ -22,7 +22,8 @@ pub(super) fn answers(args: &PromptArgs, response: &Response, gateway: Gateway<'
         };
         let error = problem(args, name, gateway);
         print_error(&format!("note: the call of `{name}` was not run: {}", error.message));
-        let output = format_result(gateway.settings.tools.result_format, call_id, Err(&error.message));
+        let output =
+            format_result(gateway.settings.tools.result_format, call_id, ToldResult::Failed(&error.message));
         Some(json!({"type": kind, "call_id": call_id, "output": output}))
     };
     response.output.iter().filter_map(answer).collect()
@@ -45,6 +46,6 @@ fn problem(args: &PromptArgs, name: &str, gateway: Gateway<'_>) -> ToolError {
     }
     match builtin::unavailable_reason(name, &gateway.settings.tools) {
         Some(why) => ToolError::refused(ToolErrorCode::ToolUnavailable, why),
-        None => ToolError::refused(ToolErrorCode::ToolNotFound, format!("tool {name} not found")),
+        None => ToolError::unknown(name),
     }
 }

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::roles::Roles;
 use super::variants::{
-    DeveloperRole, ForwardedField, MaxTokensField, ProviderFeatures, ReasoningField, Roles, SystemPlacement,
+    DeveloperRole, ForwardedField, MaxTokensField, ProviderFeatures, ReasoningField, SystemPlacement,
     TokenizerApi,
 };
 
@@ -24,28 +25,34 @@ pub enum Preset {
     OpenRouter,
     #[serde(rename = "litellm")]
     LiteLlm,
+    Mistral,
 }
 
 impl Preset {
     pub(super) fn roles(self) -> Roles {
-        match self {
-            Self::OpenAi | Self::OpenRouter => {
-                Roles { developer: DeveloperRole::Developer, system: SystemPlacement::Keep }
-            }
+        let (developer, system) = match self {
+            Self::OpenAi | Self::OpenRouter => (DeveloperRole::Developer, SystemPlacement::Keep),
             // These apply the model's chat template, and most templates raise an error on a second system message.
-            Self::Generic | Self::Vllm | Self::Ollama | Self::LlamaCpp | Self::LiteLlm => {
-                Roles { developer: DeveloperRole::System, system: SystemPlacement::Merge }
+            Self::Generic | Self::Vllm | Self::Ollama | Self::LlamaCpp | Self::LiteLlm | Self::Mistral => {
+                (DeveloperRole::System, SystemPlacement::Merge)
             }
-        }
+        };
+        // Its API refuses a message of the user behind a tool's output, and the templates of its models want user and
+        // assistant to alternate.
+        let is_strict = self == Self::Mistral;
+        Roles { developer, system, alternate: is_strict, assistant_after_tool: is_strict }
     }
 
     pub(super) fn max_tokens_field(self) -> MaxTokensField {
         match self {
             // OpenAI's reasoning models refuse `max_tokens`; vLLM calls it deprecated.
             Self::OpenAi | Self::Vllm => MaxTokensField::MaxCompletionTokens,
-            Self::Generic | Self::Ollama | Self::LlamaCpp | Self::OpenRouter | Self::LiteLlm => {
-                MaxTokensField::MaxTokens
-            }
+            Self::Generic
+            | Self::Ollama
+            | Self::LlamaCpp
+            | Self::OpenRouter
+            | Self::LiteLlm
+            | Self::Mistral => MaxTokensField::MaxTokens,
         }
     }
 
@@ -54,15 +61,17 @@ impl Preset {
             // Reasoning is only sent back to a server that sent it, and most servers use this field.
             Self::Generic | Self::LlamaCpp | Self::LiteLlm => ReasoningField::ReasoningContent,
             Self::Vllm | Self::Ollama | Self::OpenRouter => ReasoningField::Reasoning,
-            // OpenAI refuses unknown message fields.
-            Self::OpenAi => ReasoningField::None,
+            // OpenAI and Mistral refuse unknown message fields.
+            Self::OpenAi | Self::Mistral => ReasoningField::None,
         }
     }
 
     pub(super) fn supports(self) -> ProviderFeatures {
         let local = matches!(self, Self::Ollama | Self::LlamaCpp);
         ProviderFeatures {
-            stream_options: true,
+            json: true,
+            // Mistral refuses unknown fields, and sends the usage of every stream.
+            stream_options: self != Self::Mistral,
             // A server of unknown kind refuses the field itself if it does not support it.
             strict: !local,
             parallel_tool_calls: self != Self::Ollama,
@@ -73,8 +82,9 @@ impl Preset {
             // Other servers refuse the type, or treat it as `auto`.
             allowed_tools: self == Self::OpenAi,
             images: true,
-            audio: self != Self::Ollama,
-            files: !local && self != Self::Vllm,
+            // Mistral has parts of its own for both.
+            audio: !matches!(self, Self::Ollama | Self::Mistral),
+            files: !local && !matches!(self, Self::Vllm | Self::Mistral),
             video: matches!(self, Self::Vllm | Self::Generic),
         }
     }
@@ -85,7 +95,12 @@ impl Preset {
             Self::Vllm => Some(TokenizerApi::Vllm),
             Self::LlamaCpp => Some(TokenizerApi::LlamaCpp),
             // Ollama has no route for it.
-            Self::Generic | Self::OpenAi | Self::Ollama | Self::OpenRouter | Self::LiteLlm => None,
+            Self::Generic
+            | Self::OpenAi
+            | Self::Ollama
+            | Self::OpenRouter
+            | Self::LiteLlm
+            | Self::Mistral => None,
         }
     }
 
@@ -100,7 +115,7 @@ impl Preset {
                 ForwardedField::ServiceTier,
             ],
             Self::Generic | Self::OpenRouter | Self::LiteLlm | Self::Vllm => &[ForwardedField::User],
-            Self::Ollama | Self::LlamaCpp => &[],
+            Self::Ollama | Self::LlamaCpp | Self::Mistral => &[],
         }
     }
 
@@ -132,6 +147,7 @@ impl Preset {
                 "priority",
             ],
             Self::Ollama => &["seed", "stop"],
+            Self::Mistral => &["random_seed", "stop", "safe_prompt", "prompt_mode"],
             Self::LlamaCpp => &[
                 "top_k",
                 "min_p",

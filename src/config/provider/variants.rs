@@ -2,15 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How roles are translated for a provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Roles {
-    /// What the role `developer` becomes.
-    pub developer: DeveloperRole,
-    /// Where system messages are placed.
-    pub system: SystemPlacement,
-}
-
 /// What the role `developer` becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -102,6 +93,8 @@ pub enum TokenizerApi {
 /// Supported features of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ProviderFeatures {
+    /// Answers that are not streamed; otherwise every request asks for a stream.
+    pub json: bool,
     /// `stream_options.include_usage`
     pub stream_options: bool,
     /// `strict` of functions and of JSON schemas.

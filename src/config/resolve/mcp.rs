@@ -71,6 +71,7 @@ fn check_server(label: &str, server: &McpServerSettings, check: &mut Checker<'_>
     let zero = |time: Option<Duration>| time.is_some_and(|time| time.is_zero());
     check.require_nonzero(&key_path("timeout"), zero(server.timeout));
     check.require_nonzero(&key_path("max_time"), zero(server.max_time));
+    check.require_nonzero(&key_path("start_timeout"), zero(server.start_timeout));
     check.require_nonzero(&key_path("tool_ttl"), zero(server.tool_ttl));
     check.require_nonzero(&key_path("max_in_flight"), server.max_in_flight == Some(0));
     if server.timeout.zip(server.max_time).is_some_and(|(timeout, max)| max < timeout) {
@@ -105,9 +106,12 @@ fn check_remote(label: &str, url: &str, server: &McpServerSettings, check: &mut 
     if server.transport == Some(McpTransport::Stdio) {
         check.error(&key_path("transport"), "`stdio` needs a `command` instead of a `url`");
     }
-    for (key, is_set) in
-        [("args", !server.args.is_empty()), ("env", !server.env.is_empty()), ("cwd", server.cwd.is_some())]
-    {
+    for (key, is_set) in [
+        ("args", !server.args.is_empty()),
+        ("env", !server.env.is_empty()),
+        ("cwd", server.cwd.is_some()),
+        ("start_timeout", server.start_timeout.is_some()),
+    ] {
         if is_set {
             check.error(&key_path(key), "is for servers with a `command`");
         }

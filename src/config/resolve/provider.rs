@@ -9,9 +9,10 @@ use url::Url;
 use super::checker::{Checker, has_credentials, parse_http};
 use super::{agents, network};
 use crate::config::provider::{
-    ContextWindow, Preset, ProviderFeatures, ProviderSettings, Roles, is_translated_field,
+    ContextWindow, ErrorPattern, Preset, ProviderErrors, ProviderFeatures, ProviderSettings, RoleSettings,
+    is_translated_field,
 };
-use crate::config::raw::{RawProvider, RawRoles, RawSupports};
+use crate::config::raw::{RawProvider, RawProviderErrors, RawSupports};
 use crate::net::client::HttpClientOptions;
 
 /// Headers of the connection or the request body.
@@ -117,7 +118,8 @@ fn resolve_one(
         context_window: raw.context_window,
         prices: raw.prices,
         passthrough: raw.passthrough.unwrap_or(base.passthrough),
-        roles: roles(&raw.roles, base.roles),
+        errors: error_words(name, &raw.errors, check),
+        roles: RoleSettings { all: raw.roles.all.apply(base.roles.all), models: raw.roles.models },
         max_tokens_field: raw.max_tokens_field.unwrap_or(base.max_tokens_field),
         reasoning_field: raw.reasoning_field.unwrap_or(base.reasoning_field),
         think_tags: raw.think_tags.unwrap_or(base.think_tags),
@@ -138,6 +140,19 @@ fn resolve_one(
     limits(name, &settings, check);
     agents::prices(name, &settings.prices, check);
     settings
+}
+
+fn error_words(name: &str, raw: &RawProviderErrors, check: &mut Checker<'_>) -> ProviderErrors {
+    let mut context_overflow = Vec::new();
+    for (index, pattern) in raw.context_overflow.iter().enumerate() {
+        match ErrorPattern::new(pattern) {
+            Ok(pattern) => context_overflow.push(pattern),
+            Err(problem) => {
+                check.error(&["providers", name, "errors", "context_overflow", &index.to_string()], problem);
+            }
+        }
+    }
+    ProviderErrors { context_overflow }
 }
 
 /// The URL is never quoted in an error: it may contain a key.
@@ -170,17 +185,15 @@ fn guess_preset(url: &Url) -> Preset {
     match (url.host_str(), url.port()) {
         (Some("api.openai.com"), _) => Preset::OpenAi,
         (Some("openrouter.ai"), _) => Preset::OpenRouter,
+        (Some("api.mistral.ai"), _) => Preset::Mistral,
         (_, Some(11434)) => Preset::Ollama,
         _ => Preset::Generic,
     }
 }
 
-fn roles(raw: &RawRoles, base: Roles) -> Roles {
-    Roles { developer: raw.developer.unwrap_or(base.developer), system: raw.system.unwrap_or(base.system) }
-}
-
 fn supports(raw: &RawSupports, base: ProviderFeatures) -> ProviderFeatures {
     ProviderFeatures {
+        json: raw.json.unwrap_or(base.json),
         stream_options: raw.stream_options.unwrap_or(base.stream_options),
         strict: raw.strict.unwrap_or(base.strict),
         parallel_tool_calls: raw.parallel_tool_calls.unwrap_or(base.parallel_tool_calls),
@@ -206,6 +219,9 @@ fn names(name: &str, settings: &ProviderSettings, check: &mut Checker<'_>) {
                 "is empty; `*` stands for all models",
             );
         }
+    }
+    for pattern in settings.roles.models.keys().filter(|pattern| pattern.is_empty()) {
+        check.error(&["providers", name, "roles", pattern], "an empty pattern matches no model");
     }
     for (alias, model) in &settings.aliases {
         if alias.is_empty() || model.is_empty() {

@@ -10,6 +10,9 @@ use crate::doctor::question::{Ask, Question, Setup, Way, with};
 const TWO_CITIES: &str =
     "What is the weather in Oslo and in Rome? Call get_weather once for each city, both at once.";
 
+/// The id of a call that the strictest servers accept: nine letters and digits.
+pub(super) const CALL_ID: &str = "doctor001";
+
 pub(super) const QUESTIONS: &[Question] = &[
     Question {
         id: "calls",

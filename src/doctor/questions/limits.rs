@@ -8,8 +8,10 @@ use crate::doctor::exchange::{Cut, Exchange};
 use crate::doctor::finding::Judgement;
 use crate::doctor::question::{Ask, Question, Setup, Way, with};
 
-/// Tokens of the longest prompt that is sent.
+/// Tokens of the prompt if the window is not known.
 const MAX_PROMPT: u64 = 40_000;
+/// Tokens of the longest prompt for a window that is known: a server that knows it refuses the prompt before it reads it.
+const MAX_KNOWN_PROMPT: u64 = 200_000;
 /// A prompt that is read to the end has at least this share of its tokens, whatever the tokenizer.
 const READ_SHARE: f64 = 0.9;
 /// Tokens of the answer that is closed: enough to take a while.
@@ -38,10 +40,10 @@ pub(super) const QUESTIONS: &[Question] = &[
     },
 ];
 
-/// A quarter more than the window has; with an unknown one, as long as is bearable.
+/// A quarter more than the window has, as long as is bearable.
 fn ask_overflow(setup: &Setup) -> Vec<Ask> {
     let tokens = match setup.context_window {
-        Some(window) if window + window / 4 <= MAX_PROMPT => window + window / 4,
+        Some(window) if window + window / 4 <= MAX_KNOWN_PROMPT => window + window / 4,
         Some(_) => return Vec::new(),
         None => MAX_PROMPT,
     };

@@ -6,10 +6,10 @@ use crate::doctor::excerpt::quoted;
 use crate::doctor::exchange::Exchange;
 use crate::doctor::finding::{Answer, Judgement};
 use crate::doctor::question::{Ask, Question, Setup, Way, user, with};
-use crate::doctor::questions::calls::{weather, weather_tools};
+use crate::doctor::questions::calls::{CALL_ID, weather, weather_tools};
 
 /// A text of about forty tokens.
-const EXTRA: &str = "Remember this list of words as long as we talk: apple, river, window, candle, mountain, pencil, garden, \
+pub(super) const EXTRA: &str = "Remember this list of words as long as we talk: apple, river, window, candle, mountain, pencil, garden, \
                      bridge, silver, orange, harbour, lantern, meadow, copper, thunder, velvet.";
 /// Tokens by which a prompt with that text is longer at least.
 const LEAST_GROWTH: u64 = 12;
@@ -47,7 +47,7 @@ fn growth(before: &Exchange, after: &Exchange) -> Growth {
 }
 
 /// Judges a request without a message and one with it.
-fn read(exchanges: &[Exchange], _: &Setup) -> Judgement {
+pub(super) fn read(exchanges: &[Exchange], _: &Setup) -> Judgement {
     let [before, after] = exchanges else { return Judgement::unknown("not asked") };
     if let Err(judgement) = after.usable() {
         return judgement;
@@ -82,7 +82,7 @@ fn ask_second_system(setup: &Setup) -> Vec<Ask> {
     vec![messages(&[]), messages(&[json!({"role": "system", "content": EXTRA})])]
 }
 
-fn small(setup: &Setup, messages: &Value) -> Value {
+pub(super) fn small(setup: &Setup, messages: &Value) -> Value {
     let body = setup.chat(messages);
     match setup.cap_field {
         Some(field) => with(body, field, json!(12)),
@@ -118,13 +118,13 @@ fn reasoning_out(exchanges: &[Exchange], setup: &Setup) -> Judgement {
 /// Templates keep the reasoning of the turns behind the user's last message only, so it is sent with a call.
 fn ask_reasoning_back(setup: &Setup) -> Vec<Ask> {
     let conversation = |field: Option<&str>| {
-        let call = json!({"id": "call_doctor1", "type": "function",
+        let call = json!({"id": CALL_ID, "type": "function",
             "function": {"name": "get_weather", "arguments": "{\"city\": \"Oslo\"}"}});
         let mut assistant = json!({"role": "assistant", "content": "", "tool_calls": [call]});
         if let Some(field) = field {
             assistant = with(assistant, field, json!(EXTRA));
         }
-        let result = json!({"role": "tool", "tool_call_id": "call_doctor1", "content": "5 degrees, rain"});
+        let result = json!({"role": "tool", "tool_call_id": CALL_ID, "content": "5 degrees, rain"});
         let messages = json!([{"role": "user", "content": weather()}, assistant, result]);
         Ask::new(with(small(setup, &messages), "tools", weather_tools()))
     };

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::engine::context::RunContext;
 use crate::engine::prepare::PreparedRun;
 use crate::identity::Owner;
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::request::CreateResponse;
 use crate::response::seal::SealKeys;
 use crate::store::IdempotencyKey;
@@ -48,22 +48,66 @@ pub(in crate::engine) fn spec(
     JobSpec::new(Value::Object(request).to_string(), caller).seal(keys, &prepared.owner.tenant)
 }
 
+/// A result of a tool whose work has gone on, as the model is told of it.
+pub(in crate::engine) struct Announced {
+    /// The result.
+    pub text: String,
+    /// Those of the same response that are there already.
+    pub others: Vec<String>,
+}
+
+impl Announced {
+    /// The input of the response that follows. In a conversation the other results are told by the responses that follow
+    /// these; a response that continues the first one reads nothing of its siblings.
+    fn input(self, is_in_conversation: bool) -> Value {
+        let Self { text, others } = self;
+        if is_in_conversation || others.is_empty() {
+            return json!([{"role": "user", "content": text}]);
+        }
+        let part = |text: String| json!({"type": "input_text", "text": text});
+        let parts: Vec<_> = others.into_iter().chain([text]).map(part).collect();
+        json!([{"role": "user", "content": parts}])
+    }
+}
+
 impl Engine {
-    /// Queues the response that follows a result, once for each key.
+    /// Queues the response that follows a result, once for each key. `is_paused`: the response of the call waits for its
+    /// client, so that whoever answers continues it, and another response beside that would be read by nobody.
+    ///
+    /// # Errors
+    /// `response_awaits_client` if that is so, or why the request is refused.
     pub(in crate::engine) async fn submit_follow_up(
         self: &Arc<Self>,
         sealed: &[u8],
         owner: &Owner,
         key: String,
-        input: &str,
+        (result, is_paused): (Announced, bool),
     ) -> Result<(), ApiError> {
         let spec = JobSpec::open(&self.parts.seal, &owner.tenant, sealed).ok_or_else(ApiError::internal)?;
         let mut request: Map<String, Value> =
             serde_json::from_str(spec.text()).map_err(|_| ApiError::internal())?;
-        request.insert("input".to_owned(), json!([{"role": "user", "content": input}]));
+        // Its client may have answered in the conversation meanwhile.
+        let is_in_conversation = request.contains_key("conversation");
+        if is_paused && !is_in_conversation {
+            return Err(awaits_client());
+        }
+        request.insert("input".to_owned(), result.input(is_in_conversation));
         let text = Value::Object(request).to_string();
-        let key = IdempotencyKey { key: key.into(), fingerprint: sha256(text.as_bytes()) };
+        // Of the call alone: what else is told depends on when.
+        let fingerprint = sha256(key.as_bytes());
+        let key = IdempotencyKey { key: key.into(), fingerprint };
         let request = CreateResponse::parse(text.as_bytes())?;
-        self.submit(request, text, spec.caller(owner.clone()), Some(key)).await.map(drop)
+        match self.submit(request, text, spec.caller(owner.clone()), Some(key)).await {
+            Err(error) if error.code() == "tool_output_not_found" => Err(awaits_client()),
+            submitted => submitted.map(drop),
+        }
     }
+}
+
+/// The code of a response that cannot be followed, as its calls wait for the client.
+pub(in crate::engine) const AWAITS_CLIENT: &str = "response_awaits_client";
+
+fn awaits_client() -> ApiError {
+    ApiError::new(ErrorKind::InvalidRequest, "The response has calls that wait for its client.")
+        .with_code(AWAITS_CLIENT)
 }

@@ -34,6 +34,9 @@ pub(super) struct JobSpec {
     /// Whether tools that the gateway does not serve are left out.
     #[serde(default)]
     omits_unserved: bool,
+    /// Whether that is so only beside others; earlier versions leave them out in any case.
+    #[serde(default)]
+    omits_beside_others: bool,
     /// The caller's own credentials, for MCP servers.
     #[serde(default)]
     authorization: Option<String>,
@@ -49,7 +52,8 @@ impl JobSpec {
             client_action_status: caller.client_action_status,
             request_id: caller.request_id.clone(),
             traceparent: caller.traceparent.clone(),
-            omits_unserved: caller.unserved_tools == OnUnservedTool::Omit,
+            omits_unserved: caller.unserved_tools != OnUnservedTool::Refuse,
+            omits_beside_others: caller.unserved_tools == OnUnservedTool::OmitBesideOthers,
             authorization: caller.authorization.as_ref().map(|secret| secret.expose_secret().to_owned()),
         }
     }
@@ -87,8 +91,15 @@ impl JobSpec {
             request_id: self.request_id,
             log: None,
             traceparent: self.traceparent,
-            unserved_tools: if self.omits_unserved { OnUnservedTool::Omit } else { OnUnservedTool::Refuse },
+            unserved_tools: match (self.omits_unserved, self.omits_beside_others) {
+                (false, _) => OnUnservedTool::Refuse,
+                (true, false) => OnUnservedTool::Omit,
+                (true, true) => OnUnservedTool::OmitBesideOthers,
+            },
+            // It was accepted with those it has.
+            lists_unserved_fields: true,
             events: EventReader::Client,
+            keepalive: None,
             authorization: self.authorization.map(SecretString::from),
             connection: None,
             generates: true,
@@ -111,7 +122,8 @@ mod tests {
             client_action_status: None,
             request_id: "req_1".to_owned(),
             traceparent: None,
-            omits_unserved: false,
+            omits_unserved: true,
+            omits_beside_others: true,
             authorization: Some("Bearer secret".to_owned()),
         };
         let sealed = spec.seal(&keys, "acme").unwrap();
@@ -121,6 +133,7 @@ mod tests {
         assert!(opened.request().unwrap().background);
         let owner = Owner { tenant: "acme".into(), principal: "ann".into() };
         let caller = opened.caller(owner);
+        assert_eq!(caller.unserved_tools, OnUnservedTool::OmitBesideOthers);
         assert_eq!(caller.authorization.unwrap().expose_secret(), "Bearer secret");
     }
 }

@@ -14,9 +14,11 @@ use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::event::EventEncoder;
 use crate::protocol::id::Id;
+use crate::protocol::item::{InputItem, Item};
 use crate::protocol::request::{
-    ClientActionStatus, CreateResponse, OnMismatch, TextFormat, ToolCacheMode, ToolVisibility,
+    ClientActionStatus, CreateResponse, OnMismatch, TextFormat, ToolCacheMode, ToolVisibility, judge_unserved,
 };
+use crate::protocol::tool::Tool;
 use crate::provider::Provider;
 use crate::provider::routing::ModelRoute;
 use crate::response::machine::{MachineOptions, ReasoningDisplay, Seal, ShowSealed, Termination};
@@ -41,18 +43,36 @@ pub(super) fn conversation_key(
     }
 }
 
-/// Refuses unknown fields, or removes them and returns their names if they are to be ignored.
+/// Refuses unknown fields, or removes them and returns their names if they are to be ignored. Fields inside tools and
+/// options that have no effect are treated alike, unless the caller's are `tolerated` in any case.
 pub(super) fn check_extra(
     parts: &EngineParts,
     request: &mut CreateResponse,
     provider: &dyn Provider,
+    tolerated: bool,
 ) -> Result<Vec<String>, ApiError> {
     let passes = |name: &str| provider.info().passthrough.iter().any(|allowed| allowed == name);
-    match parts.options.unknown_fields {
-        UnknownFields::Refuse => request.check_unknown_fields(passes).map(|()| Vec::new()),
-        UnknownFields::Ignore => {
-            let unknown = request.extra.extract_if(.., |(name, _)| !passes(name));
-            Ok(unknown.map(|(name, _)| name).collect())
+    let ignores = parts.options.unknown_fields == UnknownFields::Ignore;
+    let mut ignored: Vec<String> = match ignores {
+        false => request.check_unknown_fields(passes).map(|()| Vec::new())?,
+        true => request.extra.extract_if(.., |(name, _)| !passes(name)).map(|(name, _)| name).collect(),
+    };
+    ignored.extend(judge_unserved(std::mem::take(&mut request.unserved_fields), ignores || tolerated)?);
+    if !ignored.is_empty() {
+        forget_deferred(request);
+    }
+    Ok(ignored)
+}
+
+/// What was ignored is refused nowhere else.
+fn forget_deferred(request: &mut CreateResponse) {
+    let declared = request.input.iter_mut().filter_map(|item| match item {
+        InputItem::Item(Item::AdditionalTools(declared)) => Some(&mut declared.tools),
+        _ => None,
+    });
+    for tool in std::iter::once(&mut request.tools).chain(declared).flatten() {
+        if let Tool::Mcp(mcp) = tool {
+            mcp.defer_loading = None;
         }
     }
 }

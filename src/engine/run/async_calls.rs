@@ -156,7 +156,7 @@ impl Run {
             texts.push(announcement(&work.tool, &work.item, text, error, max));
         }
         let output = self.machine.close_turn(self.sink.events())?;
-        self.append_history(output, Vec::new());
+        self.append_history(output);
         self.state.started.clear();
         self.state.awaits_results = false;
         let place = self.machine.response().output.len();

@@ -22,18 +22,36 @@ impl Run {
     pub(super) async fn compact_if_due(&mut self) -> Result<(), RunError> {
         let Some(plan) = self.prepared.auto_compaction.clone() else { return Ok(()) };
         let tokens = plan.tokens(&self.prepared.model_request);
-        if !self.state.compaction.is_due(tokens, plan.threshold) {
-            return Ok(self.prepared.truncate_to_window()?);
+        if self.state.compaction.is_due(tokens, plan.threshold) {
+            self.compact(&plan, false).await?;
         }
-        let (summary, usage) = self.summarize(&plan).await?;
+        Ok(self.prepared.truncate_to_window()?)
+    }
+
+    /// Compacts a conversation that the provider has refused as too long, though it was not due. Returns whether it is shorter
+    /// now.
+    pub(super) async fn compact_refused(&mut self) -> Result<bool, RunError> {
+        let may_try = self.state.compaction.may_try();
+        let Some(plan) = self.prepared.auto_compaction.clone().filter(|_| may_try) else { return Ok(false) };
+        let before = plan.tokens(&self.prepared.model_request);
+        self.compact(&plan, true).await?;
+        self.state.trace.begin_turn();
+        Ok(plan.tokens(&self.prepared.model_request) < before)
+    }
+
+    /// Replaces the conversation by its summary. `is_refused`: the model does not take all of it.
+    async fn compact(&mut self, plan: &AutoCompaction, is_refused: bool) -> Result<(), RunError> {
+        let (summary, usage) = self.summarize(plan, is_refused).await?;
         // Paid for, whatever came of it.
-        self.machine.count_usage(&usage);
+        if let Some(usage) = usage {
+            self.machine.count_usage(&usage);
+        }
         match summary.and_then(|text| plan.seal.seal_all(&text).ok_or("it could not be encrypted")) {
             Ok(sealed) => {
                 let item = self.machine.add_compaction(sealed, self.sink.events())?;
                 let ask = Arc::make_mut(&mut self.prepared.model_request);
                 let conversation = std::mem::take(&mut ask.conversation);
-                ask.conversation = compaction::replace(&conversation, &item, &plan)?;
+                ask.conversation = compaction::replace(&conversation, &item, plan)?;
                 self.state.compaction.compacted(plan.tokens(&self.prepared.model_request));
             }
             Err(problem) => {
@@ -49,32 +67,53 @@ impl Run {
                 );
             }
         }
-        Ok(self.prepared.truncate_to_window()?)
+        Ok(())
     }
 
     /// Asks the model for a summary, with the tokens that it took.
     #[tracing::instrument(name = "compact", skip_all)]
-    async fn summarize(&mut self, plan: &AutoCompaction) -> Result<(Summary, Usage), RunError> {
-        let request =
-            Arc::new(summary_request(&self.prepared.model_request, plan, self.prepared.provider.name()));
+    async fn summarize(
+        &mut self,
+        plan: &AutoCompaction,
+        is_refused: bool,
+    ) -> Result<(Summary, Option<Usage>), RunError> {
+        let mut request = summary_request(&self.prepared.model_request, plan, self.prepared.provider.name());
+        if is_refused {
+            let window = truncate::estimate(&request.conversation) as u64;
+            let known = ContextBudget { window, answer: 0, fixed: 0 };
+            truncate::drop_oldest(&mut request.conversation, &known, (1, 2));
+        }
+        let request = Arc::new(request);
         self.state.trace.begin_compaction(plan.route.provider.name(), &plan.route.model);
         let mut stream = match plan.route.provider.infer(&request, &self.call) {
             Ok(stream) => stream,
-            Err(error) => return Ok((Err(problem(&error)), Usage::default())),
+            Err(error) => return Ok((Err(problem(&error)), None)),
         };
-        let read = self.read_summary(&mut *stream).await;
+        let mut reader = SummaryReader::default();
+        let read = self.read_summary(&mut reader, &mut *stream).await;
         self.state.trace.end_inference(stream.timing());
-        if let Ok((_, usage)) = &read {
+        if let Some(usage) = stream.take_usage() {
+            reader.usage.get_or_insert_default().add(&usage);
+        }
+        if let Some(usage) = &reader.usage {
             self.state.trace.note_usage(usage, plan.price.map(|price| cost(&price, usage)));
         }
-        read
+        match read {
+            Ok(read) => Ok((read.and_then(|()| reader.summary()), reader.usage)),
+            Err(stop) => {
+                // The run ends, and its response has what was used.
+                reader.usage.iter().for_each(|usage| self.machine.count_usage(usage));
+                Err(stop)
+            }
+        }
     }
 
+    /// Reads a summary to its end, or as far as it may be long. The outer error is the run's.
     async fn read_summary(
         &mut self,
+        reader: &mut SummaryReader,
         stream: &mut (dyn ModelStream + 'static),
-    ) -> Result<(Summary, Usage), RunError> {
-        let mut reader = SummaryReader::default();
+    ) -> Result<Result<(), &'static str>, RunError> {
         let mut events = Vec::new();
         loop {
             let more = self.until_cancelled(stream.next(&mut events)).await?;
@@ -84,8 +123,8 @@ impl Run {
             events.drain(..).for_each(|event| reader.read(event));
             match more {
                 Ok(true) if reader.text.len() <= MAX_SUMMARY_BYTES => {}
-                Ok(_) => return Ok(reader.finish()),
-                Err(error) => return Ok((Err(problem(&error)), reader.usage)),
+                Ok(_) => return Ok(Ok(())),
+                Err(error) => return Ok(Err(problem(&error))),
             }
         }
     }
@@ -96,13 +135,14 @@ fn problem(error: &ProviderError) -> &'static str {
     "the provider failed"
 }
 
-/// The request for the summary: the conversation without tools, and the question behind it.
+/// The request for the summary: the conversation with its tools, of which none may be called, and the question behind it.
 fn summary_request(asked: &ModelRequest, plan: &AutoCompaction, provider: &str) -> ModelRequest {
     let mut conversation = asked.conversation.clone();
+    let tools = compaction::tools::for_summary(&asked.tools, &conversation);
     if plan.route.provider.name() != provider {
         // What a provider wants returned is for that provider alone.
         for item in &mut conversation {
-            (item.state, item.call_fields) = (None, None);
+            (item.state, item.call_state) = (None, None);
         }
     }
     conversation.push(plan.prompt());
@@ -111,7 +151,7 @@ fn summary_request(asked: &ModelRequest, plan: &AutoCompaction, provider: &str) 
         let budget = ContextBudget {
             window,
             answer,
-            fixed: truncate::fixed_tokens(asked.instructions.as_deref(), &[]),
+            fixed: truncate::fixed_tokens(asked.instructions.as_deref(), &tools),
         };
         truncate::drop_oldest(&mut conversation, &budget, (1, 1));
     }
@@ -119,7 +159,7 @@ fn summary_request(asked: &ModelRequest, plan: &AutoCompaction, provider: &str) 
         model: plan.route.model.clone(),
         instructions: asked.instructions.clone(),
         conversation,
-        tools: Arc::new([]),
+        tools,
         tool_choice: CallChoice::None,
         result_format: asked.result_format,
         parallel_tool_calls: asked.parallel_tool_calls,
@@ -138,7 +178,7 @@ fn summary_request(asked: &ModelRequest, plan: &AutoCompaction, provider: &str) 
 #[derive(Default)]
 struct SummaryReader {
     text: String,
-    usage: Usage,
+    usage: Option<Usage>,
     refused: bool,
     is_cut_off: bool,
 }
@@ -148,21 +188,20 @@ impl SummaryReader {
         match event {
             ModelEvent::Text { delta, .. } => self.text.push_str(&delta),
             ModelEvent::Refusal(_) => self.refused = true,
-            ModelEvent::Usage(usage) => self.usage = usage,
+            ModelEvent::Usage(usage) => self.usage = Some(usage),
             ModelEvent::Finish(reason) => self.is_cut_off |= reason != FinishReason::Stop,
             _ => {}
         }
     }
 
-    fn finish(self) -> (Summary, Usage) {
+    fn summary(&self) -> Summary {
         let text = self.text.trim();
-        let summary = match () {
+        match () {
             () if self.refused => Err("the model refused"),
             () if self.is_cut_off => Err("the summary was cut off"),
             () if text.len() > MAX_SUMMARY_BYTES => Err("the summary is too long"),
             () if text.is_empty() => Err("the model wrote nothing"),
             () => Ok(text.to_owned()),
-        };
-        (summary, self.usage)
+        }
     }
 }

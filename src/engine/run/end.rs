@@ -103,8 +103,9 @@ impl Run {
             (&self.parts, &mut self.prepared, &mut self.sink, self.logged.as_ref());
         log_failure(prepared, &self.call, error.code(), error.body.param.as_deref());
         let (provider, model) = (prepared.provider.name(), &prepared.model_request.model);
-        parts.metrics.run_refused(provider, model, error.code(), self.started.elapsed());
-        summary.refusal(prepared, error.body.code.clone());
+        let usage = self.machine.total_usage();
+        parts.metrics.run_refused(provider, model, error.code(), usage, self.started.elapsed());
+        summary.refusal(prepared, usage, error.body.code.clone());
         match logged {
             // Nothing has happened: the same request may be sent again.
             Some(logged) if self.state.tool_calls == 0 => {

@@ -7,30 +7,43 @@ use tracing::field::Empty;
 
 use super::live::{Run, RunError};
 use crate::engine::citations;
+use crate::protocol::response::Usage;
 use crate::provider::{ModelStream, ProviderError, ProviderErrorKind};
+use crate::response::code_fence::CodeFence;
 use crate::response::machine::{Turn, Violation};
 use crate::response::turn::ModelEvent;
 use crate::telemetry::fields::{CAUSE, KIND, MODEL, PROVIDER, REQUEST_ID, RESPONSE_ID};
 
+/// How often a conversation is shortened that the provider refuses as too long: to a sixteenth of it.
+const MAX_SHORTENED: usize = 4;
 /// Up to this size of request and conversation, the provider's request is encoded on the worker thread.
 const MAX_INLINE_ENCODE_BYTES: u64 = 1 << 20;
 
 impl Run {
-    /// One turn of the model. A conversation that is too long is truncated once, if the request allows it.
+    /// One turn of the model. A conversation that the provider refuses as too long is shortened and sent again, if the request
+    /// allows it: once by a compaction, then by half each time.
     pub(super) async fn infer_with_retry(&mut self) -> Result<Turn, RunError> {
-        self.received = false;
-        match self.infer_once().await {
-            Err(RunError::Failed(error)) if error.code() == "context_length_exceeded" && !self.received => {
-                if !self.prepared.truncate_half() {
-                    return Err(RunError::Failed(error));
+        let mut may_compact = true;
+        for _ in 0..MAX_SHORTENED {
+            self.received = false;
+            match self.infer_once().await {
+                Err(RunError::Failed(error))
+                    if error.code() == "context_length_exceeded" && !self.received =>
+                {
+                    let compacted =
+                        std::mem::take(&mut may_compact) && Box::pin(self.compact_refused()).await?;
+                    if !compacted && !self.prepared.truncate_half() {
+                        return Err(RunError::Failed(error));
+                    }
+                    tracing::debug!(
+                        compacted,
+                        "the provider rejected the conversation as too long; it is shorter now"
+                    );
                 }
-                tracing::debug!(
-                    "the provider rejected the conversation as too long; retrying with half of it"
-                );
-                self.infer_once().await
+                done => return done,
             }
-            done => done,
         }
+        self.infer_once().await
     }
 
     #[tracing::instrument(
@@ -60,27 +73,41 @@ impl Run {
         }
         let turn = self.stream_turn().await;
         self.state.trace.record_times(&span);
-        match &turn {
-            Ok(Turn { usage: Some(usage), .. }) => {
-                self.state.trace.note_usage(usage, self.prepared.limits.cost(usage));
-                span.record("gen_ai.usage.input_tokens", usage.input_tokens);
-                span.record("gen_ai.usage.output_tokens", usage.output_tokens);
-            }
-            Ok(_) => {}
+        let usage = match &turn {
+            Ok(turn) => turn.usage,
             Err(stop) => {
                 span.record("error.type", stop.error_type());
                 span.record("otel.status_code", "ERROR");
+                self.machine.turn_usage()
             }
+        };
+        if let Some(usage) = usage {
+            self.note_usage(&usage);
+        }
+        if let Some(tokens) = self.state.trace.turn_tokens() {
+            span.record("gen_ai.usage.input_tokens", tokens.input());
+            span.record("gen_ai.usage.output_tokens", tokens.output());
         }
         turn
+    }
+
+    /// The tokens of an inference, or of an attempt of it, are part of the account.
+    fn note_usage(&mut self, usage: &Usage) {
+        self.state.trace.note_usage(usage, self.prepared.limits.cost(usage));
     }
 
     async fn stream_turn(&mut self) -> Result<Turn, RunError> {
         let mut stream = self.open_stream().await?;
         let read = self.read_turn(&mut *stream).await;
         self.state.trace.end_inference(stream.timing());
+        if let Some(usage) = stream.take_usage() {
+            self.machine.count_usage(&usage);
+            self.note_usage(&usage);
+        }
         drop(stream);
+        let ended = self.end_text();
         read?;
+        ended?;
         self.add_citations()?;
         if self.will_retry_turn() {
             self.machine.mark_commentary();
@@ -90,6 +117,7 @@ impl Run {
         } else {
             self.call_filter.has_rejected()
         };
+        self.refuse_calls();
         Ok(self.machine.end_turn(nothing_is_shown, self.sink.events())?)
     }
 
@@ -179,6 +207,26 @@ impl Run {
     }
 
     fn on_model_event(&mut self, event: ModelEvent) -> Result<(), RunError> {
+        let Some(mut fence) = self.fence.take() else { return self.pass_on(event) };
+        let mut passed = Ok(());
+        fence.filter(event, |event| {
+            if passed.is_ok() {
+                passed = self.pass_on(event);
+            }
+        });
+        self.fence = Some(fence);
+        passed
+    }
+
+    /// The model says no more in this turn: what was held back of its text is passed on.
+    fn end_text(&mut self) -> Result<(), RunError> {
+        match self.fence.as_mut().and_then(CodeFence::end) {
+            Some(event) => self.pass_on(event),
+            None => Ok(()),
+        }
+    }
+
+    fn pass_on(&mut self, event: ModelEvent) -> Result<(), RunError> {
         match self.call_filter.filter(event) {
             Some(event) => Ok(self.machine.push(event, self.sink.events())?),
             None => Ok(()),

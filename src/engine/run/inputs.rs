@@ -9,28 +9,18 @@ use super::trace::WaitKind;
 use crate::engine::client_answers;
 use crate::engine::context::unix_after;
 use crate::engine::tool_executor::TurnCalls;
-use crate::engine::tools::call_filter::RejectedCall;
-use crate::response::machine::{ClientCall, ServerCall};
+use crate::response::machine::{ClientCall, InputDeadline, ServerCall};
 use crate::response::turn::ToolCallRequest;
 
 impl Run {
     /// Asks the client for the outputs of the calls of this turn. Always returns an error: that the run waits, if nothing is
     /// wrong.
-    pub(super) async fn ask_client(&mut self, timeout: Duration, denied: Vec<RejectedCall>) -> RunError {
-        self.keep_rejected(denied);
+    pub(super) async fn ask_client(&mut self, timeout: Duration) -> RunError {
+        self.state.has_exceeded_calls |= self.call_filter.limit_exceeded();
         match self.commit_questions(timeout).await {
             Ok(()) => RunError::Waits,
             Err(error) => error,
         }
-    }
-
-    /// Keeps rejected calls, of which the model reads when it is asked again.
-    pub(super) fn keep_rejected(&mut self, denied: Vec<RejectedCall>) {
-        for call in denied {
-            let items = call.into_history(self.machine.ids());
-            self.state.rejected.extend(items.into_iter().map(Into::into));
-        }
-        self.state.has_exceeded_calls |= self.call_filter.limit_exceeded();
     }
 
     async fn commit_questions(&mut self, timeout: Duration) -> Result<(), RunError> {
@@ -50,7 +40,8 @@ impl Run {
         let asked = TurnCalls::Client(calls, timeout);
         self.executor.commit(&self.prepared, &self.machine, &mut self.state, asked, &self.parts.seal).await?;
         // Nobody can answer before the questions are committed, so they are announced behind that.
-        self.machine.require_inputs(calls, expires_at, self.sink.events());
+        let deadline = InputDeadline { timeout, expires_at };
+        self.machine.require_inputs(calls, self.prepared.input_event, deadline, self.sink.events());
         self.flush().await
     }
 

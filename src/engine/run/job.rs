@@ -145,7 +145,7 @@ impl Run {
                         self.state.have_server_calls_failed = have_failed;
                         // Behind what was sent, even if a call has now less to show than it had.
                         self.machine.continue_at(left.next);
-                        return Err(self.ask_client(timeout, Vec::new()).await);
+                        return Err(self.ask_client(timeout).await);
                     }
                     have_failed.map_or(Ok(()), |failed| self.count_failed_turn(failed))?;
                 }
@@ -157,8 +157,7 @@ impl Run {
                 (_, true) => Some(Termination::Completed),
                 (_, false) => None,
             };
-            let rejected = std::mem::take(&mut self.state.rejected);
-            self.append_history(output, rejected.into_iter().map(Into::into));
+            self.append_history(output);
             self.begin_turn_after_wait();
         }
         if self.machine.replay(left.seen, left.next, self.sink.events())? {

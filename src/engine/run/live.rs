@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::logged::Logged;
 use super::state::RunState;
-use super::timer::RunTimer;
+use super::timer::{KeepaliveTimer, RunTimer};
 use super::trace::{Interval, WaitKind};
 use crate::engine::ConnectionHistory;
 use crate::engine::context::{EngineParts, RunContext};
@@ -18,7 +18,9 @@ use crate::engine::tools::choice::CallPolicy;
 use crate::identity::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::IdGenerator;
+use crate::protocol::request::TextFormat;
 use crate::provider::CallContext;
+use crate::response::code_fence::CodeFence;
 use crate::response::machine::{ResponseMachine, Termination, Violation};
 use crate::store::RunRegistration;
 use crate::telemetry::request_log::RequestLog;
@@ -56,12 +58,16 @@ pub(in crate::engine) struct Run {
     pub(super) prepared: PreparedRun,
     pub(super) machine: ResponseMachine,
     pub(super) call_filter: CallFilter,
+    /// Of an answer that is to be JSON.
+    pub(super) fence: Option<CodeFence>,
     pub(super) executor: ToolCallExecutor,
     pub(super) sink: EventSink,
     pub(super) call: CallContext,
     pub(super) requester: Requester,
     pub(super) started: Instant,
     pub(super) timer: RunTimer,
+    /// Of a run whose reader counts events only.
+    pub(super) keepalive: Option<KeepaliveTimer>,
     /// While calls wait for the user, the time of all calls stands still.
     pub(super) pause: Option<Pause>,
     pub(super) stops: StopListener,
@@ -116,6 +122,7 @@ impl Run {
         let is_stored_stream = prepared.store && prepared.stream;
         let registration =
             is_stored_stream.then(|| parts.store.register_run(&prepared.response.id, &prepared.owner));
+        let is_json = !matches!(prepared.model_request.format, TextFormat::Text);
         let mut state = RunState::default();
         state.trace.begin(started, prepared.provider.name(), &prepared.model_request.model);
         if let Some(times) = prepared.listing {
@@ -130,7 +137,9 @@ impl Run {
             logged,
             machine,
             call_filter,
+            fence: is_json.then(CodeFence::default),
             executor,
+            keepalive: sink.keepalive().map(KeepaliveTimer::new),
             sink,
             call,
             requester,

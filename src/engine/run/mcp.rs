@@ -55,7 +55,7 @@ impl Run {
         }
         let output = self.machine.close_turn(self.sink.events())?;
         self.check_size()?;
-        self.append_history(output, Vec::new());
+        self.append_history(output);
         if !outdated.is_empty() {
             self.request_approval_again(&outdated)?;
             return Ok(Some(Termination::Completed));

@@ -2,7 +2,6 @@
 
 use super::live::{Run, RunError};
 use crate::config::settings::OnMissingCall;
-use crate::engine::tools::call_filter::RejectedCall;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::item::{Item, Message};
 use crate::response::machine::{Termination, Turn};
@@ -26,7 +25,7 @@ impl Run {
         tracing::debug!(problem, "the answer does not match text.format; asking the model once more");
         let output = self.machine.close_turn(self.sink.events())?;
         self.check_size()?;
-        self.finish_turn(turn, output, Vec::new())?;
+        self.finish_turn(turn, output)?;
         self.append_user_message(format!(
             "Your last answer does not have the form that was asked for: {problem}. Answer again in that form, \
              and with nothing else."
@@ -47,10 +46,10 @@ impl Run {
     pub(super) fn on_missing_call(
         &mut self,
         turn: &Turn,
-        denied: Vec<RejectedCall>,
+        is_reported: bool,
     ) -> Result<Option<Termination>, RunError> {
         if self.retries_missing_call() {
-            return self.ask_for_call(turn, denied).map(|()| None);
+            return self.ask_for_call(turn, is_reported).map(|()| None);
         }
         self.call_filter.clear_required();
         match self.parts.options.engine.on_missing_call {
@@ -60,13 +59,12 @@ impl Run {
     }
 
     /// Asks for the required call. For other calls it made, the model finds errors in their results.
-    fn ask_for_call(&mut self, turn: &Turn, denied: Vec<RejectedCall>) -> Result<(), RunError> {
+    fn ask_for_call(&mut self, turn: &Turn, is_reported: bool) -> Result<(), RunError> {
         tracing::debug!("the model did not make the call that tool_choice requires; asking once more");
         self.state.asked_for_call = true;
-        let is_reported = !denied.is_empty();
         let output = self.machine.close_turn(self.sink.events())?;
         self.check_size()?;
-        self.finish_turn(turn, output, denied)?;
+        self.finish_turn(turn, output)?;
         let offer = &self.prepared.offer;
         let choice = offer.choice.retry_choice(offer.tools.len());
         if !is_reported {

@@ -10,7 +10,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::trace::{self, RunTrace};
 use crate::protocol::item::{Item, Message};
 use crate::response::machine::ServerCall;
-use crate::response::turn::{HistoryItem, ProviderFields};
 use crate::tools::{Citation, canonical_arguments};
 use crate::util::digest::FieldHasher;
 
@@ -49,9 +48,6 @@ pub(in crate::engine) struct RunState {
     /// What the model was told of results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ToldResult>,
-    /// Calls of the last turn that were rejected, with the errors for the model, of a run that waits for its client.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rejected: Vec<RejectedItem>,
     /// Whether a call was rejected as it was beyond `max_tool_calls`.
     #[serde(default)]
     pub has_exceeded_calls: bool,
@@ -97,26 +93,6 @@ impl ToldResult {
     }
 }
 
-/// An item that only the model sees.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(in crate::engine) struct RejectedItem {
-    item: Item,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    fields: Option<ProviderFields>,
-}
-
-impl From<HistoryItem> for RejectedItem {
-    fn from(context: HistoryItem) -> Self {
-        Self { item: Item::clone(&context.item), fields: context.call_fields }
-    }
-}
-
-impl From<RejectedItem> for HistoryItem {
-    fn from(RejectedItem { item, fields }: RejectedItem) -> Self {
-        Self { call_fields: fields, ..Self::from(item) }
-    }
-}
-
 /// What a run knows of the compactions of its conversation.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(in crate::engine) struct CompactionState {
@@ -132,6 +108,11 @@ impl CompactionState {
     pub(in crate::engine) fn is_due(&self, tokens: u64, threshold: u64) -> bool {
         let growth = self.tokens.map_or(u64::MAX, |after| tokens.saturating_sub(after));
         !self.has_failed && tokens > threshold && growth > threshold / 4
+    }
+
+    /// Whether one may be tried, whatever the conversation's length.
+    pub(in crate::engine) fn may_try(&self) -> bool {
+        !self.has_failed
     }
 
     pub(in crate::engine) fn compacted(&mut self, tokens: u64) {

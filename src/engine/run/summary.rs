@@ -26,8 +26,13 @@ impl RunSummary {
     }
 
     /// The run ended with an error instead of a response.
-    pub(super) fn refusal(self, prepared: &PreparedRun, code: Option<Cow<'static, str>>) {
-        self.record(prepared, None, code);
+    pub(super) fn refusal(
+        self,
+        prepared: &PreparedRun,
+        usage: Option<Usage>,
+        code: Option<Cow<'static, str>>,
+    ) {
+        self.record(prepared, usage, code);
     }
 
     fn record(self, prepared: &PreparedRun, usage: Option<Usage>, code: Option<Cow<'static, str>>) {

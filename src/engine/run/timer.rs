@@ -1,5 +1,6 @@
-//! The one timer of a run.
+//! The timers of a run: the one of what it does and when it ends, and that of silence in its stream.
 
+use std::future::pending;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,30 @@ pub(super) enum TimerEvent {
     Record,
     /// Ends the run.
     Deadline,
+}
+
+/// Fires when a stream may have been silent for the interval.
+pub(super) struct KeepaliveTimer {
+    pub(super) interval: Duration,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl KeepaliveTimer {
+    pub(super) fn new(interval: Duration) -> Self {
+        Self { interval, sleep: Box::pin(tokio::time::sleep(interval)) }
+    }
+
+    pub(super) fn reset(&mut self, at: Instant) {
+        self.sleep.as_mut().reset(at.into());
+    }
+
+    /// Returns when the timer has fired; never without one.
+    pub(super) async fn fired(timer: &mut Option<Self>) {
+        match timer {
+            Some(timer) => timer.sleep.as_mut().await,
+            None => pending().await,
+        }
+    }
 }
 
 impl RunTimer {

@@ -113,12 +113,17 @@ impl RunTrace {
         }
     }
 
-    /// What an inference has used.
+    /// What an attempt of the inference has used.
     pub(in crate::engine) fn note_usage(&mut self, usage: &Usage, cost: Option<f64>) {
         if let Some(turn) = self.turns.last_mut() {
-            turn.tokens = Some(TurnTokens::of(usage));
-            turn.cost = cost;
+            turn.tokens.get_or_insert_default().add(usage);
+            turn.cost = cost.map(|cost| turn.cost.unwrap_or(0.0) + cost);
         }
+    }
+
+    /// What the inference has used, with all its attempts.
+    pub(in crate::engine) fn turn_tokens(&self) -> Option<TurnTokens> {
+        self.turns.last().and_then(|turn| turn.tokens)
     }
 
     /// What the provider's stream says of an inference that has ended.
@@ -164,6 +169,15 @@ impl RunTrace {
         let Some(turn) = self.turns.last_mut() else { return };
         let noted_now = calls.take(MAX_CALLS.saturating_sub(noted));
         turn.calls.extend(noted_now.map(|call| CallRecord { started: now, ..call }));
+    }
+
+    /// A call of the turn was refused.
+    pub(in crate::engine) fn refuse_call(&mut self, call: CallRecord) {
+        let noted: usize = self.turns.iter().map(|turn| turn.calls.len() + turn.refused.len()).sum();
+        let now = self.now();
+        if let Some(turn) = self.turns.last_mut().filter(|_| noted < MAX_CALLS) {
+            turn.refused.push(CallRecord { started: now, ended: Some(now), ..call });
+        }
     }
 
     /// The call at this place of the turn has ended so.
@@ -294,6 +308,15 @@ impl RunTrace {
     fn now(&self) -> Offset {
         now_ms() - self.started
     }
+}
+
+/// A stored account with why no response has followed the result of the call that this item shows. `None` if it has no
+/// such call.
+pub(in crate::engine) fn with_follow_up_error(stored: &str, item: &Id, code: &str) -> Option<String> {
+    let mut trace: RunTrace = serde_json::from_str(stored).ok()?;
+    let mut calls = trace.turns.iter_mut().flat_map(|turn| &mut turn.calls);
+    calls.find(|call| call.call_id == item.as_str())?.follow_up_error = Some(short(code));
+    serde_json::to_string(&trace).ok()
 }
 
 /// Serializes an account without the turns of [`RunTrace::finished`].

@@ -1,11 +1,12 @@
-//! What interrupts a run that waits: its client disconnects, it is cancelled, a shutdown aborts it, or its one timer fires.
+//! What interrupts a run that waits: its client disconnects, it is cancelled, a shutdown aborts it, its timer fires, or its
+//! client needs a sign of life.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use super::live::{Run, RunError};
 use super::saved::save;
-use super::timer::TimerEvent;
+use super::timer::{KeepaliveTimer, TimerEvent};
 use crate::engine::in_flight::shutting_down;
 use crate::engine::record;
 use crate::engine::stops::Stop;
@@ -38,7 +39,7 @@ impl Run {
     pub(super) async fn until_cancelled<T>(&mut self, work: impl Future<Output = T>) -> Result<T, RunError> {
         let mut work = pin!(work);
         loop {
-            tokio::select! {
+            let is_silent = tokio::select! {
                 biased;
                 done = &mut work => return Ok(done),
                 () = self.sink.closed() => return Err(RunError::Cancelled),
@@ -46,7 +47,12 @@ impl Run {
                     Stop::Shutdown => RunError::shutdown(),
                     Stop::Cancelled => RunError::Cancelled,
                 }),
-                () = &mut self.timer.sleep => {}
+                () = &mut self.timer.sleep => false,
+                () = KeepaliveTimer::fired(&mut self.keepalive) => true,
+            };
+            if is_silent {
+                self.keep_alive().await?;
+                continue;
             }
             match self.timer.next {
                 TimerEvent::Deadline => return Err(RunError::LimitReached(self.timer.deadline_name)),

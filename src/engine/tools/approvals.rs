@@ -278,6 +278,7 @@ fn denied(request: McpApprovalRequest, reason: Option<&str>) -> McpCall {
         ))),
         status: ItemStatus::Failed,
         approval_request_id: None,
+        files: Vec::new(),
     }
 }
 

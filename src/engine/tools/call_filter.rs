@@ -10,11 +10,11 @@ use super::choice::{AllowedTools, RequiredTools};
 use super::offered::OfferedTools;
 use crate::protocol::id::IdGenerator;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
-use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus, ToolOutput};
-use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput};
+use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus};
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::presentation::Presentation;
-use crate::response::turn::{CallKind, HistoryItem, ModelEvent, ModelTool, ProviderFields};
+use crate::response::turn::{CallKind, CallState, ModelEvent, ModelTool, RefusedCall};
+use crate::tools::{ToolError, ToolErrorCode};
 
 /// A call that was rejected.
 #[derive(Debug, Clone)]
@@ -24,14 +24,23 @@ pub(in crate::engine) struct RejectedCall {
     namespace: Option<String>,
     arguments: String,
     rejection: Rejection,
-    /// Provider fields of the call, to be sent back with it.
-    fields: Option<Box<ProviderFields>>,
+    /// What the provider has sent of the call, to be sent back with it.
+    state: CallState,
+}
+
+/// What was rejected of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine) struct RejectedTurn {
+    /// The model is told of a call.
+    pub any: bool,
+    /// A call was the model's mistake.
+    pub by_mistake: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Rejection {
     /// The request does not allow the call; why is said to the model.
-    Forbidden(String),
+    Forbidden(ToolErrorCode, String),
     /// The run has reached `max_tool_calls`.
     Limit,
     /// The call is dropped without an error to the model, which may make it again in the next turn.
@@ -110,17 +119,27 @@ impl CallFilter {
                 self.limit_exceeded |= rejection == Rejection::Limit;
                 self.bytes += size;
                 let arguments = String::new();
-                let denied = RejectedCall { kind, name, namespace, arguments, rejection, fields };
+                let fields = fields.map(|fields| *fields).unwrap_or_default();
+                let state = CallState { id: call_id, fields };
+                let denied = RejectedCall { kind, name, namespace, arguments, rejection, state };
                 self.denied.insert(slot, denied);
                 None
             }
             ModelEvent::CallState { slot, fields } => match self.denied.get_mut(&slot) {
                 Some(denied) => {
                     self.bytes += size;
-                    denied.fields = Some(fields);
+                    denied.state.fields = *fields;
                     None
                 }
                 None => Some(ModelEvent::CallState { slot, fields }),
+            },
+            ModelEvent::CallId { slot, call_id } => match self.denied.get_mut(&slot) {
+                Some(denied) => {
+                    self.bytes += size;
+                    denied.state.id = Some(call_id);
+                    None
+                }
+                None => Some(ModelEvent::CallId { slot, call_id }),
             },
             ModelEvent::CallDelta { slot, delta } => match self.denied.get_mut(&slot) {
                 Some(denied) => {
@@ -172,17 +191,30 @@ impl CallFilter {
         self.required = RequiredTools::None;
     }
 
-    /// Ends the turn and returns its rejected calls that the model is told of, in their order.
-    pub(in crate::engine) fn end_turn(&mut self) -> Vec<RejectedCall> {
-        std::mem::take(&mut self.denied).into_values().filter(RejectedCall::is_reported_to_model).collect()
+    /// The rejected calls of the turn that the model is told of, by slot and in their order.
+    pub(in crate::engine) fn reported(&self) -> impl Iterator<Item = (u32, &RejectedCall)> {
+        let told = self.denied.iter().filter(|(_, denied)| denied.is_reported_to_model());
+        told.map(|(slot, denied)| (*slot, denied))
+    }
+
+    /// Ends the turn.
+    pub(in crate::engine) fn end_turn(&mut self) -> RejectedTurn {
+        let denied = std::mem::take(&mut self.denied);
+        RejectedTurn {
+            any: denied.values().any(RejectedCall::is_reported_to_model),
+            by_mistake: denied.values().any(RejectedCall::is_mistake),
+        }
     }
 
     fn rejection(&self, kind: CallKind, namespace: Option<&str>, name: &str) -> Option<Rejection> {
-        let forbidden = |reason: String| Some(Rejection::Forbidden(reason));
+        let forbidden = |reason: String| Some(Rejection::Forbidden(ToolErrorCode::AccessDenied, reason));
         let place = OfferedTools::find(&self.tools, namespace, name);
         match (&self.allowed, place) {
             (AllowedTools::None, _) => return Some(Rejection::Dropped("tool_choice is \"none\"")),
-            (_, None) => return forbidden(format!("there is no tool '{name}'")),
+            (_, None) => {
+                let unknown = ToolError::unknown(name);
+                return Some(Rejection::Forbidden(unknown.code, unknown.message));
+            }
             (AllowedTools::Only(places), Some(place)) if !places.contains(&place) => {
                 return forbidden(format!("tool '{name}' is not among the allowed tools of this request"));
             }
@@ -211,69 +243,82 @@ impl RejectedCall {
 
     /// Whether the call was the model's mistake.
     pub(in crate::engine) fn is_mistake(&self) -> bool {
-        matches!(self.rejection, Rejection::Forbidden(_))
+        matches!(self.rejection, Rejection::Forbidden(..))
+    }
+
+    /// The tool, as the model named it, and its namespace.
+    pub(in crate::engine) fn tool(&self) -> (Option<&str>, &str) {
+        (self.namespace.as_deref(), &self.name)
+    }
+
+    pub(in crate::engine) fn arguments(&self) -> &str {
+        &self.arguments
+    }
+
+    /// The code of the error.
+    pub(in crate::engine) fn code(&self) -> ToolErrorCode {
+        match &self.rejection {
+            Rejection::Forbidden(code, _) => *code,
+            Rejection::Limit => ToolErrorCode::ToolCallLimit,
+            Rejection::Dropped(_) => ToolErrorCode::Cancelled,
+        }
     }
 
     fn reason(&self) -> &str {
         match &self.rejection {
-            Rejection::Forbidden(reason) => reason,
+            Rejection::Forbidden(_, reason) => reason,
             Rejection::Limit => "skipped: the limit of tool calls is reached",
             Rejection::Dropped(reason) => reason,
         }
     }
 
-    /// The call and its error, for the conversation of the next turn.
-    pub(in crate::engine) fn into_history(mut self, ids: &mut IdGenerator) -> Vec<HistoryItem> {
-        let call_fields = self.fields.take().map(|fields| *fields);
+    /// The call as it stays in the conversation.
+    pub(in crate::engine) fn refuse(&self, ids: &mut IdGenerator) -> RefusedCall {
         let call_id = ids.next("call").to_string();
         let status = ItemStatus::Completed;
-        let output = ToolOutput::Text(format!("Error: {}.", self.reason()));
-        let (call, answer) = match self.kind {
-            CallKind::Server(_) => {
-                return vec![HistoryItem { call_fields, ..self.into_server_call(ids).into() }];
-            }
-            CallKind::Function => (
-                Item::FunctionCall(FunctionCall {
-                    id: ids.next("fc"),
-                    status,
-                    call_id: call_id.clone(),
-                    name: self.name,
-                    namespace: self.namespace,
-                    arguments: if self.arguments.trim().is_empty() { "{}".into() } else { self.arguments },
-                }),
-                Item::FunctionCallOutput(FunctionCallOutput { id: ids.next("fco"), status, call_id, output }),
-            ),
-            CallKind::Custom => (
-                Item::CustomToolCall(CustomToolCall {
-                    id: ids.next("ctc"),
-                    status,
-                    call_id: call_id.clone(),
-                    name: self.name,
-                    namespace: self.namespace,
-                    input: self.arguments,
-                }),
-                Item::CustomToolCallOutput(CustomToolCallOutput {
-                    id: ids.next("ctco"),
-                    status,
-                    call_id,
-                    output,
-                }),
-            ),
+        let (name, namespace) = (self.name.clone(), self.namespace.clone());
+        let is_empty = self.arguments.trim().is_empty();
+        let item = match self.kind {
+            CallKind::Server(_) => self.server_call(ids),
+            CallKind::Function => Item::FunctionCall(FunctionCall {
+                id: ids.next("fc"),
+                status,
+                call_id,
+                name,
+                namespace,
+                arguments: if is_empty { "{}".to_owned() } else { self.arguments.clone() },
+            }),
+            CallKind::Custom => Item::CustomToolCall(CustomToolCall {
+                id: ids.next("ctc"),
+                status,
+                call_id,
+                name,
+                namespace,
+                input: self.arguments.clone(),
+            }),
         };
-        vec![HistoryItem { call_fields, ..call.into() }, answer.into()]
+        let holds_error = matches!(item, Item::McpCall(_));
+        RefusedCall {
+            item,
+            reason: (!holds_error).then(|| format!("{}.", self.reason()).into()),
+            state: self.state.clone(),
+            is_passing: !self.is_mistake(),
+            after: None,
+            before: None,
+        }
     }
 
-    fn into_server_call(self, ids: &mut IdGenerator) -> Item {
-        let error = Some(McpCallError::Text(self.reason().to_owned()));
+    fn server_call(&self, ids: &mut IdGenerator) -> Item {
         Item::McpCall(McpCall {
             id: ids.next("mcp"),
-            server_label: self.namespace.unwrap_or_else(|| BUILTIN_SERVER_LABEL.to_owned()),
-            name: self.name,
-            arguments: self.arguments,
+            server_label: self.namespace.clone().unwrap_or_else(|| BUILTIN_SERVER_LABEL.to_owned()),
+            name: self.name.clone(),
+            arguments: self.arguments.clone(),
             output: None,
-            error,
+            error: Some(McpCallError::Text(self.reason().to_owned())),
             status: ItemStatus::Failed,
             approval_request_id: None,
+            files: Vec::new(),
         })
     }
 }
@@ -311,23 +356,24 @@ mod tests {
         assert!(filter.filter(start(0, "b")).is_none());
         assert!(filter.filter(ModelEvent::CallDelta { slot: 0, delta: "{}".into() }).is_none());
         assert!(filter.filter(start(1, "a")).is_some());
-        let denied = filter.end_turn();
+        let denied: Vec<_> = filter.reported().collect();
         assert_eq!(denied.len(), 1);
-        assert_eq!(denied[0].arguments, "{}");
+        assert_eq!(denied[0].1.arguments, "{}");
         assert_eq!(
             filter.bytes(),
             start(0, "b").size() + 2,
             "what is kept back counts against the limits of size"
         );
-        assert!(denied[0].reason().contains("not among the allowed tools"));
+        assert!(denied[0].1.reason().contains("not among the allowed tools"));
     }
 
     #[test]
     fn a_tool_that_does_not_exist_is_answered() {
         let mut filter = gate(AllowedTools::All, true);
         assert!(filter.filter(start(0, "zzz")).is_none());
-        assert_eq!(filter.end_turn().len(), 1);
-        assert!(filter.end_turn().is_empty(), "a turn's denials are told once");
+        assert_eq!(filter.reported().next().unwrap().1.code(), ToolErrorCode::ToolNotFound);
+        assert!(filter.end_turn().by_mistake);
+        assert!(!filter.end_turn().any, "a turn's denials are told once");
     }
 
     #[test]
@@ -335,7 +381,7 @@ mod tests {
         let mut one = gate(AllowedTools::All, false);
         assert!(one.filter(start(0, "a")).is_some());
         assert!(one.filter(start(1, "b")).is_none());
-        assert!(one.end_turn().is_empty(), "a surplus call is dropped without a word");
+        assert!(!one.end_turn().any, "a surplus call is dropped without a word");
         one.begin_turn(1);
         assert!(one.filter(start(0, "b")).is_some(), "the next turn may call again");
         assert!(gate(AllowedTools::None, true).filter(start(0, "a")).is_none());
@@ -363,7 +409,8 @@ mod tests {
         assert!(filter.filter(call(3, CallKind::Server(Presentation::Hidden))).is_none());
         assert!(filter.limit_exceeded() && filter.has_rejected());
         assert!(filter.filter(call(4, CallKind::Function)).is_some());
+        assert_eq!(filter.reported().count(), 1);
         let denied = filter.end_turn();
-        assert!(denied.len() == 1 && !denied[0].is_mistake(), "the model is told, and did nothing wrong");
+        assert!(denied.any && !denied.by_mistake, "the model is told, and did nothing wrong");
     }
 }

@@ -246,7 +246,14 @@ fn chosen(
 
 fn refuse_omitted(named: &ToolRef, omitted: &[&str], path: &str) -> Result<(), ApiError> {
     match named {
-        ToolRef::Hosted { kind } if omitted.contains(&kind.as_str()) => Err(not_served(kind, path)),
+        ToolRef::Hosted { kind } if omitted.contains(&kind.as_str()) => {
+            let mut error = not_served(kind, path);
+            let message = &mut error.body.message;
+            message.push_str(
+                " It was left out of 'tools' (setting 'compat.unserved_tools'), so it cannot be chosen.",
+            );
+            Err(error)
+        }
         _ => Ok(()),
     }
 }

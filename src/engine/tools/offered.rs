@@ -9,7 +9,7 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use self::model_tool::{check_options, from_custom, from_function, no_such_tool, unavailable};
+use self::model_tool::{check_options, from_custom, from_function, no_such_tool, unavailable, with_setting};
 use super::choice::CallPolicy;
 use super::hosted::{self, HostedBinding, HostedTool};
 use super::mcp_servers::ListedServer;
@@ -102,6 +102,7 @@ pub(in crate::engine) fn collect_tools(
         names: WireNames::new(),
         offered: HashMap::new(),
         omitted: Vec::new(),
+        refused: None,
     };
     // The client's tools are named first.
     for (i, tool) in request.tools.iter().enumerate() {
@@ -135,6 +136,7 @@ pub(in crate::engine) fn collect_tools(
         }
     }
     tools.add_mcp_tools(servers);
+    tools.check_something_is_left(servers, again)?;
     let choice = CallPolicy::new(request, &tools.tools, &tools.omitted, tolerant)?;
     let OfferBuilder { tools, bindings, omitted, .. } = tools;
     Ok(OfferedTools { tools: tools.into(), bindings, choice, omitted })
@@ -175,6 +177,8 @@ struct OfferBuilder<'a> {
     /// Places of server-side tools, by their addresses in the catalogue.
     offered: HashMap<usize, usize>,
     omitted: Vec<&'static str>,
+    /// Why the first of those that were left out is not supported.
+    refused: Option<ApiError>,
 }
 
 impl OfferBuilder<'_> {
@@ -252,12 +256,27 @@ impl OfferBuilder<'_> {
     /// Leaves out a tool that is not supported, or refuses the request.
     fn leave_out(&mut self, kind: &'static str, error: ApiError) -> Result<(), ApiError> {
         if self.server.unserved == OnUnservedTool::Refuse {
-            return Err(error);
+            return Err(with_setting(error, ""));
         }
         if !self.omitted.contains(&kind) {
             self.omitted.push(kind);
         }
+        self.refused.get_or_insert(error);
         Ok(())
+    }
+
+    /// A request whose only tools are not supported would be answered as if it had none.
+    ///
+    /// `again`: it was accepted when the run began.
+    fn check_something_is_left(&mut self, servers: &[ListedServer], again: bool) -> Result<(), ApiError> {
+        let nothing_is_left = self.tools.is_empty() && servers.is_empty();
+        if again || !nothing_is_left || self.server.unserved != OnUnservedTool::OmitBesideOthers {
+            return Ok(());
+        }
+        match self.refused.take() {
+            Some(error) => Err(with_setting(error, "The request offers no other tools. ")),
+            None => Ok(()),
+        }
     }
 
     /// A hosted tool is offered once: of two entries with different options one would be ignored.

@@ -7,7 +7,7 @@ use super::mcp_servers::{self, ListedServer};
 use super::offered::OfferedTools;
 use super::scope::{self, ToolScope};
 use crate::engine::compaction;
-use crate::engine::context::{EngineParts, RunContext};
+use crate::engine::context::{EngineParts, OnUnservedTool, RunContext};
 use crate::engine::limits::EffectiveLimits;
 use crate::engine::profile::AgentProfile;
 use crate::engine::run::trace::Interval;
@@ -69,36 +69,86 @@ pub(in crate::engine) async fn resolve(
     asked: ToolRequest<'_>,
 ) -> Result<ResolvedTools, ApiError> {
     let ToolRequest { request, agent, past, input, compacts, limits, answers } = asked;
-    // A compaction has no tools, even if the request names some for the turns around it.
-    let no_tools = compaction::without_tools();
-    let (tool_source, more_tools, tool_agent) =
-        if compacts { (&no_tools, &[][..], None) } else { (request, input, agent) };
-    let asked_at = Instant::now();
-    let (requested_servers, own_tools) =
-        mcp_servers::bind(parts, tool_source, more_tools, caller, tool_agent).await?;
-    let awaited = approvals::approved_servers(past, input);
-    let servers = mcp_servers::list(requested_servers, past, input, &awaited).await?;
-    let mcp_caller = mcp_servers::mcp_caller(caller, tool_source);
-    let catalog = own_tools.catalog(parts, mcp_caller, tool_agent).await;
-    let listing = Interval { from: asked_at, to: Instant::now() };
     let visibility = scope::visibility(parts, request);
-    let scope = ToolScope {
-        tenant: &caller.owner.tenant,
-        agent: tool_agent.as_ref().map(|agent| agent.name),
-        executes_tools: scope::executes_tools(parts, request, agent.as_ref()),
-        presentation: scope::presentation(visibility, caller.dialect),
-        catalog: &catalog,
-        servers: &servers,
-        unserved: caller.unserved_tools,
+    let executes_tools = scope::executes_tools(parts, request, agent.as_ref());
+    let presentation = scope::presentation(visibility, caller.dialect);
+    let shown = (executes_tools, presentation);
+    let asked_at = Instant::now();
+    let CollectedTools { servers, catalog, offer } = if compacts {
+        collect_for_summary(parts, caller, request, agent, (past, input), shown).await?
+    } else {
+        let collected = collect(parts, caller, request, agent, (past, input), shown).await?;
+        note_omitted(&collected.offer, caller);
+        collected
     };
-    let offer = scope.collect_tools(parts, tool_source, more_tools, false)?;
-    note_omitted(&offer, caller);
-    let ToolScope { executes_tools, presentation, .. } = scope;
+    let listing = Interval { from: asked_at, to: Instant::now() };
     let max_calls = limits.run.max_tool_calls;
     let context = ApprovalContext { servers: &servers, executes_tools, max_calls, answers };
     let approved = approvals::check(parts, &caller.owner, past, input, context).await?;
     let listing = Some(listing).filter(Interval::is_noticed);
     Ok(ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved, listing })
+}
+
+/// What a request is offered, and by whom.
+struct CollectedTools {
+    servers: Vec<ListedServer>,
+    catalog: CallerCatalog,
+    offer: OfferedTools,
+}
+
+/// Contacts the servers of a request and collects the tools; `shown`: whether the gateway runs them, and how.
+async fn collect(
+    parts: &EngineParts,
+    caller: &RunContext,
+    request: &CreateResponse,
+    agent: Option<AgentProfile<'_>>,
+    (past, input): (&[Item], &[Item]),
+    (executes_tools, presentation): (bool, Presentation),
+) -> Result<CollectedTools, ApiError> {
+    let (requested_servers, own_tools) = mcp_servers::bind(parts, request, input, caller, agent).await?;
+    let awaited = approvals::approved_servers(past, input);
+    let servers = mcp_servers::list(requested_servers, past, input, &awaited).await?;
+    let mcp_caller = mcp_servers::mcp_caller(caller, request);
+    let catalog = own_tools.catalog(parts, mcp_caller, agent).await;
+    let scope = ToolScope {
+        tenant: &caller.owner.tenant,
+        agent: agent.as_ref().map(|agent| agent.name),
+        executes_tools,
+        presentation,
+        catalog: &catalog,
+        servers: &servers,
+        unserved: caller.unserved_tools,
+    };
+    let offer = scope.collect_tools(parts, request, input, false)?;
+    Ok(CollectedTools { servers, catalog, offer })
+}
+
+/// The tools of a compaction, of which none is called: those of the requests around it. A tool that is not to be had does
+/// not keep a conversation from being compacted.
+async fn collect_for_summary(
+    parts: &EngineParts,
+    caller: &RunContext,
+    request: &CreateResponse,
+    agent: Option<AgentProfile<'_>>,
+    conversation: (&[Item], &[Item]),
+    shown: (bool, Presentation),
+) -> Result<CollectedTools, ApiError> {
+    let lenient = RunContext { unserved_tools: OnUnservedTool::Omit, ..caller.clone() };
+    let asked = compaction::tools::tool_request(request);
+    let collected = match collect(parts, &lenient, &asked, agent, conversation, shown).await {
+        Ok(collected) => collected,
+        Err(error) => {
+            tracing::debug!(code = error.code(), "a compaction goes without the tools of its request");
+            let none = CreateResponse { tools: Vec::new(), ..asked };
+            collect(parts, &lenient, &none, None, (&[], &[]), shown).await?
+        }
+    };
+    // No server is asked anything, or shown.
+    Ok(CollectedTools {
+        servers: Vec::new(),
+        offer: compaction::tools::never_called(collected.offer),
+        ..collected
+    })
 }
 
 fn note_omitted(offer: &OfferedTools, caller: &RunContext) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, Response, Url};
 
 use crate::mcp::credentials::{Credentials, WwwAuthenticate};
@@ -124,6 +124,13 @@ impl HttpEndpoint {
             body.extend_from_slice(&chunk);
         }
         Ok(body)
+    }
+}
+
+/// Adds the trace of a call, which proxies and tracing middleware of servers look for in the headers, not in `_meta`.
+pub(super) fn add_trace(headers: &mut HeaderMap, traceparent: Option<&str>) {
+    if let Some(value) = traceparent.and_then(|parent| HeaderValue::from_str(parent).ok()) {
+        headers.insert(HeaderName::from_static("traceparent"), value);
     }
 }
 

@@ -13,6 +13,7 @@ use rmcp::transport::Transport;
 
 use super::http::{self, BodyKind, HttpEndpoint, Outgoing};
 use super::message_router::{self, MessageRouter};
+use super::pending;
 use crate::mcp::error::McpError;
 use crate::net::sse::{Decoded, Event, SkippingDecoder};
 
@@ -111,7 +112,8 @@ async fn post(
     let _open = router.sending(message);
     router.pending.register(message);
     let json = HeaderValue::from_static("application/json");
-    let headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
+    let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
+    http::add_trace(&mut headers, pending::traceparent(message));
     let body = Some(Bytes::from(message_router::write(message)?));
     let response = http.send(endpoint_url, Outgoing { method: Method::POST, headers, body }).await?;
     let status = response.status();

@@ -240,6 +240,12 @@ impl Drop for OpenQuestion<'_> {
     }
 }
 
+/// The trace that a request continues.
+pub(super) fn traceparent(message: &ClientJsonRpcMessage) -> Option<&str> {
+    let ClientJsonRpcMessage::Request(request) = message else { return None };
+    request.request.get_meta().get_traceparent()
+}
+
 impl PendingRequests {
     /// Registers a request that is about to be sent; returns its id, `None` for other messages.
     pub(super) fn register(&self, message: &ClientJsonRpcMessage) -> Option<i64> {

@@ -12,16 +12,19 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
+use super::last_words::LastWords;
 use super::launcher;
 use super::lines::{Line, Lines};
 use super::log::ServerLog;
 use super::notices::sanitize_for_log;
 use crate::mcp::connection::StdioCommand;
-use crate::mcp::error::{FailureReason, McpError};
+use crate::mcp::error::{FailureReason, McpError, PROGRAM_NOT_STARTED};
 use crate::net::FailureCause;
 
-/// Time to read stderr after the exit of a program.
+/// Time to read stderr after the end of a connection.
 const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+/// The same after the unexpected exit of a program, of which operators are told what it said.
+const LAST_WORDS_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum bytes of a line of stderr.
 const MAX_STDERR_LINE_BYTES: usize = 4 * 1024;
 /// Inherited environment variables.
@@ -35,9 +38,30 @@ pub(super) struct Process {
     pub stdin: Arc<Mutex<Option<ChildStdin>>>,
     /// Its stdout.
     pub stdout: ChildStdout,
+    /// The last lines of its stderr.
+    last_words: Arc<LastWords>,
+    /// Its name, for operators.
+    program: Arc<str>,
     /// Task that logs its stderr.
     reports: JoinSet<()>,
     group: Group,
+}
+
+/// What operators are told of a program; clients are not.
+#[derive(Clone)]
+pub(super) struct ProgramAccount {
+    program: Arc<str>,
+    last_words: Arc<LastWords>,
+}
+
+impl ProgramAccount {
+    /// What has happened to it.
+    pub(super) fn of(&self, what: &str) -> String {
+        match self.last_words.text() {
+            Some(words) => format!("{}: {what}; the end of its stderr: {words}", self.program),
+            None => format!("{}: {what}; it wrote nothing to stderr", self.program),
+        }
+    }
 }
 
 /// The process group, killed on drop.
@@ -49,7 +73,7 @@ impl Process {
         // Clients do not learn the command line, which goes to the log only.
         let start_error = |error: std::io::Error| {
             let message = format!("the program cannot be started: {}", error.kind());
-            let cause = FailureCause::new("program_not_started", format!("{}: {error}", command.program));
+            let cause = FailureCause::new(PROGRAM_NOT_STARTED, format!("{}: {error}", command.program));
             let error = McpError::Connect(FailureReason::new(message, cause));
             error.log(&server, "starting the program of an MCP server failed");
             error
@@ -66,13 +90,25 @@ impl Process {
         let mut child = launcher::spawn(builder).map_err(start_error)?;
         let group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
         let mut reports = JoinSet::new();
+        let last_words = Arc::new(LastWords::new(&command.env));
         if let Some(stderr) = child.stderr.take() {
-            reports.spawn(report(stderr, server));
+            reports.spawn(report(stderr, server, Arc::clone(&last_words)));
         }
         let stdin = Arc::new(Mutex::new(child.stdin.take()));
         let no_pipe = || McpError::Connect("the program has no stdout pipe".into());
         let stdout = child.stdout.take().ok_or_else(no_pipe)?;
-        Ok(Self { child, stdin, stdout, reports, group })
+        let program = Arc::from(command.program.as_str());
+        Ok(Self { child, stdin, stdout, last_words, program, reports, group })
+    }
+
+    /// What operators are told of the program: its name, what has happened, and the end of its stderr.
+    pub(super) fn account(&self) -> ProgramAccount {
+        ProgramAccount { program: Arc::clone(&self.program), last_words: Arc::clone(&self.last_words) }
+    }
+
+    /// Reads what an exited program has written to stderr.
+    pub(super) async fn drain_stderr(&mut self) {
+        let _said = tokio::time::timeout(LAST_WORDS_TIMEOUT, self.reports.join_next()).await;
     }
 
     /// Kills the children that the program left behind.
@@ -110,18 +146,29 @@ impl Drop for Group {
 }
 
 /// Logs the stderr of a program.
-async fn report(mut stderr: ChildStderr, server: Arc<str>) {
+async fn report(mut stderr: ChildStderr, server: Arc<str>, last_words: Arc<LastWords>) {
     let log = ServerLog::for_program(server);
     let mut lines = Lines::new(MAX_STDERR_LINE_BYTES);
     let mut buffer = bytes::BytesMut::with_capacity(MAX_STDERR_LINE_BYTES);
     while let Ok(1..) = stderr.read_buf(&mut buffer).await {
         lines.feed(&buffer);
         buffer.clear();
-        while let Some(line) = lines.next() {
-            log.report(|| match &line {
-                Line::Whole(line) => sanitize_for_log(line),
-                Line::Skipped(line) => format!("{}…", sanitize_for_log(&line.head)),
-            });
+        report_lines(&mut lines, &log, &last_words);
+    }
+    // The last line often has no end.
+    lines.feed(b"\n");
+    report_lines(&mut lines, &log, &last_words);
+}
+
+fn report_lines(lines: &mut Lines, log: &ServerLog, last_words: &LastWords) {
+    while let Some(line) = lines.next() {
+        match &line {
+            Line::Whole(line) => last_words.push(line, false),
+            Line::Skipped(line) => last_words.push(&line.head, true),
         }
+        log.report(|| match &line {
+            Line::Whole(line) => sanitize_for_log(line),
+            Line::Skipped(line) => format!("{}…", sanitize_for_log(&line.head)),
+        });
     }
 }

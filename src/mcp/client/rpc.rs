@@ -99,13 +99,15 @@ impl JsonRpcConnection {
         &self,
         method: &str,
         params: P,
+        traceparent: Option<&str>,
         read: impl FnOnce(&RawValue) -> Result<T, McpError>,
     ) -> Result<T, McpError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let request = serde_json::to_vec(&Request { jsonrpc: "2.0", id, method, params })
             .map_err(|error| McpError::Malformed(sanitize_for_error(&error.to_string())))?;
         let json = HeaderValue::from_static("application/json");
-        let headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
+        let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
+        http::add_trace(&mut headers, traceparent);
         let request = Outgoing { method: Method::POST, headers, body: Some(Bytes::from(request)) };
         let response = self.http.send(&self.url, request).await?;
         if !response.status().is_success() {
@@ -126,7 +128,7 @@ impl JsonRpcConnection {
 
     async fn page(&self, cursor: Option<String>, context: Option<&CallerContext>) -> Result<Page, McpError> {
         let meta = Meta { context: context.map(CallerContext::members), ..Meta::default() };
-        self.request("tools/list", ListParams { cursor: cursor.as_deref(), meta }, listing::read).await
+        self.request("tools/list", ListParams { cursor: cursor.as_deref(), meta }, None, listing::read).await
     }
 }
 
@@ -148,7 +150,7 @@ impl Connection for JsonRpcConnection {
         let arguments =
             call.exact_arguments.map_or(CallArguments::Parsed(call.arguments), CallArguments::Exact);
         let params = CallParams { name: call.name, arguments, meta };
-        match with_timeout(call.idle, self.request("tools/call", params, results::read)).await? {
+        match with_timeout(call.idle, self.request("tools/call", params, traceparent, results::read)).await? {
             CallAnswer::Done(result) => Ok(result),
             CallAnswer::Task(_) => Err(unsupported("makes tasks, which this transport does not support")),
             CallAnswer::InputRequired(_) | CallAnswer::UrlsRequired(..) => {

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use super::lines::{Line, Lines};
 use super::message_router::{self, MessageRouter};
-use super::process::Process;
-use crate::mcp::error::{FailureReason, McpError};
+use super::process::{Process, ProgramAccount};
+use crate::mcp::error::{FailureReason, McpError, PROGRAM_ENDED};
 use crate::net::FailureCause;
 
 /// Size of reads.
@@ -43,6 +43,11 @@ impl StdioTransport {
     pub(super) fn new(process: Process, router: Arc<MessageRouter>) -> Self {
         let lines = Lines::new(router.limit);
         Self { process, router, lines, buffer: BytesMut::new(), drain_deadline: None, status: None }
+    }
+
+    /// What operators are told of the program.
+    pub(super) fn account(&self) -> ProgramAccount {
+        self.process.account()
     }
 
     /// The next message in the buffered output.
@@ -104,9 +109,12 @@ impl StdioTransport {
             Some(status) => status.to_string(),
             None => "stdout closed, but the process is still running".to_owned(),
         };
+        if self.status.is_some() {
+            self.process.drain_stderr().await;
+        }
         McpError::Connect(FailureReason::new(
             "the program has exited",
-            FailureCause::new("program_ended", how),
+            FailureCause::new(PROGRAM_ENDED, self.process.account().of(&how)),
         ))
     }
 }
@@ -124,9 +132,10 @@ impl Transport<RoleClient> for StdioTransport {
     ) -> impl Future<Output = Result<(), McpError>> + Send + 'static {
         self.router.pending.register(&message);
         let (stdin, router) = (Arc::clone(&self.process.stdin), Arc::clone(&self.router));
+        let account = self.process.account();
         async move {
             let _open = router.sending(&message);
-            write(&stdin, &message).await
+            write(&stdin, &message, &account).await
         }
     }
 
@@ -158,7 +167,11 @@ impl Transport<RoleClient> for StdioTransport {
     }
 }
 
-async fn write(stdin: &Mutex<Option<ChildStdin>>, message: &ClientJsonRpcMessage) -> Result<(), McpError> {
+async fn write(
+    stdin: &Mutex<Option<ChildStdin>>,
+    message: &ClientJsonRpcMessage,
+    account: &ProgramAccount,
+) -> Result<(), McpError> {
     let mut line = message_router::write(message)?;
     line.push(b'\n');
     let mut stdin = stdin.lock().await;
@@ -167,7 +180,12 @@ async fn write(stdin: &Mutex<Option<ChildStdin>>, message: &ClientJsonRpcMessage
         pipe.write_all(&line).await?;
         pipe.flush().await
     };
-    written.await.map_err(|error| McpError::Broken(format!("writing to the program failed: {error}").into()))
+    let Err(error) = written.await else { return Ok(()) };
+    // It says why on stderr, at about the same time.
+    tokio::time::sleep(DRAIN_TIMEOUT).await;
+    let message = format!("writing to the program failed: {error}");
+    let cause = FailureCause::new(PROGRAM_ENDED, account.of("it does not read any more"));
+    Err(McpError::Broken(FailureReason::new(message, cause)))
 }
 
 async fn sleep_until(time: Option<Instant>) {

@@ -19,6 +19,7 @@ use rmcp::transport::streamable_http_client::{
 
 use super::http::{self, BodyKind, HttpEndpoint, Outgoing};
 use super::message_router::{self, MessageRouter};
+use super::pending;
 use super::protocol_error;
 use super::stream::EventStream;
 use crate::mcp::error::McpError;
@@ -80,6 +81,7 @@ impl Streamable {
         headers.insert(ACCEPT, EITHER);
         headers.insert(CONTENT_TYPE, JSON);
         add_session(&mut headers, session.as_deref());
+        http::add_trace(&mut headers, pending::traceparent(&message));
         let body = Some(Bytes::from(message_router::write(&message).map_err(TransportError::Client)?));
         let request = Outgoing { method: Method::POST, headers, body };
         let response = self.http.send(&self.http.url, request).await.map_err(TransportError::Client)?;

@@ -72,6 +72,7 @@ async fn open_all(pool: &Opened, servers: &[&str], who: &str) -> Result<Vec<Sess
         args: Vec::new(),
         env: std::collections::BTreeMap::new(),
         cwd: None,
+        start_timeout: Duration::from_secs(20),
     };
     let endpoint = Endpoint {
         name: "s".into(),

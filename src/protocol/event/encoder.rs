@@ -8,6 +8,7 @@ use super::delta::Delta;
 use super::{ResponseEvent, StreamEvent};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ErrorBody;
+use crate::protocol::json;
 
 /// How the events of one stream are encoded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,10 +22,19 @@ pub struct EventEncoder {
 impl EventEncoder {
     /// Appends the event's JSON, on one line.
     pub fn write_json(self, event: &StreamEvent, out: &mut Vec<u8>) {
+        if let ResponseEvent::A2aInputRequired(call) = &event.event {
+            // Data of another protocol, which has no place for the number.
+            return out.extend_from_slice(json::to_text(call).as_bytes());
+        }
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(event.event.name(self.dialect).as_bytes());
         out.extend_from_slice(b"\",\"sequence_number\":");
         let written = serde_json::to_writer(&mut *out, &event.sequence_number);
+        if matches!(event.event, ResponseEvent::Keepalive {}) {
+            // It has no fields of its own.
+            out.push(b'}');
+            return;
+        }
         let fields = out.len();
         if written.and_then(|()| self.write_fields(&event.event, out)).is_err() {
             // Writing to memory cannot fail, and neither can these types; see `json::to_text`.
@@ -96,6 +106,9 @@ impl EventEncoder {
     pub fn write_sse(self, event: &StreamEvent, out: &mut Vec<u8>) {
         out.extend_from_slice(b"event: ");
         out.extend_from_slice(event.event.name(self.dialect).as_bytes());
+        if let ResponseEvent::A2aInputRequired(_) = event.event {
+            out.extend_from_slice(format!("\nid: {}", event.sequence_number).as_bytes());
+        }
         out.extend_from_slice(b"\ndata: ");
         self.write_json(event, out);
         out.extend_from_slice(b"\n\n");
@@ -130,6 +143,13 @@ mod tests {
             "event: response.reasoning.delta\ndata: {\"type\":\"response.reasoning.delta\",\"sequence_number\":7,\
              \"item_id\":\"rs_1\",\"output_index\":0,\"content_index\":0,\"delta\":\"a\\nb\"}\n\n"
         );
+    }
+
+    #[test]
+    fn an_event_without_fields_is_whole() {
+        let event = StreamEvent { sequence_number: 7, event: ResponseEvent::Keepalive {} };
+        let encoding = EventEncoder { obfuscate: true, ..EventEncoder::default() };
+        assert_eq!(encoding.to_json(&event), r#"{"type":"keepalive","sequence_number":7}"#);
     }
 
     #[test]

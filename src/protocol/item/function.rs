@@ -35,8 +35,14 @@ pub struct FunctionCallOutput {
     pub id: Id,
     /// The status, as sent.
     pub status: ItemStatus,
-    /// The `call_id` of the call.
+    /// The `call_id` of the call; empty if the output names its function instead, until the call is found.
     pub call_id: String,
+    /// The function that returned it, as sent with an output that has no `call_id`.
+    #[serde(skip)]
+    pub name: Option<String>,
+    /// The function's namespace, likewise.
+    #[serde(skip)]
+    pub namespace: Option<String>,
     /// Text, or parts.
     pub output: ToolOutput,
 }
@@ -103,7 +109,12 @@ struct OutputFields<'a> {
     id: Option<Id>,
     #[serde(default)]
     status: Option<ItemStatus>,
-    call_id: String,
+    #[serde(default)]
+    call_id: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    namespace: Option<String>,
     #[serde(borrow)]
     output: &'a RawValue,
 }
@@ -111,10 +122,17 @@ struct OutputFields<'a> {
 impl FromJson for FunctionCallOutput {
     fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let fields: OutputFields<'_> = parse::read(raw)?;
+        let (call_id, name, namespace) = match (fields.call_id, fields.name) {
+            (Some(call_id), _) => (call_id, None, None),
+            (None, Some(name)) => (String::new(), Some(name), fields.namespace),
+            (None, None) => return Err(ParseError::missing("call_id")),
+        };
         Ok(Self {
             id: fields.id.unwrap_or_else(|| Id::unnamed("fco")),
             status: fields.status.unwrap_or_default(),
-            call_id: fields.call_id,
+            call_id,
+            name,
+            namespace,
             output: ToolOutput::from_json(fields.output).map_err(|e| e.within("output"))?,
         })
     }
@@ -126,7 +144,7 @@ impl FromJson for CustomToolCallOutput {
         Ok(Self {
             id: fields.id.unwrap_or_else(|| Id::unnamed("ctco")),
             status: fields.status.unwrap_or_default(),
-            call_id: fields.call_id,
+            call_id: fields.call_id.ok_or_else(|| ParseError::missing("call_id"))?,
             output: ToolOutput::from_json(fields.output).map_err(|e| e.within("output"))?,
         })
     }

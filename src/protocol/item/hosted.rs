@@ -6,9 +6,9 @@ mod mcp;
 mod search;
 mod tools;
 
-pub use mcp::McpCall;
 pub(crate) use mcp::{
     McpApprovalRequest, McpApprovalResponse, McpAuthChallenge, McpCallError, McpListTools, McpListedTool,
 };
+pub use mcp::{McpCall, ResultFile};
 pub(crate) use search::{WebSearchAction, WebSearchCall, WebSource};
 pub(crate) use tools::AdditionalTools;

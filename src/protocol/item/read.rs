@@ -62,6 +62,13 @@ fn read_hosted(kind: &str, raw: &RawValue) -> Result<Item, ParseError> {
         "mcp_approval_response" => (parse::read(raw).map(Item::McpApprovalResponse)?, "mcpa"),
         "antwort:tool_call" => (parse::read(raw).map(Item::ServerToolCall)?, "tc"),
         "antwort:user_message" => (parse::read(raw).map(Item::UserMessage)?, "um"),
+        "configuration_update" => {
+            let problem = "settings of later turns are not changed by items; send them with each request.";
+            return Err(ParseError::unsupported("type", problem));
+        }
+        "agent_message" | "multi_agent_call" | "multi_agent_call_output" => {
+            return Err(ParseError::unsupported("type", "a response is made by one agent."));
+        }
         other => return Err(ParseError::unknown_type(other, KINDS)),
     };
     if item.id().as_str().is_empty() {

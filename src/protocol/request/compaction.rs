@@ -10,18 +10,21 @@ pub const COMPACTION_FIELDS: &[&str] = &[
     "input",
     "instructions",
     "model",
+    "parallel_tool_calls",
     "previous_response_id",
     "prompt_cache_key",
     "prompt_cache_options",
     "prompt_cache_retention",
     "reasoning",
     "service_tier",
+    // An extension: the prompt begins with them, so that the provider's cache hits.
+    "tools",
     // An extension: without it a conversation that does not fit the context window could never be compacted.
     "truncation",
 ];
 
-/// Fields that some clients send along and that have no effect: a summary is made without tools and has no format.
-const IGNORED_FIELDS: &[&str] = &["parallel_tool_calls", "text", "tool_choice", "tools"];
+/// Fields that some clients send along and that have no effect: a summary is made without calls and has no format.
+const IGNORED_FIELDS: &[&str] = &["text", "tool_choice"];
 
 impl CreateResponse {
     /// Parses the body of a compaction request. Its response is neither stored nor streamed.

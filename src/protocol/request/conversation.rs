@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use super::known_fields::KnownFields;
 use super::scalar::non_empty_string;
+use super::unserved::{self, UnservedField};
 use super::{Metadata, RequestSizeLimits, input, session_tools};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
@@ -22,6 +23,8 @@ pub(crate) struct CreateConversation {
     pub items: Vec<Item>,
     /// Bytes of `items` as sent.
     pub item_bytes: usize,
+    /// Fields of its tools that have no effect.
+    pub unserved_fields: Vec<UnservedField>,
 }
 
 /// The body of `POST /v1/conversations/{id}`.
@@ -38,6 +41,8 @@ pub(crate) struct AddItems {
     pub items: Vec<Item>,
     /// Bytes of `items` as sent.
     pub item_bytes: usize,
+    /// Fields of its tools that have no effect.
+    pub unserved_fields: Vec<UnservedField>,
 }
 
 impl CreateConversation {
@@ -49,13 +54,15 @@ impl CreateConversation {
             request.metadata = metadata(raw)?;
         }
         if let Some(raw) = read.get("items") {
-            (request.items, request.item_bytes) = (items(raw)?, raw.get().len());
+            request.items = items(raw, &mut request.unserved_fields)?;
+            request.item_bytes = raw.get().len();
         }
-        if let Some((tools, bytes)) = read.read("antwort", declared_tools)? {
+        if let Some((tools, raw)) = read.read("antwort", declared_tools)? {
+            unserved::in_tools(raw, "antwort.tools", &mut request.unserved_fields);
             // As clients declare tools along the way, so that the responses of the conversation have them.
             let tools = AdditionalTools { id: Id::unnamed("adt"), role: Role::Developer, tools };
             request.items.insert(0, Item::AdditionalTools(tools));
-            request.item_bytes += bytes;
+            request.item_bytes += raw.get().len();
         }
         Ok(request)
     }
@@ -74,17 +81,18 @@ impl AddItems {
     pub(crate) fn parse(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
         let read = KnownFields::split(body, &["items"], limits)?;
         let raw = read.required("items")?;
-        let items = items(raw)?;
+        let mut unserved_fields = Vec::new();
+        let items = items(raw, &mut unserved_fields)?;
         if items.is_empty() {
             let problem = ParseError::invalid("", "at least one item is expected.");
             return Err(problem.with_code("array_below_min_length").into_api_error("items"));
         }
-        Ok(Self { items, item_bytes: raw.get().len() })
+        Ok(Self { items, item_bytes: raw.get().len(), unserved_fields })
     }
 }
 
-/// Reads `antwort` of a conversation: the functions that all its responses have, with their bytes.
-fn declared_tools(raw: &RawValue) -> Result<(Vec<Tool>, usize), ParseError> {
+/// Reads `antwort` of a conversation: the functions that all its responses have, also as they were sent.
+fn declared_tools(raw: &RawValue) -> Result<(Vec<Tool>, &RawValue), ParseError> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Session<'a> {
@@ -93,7 +101,7 @@ fn declared_tools(raw: &RawValue) -> Result<(Vec<Tool>, usize), ParseError> {
     }
     let session: Session<'_> = parse::read(raw)?;
     let tools = session_tools::read(session.tools).map_err(|error| error.within("tools"))?;
-    Ok((tools, session.tools.get().len()))
+    Ok((tools, session.tools))
 }
 
 /// Reads `conversation`: an id, or an object with one.
@@ -121,8 +129,8 @@ fn metadata(raw: &RawValue) -> Result<Metadata, ApiError> {
     Metadata::from_json(raw).map_err(|error| error.into_api_error("metadata"))
 }
 
-fn items(raw: &RawValue) -> Result<Vec<Item>, ApiError> {
-    input::read_stored(raw).map_err(|error| error.into_api_error("items"))
+fn items(raw: &RawValue, unserved: &mut Vec<UnservedField>) -> Result<Vec<Item>, ApiError> {
+    input::read_stored(raw, unserved).map_err(|error| error.into_api_error("items"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Unknown fields: which are passed to the provider, and what their sender may have meant.
 
+use super::field_table::refused_request_field;
 use super::{CreateResponse, FIELDS};
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::truncate_for_display;
@@ -35,6 +36,9 @@ impl CreateResponse {
 
 fn unknown(name: &str) -> ApiError {
     let shown = truncate_for_display(name);
+    if let Some(why) = refused_request_field(name) {
+        return ApiError::unsupported(shown.clone(), format!("Unsupported '{shown}': {why}"));
+    }
     let message = match suggestion(name) {
         Some(other) => format!("Unknown parameter '{shown}'. Did you mean '{other}'?"),
         None => format!("Unknown parameter '{shown}'."),

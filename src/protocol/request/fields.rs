@@ -10,6 +10,7 @@ use super::scalar::{
 };
 use super::{
     CreateResponse, Include, Metadata, ReasoningRequest, StreamOptions, TextConfig, conversation, input,
+    unserved,
 };
 use crate::protocol::parse::{self, FromJson, ParseError};
 use crate::protocol::tool::Tool;
@@ -29,7 +30,7 @@ pub(super) const READERS: &[(&str, Reader)] = &[
     ("include", |r, raw| put(&mut r.include, Include::from_json(raw))),
     ("input", |r, raw| {
         r.input_bytes = raw.get().len();
-        put(&mut r.input, input::read(raw))
+        put(&mut r.input, input::read(raw, &mut r.unserved_fields))
     }),
     ("instructions", |r, raw| put_some(&mut r.instructions, string(raw))),
     ("max_output_tokens", |r, raw| put_some(&mut r.max_output_tokens, integer(raw, 1, MAX_TOKEN_COUNT))),
@@ -46,7 +47,11 @@ pub(super) const READERS: &[(&str, Reader)] = &[
     ("previous_response_id", |r, raw| put_some(&mut r.previous_response_id, non_empty_string(raw))),
     ("prompt", |r, raw| put_some(&mut r.prompt, FromJson::from_json(raw))),
     ("prompt_cache_key", |r, raw| put_some(&mut r.prompt_cache_key, bounded_string(raw, 64))),
-    ("prompt_cache_options", |_, raw| any_object(raw)),
+    ("prompt_cache_options", |r, raw| {
+        any_object(raw)?;
+        unserved::in_object("prompt_cache_options", raw, &mut r.unserved_fields);
+        Ok(())
+    }),
     ("prompt_cache_retention", |r, raw| put_some(&mut r.prompt_cache_retention, enum_value(raw))),
     ("reasoning", |r, raw| put(&mut r.reasoning, ReasoningRequest::from_json(raw))),
     ("safety_identifier", |r, raw| put_some(&mut r.safety_identifier, bounded_string(raw, 64))),
@@ -57,7 +62,11 @@ pub(super) const READERS: &[(&str, Reader)] = &[
     ("temperature", |r, raw| put_some(&mut r.temperature, decimal(raw, 0.0, 2.0))),
     ("text", |r, raw| put(&mut r.text, TextConfig::from_json(raw))),
     ("tool_choice", |r, raw| put(&mut r.tool_choice, FromJson::from_json(raw))),
-    ("tools", |r, raw| put(&mut r.tools, read_tools(raw))),
+    ("tools", |r, raw| {
+        put(&mut r.tools, read_tools(raw))?;
+        unserved::in_tools(raw, "tools", &mut r.unserved_fields);
+        Ok(())
+    }),
     ("top_logprobs", |r, raw| {
         let number = integer(raw, 0, 20)?;
         r.top_logprobs = u8::try_from(number).ok();
@@ -87,13 +96,17 @@ pub const NO_OPS: &[(&str, &str)] = &[
     ("include[]: file_search_call.results", "hosted tools' items always carry what they have"),
     ("include[]: web_search_call.action.sources", "hosted tools' items always carry what they have"),
     ("include[]: web_search_call.results", "hosted tools' items always carry what they have"),
+    ("input[].async", "of a call that another server has made; its output is needed all the same"),
     ("input[].caller", "of functions and custom tools; programs that call tools are not supported"),
     ("input[].content[].detail", "of an input_file; the chat API has no such field"),
     ("input[].content[].prompt_cache_breakpoint", "a prompt-cache hint; caching is left to the provider"),
     ("input[].created_by", "creator of an item at another server; ignored"),
     ("input[].status", "of a reasoning item, which has none; replayed by clients, ignored"),
     ("n", "only 1 is accepted, the default"),
-    ("prompt_cache_options", "a prompt-cache hint; caching is left to the provider"),
+    (
+        "prompt_cache_options",
+        "a prompt-cache hint; caching is left to the provider; prewarm: true is refused",
+    ),
     ("reasoning.context", "auto and all_turns are accepted; the reasoning of all turns is replayed anyway"),
     ("reasoning.mode", "only standard is accepted, the default"),
     ("stream_options.include_usage", "the last event always carries the usage"),

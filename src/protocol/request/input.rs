@@ -5,9 +5,11 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::scalar::check_length;
+use super::unserved::{self, UnservedField};
 use crate::protocol::content::{ContentPart, InputAudio, InputFile, InputImage, InputVideo};
 use crate::protocol::item::{InputItem, Item, Message, Role, ToolOutput};
 use crate::protocol::parse::{self, FromJson, ParseError};
@@ -21,8 +23,9 @@ const MAX_STORED_ITEMS: usize = 20;
 /// Of the sealed summary in a compaction item.
 const MAX_SUMMARY_CHARS: usize = 10_485_760;
 
-/// Parses a string, which is one user message, or a list of items.
-pub(super) fn read(raw: &RawValue) -> Result<Vec<InputItem>, ParseError> {
+/// Parses a string, which is one user message, or a list of items. Fields of tools that have no effect are added to
+/// `unserved`.
+pub(super) fn read(raw: &RawValue, unserved: &mut Vec<UnservedField>) -> Result<Vec<InputItem>, ParseError> {
     match raw.get().as_bytes().first() {
         Some(b'"') => {
             let text: Cow<'_, str> = parse::read(raw)?;
@@ -34,8 +37,12 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<InputItem>, ParseError> {
         }
         Some(b'[') => {
             let items = parse::elements(raw)?;
-            let items = items.iter().enumerate().map(|(i, raw)| read_item(raw).map_err(|e| e.at(i)));
-            let items = items.collect::<Result<Vec<_>, _>>()?;
+            let read = |(i, raw): (usize, &&RawValue)| {
+                let item = read_item(raw).map_err(|e| e.at(i))?;
+                note_unserved(&item, raw, ("input", i), unserved);
+                Ok(item)
+            };
+            let items = items.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
             check_triggers(&items)?;
             Ok(items)
         }
@@ -46,14 +53,43 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<InputItem>, ParseError> {
     }
 }
 
+/// Adds the fields without effect of the tools that an item declares.
+fn note_unserved(
+    item: &InputItem,
+    raw: &RawValue,
+    (list, i): (&str, usize),
+    unserved: &mut Vec<UnservedField>,
+) {
+    #[derive(Deserialize)]
+    struct Declaration<'a> {
+        #[serde(borrow)]
+        tools: &'a RawValue,
+    }
+    if let InputItem::Item(Item::AdditionalTools(_)) = item
+        && let Ok(Declaration { tools }) = parse::read(raw)
+    {
+        unserved::in_tools(tools, &format!("{list}[{i}].tools"), unserved);
+    }
+}
+
 /// Reads items that are stored in a conversation as they are.
-pub(super) fn read_stored(raw: &RawValue) -> Result<Vec<Item>, ParseError> {
+pub(super) fn read_stored(
+    raw: &RawValue,
+    unserved: &mut Vec<UnservedField>,
+) -> Result<Vec<Item>, ParseError> {
     let items = parse::elements_up_to(raw, MAX_STORED_ITEMS)?;
-    let items = items.iter().enumerate().map(|(i, raw)| match read_item(raw).map_err(|e| e.at(i))? {
-        InputItem::Item(item) => Ok(item),
-        InputItem::Reference(_) => {
-            let problem = "a reference cannot be stored in a conversation; send the item itself.";
-            Err(ParseError::unsupported("type", problem).at(i))
+    let items = items.iter().enumerate().map(|(i, raw)| {
+        let item = read_item(raw).map_err(|e| e.at(i))?;
+        note_unserved(&item, raw, ("items", i), unserved);
+        match item {
+            InputItem::Item(Item::FunctionCallOutput(output)) if output.call_id.is_empty() => {
+                Err(ParseError::missing("call_id").at(i))
+            }
+            InputItem::Item(item) => Ok(item),
+            InputItem::Reference(_) => {
+                let problem = "a reference cannot be stored in a conversation; send the item itself.";
+                Err(ParseError::unsupported("type", problem).at(i))
+            }
         }
     });
     let items = items.collect::<Result<Vec<_>, _>>()?;
@@ -122,6 +158,8 @@ fn check_item(item: &Item) -> Result<(), ParseError> {
 fn call_id(item: &Item) -> Option<Cow<'_, str>> {
     match item {
         Item::FunctionCall(item) => Some(item.call_id.as_str().into()),
+        // Without one, it is found by the name of its function.
+        Item::FunctionCallOutput(item) if item.call_id.is_empty() && item.name.is_some() => None,
         Item::FunctionCallOutput(item) => Some(item.call_id.as_str().into()),
         Item::CustomToolCall(item) => Some(item.call_id.as_str().into()),
         Item::CustomToolCallOutput(item) => Some(item.call_id.as_str().into()),

@@ -53,6 +53,15 @@ pub enum ClientToolMode {
     Pause,
     /// It asks for the outputs with an event, waits for them, and goes on.
     Inline,
+    /// The same, and the event is that of A2A clients.
+    A2a,
+}
+
+impl ClientToolMode {
+    /// Whether the response waits for the outputs and goes on.
+    pub fn waits(self) -> bool {
+        matches!(self, Self::Inline | Self::A2a)
+    }
 }
 
 /// What happens to a response when its client disconnects.

@@ -1,4 +1,7 @@
-//! The key `antwort` of a response: the echo of the run options, and in the last snapshot the outcome of the run.
+//! The key `antwort` of a response: the echo of the run options, what the request has that the run has not, and in the
+//! last snapshot the outcome of the run.
+
+use std::borrow::Cow;
 
 use serde::Serialize;
 
@@ -10,6 +13,9 @@ pub struct RunReport {
     /// With the limits in force.
     #[serde(flatten)]
     options: Option<RunOptions>,
+    /// Types of tools of the request that are not supported and were left out, each once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    omitted_tools: Vec<Cow<'static, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     structured: Option<StructuredValidation>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,17 +45,19 @@ pub struct StructuredValidation {
 }
 
 impl RunReport {
-    /// Before the end: the echo, if the request has run options.
-    pub fn echo(options: Option<RunOptions>) -> Option<Box<Self>> {
-        options.map(|options| Box::new(Self { options: Some(options), structured: None, turns: None }))
+    /// Before the end: the echo, if the request has run options, and the types of tools that were left out of it.
+    pub fn echo(options: Option<RunOptions>, omitted_tools: Vec<Cow<'static, str>>) -> Option<Box<Self>> {
+        (options.is_some() || !omitted_tools.is_empty())
+            .then(|| Box::new(Self { options, omitted_tools, structured: None, turns: None }))
     }
 
     /// At the end. The verdict replaces the `structured` of the request.
     pub fn with_outcome(echo: Option<Box<Self>>, outcome: RunOutcome) -> Box<Self> {
-        let mut options = echo.and_then(|echo| echo.options);
+        let (mut options, omitted_tools) =
+            echo.map_or_else(Default::default, |echo| (echo.options, echo.omitted_tools));
         if let (Some(options), true) = (&mut options, outcome.structured.is_some()) {
             options.structured = None;
         }
-        Box::new(Self { options, structured: outcome.structured, turns: Some(outcome.turns) })
+        Box::new(Self { options, omitted_tools, structured: outcome.structured, turns: Some(outcome.turns) })
     }
 }

@@ -1,5 +1,7 @@
 //! Reads a response in progress back from its stored JSON, so that its run can be ended by another process.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 
 use super::{OutputItems, RequestEcho, Response, ResponseStatus, RunReport};
@@ -26,7 +28,10 @@ impl Response {
             usage: None,
             service_tier,
             echo: echo.into(),
-            antwort: RunReport::echo(antwort),
+            antwort: antwort.and_then(|report| {
+                let omitted_tools = report.omitted_tools.into_iter().map(Cow::Owned).collect();
+                RunReport::echo(Some(report.options), omitted_tools)
+            }),
         })
     }
 }
@@ -38,5 +43,14 @@ struct Head {
     created_at: i64,
     service_tier: String,
     #[serde(default)]
-    antwort: Option<RunOptions>,
+    antwort: Option<StoredReport>,
+}
+
+/// A [`RunReport`] before the end of its run.
+#[derive(Deserialize)]
+struct StoredReport {
+    #[serde(flatten)]
+    options: RunOptions,
+    #[serde(default)]
+    omitted_tools: Vec<String>,
 }

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::protocol::json::RawJson;
 use crate::protocol::parse::{self, FromJson, ParseError};
 
-/// Makes and edits images. What is absent is left to the executor.
+/// Makes and edits images. What is absent is left to the executor, and so are values: a later version of the API has more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageGenerationTool {
     /// The model that makes the image.
@@ -13,25 +14,25 @@ pub struct ImageGenerationTool {
     pub model: Option<String>,
     /// The quality.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quality: Option<ImageQuality>,
+    pub quality: Option<String>,
     /// `auto`, or width and height in pixels such as `1024x1024`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
     /// The file format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output_format: Option<ImageFormat>,
+    pub output_format: Option<String>,
     /// 0 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_compression: Option<u8>,
     /// How strictly it is moderated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moderation: Option<ImageModeration>,
+    pub moderation: Option<String>,
     /// The background.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub background: Option<ImageBackground>,
+    pub background: Option<String>,
     /// How closely an edit keeps to what it edits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input_fidelity: Option<ImageFidelity>,
+    pub input_fidelity: Option<String>,
     /// Which part an edit may change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_image_mask: Option<ImageMask>,
@@ -40,66 +41,19 @@ pub struct ImageGenerationTool {
     pub partial_images: Option<u8>,
     /// Whether to make or to edit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub action: Option<ImageAction>,
-}
-
-/// The quality of an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the API's own")]
-pub enum ImageQuality {
-    Low,
-    Medium,
-    High,
-    Auto,
-}
-
-/// The file format of an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the API's own")]
-pub enum ImageFormat {
-    Png,
-    Webp,
-    Jpeg,
-}
-
-/// How strictly an image is moderated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the API's own")]
-pub enum ImageModeration {
-    Auto,
-    Low,
-}
-
-/// The background of an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the API's own")]
-pub enum ImageBackground {
-    Transparent,
-    Opaque,
-    Auto,
-}
-
-/// How closely an edit keeps to what it edits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the API's own")]
-pub enum ImageFidelity {
-    High,
-    Low,
-}
-
-/// Whether to make an image or to edit one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the API's own")]
-pub enum ImageAction {
-    Generate,
-    Edit,
-    Auto,
+    pub action: Option<String>,
+    /// How detailed it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complexity: Option<String>,
+    /// Frames of one that moves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_count: Option<u64>,
+    /// How long each is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_duration_ms: Option<u64>,
+    /// Options of vector graphics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub svg: Option<RawJson>,
 }
 
 /// A picture that marks which part an edit may change.

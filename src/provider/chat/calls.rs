@@ -12,7 +12,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::message::FUNCTION;
 use super::reasoning::max_parsed_size;
+use super::specific_fields::{SPECIFIC, is_silent};
 use super::wire::{CallPiece, FunctionPiece};
 use crate::provider::errors::{ProviderError, ProviderErrorKind};
 use crate::response::json_scanner::JsonScanner;
@@ -25,6 +27,8 @@ const MAX_CALLS: usize = 1024;
 const MAX_INDICES: usize = 4 * MAX_CALLS;
 
 const EMPTY_OBJECT: &str = "{}";
+/// The field of Gemini's thought signatures.
+const EXTRA: &str = "extra_content";
 
 /// The calls of one turn.
 #[derive(Debug)]
@@ -57,7 +61,7 @@ struct Call {
     extent: JsonScanner,
     /// A custom tool's input was emitted.
     delivered: bool,
-    /// Fields that must be sent back to the provider: Gemini's thought signature.
+    /// Fields that must be sent back to the provider, such as Gemini's thought signature.
     fields: Option<Box<ProviderFields>>,
 }
 
@@ -68,7 +72,16 @@ struct NormalizedDelta<'a> {
     name: &'a str,
     arguments: &'a str,
     raw: bool,
-    extra: Option<&'a RawValue>,
+    extra: ExtraFields<'a>,
+}
+
+/// Fields that must be sent back to the provider.
+#[derive(Default, Clone, Copy)]
+struct ExtraFields<'a> {
+    extra_content: Option<&'a RawValue>,
+    specific: Option<&'a RawValue>,
+    /// Of the function.
+    of_function: Option<&'a RawValue>,
 }
 
 impl CallAssembler {
@@ -104,7 +117,14 @@ impl CallAssembler {
     ) -> Result<(), ProviderError> {
         let (name, arguments) = (piece.name.as_str(), piece.arguments.0.as_ref());
         self.push_normalized(
-            &NormalizedDelta { index: Some(0), id: "", name, arguments, raw: false, extra: None },
+            &NormalizedDelta {
+                index: Some(0),
+                id: "",
+                name,
+                arguments,
+                raw: false,
+                extra: ExtraFields::default(),
+            },
             out,
         )
     }
@@ -148,7 +168,7 @@ impl CallAssembler {
             self.by_index.insert(index, place);
         }
         if let Some(call) = self.calls.get_mut(place) {
-            self.held_bytes += call.merge(piece);
+            self.held_bytes += call.merge(piece, out);
             self.held_bytes += call.merge_extra(piece, out);
         }
         self.start(place, false, out);
@@ -276,7 +296,11 @@ impl<'a> NormalizedDelta<'a> {
             name: name.trim(),
             arguments,
             raw,
-            extra: piece.extra_content,
+            extra: ExtraFields {
+                extra_content: piece.extra_content,
+                specific: piece.provider_specific_fields,
+                of_function: piece.function.as_ref().and_then(|function| function.provider_specific_fields),
+            },
         }
     }
 
@@ -302,29 +326,47 @@ impl Call {
         !(self.slot.is_none() && is_fragment(&format!("{}{}", self.name, piece.name), tools))
     }
 
-    /// Stores the extra content of a delta and returns its bytes; emits it if the call has started already.
+    /// Stores the extra fields of a delta and returns their bytes; emits them if the call has started already.
     fn merge_extra(&mut self, piece: &NormalizedDelta<'_>, out: &mut Vec<ModelEvent>) -> usize {
-        const EXTRA: &str = "extra_content";
-        let extra = piece.extra.and_then(|extra| serde_json::from_str::<Value>(extra.get()).ok());
-        let Some(extra) = extra.filter(|extra| !extra.is_null()) else { return 0 };
-        let fields = self.fields.get_or_insert_default();
-        if fields.get(EXTRA) == Some(&extra) {
-            return 0;
-        }
-        fields.insert(EXTRA.to_owned(), extra);
-        if let Some(slot) = self.slot {
+        let ExtraFields { extra_content, specific, of_function } = piece.extra;
+        let of_call = self.keep(extra_content, false, EXTRA) + self.keep(specific, false, SPECIFIC);
+        let held = of_call + self.keep(of_function, true, SPECIFIC);
+        if let (1.., Some(slot), Some(fields)) = (held, self.slot, &self.fields) {
             out.push(ModelEvent::CallState { slot, fields: fields.clone() });
         }
-        piece.extra.map_or(0, max_parsed_size)
+        held
     }
 
-    /// Merges a delta's id, name and arguments; returns how many bytes are held of them.
-    fn merge(&mut self, piece: &NormalizedDelta<'_>) -> usize {
+    /// Keeps a field of the call or of its function, and returns how many bytes are held of it: none if it says nothing or
+    /// what is known.
+    fn keep(&mut self, raw: Option<&RawValue>, of_function: bool, name: &str) -> usize {
+        let Some(raw) = raw else { return 0 };
+        let value = serde_json::from_str::<Value>(raw.get()).ok();
+        let Some(value) = value.filter(|value| !is_silent(value)) else { return 0 };
+        let mut fields = &mut **self.fields.get_or_insert_default();
+        if of_function {
+            let function = fields.entry(FUNCTION).or_insert_with(|| ProviderFields::new().into());
+            let Value::Object(of_function) = function else { return 0 };
+            fields = of_function;
+        }
+        if fields.get(name) == Some(&value) {
+            return 0;
+        }
+        fields.insert(name.to_owned(), value);
+        max_parsed_size(raw)
+    }
+
+    /// Merges a delta's id, name and arguments; returns how many bytes are held of them. An id that comes after the call
+    /// has started is emitted.
+    fn merge(&mut self, piece: &NormalizedDelta<'_>, out: &mut Vec<ModelEvent>) -> usize {
         let known = self.id.len() + self.name.len();
         self.indexed |= piece.index.is_some();
         self.raw |= piece.raw;
-        if self.id.is_empty() {
+        if self.id.is_empty() && !piece.id.is_empty() {
             piece.id.clone_into(&mut self.id);
+            if let Some(slot) = self.slot {
+                out.push(ModelEvent::CallId { slot, call_id: self.id.clone() });
+            }
         }
         if self.name.is_empty()
             || self.slot.is_none() && self.extent == JsonScanner::Empty && self.name != piece.name

@@ -76,7 +76,15 @@ fn only_text<'a>(chunk: &CompletionChunk<'a>, wants_logprobs: bool) -> Option<(T
     else {
         return None;
     };
-    let Choice { index: _, delta: Some(delta), message: None, finish_reason, logprobs, error: None } = choice
+    let Choice {
+        index: _,
+        delta: Some(delta),
+        message: None,
+        finish_reason,
+        logprobs,
+        usage: None,
+        error: None,
+    } = choice
     else {
         return None;
     };
@@ -89,6 +97,7 @@ fn only_text<'a>(chunk: &CompletionChunk<'a>, wants_logprobs: bool) -> Option<(T
         reasoning_details: None,
         thinking_blocks: None,
         extra_content: None,
+        provider_specific_fields: None,
         annotations: None,
         tool_calls: CallPieces(calls),
         function_call: None,

@@ -1,7 +1,7 @@
 //! Content parts, translated from the Responses API to chat completions.
 //!
-//! A part that the provider does not support is refused with a 400, with one exception: a plain-text file is sent as text
-//! to a provider without file support.
+//! A part that the provider does not support is refused with a 400, with two exceptions: a plain-text file is sent as text
+//! to a provider without file support, and what the gateway's own calls have brought is left out.
 
 use std::borrow::Cow;
 
@@ -13,6 +13,7 @@ use super::message::{Audio, File, ImageUrl, MessageContent, MessagePart, VideoUr
 use crate::config::ProviderFeatures;
 use crate::protocol::content::{ContentPart, ImageDetail, InputFile, InputImage};
 use crate::protocol::item::ToolOutput;
+use crate::protocol::item::hosted::ResultFile;
 use crate::provider::errors::ProviderError;
 
 /// The content of a user message: a plain string if it is all text.
@@ -77,6 +78,35 @@ fn output_content<'a>(
         _ => join(&texts, "\n"),
     };
     Ok((text, others))
+}
+
+/// Files of a result of the gateway's own call, and how many of them the provider does not take.
+pub(super) fn result_files(
+    files: &[ResultFile],
+    supports: ProviderFeatures,
+) -> (Vec<MessagePart<'_>>, usize) {
+    let parts: Vec<_> = files.iter().filter_map(|file| translate_result_file(file, supports)).collect();
+    let left_out = files.len() - parts.len();
+    (parts, left_out)
+}
+
+fn translate_result_file(file: &ResultFile, supports: ProviderFeatures) -> Option<MessagePart<'_>> {
+    let kind = file.media_type();
+    if kind.starts_with("image/") {
+        let part = MessagePart::ImageUrl { image_url: ImageUrl { url: &file.url, detail: None } };
+        return supports.images.then_some(part);
+    }
+    if kind.starts_with("audio/") {
+        let format = if kind == "audio/wav" { "wav" } else { "mp3" };
+        let part = MessagePart::InputAudio { input_audio: Audio { data: file.base64(), format } };
+        return supports.audio.then_some(part);
+    }
+    let filename = file.name.as_deref();
+    if supports.files {
+        return Some(MessagePart::File { file: File { filename, file_data: &file.url } });
+    }
+    let text = plain_text(&file.url)?;
+    Some(MessagePart::Text { text: format!("{}:\n\n{text}", filename.unwrap_or("File")).into() })
 }
 
 /// The text of a part, if it is text; a refusal counts as text.

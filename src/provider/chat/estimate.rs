@@ -51,6 +51,8 @@ fn message_tokens(message: &ChatMessage<'_>, count: &impl Fn(&str) -> usize) -> 
             parts.iter().map(|part| part_tokens(part, count)).sum()
         }
         ChatMessage::Assistant(message) => assistant_tokens(message, count),
+        // It is nothing that anybody has said.
+        ChatMessage::Inserted { .. } => return 0,
     };
     TOKENS_PER_MESSAGE + inside
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
-use crate::response::turn::ProviderFields;
+use crate::response::turn::{ProviderFields, merge_fields};
 
 /// One message.
 #[derive(Debug, Serialize)]
@@ -21,8 +21,13 @@ pub(super) enum ChatMessage<'a> {
     /// The output of a call.
     Tool {
         role: &'static str,
-        tool_call_id: &'a str,
+        tool_call_id: Cow<'a, str>,
         content: Cow<'a, str>,
+    },
+    /// A message that is nobody's: the chat template demands one in this place.
+    Inserted {
+        role: &'static str,
+        content: &'static str,
     },
 }
 
@@ -37,6 +42,7 @@ impl ChatMessage<'_> {
                 parts.iter().map(MessagePart::text_bytes).sum()
             }
             Self::Assistant(message) => message.text_bytes(),
+            Self::Inserted { content, .. } => content.len(),
         }
     }
 }
@@ -127,10 +133,10 @@ pub(super) struct MessageReasoning<'a> {
 
 #[derive(Debug)]
 pub(super) struct MessageCall<'a> {
-    pub id: &'a str,
+    pub id: Cow<'a, str>,
     pub name: Cow<'a, str>,
     pub input: CallInput<'a>,
-    /// Fields that must be sent back to the provider.
+    /// Fields that must be sent back to the provider; those of its function under that name.
     pub fields: Option<&'a ProviderFields>,
 }
 
@@ -144,10 +150,13 @@ pub(super) enum CallInput<'a> {
 
 /// Message fields that the gateway writes itself: a provider's fields of these names are not sent back.
 const MESSAGE_FIELDS: &[&str] = &["role", "content", "tool_calls"];
-/// The field of Gemini's thought signatures.
-const SIGNATURE: &str = "extra_content";
+/// The fields of thought signatures: Gemini's, and `LiteLLM`'s for it.
+const SIGNATURES: &[&str] = &["extra_content", "provider_specific_fields"];
 /// The same for fields of a call.
-const CALL_FIELDS: &[&str] = &["id", "type", "function", "custom"];
+const CALL_FIELDS: &[&str] = &["id", "type", FUNCTION, "custom"];
+/// The same for fields of its function, which are kept under this name.
+const FUNCTION_FIELDS: &[&str] = &["name", "arguments"];
+pub(super) const FUNCTION: &str = "function";
 
 impl Assistant<'_> {
     fn text_bytes(&self) -> usize {
@@ -177,7 +186,7 @@ impl MessageReasoning<'_> {
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let own: Vec<&str> = self.names();
         // The provider's own fields contain the text as well, but a signature does not.
-        let holds_text = own.iter().any(|name| *name != SIGNATURE);
+        let holds_text = own.iter().any(|name| !SIGNATURES.contains(name));
         if let Some(field) = self.field.filter(|_| !holds_text && !self.text.is_empty()) {
             map.serialize_entry(field, &self.text)?;
         }
@@ -200,26 +209,50 @@ impl MessageReasoning<'_> {
     }
 }
 
-/// One field of several reasoning items: lists are concatenated, of other values the last one counts.
+/// One field of several reasoning items: lists are concatenated, objects merged, of other values the last one counts.
 struct Merged<'a>(&'a [&'a Value]);
 
 impl Serialize for Merged<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let lists: Option<Vec<&Vec<Value>>> = self.0.iter().map(|value| value.as_array()).collect();
-        match lists {
-            Some(lists) => serializer.collect_seq(lists.into_iter().flatten()),
-            None => self.0.last().serialize(serializer),
+        let objects =
+            || self.0.iter().map(|value| value.as_object()).collect::<Option<Vec<&ProviderFields>>>();
+        match (lists, self.0) {
+            (Some(lists), _) => serializer.collect_seq(lists.into_iter().flatten()),
+            (None, [value]) => value.serialize(serializer),
+            (None, values) => match objects() {
+                Some(objects) => {
+                    let mut merged = ProviderFields::new();
+                    objects.into_iter().for_each(|fields| merge_fields(&mut merged, fields.clone()));
+                    merged.serialize(serializer)
+                }
+                None => values.last().serialize(serializer),
+            },
         }
+    }
+}
+
+struct Function<'a> {
+    name: &'a str,
+    arguments: &'a str,
+    own: Option<&'a ProviderFields>,
+}
+
+impl Serialize for Function<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("name", self.name)?;
+        map.serialize_entry("arguments", self.arguments)?;
+        let own = self.own.into_iter().flatten();
+        for (name, value) in own.filter(|(name, _)| !FUNCTION_FIELDS.contains(&name.as_str())) {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
     }
 }
 
 impl Serialize for MessageCall<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Function<'a> {
-            name: &'a str,
-            arguments: &'a str,
-        }
         #[derive(Serialize)]
         struct Custom<'a> {
             name: &'a str,
@@ -227,11 +260,12 @@ impl Serialize for MessageCall<'_> {
         }
         let name = self.name.as_ref();
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", self.id)?;
+        map.serialize_entry("id", &self.id)?;
         match &self.input {
             CallInput::Json(arguments) => {
                 map.serialize_entry("type", "function")?;
-                map.serialize_entry("function", &Function { name, arguments })?;
+                let own = self.fields.and_then(|fields| fields.get(FUNCTION)?.as_object());
+                map.serialize_entry(FUNCTION, &Function { name, arguments, own })?;
             }
             CallInput::Text(input) => {
                 map.serialize_entry("type", "custom")?;

@@ -13,14 +13,16 @@ use std::collections::{HashMap, VecDeque};
 
 use serde::de::IgnoredAny;
 
+use super::call_ids::provider_call_id;
 use super::content;
 use super::message::{Assistant, CallInput, MessageCall, MessageContent, MessagePart, MessageReasoning};
 use super::options::ChatOptions;
-use crate::config::{DeveloperRole, ReasoningField, ResultFormat, SystemPlacement};
+use super::order;
+use crate::config::{DeveloperRole, ProviderFeatures, ReasoningField, ResultFormat, Roles, SystemPlacement};
 use crate::protocol::item::hosted::McpCall;
-use crate::protocol::item::{Item, Message as MessageItem, Role, ToolOutput};
+use crate::protocol::item::{Item, ItemStatus, Message as MessageItem, Role, ToolOutput};
 use crate::provider::errors::ProviderError;
-use crate::response::result_text::format_result;
+use crate::response::result_text::{ToldResult, format_result};
 use crate::response::turn::{HistoryItem, ModelRequest, ProviderFields, ProviderState, StatePosition};
 
 pub(super) use super::message::ChatMessage;
@@ -30,7 +32,8 @@ pub(super) fn build<'a>(
     request: &'a ModelRequest,
     options: &'a ChatOptions,
 ) -> Result<Vec<ChatMessage<'a>>, ProviderError> {
-    let mut builder = Builder::new(request, options);
+    let roles = options.roles.for_model(&request.model);
+    let mut builder = Builder::new(request, options, roles);
     if let Some(instructions) = request.instructions.as_deref().filter(|text| !text.is_empty()) {
         builder.add_system(instructions.into(), Role::Developer);
     }
@@ -38,11 +41,12 @@ pub(super) fn build<'a>(
         builder.add(context)?;
     }
     builder.close(Attach::Back)?;
-    Ok(builder.finish())
+    Ok(order::arrange(builder.finish(), roles))
 }
 
 struct Builder<'a> {
     options: &'a ChatOptions,
+    roles: Roles,
     format: ResultFormat,
     names: HashMap<(Option<&'a str>, &'a str), &'a str>,
     /// Outputs by call id, in a queue until their call takes them: ids may be reused.
@@ -59,15 +63,16 @@ struct Builder<'a> {
 struct OpenMessage<'a> {
     message: Assistant<'a>,
     reasoning: PendingReasoning<'a>,
-    /// The outputs of its calls, by call id.
-    outputs: Vec<(&'a str, CallOutput<'a>)>,
+    /// The outputs of its calls, by the ids that the provider knows.
+    outputs: Vec<(Cow<'a, str>, CallOutput<'a>)>,
     /// The output of one of its calls is a later item.
     awaits_output: bool,
 }
 
 enum CallOutput<'a> {
     Outputs(Outputs<'a>),
-    Text(Cow<'a, str>),
+    /// Of the gateway's own call: text, and files that follow it.
+    Result(Cow<'a, str>, Vec<MessagePart<'a>>),
 }
 
 /// The output items of one call: one, unless a custom tool reported progress before its result.
@@ -91,7 +96,7 @@ enum Attach {
 }
 
 impl<'a> Builder<'a> {
-    fn new(request: &'a ModelRequest, options: &'a ChatOptions) -> Self {
+    fn new(request: &'a ModelRequest, options: &'a ChatOptions, roles: Roles) -> Self {
         // Names are only needed for calls, which most requests do not have.
         let is_call =
             |item: &Item| matches!(item, Item::FunctionCall(_) | Item::CustomToolCall(_) | Item::McpCall(_));
@@ -99,6 +104,7 @@ impl<'a> Builder<'a> {
         let tools = if calls { request.tools.iter() } else { [].iter() };
         Self {
             options,
+            roles,
             format: request.result_format,
             names: tools
                 .map(|tool| ((tool.namespace.as_deref(), tool.name.as_str()), tool.wire_name.as_str()))
@@ -125,7 +131,8 @@ impl<'a> Builder<'a> {
             Item::FunctionCall(call) => {
                 let input = CallInput::Json(as_json_object(&call.arguments));
                 let name = (call.namespace.as_deref(), call.name.as_str());
-                self.add_call(context, &call.call_id, name, input, None)
+                let refused = self.refused_text(context, &call.call_id);
+                self.add_call(context, &call.call_id, name, input, refused)
             }
             Item::CustomToolCall(call) => {
                 let input = if self.options.supports.custom_tools {
@@ -134,18 +141,27 @@ impl<'a> Builder<'a> {
                     CallInput::Json(wrap_input(&call.input).into())
                 };
                 let name = (call.namespace.as_deref(), call.name.as_str());
-                self.add_call(context, &call.call_id, name, input, None)
+                let refused = self.refused_text(context, &call.call_id);
+                self.add_call(context, &call.call_id, name, input, refused)
             }
             Item::FunctionCallOutput(item) => self.add_output(&item.call_id, &item.output),
             Item::CustomToolCallOutput(item) => self.add_output(&item.call_id, &item.output),
             Item::McpCall(call) => {
                 let input = CallInput::Json(as_json_object(&call.arguments));
                 let name = (Some(call.server_label.as_str()), call.name.as_str());
-                let output = Some(CallOutput::Text(mcp_result_text(call, self.format)));
+                let id = provider_call_id(context, call.id.as_str());
+                let output = Some(mcp_result(call, &id, self.format, self.options.supports));
                 self.add_call(context, call.id.as_str(), name, input, output)
             }
             _ => Ok(()),
         }
+    }
+
+    /// What the model reads of a call that was refused.
+    fn refused_text(&self, context: &'a HistoryItem, id: &str) -> Option<CallOutput<'a>> {
+        let reason = context.refused.as_deref()?;
+        let text = format_result(self.format, &provider_call_id(context, id), ToldResult::Failed(reason));
+        Some(CallOutput::Result(text, Vec::new()))
     }
 
     /// Reasoning is added to the message that follows it; state from within an answer belongs to that answer.
@@ -184,7 +200,7 @@ impl<'a> Builder<'a> {
     }
 
     fn add_system(&mut self, text: Cow<'a, str>, role: Role) {
-        if self.options.roles.system == SystemPlacement::Merge {
+        if self.roles.system == SystemPlacement::Merge {
             self.system.push(text);
         } else {
             let role = self.role(role);
@@ -193,7 +209,7 @@ impl<'a> Builder<'a> {
     }
 
     fn role(&self, role: Role) -> &'static str {
-        match (self.options.roles.developer, role) {
+        match (self.roles.developer, role) {
             (DeveloperRole::User, _) => "user",
             (DeveloperRole::Developer, Role::Developer) => "developer",
             _ => "system",
@@ -247,9 +263,11 @@ impl<'a> Builder<'a> {
         let not_empty = |outputs: &Outputs<'_>| !outputs.is_empty();
         let output = output
             .or_else(|| self.outputs.get_mut(id)?.pop_front().filter(not_empty).map(CallOutput::Outputs));
+        let id = provider_call_id(context, id);
+        let fields = context.call_state.as_ref().map(|state| &state.fields);
         let open = self.open_message();
         open.reasoning.add_state(context.state.as_ref());
-        open.message.calls.push(MessageCall { id, name, input, fields: context.call_fields.as_ref() });
+        open.message.calls.push(MessageCall { id: id.clone(), name, input, fields });
         open.awaits_output |= awaits_output;
         open.outputs.extend(output.map(|output| (id, output)));
         Ok(())
@@ -271,7 +289,7 @@ impl<'a> Builder<'a> {
         match self.outputs.get_mut(id) {
             Some(waiting) if waiting.front().is_some_and(|first| is_first(first, output)) => {
                 let outputs = waiting.pop_front().unwrap_or_default();
-                self.write_outputs(vec![(id, CallOutput::Outputs(outputs))])
+                self.write_outputs(vec![(id.into(), CallOutput::Outputs(outputs))])
             }
             _ => Ok(()),
         }
@@ -294,20 +312,20 @@ impl<'a> Builder<'a> {
     }
 
     /// Writes tool messages, followed by a user message with parts that tool messages cannot hold, such as images.
-    fn write_outputs(&mut self, outputs: Vec<(&'a str, CallOutput<'a>)>) -> Result<(), ProviderError> {
+    fn write_outputs(&mut self, outputs: Vec<(Cow<'a, str>, CallOutput<'a>)>) -> Result<(), ProviderError> {
         let mut parts: Vec<MessagePart<'a>> = Vec::new();
         for (tool_call_id, output) in outputs {
             let (content, others) = match output {
                 CallOutput::Outputs(outputs) => content::outputs_content(&outputs, self.options.supports)?,
-                CallOutput::Text(text) => (text, Vec::new()),
+                CallOutput::Result(text, files) => (text, files),
             };
-            self.messages.push(ChatMessage::Tool { role: "tool", tool_call_id, content });
             if !others.is_empty() {
                 parts.push(MessagePart::Text {
                     text: format!("Output of the tool call {tool_call_id}:").into(),
                 });
                 parts.extend(others);
             }
+            self.messages.push(ChatMessage::Tool { role: "tool", tool_call_id, content });
         }
         if !parts.is_empty() {
             self.messages.push(ChatMessage::Plain { role: "user", content: MessageContent::Parts(parts) });
@@ -408,14 +426,43 @@ fn unknown_name<'a>((namespace, name): (Option<&'a str>, &'a str)) -> Cow<'a, st
     }
 }
 
-/// The result of an MCP call as text for the model.
-fn mcp_result_text(call: &McpCall, format: ResultFormat) -> Cow<'_, str> {
-    let result = match (&call.output, &call.error) {
-        (Some(output), _) => Ok(output.as_str()),
-        (None, Some(error)) => {
-            return Cow::Owned(format_result(format, call.id.as_str(), Err(&error.message())).into_owned());
+/// The result of an MCP call for the model, with the files that it can read.
+fn mcp_result<'a>(
+    call: &'a McpCall,
+    id: &str,
+    format: ResultFormat,
+    supports: ProviderFeatures,
+) -> CallOutput<'a> {
+    let (files, left_out) = content::result_files(&call.files, supports);
+    let text = match left_out {
+        0 => mcp_result_text(call, call.output.as_deref(), id, format),
+        left_out => {
+            let note = format!(
+                "[{left_out} of {} files are not shown: this model cannot read them]",
+                call.files.len()
+            );
+            let output = call.output.as_ref().map(|output| format!("{output}\n{note}"));
+            Cow::Owned(mcp_result_text(call, output.as_deref(), id, format).into_owned())
         }
-        (None, None) => Ok("The call returned no output."),
     };
-    format_result(format, call.id.as_str(), result)
+    CallOutput::Result(text, files)
+}
+
+/// The result of an MCP call as text for the model.
+fn mcp_result_text<'a>(
+    call: &'a McpCall,
+    output: Option<&'a str>,
+    id: &str,
+    format: ResultFormat,
+) -> Cow<'a, str> {
+    let result = match (output, &call.error) {
+        (Some(output), _) if call.status == ItemStatus::Incomplete => ToldResult::Skipped(output),
+        (Some(output), _) => ToldResult::Output(output),
+        (None, Some(error)) => {
+            let failed = ToldResult::Failed(&error.message());
+            return Cow::Owned(format_result(format, id, failed).into_owned());
+        }
+        (None, None) => ToldResult::Output("The call returned no output."),
+    };
+    format_result(format, id, result)
 }

@@ -1,14 +1,16 @@
 //! Options of the translators: the settings of a provider that shape requests and answers.
 
 use crate::config::{
-    ForwardedField, MaxTokensField, ProviderFeatures, ProviderSettings, ReasoningField, Roles, ThinkTags,
+    ForwardedField, MaxTokensField, ProviderFeatures, ProviderSettings, ReasoningField, RoleSettings,
+    ThinkTags,
 };
+use crate::response::turn::ModelRequest;
 
 /// How one provider differs from others.
 #[derive(Debug, Clone)]
 pub(crate) struct ChatOptions {
-    /// How roles are mapped.
-    pub roles: Roles,
+    /// How roles are mapped, and which orders of messages are accepted.
+    pub roles: RoleSettings,
     pub max_tokens_field: MaxTokensField,
     /// The field in which reasoning is sent back.
     pub reasoning_field: ReasoningField,
@@ -19,10 +21,17 @@ pub(crate) struct ChatOptions {
     pub think: ThinkTags,
 }
 
+impl ChatOptions {
+    /// Whether the provider is asked for a stream, of which a whole answer can be made as well.
+    pub(crate) fn streams(&self, request: &ModelRequest) -> bool {
+        request.stream || !self.supports.json
+    }
+}
+
 impl From<&ProviderSettings> for ChatOptions {
     fn from(settings: &ProviderSettings) -> Self {
         Self {
-            roles: settings.roles,
+            roles: settings.roles.clone(),
             max_tokens_field: settings.max_tokens_field,
             reasoning_field: settings.reasoning_field,
             supports: settings.supports,

@@ -2,7 +2,8 @@
 //!
 //! `reasoning_content`, `reasoning` and `thinking` are plain text. `reasoning_details` (OpenRouter) and `thinking_blocks`
 //! (LiteLLM) are lists with signatures that must be sent back unchanged; streams deliver them in deltas, which are joined
-//! here. `extra_content` (Gemini) holds the thought signature of a text; that of a call is handled in `calls`.
+//! here. `extra_content` (Gemini) and `provider_specific_fields` (LiteLLM) hold the thought signature of a text; those of a
+//! call are handled in `calls`.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::errors::limit_exceeded;
-use super::wire::Delta;
+use super::specific_fields;
+use super::wire::{Delta, DeltaContent};
 use crate::provider::errors::ProviderError;
 use crate::response::turn::{ModelEvent, ProviderFields};
 
@@ -24,8 +26,12 @@ pub(super) struct ReasoningAssembler {
     blocks: Vec<Value>,
     /// `extra_content` with the signature of the text.
     extra: Option<Value>,
+    /// `provider_specific_fields` since the last flush.
+    specific: ProviderFields,
     /// There is state that was not emitted yet.
     changed: bool,
+    /// Texts that came beside the answer's own, when it had begun.
+    late: Vec<ModelEvent>,
     /// Upper bound of its memory in bytes.
     held_bytes: usize,
 }
@@ -49,7 +55,8 @@ impl ReasoningAssembler {
         max_held_bytes: usize,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
-        let state = [delta.extra_content, delta.reasoning_details, delta.thinking_blocks];
+        let specific = delta.provider_specific_fields;
+        let state = [delta.extra_content, specific, delta.reasoning_details, delta.thinking_blocks];
         self.held_bytes += state.into_iter().flatten().map(max_parsed_size).sum::<usize>();
         if self.held_bytes > max_held_bytes {
             return Err(limit_exceeded("of reasoning in one piece", max_held_bytes));
@@ -58,8 +65,14 @@ impl ReasoningAssembler {
             self.extra = Some(extra);
             self.changed = true;
         }
+        if let Some(specific) = specific.and_then(specific_fields::of_message) {
+            specific_fields::merge(&mut self.specific, specific);
+            self.changed = true;
+        }
         let plain = [&mut delta.reasoning_content, &mut delta.reasoning, &mut delta.thinking];
         let plain = plain.into_iter().find(|text| !text.is_empty()).map(std::mem::take);
+        // Some servers send the answer in a field of reasoning as well.
+        let plain = plain.filter(|plain| !is_content(delta, plain.as_str()));
         let lists = delta.reasoning_details.is_some() || delta.thinking_blocks.is_some();
         if !lists {
             if let Some(plain) = plain {
@@ -70,6 +83,7 @@ impl ReasoningAssembler {
         let mut texts = Vec::new();
         read_list(delta.reasoning_details, &mut self.details, whole, &mut texts);
         read_list(delta.thinking_blocks, &mut self.blocks, whole, &mut texts);
+        texts.retain(|text| !is_content(delta, text_of_event(text)));
         self.changed |= !(self.details.is_empty() && self.blocks.is_empty());
         if let Some(plain) = plain {
             self.source = Source::Plain;
@@ -94,6 +108,34 @@ impl ReasoningAssembler {
         out.push(ModelEvent::Reasoning(text.into_owned()));
     }
 
+    /// Keeps reasoning that came in one chunk with text of the answer, which had begun: it is emitted as a whole when
+    /// something else than text follows. Holds at most `max_held_bytes`.
+    pub(super) fn set_aside(
+        &mut self,
+        events: impl Iterator<Item = ModelEvent>,
+        max_held_bytes: usize,
+    ) -> Result<(), ProviderError> {
+        for event in events {
+            self.held_bytes += text_of_event(&event).len();
+            match (self.late.last_mut(), event) {
+                (Some(ModelEvent::Reasoning(text)), ModelEvent::Reasoning(more))
+                | (Some(ModelEvent::ReasoningSummary(text)), ModelEvent::ReasoningSummary(more)) => {
+                    text.push_str(&more);
+                }
+                (_, event) => self.late.push(event),
+            }
+        }
+        if self.held_bytes <= max_held_bytes {
+            return Ok(());
+        }
+        Err(limit_exceeded("of reasoning in one piece", max_held_bytes))
+    }
+
+    /// Emits what was set aside.
+    pub(super) fn write_late(&mut self, out: &mut Vec<ModelEvent>) {
+        out.append(&mut self.late);
+    }
+
     /// Emits the collected state: the model has begun another kind of output, so the reasoning before it is complete.
     pub(super) fn flush_state(&mut self, out: &mut Vec<ModelEvent>) {
         if std::mem::take(&mut self.changed) {
@@ -109,7 +151,21 @@ impl ReasoningAssembler {
             lists.map(|(name, list)| (name, Some(std::mem::take(list)).filter(|list| !list.is_empty())));
         let lists = lists.into_iter().filter_map(|(name, list)| Some((name, Value::Array(list?))));
         let extra = self.extra.take().map(|extra| ("extra_content", extra));
-        lists.chain(extra).map(|(name, value)| (name.to_owned(), value)).collect()
+        let specific = Some(std::mem::take(&mut self.specific)).filter(|fields| !fields.is_empty());
+        let specific = specific.map(|fields| (specific_fields::SPECIFIC, Value::Object(fields)));
+        lists.chain(extra).chain(specific).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+/// Whether a text is the content of the same chunk.
+fn is_content(delta: &Delta<'_>, text: &str) -> bool {
+    matches!(&delta.content, DeltaContent::Text(content) if !content.is_empty() && content == text)
+}
+
+fn text_of_event(event: &ModelEvent) -> &str {
+    match event {
+        ModelEvent::Reasoning(text) | ModelEvent::ReasoningSummary(text) => text,
+        _ => "",
     }
 }
 

@@ -78,7 +78,7 @@ impl Serialize for Body<'_> {
         }
         self.write_form(&mut map)?;
         self.write_sampling(&mut map)?;
-        if request.stream {
+        if options.streams(request) {
             map.serialize_entry("stream", &true)?;
             if self.include_usage {
                 map.serialize_entry("stream_options", &StreamOptions { include_usage: true })?;

@@ -6,37 +6,29 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::calls::CallAssembler;
 use super::chunk_template::{ChunkTemplate, TextKind};
 use super::early::EarlyParts;
 use super::errors::limit_exceeded;
+use super::extras::{read_annotations, read_logprobs};
+use super::plain_text::PlainText;
 use super::reasoning::{ReasoningAssembler, max_parsed_size};
 use super::surrogates::{self, Repaired};
 use super::think_tags::{Segment, ThinkTagParser};
-use super::wire::{
-    Choice, CompletionChunk, ContentPiece, Delta, DeltaContent, MAX_ELEMENTS, UsageCounts, first_elements,
-};
+use super::usage::read_usage;
+use super::wire::{Choice, CompletionChunk, ContentPiece, Delta, DeltaContent, MAX_ELEMENTS};
 use crate::config::ThinkTags;
-use crate::protocol::content::{Annotation, LogProb};
-use crate::protocol::response::{InputTokensDetails, OutputTokensDetails, Usage};
+use crate::protocol::response::Usage;
 use crate::provider::errors::{ProviderError, ProviderErrorKind};
-use crate::provider::lenient::{LenientNumber, LenientText};
 use crate::provider::upstream_error::UpstreamError;
-use crate::response::machine::MAX_ANNOTATIONS;
 use crate::response::turn::{FinishReason, ModelEvent, ModelTool};
 
 /// Maximum number of events that are skipped because they are not JSON objects, such as a stray `ping`.
 const MAX_SKIPPED: usize = 8;
 /// Default of [`Translator::with_max_held_bytes`].
 const DEFAULT_MAX_HELD_BYTES: usize = 64 << 20;
-/// Log probabilities of tokens without text that a chunk may have, in addition to one for each byte of its text.
-const MAX_TEXTLESS_TOKENS: usize = 64;
-/// Maximum number of alternatives for a token, by the API.
-const MAX_TOP_LOGPROBS: usize = 20;
-
 /// Translates one answer to model events.
 #[derive(Debug)]
 pub struct Translator {
@@ -45,6 +37,10 @@ pub struct Translator {
     think: ThinkTagParser,
     wants_logprobs: bool,
     early: EarlyParts,
+    /// The last output was text of the answer.
+    in_text: bool,
+    /// The reasoning of this chunk is kept for later.
+    sets_reasoning_aside: bool,
     usage: Option<Usage>,
     service_tier: bool,
     finish: Option<FinishReason>,
@@ -53,6 +49,8 @@ pub struct Translator {
     /// At least one chunk was a chat completion.
     understood: bool,
     skipped: usize,
+    /// The first text that came in place of a chunk.
+    plain_text: Option<PlainText>,
     /// A chunk that ends with half a surrogate pair.
     held_chunk: Option<String>,
     template: ChunkTemplate,
@@ -70,12 +68,15 @@ impl Translator {
             think: ThinkTagParser::new(think),
             wants_logprobs,
             early: EarlyParts::default(),
+            in_text: false,
+            sets_reasoning_aside: false,
             usage: None,
             service_tier: false,
             finish: None,
             answered: false,
             understood: false,
             skipped: 0,
+            plain_text: None,
             held_chunk: None,
             template: ChunkTemplate::default(),
             done: false,
@@ -91,6 +92,21 @@ impl Translator {
     /// Whether the answer has ended: `[DONE]`, or a whole body.
     pub fn is_done(&self) -> bool {
         self.done
+    }
+
+    /// Whether the model has finished: only the usage and the end of the stream may still come.
+    pub fn is_finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// The usage that was received and not emitted, of an answer that failed or was not read to its end.
+    pub fn take_usage(&mut self) -> Option<Usage> {
+        self.usage.take()
+    }
+
+    /// The error that the server has told as plain text, for an answer that did not end as it should.
+    pub fn told_error(&self) -> Option<ProviderError> {
+        self.plain_text.as_ref().map(PlainText::to_error)
     }
 
     /// Translates one event of a stream.
@@ -160,7 +176,12 @@ impl Translator {
         };
         match serde_json::from_str::<CompletionChunk<'_>>(&body) {
             Ok(chunk) => self.push_chunk(chunk, true, out)?,
-            Err(_) => return Err(malformed()),
+            Err(_) => {
+                // A list of errors; any other text is no answer of this protocol.
+                let told = UpstreamError::parse(&body);
+                let is_list = body.trim_start().starts_with('[') && !told.is_empty();
+                return Err(if is_list { told.into_error(None, None) } else { malformed() });
+            }
         }
         // A whole body needs no further sign of its end.
         self.done = true;
@@ -172,24 +193,30 @@ impl Translator {
         if let Some(held) = self.held_chunk.take() {
             self.read(&surrogates::repair_all(&held), out)?;
         }
-        let reason = match self.finish {
-            Some(reason) => Ok(reason),
-            None if self.done && self.answered => Ok(FinishReason::Stop),
-            None if self.done || !self.understood => Err(malformed()),
-            None => Err(ProviderError::new(
-                ProviderErrorKind::Cut,
-                "The model provider closed the connection before its answer was complete.",
-            )),
-        };
+        let reason = self.finish_reason()?;
         out.extend(self.usage.take().map(ModelEvent::Usage));
-        let reason = reason?;
         let mut segments = Vec::new();
         self.think.end(&mut segments);
         self.write_segments(segments, out);
+        self.reasoning.write_late(out);
         self.calls.finish(reason == FinishReason::Length, out)?;
         self.reasoning.flush_state(out);
         out.push(ModelEvent::Finish(reason));
         Ok(())
+    }
+
+    /// The reason that the server has given, or that the end of its stream stands for.
+    fn finish_reason(&self) -> Result<FinishReason, ProviderError> {
+        match (self.finish, self.told_error()) {
+            (Some(reason), _) => Ok(reason),
+            (None, Some(told)) => Err(told),
+            (None, None) if self.done && self.answered => Ok(FinishReason::Stop),
+            (None, None) if self.done || !self.understood => Err(malformed()),
+            (None, None) => Err(ProviderError::new(
+                ProviderErrorKind::Cut,
+                "The model provider closed the connection before its answer was complete.",
+            )),
+        }
     }
 
     fn push_chunk(
@@ -199,6 +226,12 @@ impl Translator {
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
         let CompletionChunk { choices, usage, service_tier, error, object, message, code, kind } = chunk;
+        let in_choice = || choices.0.as_ref().and_then(|choice| choice.usage);
+        // First, as what was used counts even if the answer fails.
+        if let Some(usage) = usage.and_then(read_usage).or_else(|| in_choice().and_then(read_usage)) {
+            self.understood = true;
+            self.usage = Some(usage);
+        }
         if let Some(error) = error.filter(|error| !error.is_empty()) {
             return Err(error.into_error(None, None));
         }
@@ -208,10 +241,6 @@ impl Translator {
         if !self.service_tier && !service_tier.is_empty() {
             self.service_tier = true;
             out.push(ModelEvent::ServiceTier(service_tier.0.into_owned()));
-        }
-        if let Some(usage) = usage.and_then(read_usage) {
-            self.understood = true;
-            self.usage = Some(usage);
         }
         match choices.0 {
             Some(choice) => self.push_choice(choice, whole, out),
@@ -252,11 +281,22 @@ impl Translator {
         let before = out.len();
         self.check_counts(&delta)?;
         self.hold_logprobs(&delta, logprobs);
+        let has_text = delta.has_text();
+        if !has_text && !delta.is_blank() {
+            self.reasoning.write_late(out);
+        }
+        let reasoning_begins = out.len();
         self.reasoning.push(&mut delta, whole, self.max_held_bytes, out)?;
+        // Servers that send a piece of each in every chunk would open two items a chunk.
+        self.sets_reasoning_aside = self.in_text && has_text && out.len() > reasoning_begins;
+        if self.sets_reasoning_aside {
+            self.reasoning.set_aside(out.drain(reasoning_begins..), self.max_held_bytes)?;
+        }
         match delta.content {
             DeltaContent::Text(text) => self.write_text(text, logprobs, out),
             DeltaContent::Parts(parts) => parts.into_iter().for_each(|part| self.write_part(part, out)),
         }
+        self.sets_reasoning_aside = false;
         if !delta.refusal.is_empty() {
             self.reasoning.flush_state(out);
             out.push(ModelEvent::Refusal(delta.refusal.0.into_owned()));
@@ -267,6 +307,9 @@ impl Translator {
         self.early.write_annotations(out);
         let pieces = delta.tool_calls.0;
         let several = pieces.len() > 1;
+        if !pieces.is_empty() || delta.function_call.is_some() {
+            self.reasoning.write_late(out);
+        }
         for (position, piece) in pieces.iter().enumerate() {
             self.reasoning.flush_state(out);
             self.check_held(piece.extra_content.map_or(0, max_parsed_size))?;
@@ -277,7 +320,21 @@ impl Translator {
             self.calls.push_legacy(&call, out)?;
         }
         self.answered |= out.len() > before || self.calls.any();
+        self.note_output(out.get(before..).unwrap_or_default());
         self.check_held(0)
+    }
+
+    /// Notes whether these events leave the answer's text open.
+    fn note_output(&mut self, events: &[ModelEvent]) {
+        for event in events {
+            match event {
+                ModelEvent::Text { .. } => self.in_text = true,
+                ModelEvent::Reasoning(_)
+                | ModelEvent::ReasoningSummary(_)
+                | ModelEvent::CallStarted { .. } => self.in_text = false,
+                _ => {}
+            }
+        }
     }
 
     /// Checks that this many more bytes of calls may be held.
@@ -312,9 +369,13 @@ impl Translator {
                 self.write_text(text, None, out);
                 self.early.write_annotations(out);
             }
-            TextKind::Reasoning => self.reasoning.push_plain(text, out),
+            TextKind::Reasoning => {
+                self.reasoning.write_late(out);
+                self.reasoning.push_plain(text, out);
+            }
         }
         self.answered |= out.len() > before;
+        self.note_output(out.get(before..).unwrap_or_default());
     }
 
     fn write_text(&mut self, text: Cow<'_, str>, logprobs: Option<&RawValue>, out: &mut Vec<ModelEvent>) {
@@ -327,7 +388,9 @@ impl Translator {
             self.answered = true;
             return self.write_segments(segments, out);
         }
-        self.reasoning.flush_state(out);
+        if !self.sets_reasoning_aside {
+            self.reasoning.flush_state(out);
+        }
         let delta = text.into_owned();
         let logprobs = logprobs.filter(|_| self.wants_logprobs);
         let mut logprobs = logprobs.map(|raw| read_logprobs(raw, delta.len())).unwrap_or_default();
@@ -373,9 +436,17 @@ impl Translator {
     /// Skips a few events that are not chunks. A damaged chunk is an error: part of the answer would be missing.
     fn skip(&mut self, data: &str) -> Result<(), ProviderError> {
         self.skipped += 1;
-        if data.trim_start().starts_with('{') || self.skipped > MAX_SKIPPED {
-            return Err(malformed());
+        let data = data.trim();
+        if data.starts_with('[') {
+            let listed = UpstreamError::parse(data);
+            if !listed.is_empty() {
+                return Err(listed.into_error(None, None));
+            }
         }
+        if data.starts_with('{') || self.skipped > MAX_SKIPPED {
+            return Err(self.told_error().unwrap_or_else(malformed));
+        }
+        self.plain_text = self.plain_text.take().or_else(|| PlainText::read(data));
         tracing::debug!(
             bytes = data.len(),
             "skipped an event of the provider's stream that is not a JSON object"
@@ -394,87 +465,18 @@ fn read_finish(reason: &str) -> Result<FinishReason, ProviderError> {
     Ok(match reason.to_ascii_lowercase().as_str() {
         "stop" | "tool_calls" | "tool_call" | "tool_use" | "function_call" | "end_turn" | "eos"
         | "eos_token" | "stop_sequence" | "complete" | "completed" => FinishReason::Stop,
-        "length" | "max_tokens" | "max_output_tokens" | "model_length" => FinishReason::Length,
-        "content_filter" | "content-filter" | "safety" | "refusal" | "recitation" | "blocklist"
-        | "prohibited_content" => FinishReason::ContentFilter,
+        "length"
+        | "max_tokens"
+        | "max_output_tokens"
+        | "max_completion_tokens"
+        | "model_length"
+        | "model_context_window_exceeded" => FinishReason::Length,
+        "content_filter" | "content-filter" | "safety" | "sensitive" | "refusal" | "recitation"
+        | "blocklist" | "prohibited_content" => FinishReason::ContentFilter,
         _ => {
             let shown: String = reason.chars().filter(|c| !c.is_control()).take(40).collect();
             let message = format!("The model provider ended its answer with finish_reason '{shown}'.");
             return Err(ProviderError::new(ProviderErrorKind::Reported, message));
         }
     })
-}
-
-/// Parses usage; `None` if all counts are 0, as in chunks of servers that report usage later.
-fn read_usage(raw: &RawValue) -> Option<Usage> {
-    let object = Some(raw.get()).filter(|text| text.starts_with('{'))?;
-    let tokens: UsageCounts = serde_json::from_str(object).ok()?;
-    let prompt = tokens.prompt_tokens_details.unwrap_or_default();
-    let completion = tokens.completion_tokens_details.unwrap_or_default();
-    let cached = prompt.cached_tokens.count().max(tokens.prompt_cache_hit_tokens.count());
-    let (input_tokens, output_tokens) = (tokens.prompt_tokens.count(), tokens.completion_tokens.count());
-    let total = match tokens.total_tokens {
-        LenientNumber(None) => input_tokens.saturating_add(output_tokens),
-        total => total.count(),
-    };
-    let usage = Usage {
-        input_tokens,
-        input_tokens_details: InputTokensDetails {
-            cached_tokens: cached,
-            cache_write_tokens: prompt.cache_write_tokens.count(),
-        },
-        output_tokens,
-        output_tokens_details: OutputTokensDetails { reasoning_tokens: completion.reasoning_tokens.count() },
-        total_tokens: total,
-    };
-    Some(usage).filter(|usage| *usage != Usage::default())
-}
-
-/// Parses the log probabilities of a text: at most one token for each of its bytes, and [`MAX_TEXTLESS_TOKENS`] more.
-fn read_logprobs(raw: &RawValue, text_bytes: usize) -> Vec<LogProb> {
-    #[derive(Deserialize)]
-    struct LogProbs<'a> {
-        #[serde(borrow)]
-        content: Option<&'a RawValue>,
-    }
-    let Ok(LogProbs { content: Some(content) }) = serde_json::from_str(raw.get()) else { return Vec::new() };
-    let mut tokens = first_elements::<LogProb>(content, text_bytes + MAX_TEXTLESS_TOKENS).unwrap_or_default();
-    for token in tokens.iter_mut().filter(|token| token.top_logprobs.len() > MAX_TOP_LOGPROBS) {
-        let known = std::mem::take(&mut token.top_logprobs).into_iter().take(MAX_TOP_LOGPROBS);
-        token.top_logprobs = known.collect();
-    }
-    tokens
-}
-
-/// Parses URL citations, nested as in chat completions or flat; other annotations are dropped.
-fn read_annotations(raw: &RawValue) -> Vec<Annotation> {
-    #[derive(Deserialize)]
-    struct Outer<'a> {
-        #[serde(borrow, default)]
-        url_citation: Option<Citation<'a>>,
-        #[serde(borrow, flatten)]
-        flat: Citation<'a>,
-    }
-    #[derive(Deserialize)]
-    struct Citation<'a> {
-        #[serde(borrow, default)]
-        url: LenientText<'a>,
-        #[serde(borrow, default)]
-        title: LenientText<'a>,
-        #[serde(default)]
-        start_index: LenientNumber,
-        #[serde(default)]
-        end_index: LenientNumber,
-    }
-    let annotations = first_elements::<Outer<'_>>(raw, MAX_ANNOTATIONS).unwrap_or_default();
-    let citations = annotations.into_iter().map(|outer| outer.url_citation.unwrap_or(outer.flat));
-    citations
-        .filter(|citation| !citation.url.is_empty())
-        .map(|citation| Annotation::UrlCitation {
-            url: citation.url.0.into_owned(),
-            title: citation.title.0.into_owned(),
-            start_index: citation.start_index.count(),
-            end_index: citation.end_index.count(),
-        })
-        .collect()
 }

@@ -67,12 +67,15 @@ fn run_with(stream: &str, think: ThinkTags) -> Vec<String> {
             None => break translator.finish(&mut events),
         }
     };
+    // What was received counts, however the stream ends.
+    events.extend(translator.take_usage().map(ModelEvent::Usage));
     shown(&events, result)
 }
 
 fn run_body(body: &str) -> Vec<String> {
-    let mut events = Vec::new();
-    let result = Translator::new(tools(), true, ThinkTags::None).push_body(body, &mut events);
+    let (mut events, mut translator) = (Vec::new(), Translator::new(tools(), true, ThinkTags::None));
+    let result = translator.push_body(body, &mut events);
+    events.extend(translator.take_usage().map(ModelEvent::Usage));
     shown(&events, result)
 }
 
@@ -101,6 +104,7 @@ fn show(event: &ModelEvent) -> String {
         ModelEvent::CallState { slot, fields } => {
             format!("state {slot} {}", serde_json::to_string(fields).unwrap())
         }
+        ModelEvent::CallId { slot, call_id } => format!("id {slot} {call_id}"),
         ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields } => {
             let custom = if *kind == CallKind::Custom { " custom" } else { "" };
             let namespace = namespace.as_ref().map(|name| format!("{name}.")).unwrap_or_default();

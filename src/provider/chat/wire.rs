@@ -58,6 +58,9 @@ pub(super) struct Choice<'a> {
     pub finish_reason: LenientText<'a>,
     #[serde(borrow, default)]
     pub logprobs: Option<&'a RawValue>,
+    /// In the last chunk of some servers (Moonshot), instead of beside `choices`.
+    #[serde(borrow, default)]
+    pub usage: Option<&'a RawValue>,
     /// OpenRouter reports errors here.
     #[serde(borrow, default)]
     pub error: Option<UpstreamError<'a>>,
@@ -83,6 +86,9 @@ pub(super) struct Delta<'a> {
     /// Gemini's thought signature of a text.
     #[serde(borrow, default)]
     pub extra_content: Option<&'a RawValue>,
+    /// `LiteLLM`'s: signatures, and copies of other fields.
+    #[serde(borrow, default)]
+    pub provider_specific_fields: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub annotations: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -161,6 +167,9 @@ pub(super) struct CallPiece<'a> {
     /// Gemini's thought signature, which must be sent back.
     #[serde(borrow, default)]
     pub extra_content: Option<&'a RawValue>,
+    /// The same from `LiteLLM`.
+    #[serde(borrow, default)]
+    pub provider_specific_fields: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -169,6 +178,9 @@ pub(super) struct FunctionPiece<'a> {
     pub name: LenientText<'a>,
     #[serde(borrow, default)]
     pub arguments: FunctionArguments<'a>,
+    /// `LiteLLM` repeats those of the call here.
+    #[serde(borrow, default)]
+    pub provider_specific_fields: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -182,32 +194,6 @@ pub(super) struct CustomPiece<'a> {
 /// Arguments as text; Ollama sends the object itself, whose JSON is kept verbatim.
 #[derive(Debug, Default)]
 pub(super) struct FunctionArguments<'a>(pub Cow<'a, str>);
-
-/// Token counts, under all names that servers use.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct UsageCounts {
-    pub prompt_tokens: LenientNumber,
-    pub completion_tokens: LenientNumber,
-    pub total_tokens: LenientNumber,
-    pub prompt_tokens_details: Option<PromptDetails>,
-    pub completion_tokens_details: Option<CompletionDetails>,
-    /// DeepSeek's name for cached tokens.
-    pub prompt_cache_hit_tokens: LenientNumber,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct PromptDetails {
-    pub cached_tokens: LenientNumber,
-    pub cache_write_tokens: LenientNumber,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct CompletionDetails {
-    pub reasoning_tokens: LenientNumber,
-}
 
 /// Implements `Deserialize` for a type that servers send as different JSON types: strings, null, lists, objects.
 macro_rules! deserialize_any {

@@ -18,6 +18,7 @@ use super::streaming::Streaming;
 use super::timer::Timer;
 use super::upstream_body::UpstreamBody;
 use crate::net::sse::Decoder;
+use crate::protocol::response::Usage;
 use crate::provider::chat::Translator;
 use crate::provider::retry::RetryState;
 use crate::provider::{CallContext, InferenceTiming, ModelStream, ProviderError, ProviderErrorKind};
@@ -35,6 +36,8 @@ pub(super) struct CompletionStream {
     started: Instant,
     timing: InferenceTiming,
     state: State,
+    /// Tokens of attempts that failed, and of an answer that was not read to its end.
+    unreported: Option<Usage>,
     /// Events were emitted: there is no retry any more, and the request's body is not needed.
     emitted: bool,
 }
@@ -68,6 +71,7 @@ impl CompletionStream {
             started: Instant::now(),
             timing: InferenceTiming::default(),
             state: State::Unsent,
+            unreported: None,
             emitted: false,
         })
     }
@@ -96,7 +100,10 @@ impl CompletionStream {
                 State::Whole(reading) => {
                     let text = ready!(reading.as_mut().poll(cx))?;
                     self.state = State::Over;
-                    return Poll::Ready(self.translator().push_body(&text, events).map(|()| false));
+                    let mut translator = self.translator();
+                    let read = translator.push_body(&text, events);
+                    self.keep_usage(translator.take_usage());
+                    return Poll::Ready(read.map(|()| false));
                 }
                 State::Streaming(streaming) => {
                     if !ready!(streaming.poll_read(cx, events))? {
@@ -124,14 +131,14 @@ impl CompletionStream {
         let (server, request, call) =
             (Arc::clone(&self.server), Arc::clone(&self.request), Arc::clone(&self.call));
         let (body, started) = (self.body.clone(), self.started);
-        let translator = self.translator();
+        let (translator, is_streamed) = (self.translator(), server.options.streams(&request));
         async move {
             let limits = &server.settings.timeouts;
             let sent = Instant::now();
             let total = limits.total.saturating_sub(started.elapsed());
             let mut timer = Timer::default();
             // Pinned here: a future that is passed by value and then pinned takes its space twice.
-            let sending = pin!(server.send(body, request.stream, &call));
+            let sending = pin!(server.send(body, is_streamed, &call));
             let response =
                 timer.run(limits.first_byte, ProviderErrorKind::FirstByteTimeout, total, sending).await??;
             let incoming = UpstreamBody::new(response, limits.clone(), sent, started, timer);
@@ -140,7 +147,7 @@ impl CompletionStream {
                 let message = "The model provider answered with a web page; its configured URL may be wrong.";
                 return Err(ProviderError::new(ProviderErrorKind::Malformed, message));
             }
-            let streams = kind.contains("event-stream") || request.stream && !kind.contains("json");
+            let streams = kind.contains("event-stream") || is_streamed && !kind.contains("json");
             if !streams {
                 return Ok(State::Whole(incoming.read_to_end(server.settings.max_answer_bytes).boxed()));
             }
@@ -153,6 +160,20 @@ impl CompletionStream {
         let wants_logprobs = self.request.sampling.logprobs.is_some();
         Translator::new(Arc::clone(&self.request.tools), wants_logprobs, self.server.options.think)
             .with_max_held_bytes(self.server.settings.max_answer_bytes)
+    }
+
+    /// The usage of an attempt that is over, or about to be dropped.
+    fn keep_usage(&mut self, usage: Option<Usage>) {
+        if let Some(usage) = usage {
+            self.unreported.get_or_insert_default().add(&usage);
+        }
+    }
+
+    fn keep_streamed_usage(&mut self) {
+        if let State::Streaming(streaming) = &mut self.state {
+            let usage = streaming.take_usage();
+            self.keep_usage(usage);
+        }
     }
 
     fn log_failure(&self, error: &ProviderError, retry_in: Option<Duration>) {
@@ -206,6 +227,7 @@ impl ModelStream for CompletionStream {
                     return Poll::Ready(Ok(more));
                 }
                 Err(error) => {
+                    self.keep_streamed_usage();
                     // The response that failed is dropped first, and with it its connection.
                     self.state = State::Over;
                     self.state = self.recover(error, !events.is_empty())?;
@@ -216,5 +238,10 @@ impl ModelStream for CompletionStream {
 
     fn timing(&self) -> &InferenceTiming {
         &self.timing
+    }
+
+    fn take_usage(&mut self) -> Option<Usage> {
+        self.keep_streamed_usage();
+        self.unreported.take()
     }
 }

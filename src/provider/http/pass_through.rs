@@ -10,7 +10,7 @@ use async_stream::try_stream;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use memchr::memmem;
-use reqwest::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -19,17 +19,21 @@ use super::timer::Timer;
 use super::upstream_body::UpstreamBody;
 use crate::net::sse::{self, Decoder, Event, TooLarge};
 use crate::provider::lenient::LenientText;
-use crate::provider::{CallContext, ProviderError, ProviderErrorKind, ProxiedResponse};
+use crate::provider::{CallContext, ProviderError, ProviderErrorKind, ProxiedBody, ProxiedResponse};
 
 /// Sends a body as it is, and returns the response.
 pub(super) async fn pass_through(
     server: &Arc<Server>,
     path: &str,
-    body: Bytes,
+    body: ProxiedBody,
     call: &CallContext,
 ) -> Result<ProxiedResponse, ProviderError> {
     let url = format!("{}{path}", server.settings.url);
-    let request = server.http.post(url).headers(server.call_headers(call)).body(body).send();
+    let mut headers = server.call_headers(call);
+    if let Some(form) = body.form.as_deref().and_then(|form| HeaderValue::from_str(form).ok()) {
+        headers.insert(CONTENT_TYPE, form);
+    }
+    let request = server.http.post(url).headers(headers).body(body.bytes).send();
     let limits = &server.settings.timeouts;
     let sent = Instant::now();
     let response = Timer::default()

@@ -154,7 +154,7 @@ impl Server {
         let wait = response.retry_after().and_then(|value| crate::net::retry_after(value, SystemTime::now()));
         if response.status().is_redirection() {
             let message = "The model provider answered with a redirect; its configured URL is wrong.";
-            return ProviderError::new(ProviderErrorKind::Malformed, message);
+            return ProviderError::new(ProviderErrorKind::Redirect, message);
         }
         let text = read_start(response, MAX_ERROR_BODY).await;
         let secret = self.settings.api_key.as_ref().map(|key| key.expose_secret());
@@ -164,8 +164,10 @@ impl Server {
         error
     }
 
-    /// Masks this server's secrets in an error that a client will see: messages may repeat what was sent.
+    /// Masks this server's secrets in an error that a client will see, as messages may repeat what was sent; what the
+    /// configuration says of its errors is applied before.
     pub(super) fn mask_error(&self, error: &mut ProviderError) {
+        error.apply_patterns(&self.settings);
         self.secrets().mask_error(error);
     }
 

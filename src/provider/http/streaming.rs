@@ -1,15 +1,19 @@
 //! An answer that is a stream of server-sent events.
 
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use super::upstream_body::UpstreamBody;
 use crate::net::sse::{Decoder, TooLarge};
+use crate::protocol::response::Usage;
 use crate::provider::chat::Translator;
 use crate::provider::{ProviderError, ProviderErrorKind};
 use crate::response::turn::ModelEvent;
 
 /// Bytes that arrive together are emitted as one batch, up to this.
 const MAX_BATCH_BYTES: usize = 64 * 1024;
+/// How long the usage and the end of a stream are waited for when the model has finished.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A stream that is being read.
 pub(super) struct Streaming {
@@ -17,6 +21,8 @@ pub(super) struct Streaming {
     decoder: Decoder,
     translator: Translator,
     emitted: bool,
+    /// Of a model that has finished: until when the rest is waited for.
+    ends_by: Option<Instant>,
     phase: Phase,
 }
 
@@ -32,7 +38,12 @@ enum Phase {
 
 impl Streaming {
     pub(super) fn new(incoming: UpstreamBody, decoder: Decoder, translator: Translator) -> Self {
-        Self { incoming, decoder, translator, emitted: false, phase: Phase::Waiting }
+        Self { incoming, decoder, translator, emitted: false, ends_by: None, phase: Phase::Waiting }
+    }
+
+    /// The usage that was received and not emitted.
+    pub(super) fn take_usage(&mut self) -> Option<Usage> {
+        self.translator.take_usage()
     }
 
     /// Waits for bytes, and reads all that have arrived by then. False: the response is over.
@@ -56,11 +67,15 @@ impl Streaming {
             match piece {
                 Ok(Some(bytes)) => {
                     self.decoder.feed(&bytes);
+                    let before = events.len();
                     self.translate(events)?;
                     if self.translator.is_done() {
                         self.translator.finish(events)?;
                         self.phase = Phase::Draining;
                         continue;
+                    }
+                    if self.is_overdue(events.len() > before) {
+                        return Poll::Ready(self.translator.finish(events).map(|()| false));
                     }
                     let taken = bytes.len() + if let Phase::Batching(taken) = self.phase { taken } else { 0 };
                     // The first events are emitted at once, for the time to the first token. Later ones are batched.
@@ -72,13 +87,35 @@ impl Streaming {
                     self.phase = Phase::Batching(taken);
                 }
                 Ok(None) => return Poll::Ready(self.end(events).map(|()| false)),
-                // The response may have been complete when the connection broke.
-                Err(error) if error.kind == ProviderErrorKind::Cut => {
-                    return Poll::Ready(self.end(events).map(|()| false).map_err(|_| error));
-                }
-                Err(error) => return Poll::Ready(Err(error)),
+                Err(error) => return Poll::Ready(self.fail(error, events).map(|()| false)),
             }
         }
+    }
+
+    /// Whether the rest of a finished answer has been waited for long enough. `has_grown`: the answer went on all the same.
+    fn is_overdue(&mut self, has_grown: bool) -> bool {
+        if !self.translator.is_finished() {
+            return false;
+        }
+        let now = Instant::now();
+        match self.ends_by.filter(|_| !has_grown) {
+            Some(end) => now >= end,
+            None => {
+                let end = now + END_TIMEOUT;
+                self.ends_by = Some(end);
+                self.incoming.end_by(end);
+                false
+            }
+        }
+    }
+
+    /// The connection has failed, or nothing came in time. The answer may be complete without what is missing; if it is not,
+    /// an error that the server has told comes first.
+    fn fail(&mut self, error: ProviderError, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        if self.translator.is_finished() || error.kind == ProviderErrorKind::Cut {
+            return self.end(events).map_err(|own| if own.is_reported() { own } else { error });
+        }
+        Err(self.translator.told_error().unwrap_or(error))
     }
 
     fn translate(&mut self, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {

@@ -414,7 +414,13 @@ async fn what_is_passed_through_keeps_its_bytes() {
     .await;
     let provider = provider(&server.url, |settings| settings.timeouts.idle = Duration::from_millis(60));
     let pass = async || {
-        provider.pass_through("/embeddings", Bytes::from_static(b"{\"model\": \"m\"}"), &call()).await
+        provider
+            .pass_through(
+                "/embeddings",
+                ProxiedBody { bytes: Bytes::from_static(b"{\"model\": \"m\"}"), form: None },
+                &call(),
+            )
+            .await
     };
     let read = async |passed: ProxiedResponse| {
         let collected = http_body_util::BodyExt::collect(passed.body).await;

@@ -27,6 +27,8 @@ pub(super) struct UpstreamBody {
     sent: Instant,
     started: Instant,
     begun: bool,
+    /// Until when the rest of an answer is waited for that is complete without it.
+    ends_by: Option<Instant>,
     timer: Timer,
     /// The wait for the next bytes, if there is one.
     wait: Option<Wait>,
@@ -48,6 +50,7 @@ impl UpstreamBody {
             sent,
             started,
             begun: false,
+            ends_by: None,
             timer,
             wait: None,
             yielding: None,
@@ -58,6 +61,11 @@ impl UpstreamBody {
     /// The `Content-Type`, in lower case.
     pub(super) fn content_type(&self) -> String {
         self.response.content_type().unwrap_or_default().to_ascii_lowercase()
+    }
+
+    /// Waits no longer than this from now on.
+    pub(super) fn end_by(&mut self, end: Instant) {
+        self.ends_by = Some(end);
     }
 
     /// Waits for the next bytes; `None` at the end.
@@ -79,7 +87,8 @@ impl UpstreamBody {
 
     fn begin_wait(&self) -> Wait {
         let (limit, kind) = if self.begun {
-            (self.limits.idle, ProviderErrorKind::IdleTimeout)
+            let rest = self.ends_by.map(|end| end.saturating_duration_since(Instant::now()));
+            (rest.map_or(self.limits.idle, |rest| rest.min(self.limits.idle)), ProviderErrorKind::IdleTimeout)
         } else {
             (self.limits.first_byte.saturating_sub(self.sent.elapsed()), ProviderErrorKind::FirstByteTimeout)
         };

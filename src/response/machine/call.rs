@@ -5,7 +5,7 @@ use crate::protocol::event::ResponseEvent;
 use crate::protocol::id::Id;
 use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus};
 use crate::response::json_scanner::JsonCompleteness;
-use crate::response::turn::{CallKind, ModelEvent, ToolCallRequest};
+use crate::response::turn::{CallKind, ModelEvent, ToolCallRequest, is_call_id};
 
 /// The call that is being written.
 #[derive(Debug)]
@@ -40,8 +40,8 @@ impl ResponseMachine {
         let CallStart { slot, call_id, call: ToolCallRequest { name, namespace, .. }, fields } = begun;
         let custom = kind == CallKind::Custom;
         let id = self.ids.next(if custom { "ctc" } else { "fc" });
-        let call_id = self.unique_call_id(call_id);
-        self.flush_state_before_call(slot, &call_id, fields, out)?;
+        let (call_id, replaced) = self.unique_call_id(call_id);
+        self.flush_state_before_call(slot, &call_id, (replaced, fields), out)?;
         let status = ItemStatus::InProgress;
         let (item_id, text) = (id.clone(), String::new());
         let item = if custom {
@@ -75,9 +75,10 @@ impl ResponseMachine {
         Ok(())
     }
 
-    /// The provider's id of the call, or a new one if it gave none, gave one that is too long to be sent back, or
-    /// gave it twice: outputs refer to their calls by it.
-    pub(super) fn unique_call_id(&mut self, given: Option<String>) -> String {
+    /// The id under which clients see the call: the provider's, or a new one if it gave none, gave one that is too long
+    /// for clients to send back, or gave it twice: outputs refer to their calls by it. In the latter cases the provider's
+    /// own is returned beside it.
+    pub(super) fn unique_call_id(&mut self, given: Option<String>) -> (String, Option<String>) {
         let taken = |id: &str| {
             self.response().output.iter().any(|item| match item {
                 Item::FunctionCall(call) => call.call_id == id,
@@ -86,8 +87,8 @@ impl ResponseMachine {
             })
         };
         match given {
-            Some(id) if (1..=64).contains(&id.chars().count()) && !taken(&id) => id,
-            _ => self.ids.next("call").to_string(),
+            Some(id) if is_call_id(&id) && !taken(&id) => (id, None),
+            given => (self.ids.next("call").to_string(), given),
         }
     }
 

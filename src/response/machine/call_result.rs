@@ -5,13 +5,15 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::item::ItemStatus;
-use crate::protocol::item::hosted::{McpAuthChallenge, McpCall, McpCallError};
+use crate::protocol::item::hosted::{McpAuthChallenge, McpCall, McpCallError, ResultFile};
 
 /// The result of a call.
 #[derive(Debug, Clone, Default)]
 pub struct CallResult {
     /// The text for the model.
     pub output: String,
+    /// Pictures and other files for the model; clients do not see them.
+    pub files: Vec<ResultFile>,
     /// The text for clients in place of `output`, if parts of that are for the model only.
     pub shown: Option<String>,
     /// The stable code of the failure; `output` describes it.

@@ -1,13 +1,16 @@
 //! Calls of the client's functions that the response waits for without ending: they are announced, and their outputs become
 //! items behind them.
 
+use std::time::Duration;
+
 use super::items::FlushMode;
 use super::{Events, ResponseMachine, Violation};
+use crate::protocol::a2a::A2aToolCall;
 use crate::protocol::elicitation::Elicitation;
 use crate::protocol::event::ResponseEvent;
 use crate::protocol::id::Id;
 use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput, Item, ItemStatus, ToolOutput};
-use crate::protocol::json;
+use crate::protocol::json::{self, RawJson};
 
 /// The output of a call whose response has ended before it was answered.
 const NOT_ANSWERED: &str = "the response ended before the client had answered this call";
@@ -29,6 +32,51 @@ pub struct ClientCall {
     pub arguments: String,
     /// Whether it is a call of a custom tool.
     pub is_custom: bool,
+}
+
+/// The event by which the client is asked for the output of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InputEvent {
+    /// `antwort:input_required`
+    #[default]
+    Responses,
+    /// `input-required`, as A2A clients know it.
+    A2a,
+}
+
+/// How long the client has to answer.
+#[derive(Debug, Clone, Copy)]
+pub struct InputDeadline {
+    /// From the event on.
+    pub timeout: Duration,
+    /// The same in Unix seconds.
+    pub expires_at: i64,
+}
+
+/// Arguments as the object that A2A clients expect: a text that is none is the argument `input`, as models are shown it.
+fn arguments_object(text: &str) -> RawJson {
+    match serde_json::from_str::<RawJson>(text) {
+        Ok(object) if object.get().starts_with('{') => object,
+        _ if text.trim().is_empty() => RawJson::from(&serde_json::json!({})),
+        _ => wrap(text),
+    }
+}
+
+fn wrap(input: &str) -> RawJson {
+    RawJson::from(&serde_json::json!({ "input": input }))
+}
+
+fn input_required(call: &ClientCall, expires_at: i64) -> ResponseEvent {
+    ResponseEvent::InputRequired {
+        item_id: call.item_id.clone(),
+        output_index: call.output_index,
+        call_id: call.call_id.clone(),
+        name: call.name.clone(),
+        namespace: call.namespace.clone(),
+        arguments: call.arguments.clone(),
+        elicitation: None,
+        expires_at,
+    }
 }
 
 impl ResponseMachine {
@@ -60,21 +108,34 @@ impl ResponseMachine {
         Ok(self.open_client_calls())
     }
 
-    /// Announces the calls that the client is to answer until this time, in Unix seconds.
-    pub fn require_inputs(&mut self, calls: &[ClientCall], expires_at: i64, out: &mut Events) {
+    /// Announces the calls that the client is to answer in time.
+    pub fn require_inputs(
+        &mut self,
+        calls: &[ClientCall],
+        event: InputEvent,
+        deadline: InputDeadline,
+        out: &mut Events,
+    ) {
         for call in calls {
-            let event = ResponseEvent::InputRequired {
-                item_id: call.item_id.clone(),
-                output_index: call.output_index,
-                call_id: call.call_id.clone(),
-                name: call.name.clone(),
-                namespace: call.namespace.clone(),
-                arguments: call.arguments.clone(),
-                elicitation: None,
-                expires_at,
+            let event = match event {
+                InputEvent::Responses => input_required(call, deadline.expires_at),
+                InputEvent::A2a => self.a2a_input_required(call, deadline.timeout),
             };
             self.emit_infallible(event, out);
         }
+    }
+
+    fn a2a_input_required(&self, call: &ClientCall, timeout: Duration) -> ResponseEvent {
+        let name = match &call.namespace {
+            Some(namespace) => format!("{namespace}__{}", call.name),
+            None => call.name.clone(),
+        };
+        let timeout = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        let arguments =
+            if call.is_custom { wrap(&call.arguments) } else { arguments_object(&call.arguments) };
+        let question =
+            A2aToolCall::new(self.response().id.clone(), call.call_id.clone(), name, arguments, timeout);
+        ResponseEvent::A2aInputRequired(Box::new(question))
     }
 
     /// Announces a question that a server-side call asks the user until this time, in Unix seconds. False if the item of the
@@ -116,7 +177,14 @@ impl ResponseMachine {
             Item::CustomToolCallOutput(CustomToolCallOutput { id, status: pending, call_id, output })
         } else {
             let id = self.ids.next("fco");
-            Item::FunctionCallOutput(FunctionCallOutput { id, status: pending, call_id, output })
+            Item::FunctionCallOutput(FunctionCallOutput {
+                id,
+                status: pending,
+                call_id,
+                name: None,
+                namespace: None,
+                output,
+            })
         };
         let place = self.add_item(item, out)?;
         self.count(size);

@@ -96,7 +96,8 @@ impl ResponseMachine {
             | ModelEvent::ServiceTier(_)
             | ModelEvent::Finish(_)
             | ModelEvent::ReasoningState(_)
-            | ModelEvent::CallState { .. } => Ok(()),
+            | ModelEvent::CallState { .. }
+            | ModelEvent::CallId { .. } => Ok(()),
         }
     }
 

@@ -25,6 +25,7 @@ pub struct ApprovalRequest {
 pub(super) struct BufferedCall {
     pub(super) slot: u32,
     pub(super) presentation: Presentation,
+    pub(super) call_id: Option<String>,
     pub(super) call: ToolCallRequest,
     pub(super) fields: Option<Box<ProviderFields>>,
     completeness: JsonCompleteness,
@@ -118,7 +119,7 @@ impl ResponseMachine {
 
     pub(super) fn open_buffered_call(
         &mut self,
-        CallStart { slot, call, fields, .. }: CallStart,
+        CallStart { slot, call_id, call, fields }: CallStart,
         presentation: Presentation,
         out: &mut Events,
     ) -> Result<(), Violation> {
@@ -127,6 +128,7 @@ impl ResponseMachine {
         self.open = OpenItem::Buffered(BufferedCall {
             slot,
             presentation,
+            call_id,
             call,
             fields,
             completeness: JsonCompleteness::default(),
@@ -140,19 +142,19 @@ impl ResponseMachine {
         buffered: BufferedCall,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        let BufferedCall { slot, presentation, mut call, fields, .. } = buffered;
+        let BufferedCall { slot, presentation, call_id, mut call, fields, .. } = buffered;
         if call.arguments.trim().is_empty() {
             call.arguments = "{}".to_owned();
         }
         if presentation == Presentation::Approval {
             self.turn.closed_slots.push(slot);
             let id = self.ids.next("mcpr");
-            self.flush_state_before_call(slot, id.as_str(), fields, out)?;
+            self.flush_state_before_call(slot, id.as_str(), (call_id, fields), out)?;
             let output_index = self.write_approval_request(id, call, out)?;
             self.place_call(slot, output_index);
             return Ok(());
         }
-        self.open_server_call(CallStart { slot, call_id: None, call, fields }, presentation, out)?;
+        self.open_server_call(CallStart { slot, call_id, call, fields }, presentation, out)?;
         self.finish_server_arguments(out)
     }
 

@@ -70,10 +70,13 @@ impl PendingQueue {
         Some((event, delta))
     }
 
-    /// The provider fields of a pending call.
-    pub(super) fn call_fields(&mut self, slot: u32) -> Option<&mut Option<Box<ProviderFields>>> {
+    /// The provider's id and fields of a pending call.
+    pub(super) fn call_state(
+        &mut self,
+        slot: u32,
+    ) -> Option<(&mut Option<String>, &mut Option<Box<ProviderFields>>)> {
         match &mut self.call(slot)?.event {
-            ModelEvent::CallStarted { fields, .. } => Some(fields),
+            ModelEvent::CallStarted { call_id, fields, .. } => Some((call_id, fields)),
             _ => None,
         }
     }

@@ -11,6 +11,7 @@ use super::message::OpenMessage;
 use super::reasoning::{OpenPart, OpenReasoning};
 use super::server::OpenServerCall;
 use super::{Events, OpenItem, ResponseMachine, TurnState, Violation};
+use crate::protocol::a2a;
 use crate::protocol::content::{Annotation, LogProb};
 use crate::protocol::dialect::EXTENSION_PREFIX;
 use crate::protocol::event::{OutputContent, ResponseEvent};
@@ -18,7 +19,7 @@ use crate::protocol::id::Id;
 use crate::protocol::item::{Item, ItemStatus};
 
 /// An event of a stream as far as it changes an item.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub struct SeenEvent {
     /// The event's `type`.
     #[serde(rename = "type")]
@@ -50,14 +51,25 @@ pub struct SeenEvent {
 }
 
 impl SeenEvent {
-    /// Whether it reports the progress of a tool: its number is one that the calls of a turn do not have by themselves.
+    /// The event by which an A2A client was asked for the output of a call: its data does not tell its number.
+    pub fn a2a_question(sequence_number: u64, call_id: String) -> Self {
+        Self {
+            kind: a2a::INPUT_REQUIRED.to_owned(),
+            sequence_number,
+            call_id: Some(call_id),
+            ..Self::default()
+        }
+    }
+
+    /// Whether it reports the progress of a tool, or that nothing happens: its number is one that the calls of a turn do not
+    /// have by themselves.
     pub fn is_progress(&self) -> bool {
-        self.kind.ends_with("tool_progress") || self.is_input_required()
+        self.kind.ends_with("tool_progress") || self.kind == "keepalive" || self.is_input_required()
     }
 
     /// Whether it asks the client for the output of a call.
     pub fn is_input_required(&self) -> bool {
-        self.kind.ends_with("input_required")
+        self.kind.ends_with("input_required") || self.kind == a2a::INPUT_REQUIRED
     }
 
     /// Whether it asks the question of this `call_id`.

@@ -10,6 +10,7 @@ use super::call_result::{CallResult, set_result};
 use super::{CallStart, Events, OpenItem, ResponseMachine, Violation};
 use crate::protocol::event::{HostedProgress, HostedStage, ResponseEvent};
 use crate::protocol::id::Id;
+use crate::protocol::item::hosted::{McpCall, ResultFile};
 use crate::protocol::item::{Item, ItemStatus, UserMessage};
 use crate::response::json_scanner::JsonCompleteness;
 use crate::response::presentation::mcp_call::mcp_call;
@@ -77,8 +78,9 @@ impl ResponseMachine {
         // One that needs approval becomes a buffered call, and is opened after its approval.
         let Some(presenter) = presentation.presenter() else { return Err(Violation::Misplaced) };
         let id = self.ids.next(presenter.id_prefix);
-        self.flush_state_before_call(slot, id.as_str(), fields, out)?;
-        let call_id = (presenter.arguments == ArgumentEvents::Function).then(|| self.unique_call_id(call_id));
+        let shown = (presenter.arguments == ArgumentEvents::Function).then(|| call_id.clone());
+        self.flush_state_before_call(slot, id.as_str(), (call_id, fields), out)?;
+        let call_id = shown.map(|given| self.unique_call_id(given).0);
         let approval_request_id = self.approval_of(slot);
         let item = (presenter.open)(OpenedCall { id: id.clone(), call: &call, call_id, approval_request_id });
         let output_index = self.add_item(item, out)?;
@@ -229,7 +231,12 @@ impl ResponseMachine {
     }
 
     /// Sets the result of a call. Calls are finished in the order in which the model made them.
-    pub fn finish_call(&mut self, slot: u32, result: CallResult, out: &mut Events) -> Result<(), Violation> {
+    pub fn finish_call(
+        &mut self,
+        slot: u32,
+        mut result: CallResult,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
         if let Some(at) = self.turn.hidden.iter().position(|hidden| hidden.slot == slot) {
             let HiddenCall { output_index, id, call, .. } = self.turn.hidden.remove(at);
             // The result counts as part of the call's item, which is closed.
@@ -237,13 +244,15 @@ impl ResponseMachine {
             self.count(result.size());
             let mut item = mcp_call(&id, &call, self.approval_of(slot), ItemStatus::Completed);
             set_result(&mut item, &result, &result.output);
+            item.files = result.files;
             self.history.insert(output_index, Item::McpCall(item));
             return self.emit_user_message(&call.name, result.user_message, out);
         }
         self.count(result.size());
+        let files = std::mem::take(&mut result.files);
         match std::mem::replace(&mut self.open, OpenItem::Nothing) {
             OpenItem::Server(open) if open.slot == slot && open.arguments_done => {
-                self.close_finished(&open, &result, out)?;
+                self.close_finished(&open, &result, files, out)?;
                 self.emit_user_message(&open.call.name, result.user_message, out)?;
             }
             other => {
@@ -259,14 +268,18 @@ impl ResponseMachine {
         &mut self,
         open: &OpenServerCall,
         result: &CallResult,
+        files: Vec<ResultFile>,
         out: &mut Events,
     ) -> Result<(), Violation> {
         let approval = self.approval_of(open.slot);
         let mut concluded = mcp_call(&open.id, &open.call, approval, ItemStatus::Completed);
         set_result(&mut concluded, result, &result.output);
-        if let Some(shown) = &result.shown {
+        if result.shown.is_some() || !files.is_empty() {
             // The model goes on with what it has read, whatever clients see of it.
-            self.history.insert(open.output_index, Item::McpCall(concluded.clone()));
+            let seen = McpCall { files, ..concluded.clone() };
+            self.history.insert(open.output_index, Item::McpCall(seen));
+        }
+        if let Some(shown) = &result.shown {
             set_result(&mut concluded, result, shown);
         }
         let Some(close) = open.presenter.close else { return Err(Violation::Misplaced) };

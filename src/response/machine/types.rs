@@ -111,7 +111,6 @@ impl Termination {
         response.status = match self {
             Self::Completed | Self::RequiresAction => {
                 response.completed_at = Some(now);
-                response.usage.get_or_insert_default();
                 if matches!(self, Self::Completed) {
                     ResponseStatus::Completed
                 } else {
@@ -120,7 +119,6 @@ impl Termination {
             }
             Self::Incomplete(reason) => {
                 response.incomplete_details = Some(IncompleteDetails { reason });
-                response.usage.get_or_insert_default();
                 ResponseStatus::Incomplete
             }
             Self::Failed(error) => {

@@ -48,5 +48,6 @@ pub(in crate::response) fn mcp_call(
         error: None,
         status,
         approval_request_id,
+        files: Vec::new(),
     }
 }

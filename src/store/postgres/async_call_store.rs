@@ -6,9 +6,10 @@ use async_trait::async_trait;
 
 use super::transaction::{Access, transact};
 use super::{PostgresStore, async_calls};
+use crate::protocol::id::Id;
 use crate::store::operation::Write;
 use crate::store::{
-    AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask,
+    AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, Owner,
     StartedCall, StoreError,
 };
 
@@ -25,6 +26,10 @@ impl AsyncCalls for PostgresStore {
 
     async fn completed_calls(&self, limit: usize) -> Result<Vec<CompletedCall>, StoreError> {
         transact!(self.pool, Access::Statement, session => async_calls::completed(session, limit).await)
+    }
+
+    async fn async_results(&self, owner: &Owner, response: &Id) -> Result<Vec<CompletedCall>, StoreError> {
+        transact!(self.pool, Access::Statement, session => async_calls::results(session, owner, response).await)
     }
 
     async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError> {

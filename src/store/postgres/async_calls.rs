@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::clock::{db_now, db_statement_time};
 use super::conversation_items::key_of;
-use super::keys::id_of;
+use super::keys::{ResponseKey, id_of};
 use super::session::{Param, Session};
 use super::values::{get, text, text_or_null};
 use super::{inputs, outbox, owners, rows};
@@ -18,7 +18,7 @@ use crate::store::retention::millis;
 use crate::store::row_policy::now;
 use crate::store::{
     AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, ItemChange, ModelView,
-    Owner, StartedCall, StoreError, item_change,
+    Owner, StartedCall, StoreError, TraceChange, item_change,
 };
 
 /// The key of the response of a call and of its owner, unless it has expired. Its run is locked, if it goes on or waits.
@@ -111,6 +111,25 @@ const COMPLETED: &str = concat!(
 pub(super) async fn completed(session: Session<'_>, limit: usize) -> Result<Vec<CompletedCall>, StoreError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let found = session.query(COMPLETED, &[(&limit, Type::INT8)]).await?;
+    found.iter().map(read).collect()
+}
+
+const RESULTS: &str =
+    "SELECT o.tenant, o.principal, s.key, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete, a.spec,
+        TRUE, a.output, a.error
+    FROM async_calls a JOIN responses s ON s.key = a.response AND s.owner = a.owner JOIN owners o ON o.key = s.owner
+    WHERE a.response = $1 AND a.owner = $2 AND a.item_id IS NOT NULL AND a.completed_at IS NOT NULL
+    ORDER BY a.turn, a.position";
+
+/// The calls of a response that have a result.
+pub(super) async fn results(
+    session: Session<'_>,
+    owner: &Owner,
+    response: &Id,
+) -> Result<Vec<CompletedCall>, StoreError> {
+    let Some(owner) = owners::find(session, owner).await? else { return Ok(Vec::new()) };
+    let key = ResponseKey::of(response.as_str()).uuid;
+    let found = session.query(RESULTS, &[(&key, Type::UUID), (&owner, Type::INT8)]).await?;
     found.iter().map(read).collect()
 }
 
@@ -213,9 +232,19 @@ pub(super) async fn settle(session: Session<'_>, done: &AsyncSettlement) -> Resu
     if let Some(change) = &done.item {
         change_item(session, (response, owner), change).await?;
     }
+    if let Some(TraceChange { before, after }) = &done.trace {
+        let parameters: [Param<'_>; 4] = [
+            (&response, Type::UUID),
+            (&owner, Type::INT8),
+            (&before.as_bytes(), Type::BYTEA),
+            (&after.as_bytes(), Type::BYTEA),
+        ];
+        session.execute(WRITE_TRACE, &parameters).await?;
+    }
     Ok(WriteOutcome::Changed)
 }
 
+const WRITE_TRACE: &str = "UPDATE responses SET trace = $4 WHERE key = $1 AND owner = $2 AND trace = $3";
 const READ: &str = "SELECT item_index, items, body FROM responses WHERE key = $1 AND owner = $2 FOR UPDATE";
 const WRITE: &str =
     "UPDATE responses SET item_index = $3, items = $4, body = $5 WHERE key = $1 AND owner = $2";

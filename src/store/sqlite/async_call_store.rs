@@ -5,9 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{SqliteStore, async_calls};
+use crate::protocol::id::Id;
 use crate::store::operation::Write;
 use crate::store::{
-    AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask,
+    AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, Owner,
     StartedCall, StoreError,
 };
 
@@ -23,6 +24,11 @@ impl AsyncCalls for SqliteStore {
 
     async fn completed_calls(&self, limit: usize) -> Result<Vec<CompletedCall>, StoreError> {
         self.writer.run_job(move |connection| async_calls::completed(connection, limit)).await
+    }
+
+    async fn async_results(&self, owner: &Owner, response: &Id) -> Result<Vec<CompletedCall>, StoreError> {
+        let (owner, response) = (owner.clone(), response.clone());
+        self.writer.run_job(move |connection| async_calls::results(connection, &owner, &response)).await
     }
 
     async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError> {

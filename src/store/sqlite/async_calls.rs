@@ -13,7 +13,7 @@ use crate::store::retention::millis;
 use crate::store::row_policy::now;
 use crate::store::{
     AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, ItemChange, ModelView,
-    Owner, StartedCall, StoreError, item_change,
+    Owner, StartedCall, StoreError, TraceChange, item_change,
 };
 
 /// The keys of the owner and the response of a call.
@@ -92,6 +92,25 @@ pub(super) fn completed(connection: &Connection, limit: usize) -> Result<Vec<Com
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut statement = connection.prepare_cached(COMPLETED).map_err(database)?;
     let found = statement.query_map(params![now(), limit], read).map_err(database)?;
+    found.collect::<Result<_, _>>().map_err(database)
+}
+
+const RESULTS: &str = "SELECT o.tenant, o.principal, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete,
+        a.spec, TRUE, a.output, a.error
+    FROM async_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
+    WHERE a.response = ?1 AND a.item_id IS NOT NULL AND a.completed_at IS NOT NULL ORDER BY a.turn, a.position";
+
+/// The calls of a response that have a result.
+pub(super) fn results(
+    connection: &Connection,
+    owner: &Owner,
+    response: &Id,
+) -> Result<Vec<CompletedCall>, StoreError> {
+    let Some(owner) = owners::find(connection, owner).map_err(database)? else { return Ok(Vec::new()) };
+    let found = find_live(connection, owner, response.as_str()).map_err(database)?;
+    let Some(response) = found else { return Ok(Vec::new()) };
+    let mut statement = connection.prepare_cached(RESULTS).map_err(database)?;
+    let found = statement.query_map([response], read).map_err(database)?;
     found.collect::<Result<_, _>>().map_err(database)
 }
 
@@ -190,6 +209,11 @@ pub(super) fn settle(connection: &Connection, done: &AsyncSettlement) -> rusqlit
     outbox::insert(connection, owner, &done.outbox)?;
     if let Some(change) = &done.item {
         change_item(connection, owner, response, change)?;
+    }
+    if let Some(TraceChange { before, after }) = &done.trace {
+        connection
+            .prepare_cached("UPDATE responses SET trace = ?3 WHERE key = ?1 AND trace = ?2")?
+            .execute(params![response, &**before, &**after])?;
     }
     Ok(WriteOutcome::Changed)
 }

@@ -97,14 +97,14 @@ impl InferenceMetrics {
         self.operation_duration
             .with(&["chat", report.provider, model, error])
             .observe(report.duration.as_secs_f64());
-        self.record_tokens(report, model);
+        self.record_tokens(report.provider, model, report.usage);
         self.record_token_latency(report, model);
     }
 
-    fn record_tokens(&self, report: &RunReport<'_>, model: &str) {
-        let Some(usage) = report.usage else { return };
+    fn record_tokens(&self, provider: &str, model: &str, usage: Option<Usage>) {
+        let Some(usage) = usage else { return };
         for (kind, tokens) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
-            self.token_usage.with(&["chat", report.provider, model, kind]).observe(tokens as f64);
+            self.token_usage.with(&["chat", provider, model, kind]).observe(tokens as f64);
         }
     }
 
@@ -120,8 +120,16 @@ impl InferenceMetrics {
     }
 
     /// The run failed before there was a response.
-    pub(super) fn run_refused(&self, provider: &str, model: &str, code: &str, took: Duration) {
+    pub(super) fn run_refused(
+        &self,
+        provider: &str,
+        model: &str,
+        code: &str,
+        usage: Option<Usage>,
+        took: Duration,
+    ) {
         let (model, code) = (self.models.value(model, false), self.error_codes.value(code, true));
+        self.record_tokens(provider, model, usage);
         self.operation_duration.with(&["chat", provider, model, code]).observe(took.as_secs_f64());
     }
 

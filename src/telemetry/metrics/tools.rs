@@ -10,6 +10,10 @@ const MAX_TOOLS: usize = 500;
 /// Executors with series of their own. Configured and built-in ones are far fewer.
 const MAX_EXECUTORS: usize = 200;
 
+/// What becomes of a result that a response was to follow: it was queued, the result was stored for whoever continues, or
+/// the request was refused.
+const FOLLOW_UPS: [&str; 3] = ["queued", "stored", "refused"];
+
 #[derive(Debug)]
 pub(super) struct ToolMetrics {
     tools: BoundedLabels,
@@ -18,6 +22,7 @@ pub(super) struct ToolMetrics {
     duration: Family<Histogram>,
     attempts: Family<Counter>,
     cache: Family<Counter>,
+    follow_ups: Family<Counter>,
 }
 
 impl ToolMetrics {
@@ -46,7 +51,15 @@ impl ToolMetrics {
                 "Lookups in the cache of tool results, by result.",
                 &["result"],
             ),
+            follow_ups: Family::counter(
+                "antwort_follow_ups_total",
+                "Results of asynchronous tools that a response was to follow, by what became of that.",
+                &["outcome"],
+            ),
         };
+        for outcome in FOLLOW_UPS {
+            metrics.follow_ups.with(&[outcome]);
+        }
         for result in ["hit", "miss", "bypass"] {
             metrics.cache.with(&[result]);
         }
@@ -75,12 +88,21 @@ impl ToolMetrics {
         self.cache.with(&[result]).add(1);
     }
 
+    /// Models make names up, so no label has them.
+    pub(super) fn refused_call(&self, code: &'static str) {
+        self.calls.with(&[bounded::OTHER, code, "none"]).add(1);
+    }
+
+    pub(super) fn follow_up(&self, outcome: &'static str) {
+        self.follow_ups.with(&[outcome]).add(1);
+    }
+
     /// Built-in tools are labelled `local`, whatever their executor is called.
     fn executor<'a>(&self, id: &'a str) -> &'a str {
         if id == "builtin" { "local" } else { self.executors.value(id, true) }
     }
 
-    pub(super) fn families(&self) -> [&dyn Exposed; 4] {
-        [&self.calls, &self.duration, &self.attempts, &self.cache]
+    pub(super) fn families(&self) -> [&dyn Exposed; 5] {
+        [&self.calls, &self.duration, &self.attempts, &self.cache, &self.follow_ups]
     }
 }

@@ -12,6 +12,7 @@ use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 
 use crate::compat::time_layout;
+use crate::protocol::parse::truncate_for_display;
 use crate::tools::{Annotations, Arguments, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput};
 
 const DEFAULT_LAYOUT: &str = "2006-01-02 15:04:05";
@@ -51,7 +52,7 @@ impl Tool for Datetime {
                 },
                 "timezone": {
                     "type": "string",
-                    "description": "IANA name such as 'Europe/Berlin'. UTC if absent or unknown.",
+                    "description": "IANA name such as 'Europe/Berlin'. UTC if absent.",
                 },
             },
         });
@@ -75,7 +76,7 @@ impl Tool for Datetime {
     async fn call(&self, arguments: &Arguments, _context: &ToolContext) -> Result<ToolOutput, ToolError> {
         // Models fill optional arguments with empty strings.
         let text = |name| arguments.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let (zone, timezone) = zone(text("timezone").unwrap_or(DEFAULT_ZONE));
+        let (zone, timezone) = zone(text("timezone").unwrap_or(DEFAULT_ZONE))?;
         let now = (self.clock)().to_zoned(zone);
         Ok(ToolOutput::value(json!({
             "timestamp": now.timestamp().as_second(),
@@ -86,15 +87,17 @@ impl Tool for Datetime {
     }
 }
 
-/// The time zone and its name; an unknown zone is UTC, and the result says so.
-fn zone(name: &str) -> (TimeZone, String) {
-    match TimeZone::get(name) {
-        Ok(zone) => {
-            let name = zone.iana_name().unwrap_or(name).to_owned();
-            (zone, name)
-        }
-        Err(_) => (TimeZone::UTC, DEFAULT_ZONE.to_owned()),
-    }
+/// The time zone and its name. An unknown one is an error: the model would take the time of another zone for the one it
+/// asked for.
+fn zone(name: &str) -> Result<(TimeZone, String), ToolError> {
+    let zone = TimeZone::get(name).map_err(|_| {
+        let shown = truncate_for_display(name);
+        ToolError::argument(format!(
+            "timezone '{shown}' is unknown; use an IANA name such as 'Europe/Berlin'"
+        ))
+    })?;
+    let name = zone.iana_name().unwrap_or(name).to_owned();
+    Ok((zone, name))
 }
 
 fn format(time: &Zoned, format: &str) -> Result<String, ToolError> {

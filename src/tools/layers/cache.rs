@@ -89,6 +89,7 @@ fn size(output: &ToolOutput) -> usize {
     let citations: usize = output.citations.iter().map(|source| source.url.len() + source.title.len()).sum();
     size_of::<ToolOutput>()
         + output.for_model.len()
+        + output.file_bytes()
         + output.for_user.as_ref().map_or(0, String::len)
         + output.for_client.as_ref().map_or(0, String::len)
         + output.structured.as_ref().map_or(0, size_of_value)

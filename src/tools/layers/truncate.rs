@@ -1,4 +1,5 @@
-//! Truncates oversized results to head and tail, and stores the full text.
+//! Truncates oversized results to head and tail, and stores the full text. Files are whole or left out: half a picture
+//! is none.
 
 use std::sync::Arc;
 
@@ -10,6 +11,9 @@ use crate::tools::output::ToolOutput;
 use crate::tools::policy::{AccessPolicy, PolicySubject};
 use crate::tools::read_output::ReadToolOutput;
 use crate::tools::result_store::ResultStore;
+
+/// Of what notes, ids and sources take in an item.
+const MAX_NOTES: usize = 4096;
 
 /// Truncates what the model reads; it can read the rest with `read_tool_output`.
 #[derive(Clone)]
@@ -30,11 +34,13 @@ impl<S: ToolService> Service<ToolRequest> for Truncate<S> {
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
         let (plan, context) = (Arc::clone(&request.plan), Arc::clone(&request.context));
+        let arguments = request.call.raw.len();
         let (results, policy) = (Arc::clone(&self.results), Arc::clone(&self.policy));
         let response = self.inner.call(request);
         Box::pin(async move {
             let mut output = response.await?;
             let max = plan.max_result_bytes;
+            leave_out_large_files(&mut output, max, arguments, &context);
             // Texts for clients and users have the same limit, and there is no way to read their rest.
             [&mut output.for_client, &mut output.for_user]
                 .into_iter()
@@ -53,6 +59,17 @@ impl<S: ToolService> Service<ToolRequest> for Truncate<S> {
             let reader = may_read_on.then_some(&*context);
             Ok(truncate_middle(output, max, &results, reader))
         })
+    }
+}
+
+/// The item of a call has room for its arguments, the texts and what is left of the limit of files.
+fn leave_out_large_files(output: &mut ToolOutput, max_text: usize, arguments: usize, context: &ToolContext) {
+    let Some(max) = context.max_item_bytes else { return };
+    let shown = [&output.for_client, &output.for_user].into_iter().flatten().map(String::len);
+    let texts: usize = shown.chain([output.for_model.len()]).map(|length| length.min(max_text)).sum();
+    let others = texts + arguments + MAX_NOTES;
+    if output.file_bytes() > max.saturating_sub(others) {
+        output.leave_out_files("they are larger than an item may be");
     }
 }
 

@@ -1,4 +1,5 @@
-//! Parses the model's arguments and validates them against the tool's schema.
+//! Parses the model's arguments and validates them against the tool's schema, with its defaults in the place of required
+//! ones that are absent: tools get these, too.
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use super::{ToolFuture, ToolRequest, ToolService, always_ready, ready};
 use crate::protocol::schema::CompiledSchema;
 use crate::tools::call::Arguments;
 use crate::tools::error::{ToolError, ToolErrorCode};
+use crate::tools::verbatim;
 
 /// Schema violations per message: enough for a model to correct its call.
 pub(super) const MAX_PROBLEMS: usize = 5;
@@ -37,8 +39,12 @@ impl<S: ToolService> Service<ToolRequest> for Validate<S> {
             }
         };
         match arguments(&request.call.raw, &schema) {
-            Ok(arguments) => {
-                Arc::make_mut(&mut request.call).arguments = arguments;
+            Ok((arguments, completed)) => {
+                let call = Arc::make_mut(&mut request.call);
+                call.arguments = arguments;
+                if let Some(completed) = completed {
+                    call.raw = completed;
+                }
                 self.inner.call(request)
             }
             Err(error) => ready(Err(error)),
@@ -46,9 +52,10 @@ impl<S: ToolService> Service<ToolRequest> for Validate<S> {
     }
 }
 
-fn arguments(raw: &str, schema: &CompiledSchema) -> Result<Arguments, ToolError> {
+/// The arguments, and their text if it is another one than the model has written.
+fn arguments(raw: &str, schema: &CompiledSchema) -> Result<(Arguments, Option<String>), ToolError> {
     // Models send empty text for calls without arguments.
-    let value = match raw.trim_ascii() {
+    let mut value = match raw.trim_ascii() {
         "" => Value::Object(Arguments::new()),
         text => serde_json::from_str(text)
             .map_err(|error| ToolError::argument(format!("the arguments are not JSON: {error}")))?,
@@ -59,10 +66,12 @@ fn arguments(raw: &str, schema: &CompiledSchema) -> Result<Arguments, ToolError>
             kind(&value)
         )));
     }
+    let filled = schema.fill_defaults(&mut value);
     schema.validate(&value, MAX_PROBLEMS).map_err(ToolError::argument)?;
+    let completed = if filled.is_empty() { None } else { verbatim::with_members(raw, &filled) };
     match value {
-        Value::Object(arguments) => Ok(arguments),
-        _ => Ok(Arguments::new()),
+        Value::Object(arguments) => Ok((arguments, completed)),
+        _ => Ok((Arguments::new(), completed)),
     }
 }
 

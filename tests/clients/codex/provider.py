@@ -2,19 +2,20 @@
 
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
-def text(words, reasoning=None, usage=(1000, 50)):
-    """An answer."""
-    return {"content": words, "reasoning": reasoning, "calls": [], "usage": usage}
+def text(words, reasoning=None, usage=(1000, 50), silences=(0, 0)):
+    """An answer, with so many seconds of silence before its first chunk and behind it."""
+    return {"content": words, "reasoning": reasoning, "calls": [], "usage": usage, "silences": silences}
 
 
 def call(name, arguments, reasoning=None, usage=(1000, 50)):
     """A call of a function, or of a custom tool, which gets its input as a string."""
     arguments = {"input": arguments} if isinstance(arguments, str) else arguments
     calls = [(name, json.dumps(arguments))]
-    return {"content": None, "reasoning": reasoning, "calls": calls, "usage": usage}
+    return {"content": None, "reasoning": reasoning, "calls": calls, "usage": usage, "silences": (0, 0)}
 
 
 class Model:
@@ -65,7 +66,25 @@ class ModelHandler(BaseHTTPRequestHandler):
             self.model.faults.append(fault)
             return self.send(json.dumps({"error": {"message": fault}}), status=400)
         reply = self.model.answer(request)
-        self.send("".join(f"data: {chunk}\n\n" for chunk in chunks(reply)), "text/event-stream")
+        if not any(reply["silences"]):
+            return self.send("".join(f"data: {chunk}\n\n" for chunk in chunks(reply)), "text/event-stream")
+        self.trickle(reply)
+
+    def trickle(self, reply):
+        """Says nothing for a while, twice."""
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        try:
+            for number, chunk in enumerate(chunks(reply)):
+                if number < len(reply["silences"]):
+                    self.wfile.flush()
+                    time.sleep(reply["silences"][number])
+                self.wfile.write(f"data: {chunk}\n\n".encode())
+        except ConnectionError:
+            self.model.faults.append("the gateway went away in a silence")
 
     def send(self, body, kind="application/json", status=200):
         body = body.encode()

@@ -15,6 +15,10 @@ from provider import Model, Outside, call, text
 
 CODEX = os.environ["CODEX_BIN"]
 GATEWAY = os.environ["ANTWORT_BIN"]
+KEEPALIVE = 2  # seconds
+# Codex gives up after so much time without an event.
+PATIENCE = 6
+SILENCE = 15
 SUMMARY = "Handed over: calc.py was mended, the tests pass, version 2 is next."
 
 # What every configuration here has: nothing is sent anywhere but to the provider.
@@ -71,7 +75,8 @@ class Gateway:
         self.log = folder / "gateway.log"
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTWORT_")}
         settings = {"ANTWORT_LISTEN": f"127.0.0.1:{port}", "ANTWORT_UPSTREAM_URL": model_url,
-                    "ANTWORT_STORE_URL": f"sqlite:{folder}/gateway.db", "ANTWORT_LOG": "info"}
+                    "ANTWORT_STORE_URL": f"sqlite:{folder}/gateway.db", "ANTWORT_LOG": "info",
+                    "ANTWORT__SSE__KEEPALIVE": f"{KEEPALIVE}s"}
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen([GATEWAY, "serve"], env=kept | settings, cwd=folder, stderr=log, stdout=log)
         for _ in range(300):
@@ -250,6 +255,28 @@ class CustomProvider(Case):
             return text("On it.")
 
         self.assertEqual(self.ask("Go on.", summarise, go_on, resume=True), "On it.")
+
+
+class SilentModel(Case):
+    """The model server says nothing for longer than Codex waits, before its first word and behind it."""
+
+    config = CUSTOM + f"stream_idle_timeout_ms = {PATIENCE * 1000}\nstream_max_retries = 0\nrequest_max_retries = 0\n"
+    transport = ("POST", "/v1/responses", 200)
+
+    def test_codex_waits_as_long_as_the_gateway_says_that_it_is_there(self):
+        self.configure()
+        began = time.monotonic()
+        said = self.ask("Think hard.", text("I have\nthought.", silences=(SILENCE, SILENCE)))
+        self.assertEqual(said, "I have\nthought.")
+        self.assertGreater(time.monotonic() - began, 2 * SILENCE)
+        self.assertIn(self.transport, self.answers())
+
+
+class SilentModelOverWebSocket(SilentModel):
+    """The same over WebSocket."""
+
+    config = SilentModel.config + "supports_websockets = true\n"
+    transport = ("WEBSOCKET", "/v1/responses", 200)
 
 
 class WebSocketProvider(CustomProvider):

@@ -9,7 +9,7 @@ use crate::support::gateway::{JsonBody, frames, text_of};
 use crate::support::mcp_server::McpServer;
 use crate::support::process::Process;
 use crate::support::stream_validator::assert_valid_resumed_stream;
-use crate::support::upstream::{Reply, Step, Upstream, chunk, done, finish};
+use crate::support::upstream::{Reply, Step, Upstream, call_ids, chunk, done, finish};
 use crate::support::{eventually, openapi};
 
 /// The lease of a process is not waited for: the next one has its name.
@@ -191,5 +191,38 @@ async fn runs_that_wait_when_their_process_is_killed_are_made_by_the_next() {
     gateway.restart().await;
     for id in &ids {
         assert_eq!(ended(&gateway, id).await["status"], "completed");
+    }
+}
+
+/// Those of the turn before are stored beside their items, those of the last one are in the state of the run.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_process_returns_calls_under_the_ids_of_the_provider() {
+    let folder = tempfile::tempdir().unwrap();
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    server.slow(1000, Duration::from_millis(100));
+    for store in [true, false] {
+        let mut gateway = start(folder.path(), &upstream, &server).await;
+        let signed = format!("call_2__thought__{}", "s".repeat(200));
+        for (id, tool, arguments) in
+            [("D681PevKs", "echo", json!({"text": "a"})), (&*signed, "slow", json!({}))]
+        {
+            let call = json!({"index": 0, "id": id, "type": "function",
+                "function": {"name": tool, "arguments": arguments.to_string()}});
+            let steps = vec![chunk(json!({"tool_calls": [call]})), finish("tool_calls"), done()];
+            upstream.reply(Reply::Stream(steps));
+        }
+        let made = server.calls().len();
+        let mut body = ask();
+        body["store"] = store.into();
+        let id = create(&gateway, &body).await;
+        assert!(eventually(async || server.calls().len() == made + 2).await);
+        gateway.kill();
+        upstream.text("Done.");
+        gateway.restart().await;
+        ended(&gateway, &id).await;
+        let sent = upstream.last();
+        let ids = vec!["D681PevKs", &*signed];
+        assert_eq!(call_ids(&sent), (ids.clone(), ids), "store={store}");
+        gateway.kill();
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{SUMMARY, said};
 use crate::support::gateway::{Gateway, text_of};
 use crate::support::transcript::transcript;
-use crate::support::upstream::{Reply, Upstream};
+use crate::support::upstream::{Reply, Request, Upstream};
 
 /// A conversation of more than 1,000 tokens.
 fn long() -> Vec<Value> {
@@ -90,7 +90,8 @@ async fn a_run_with_tools_is_compacted_between_its_turns() {
     insta::assert_snapshot!("compaction_inside_a_run", short);
     let requests = upstream.requests();
     assert_eq!(requests.len(), 3);
-    assert!(requests[1].body.get("tools").is_none(), "a summary is written without tools");
+    let of = |request: &Request| request.body["tools"].clone();
+    assert_eq!((of(&requests[1]), &requests[1].body["tool_choice"]), (of(&requests[0]), &json!("none")));
     assert!(!requests[2].raw.contains("found found"), "what was compacted is not shown again");
     assert!(requests[2].body["tools"].is_array(), "the run goes on with its tools");
     // The stored conversation is read in the same way.

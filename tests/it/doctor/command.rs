@@ -1,6 +1,7 @@
 //! The command: exit codes, what it prints, the model, the key, the bounds.
 
-use std::time::Instant;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -176,6 +177,45 @@ async fn a_busy_server_is_waited_for() {
     assert!(began.elapsed().as_secs() >= 1);
 }
 
+/// Behind a slow server the time was over, or the patience, with nothing on the screen.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_known_is_printed_when_the_time_is_over() {
+    let server = Server::spawn(&["is slow"]).await;
+    let began = Instant::now();
+    let (code, report) = examined(&server.url, &["--timeout", "2s"]).await;
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    assert_eq!((code, &report["gaps"][0]["id"]), (1, &"time_over".into()), "{report:#}");
+    assert_eq!(answer(&report, "stream").0, "yes");
+    assert_eq!(answer(&report, "stop"), ("unknown", "not asked, as the time was over"));
+    assert!(report["config"].as_str().unwrap().contains("# Gap (time_over)"), "{report:#}");
+    let (code, report) = examined(&server.url, &["--timeout", "100ms"]).await;
+    assert_eq!((code, &report["verdict"]), (2, &"does_not_work".into()));
+    assert!(report["message"].as_str().unwrap().contains("no completion within 0.1 s"), "{report:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_known_is_printed_when_doctor_is_stopped() {
+    for signal in ["INT", "TERM"] {
+        let (server, folder) = (Server::spawn(&["is slow"]).await, tempfile::tempdir().unwrap());
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_antwort"));
+        command.args(["doctor", &server.url, "--write", "new.yaml"]).current_dir(folder.path()).env_clear();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        while server.requests().len() < 4 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let kill = std::process::Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+        let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
+        let text = out(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("yes       Completions are streamed "), "{text}");
+        assert!(text.contains("- stopped: questions were left out, as doctor was stopped"), "{text}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("new.yaml was not written"), "{text}");
+        assert!(!folder.path().join("new.yaml").exists());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_words_are_refused_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
@@ -184,6 +224,7 @@ async fn wrong_words_are_refused_with_a_hint() {
         (&["http://u:p@localhost/v1"], "ANTWORT_UPSTREAM_API_KEY"),
         (&["http://localhost/v1?key=7"], "must not have `?`"),
         (&["http://localhost/v1", "--timeout", "soon"], "such as 30s"),
+        (&["http://localhost/v1", "--answer-timeout", "0s"], "such as 30s"),
     ] {
         let output = doctor(folder.path(), words, &[]).await;
         let error = String::from_utf8_lossy(&output.stderr).into_owned();

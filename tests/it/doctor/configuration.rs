@@ -94,6 +94,31 @@ async fn the_gateway_works_with_what_was_found() {
     assert_eq!(without.post("/v1/responses", &request).await.status, 400);
 }
 
+/// Templates that raise, and a server that only streams: requests work with what doctor found, and not without.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_of_messages_and_streams_alone_are_settings() {
+    let server = Server::spawn(&["roles must alternate", "no user after tool", "only streams"]).await;
+    let (code, report) = examined(&server.url, &[]).await;
+    assert_eq!(code, 0, "{report:#}");
+    let settings = loaded(&report);
+    let provider = &settings.providers["default"];
+    assert!(
+        provider.roles.all.alternate && provider.roles.all.assistant_after_tool && !provider.supports.json
+    );
+    let input = json!([{"role": "user", "content": "What is it?"},
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "5"},
+        {"role": "user", "content": "Well?"}, {"role": "user", "content": "Answer!"}]);
+    let request = json!({"model": "scripted", "input": input});
+    let gateway = Gateway::with(settings).spawn().await;
+    for response in gateway.both(request.clone()).await {
+        assert!(text_of(&response).starts_with("Answer"), "{response}");
+        assert!(response["usage"]["total_tokens"].as_u64() > Some(0), "{response}");
+    }
+    let without = Gateway::with_upstream_url(&server.url).spawn().await;
+    assert_eq!(without.post("/v1/responses", &request).await.status, 400);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_file_is_written_and_no_other_is_replaced() {
     let (server, folder) = (Server::spawn(&["refuses images"]).await, tempfile::tempdir().unwrap());

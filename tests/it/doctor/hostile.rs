@@ -67,7 +67,7 @@ async fn read(stream: &mut TcpStream) -> Option<Vec<u8>> {
 async fn report(says: Says, timeout: &str) -> (i32, Value) {
     let url = spawn(says).await;
     let began = Instant::now();
-    let examined = examined(&url, &["--timeout", timeout]).await;
+    let examined = examined(&url, &["--answer-timeout", timeout]).await;
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     examined
 }
@@ -121,7 +121,7 @@ async fn a_server_that_is_not_there_or_says_nothing() {
     assert!(report["message"].to_string().contains("Is it running"), "{report}");
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", silent.local_addr().unwrap());
-    let (code, report) = examined(&url, &["--timeout", "1s"]).await;
+    let (code, report) = examined(&url, &["--answer-timeout", "1s"]).await;
     assert_eq!(code, 2);
     assert!(report["message"].to_string().contains("within 1 s"), "{report}");
 }

@@ -175,6 +175,10 @@ const ROWS: &[Row] = &[
     ),
     (&["one id for all calls"], &[("call_ids", "no")]),
     (
+        &["roles must alternate", "no user after tool", "only streams"],
+        &[("consecutive_users", "no"), ("user_after_tool", "no"), ("completion", "no")],
+    ),
+    (
         &["deep", "no calls", "schemas are ignored"],
         &[
             ("calls", "no"),

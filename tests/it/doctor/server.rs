@@ -94,6 +94,9 @@ async fn props(State(shared): State<Arc<Shared>>) -> Response {
 
 async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if shared.quirks.has("is slow") {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
     let count = {
         let mut requests = shared.requests.lock();
         requests.push(body.clone());
@@ -143,6 +146,9 @@ fn refusal(body: &Value, quirks: Quirks, count: usize) -> Option<Response> {
         ("refuses required", body["tool_choice"] == "required"),
         ("refuses schemas", body.get("response_format").is_some()),
         ("refuses schemas with tools", body.get("response_format").is_some() && body.get("tools").is_some()),
+        ("roles must alternate", roles.windows(2).any(|pair| pair[0] == "user" && pair[1] == "user")),
+        ("no user after tool", roles.windows(2).any(|pair| pair[0] == "tool" && pair[1] == "user")),
+        ("only streams", body["stream"] != true),
         ("refuses images", image(body).is_some()),
         ("refuses logprobs", body.get("logprobs").is_some()),
         ("refuses n", body.get("n").is_some()),

@@ -41,7 +41,7 @@ async fn every_status_of_a_provider_has_its_counterpart_and_keeps_secrets() {
     for (theirs, ours, kind, code) in [
         (400, 400, "invalid_request_error", "their_code"),
         (401, 502, "server_error", "upstream_auth_error"),
-        (402, 502, "server_error", "upstream_auth_error"),
+        (402, 502, "server_error", "upstream_billing_error"),
         (403, 502, "server_error", "upstream_auth_error"),
         (404, 404, "invalid_request_error", "model_not_found"),
         (407, 502, "server_error", "upstream_auth_error"),
@@ -124,6 +124,9 @@ async fn pages_for_browsers_and_redirects_are_told_in_our_words() {
             assert_eq!((answer.status, &answer.body["error"]["code"]), (status, &json!(code)), "{reply:?}");
             let message = answer.body["error"]["message"].as_str().unwrap();
             assert!(!message.contains("<h1>") && message.len() > 20, "{message}");
+            let is_redirect = matches!(reply, Reply::Status(302 | 307, ..));
+            let told = answer.headers.get("x-should-retry").is_some_and(|told| told == "false");
+            assert_eq!(told, is_redirect, "{reply:?}");
             assert_discreet(&upstream, message);
         }
     }

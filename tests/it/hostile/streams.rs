@@ -211,7 +211,8 @@ async fn odd_chunks_are_read_for_what_they_say() {
             (&json!("completed"), "Hello".into()),
             "{name}"
         );
-        assert_eq!(response["usage"]["total_tokens"], tokens, "{name}");
+        let counted = response["usage"]["total_tokens"].as_u64();
+        assert_eq!(counted, Some(tokens).filter(|tokens| *tokens > 0), "{name}");
     }
 }
 
@@ -222,7 +223,10 @@ async fn limits_of_the_provider_make_an_incomplete_response() {
     for (word, reason) in [
         ("length", "max_output_tokens"),
         ("max_tokens", "max_output_tokens"),
+        ("max_completion_tokens", "max_output_tokens"),
+        ("model_context_window_exceeded", "max_output_tokens"),
         ("content_filter", "content_filter"),
+        ("sensitive", "content_filter"),
     ] {
         upstream.reply(Reply::Stream(vec![text("Hel"), finish(word), usage(5, 3), done()]));
         let response = gateway.stream(ask()).await.response;

@@ -71,6 +71,11 @@ async fn configured_servers_are_listed_with_their_tools_and_with_what_is_wrong()
     let output = antwort(folder.path(), &[], &["list", "prog", "--json"]).await;
     assert!(output.status.success());
     assert_eq!(parsed(&output).as_array().unwrap().len(), 1);
+    let dies = json!({"command": "/bin/sh", "args": ["-c", "read request; echo 'no package' >&2; exit 3"]});
+    configure(folder.path(), json!({"dies": dies}));
+    let output = antwort(folder.path(), &[], &["list"]).await;
+    let why = "the program has exited: /bin/sh: exit status: 3; the end of its stderr: no package";
+    assert!(out(&output).contains(why), "{}", out(&output));
     let output = antwort(folder.path(), &[], &["list", "nobody"]).await;
     assert_eq!(output.status.code(), Some(1));
     assert!(

@@ -252,8 +252,12 @@ async fn a_program_that_does_not_start_costs_its_own_tools_only() {
         args: vec!["-c".into(), script],
         ..Default::default()
     };
-    let silent =
-        McpServerSettings { command: Some("sleep".into()), args: vec!["600".into()], ..Default::default() };
+    let silent = McpServerSettings {
+        command: Some("sleep".into()),
+        args: vec!["600".into()],
+        start_timeout: Some(Duration::from_secs(1)),
+        ..Default::default()
+    };
     let gateway = before(&upstream)
         .set(|settings| {
             settings.mcp.list_timeout = Duration::from_secs(1);
@@ -272,6 +276,57 @@ async fn a_program_that_does_not_start_costs_its_own_tools_only() {
         assert_eq!(item(&response, "mcp_call")["output"], "still");
     }
     assert!(starts(folder.path()).len() < 9, "started {} times", starts(folder.path()).len());
+}
+
+#[tokio::test]
+async fn a_program_has_its_own_time_to_start_apart_from_that_of_a_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    let mut slow = program(folder.path());
+    // As `npx` and `uvx` do while they load a package.
+    let file = folder.path().join("server.py");
+    std::fs::write(&file, format!("import time; time.sleep(2)\n{PROGRAM}")).unwrap();
+    slow.start_timeout = Some(Duration::from_secs(60));
+    let mut late = slow.clone();
+    late.start_timeout = Some(Duration::from_millis(500));
+    let gateway = before(&upstream)
+        .set(with(slow))
+        .set(|settings| {
+            settings.mcp.list_timeout = Duration::from_secs(1);
+            settings.mcp.servers.insert("late".into(), late);
+        })
+        .spawn()
+        .await;
+    upstream.reply(call("process", json!({}))).text("Done.");
+    let response = gateway.create(ask(json!([named()]))).await;
+    assert_eq!(item(&response, "mcp_call")["status"], "completed", "{response:#}");
+    upstream.text("Without it.");
+    let response = gateway.create(ask(json!([{"type": "mcp", "server_label": "late"}]))).await;
+    let told = item(&response, "mcp_list_tools")["error"].as_str().unwrap().to_owned();
+    assert!(told.contains("the program was not ready after 500ms"), "{told}");
+}
+
+#[tokio::test]
+async fn operators_read_the_last_words_of_a_program_and_clients_do_not() {
+    let upstream = Upstream::spawn().await;
+    let script = "read request; echo 'loading' >&2; echo \"no account for $TOKEN\" >&2; printf 'giving up' >&2; exit 7";
+    let ends = McpServerSettings {
+        command: Some("sh".into()),
+        args: vec!["-c".into(), script.into()],
+        env: [("TOKEN".to_owned(), "s3cret-token".to_owned().into())].into(),
+        ..Default::default()
+    };
+    let gateway = before(&upstream).set(with(ends)).spawn().await;
+    upstream.text("Without it.");
+    let response = gateway.create(ask(json!([named()]))).await;
+    let told = response.to_string();
+    assert!(told.contains("the program has exited"), "{told}");
+    assert!(!told.contains("giving up") && !told.contains("exit status"), "{told}");
+    let servers = gateway.get("/v1/mcp/servers").await.body;
+    assert_eq!(
+        servers["data"][0]["last_error"],
+        "the program has exited: sh: exit status: 7; the end of its stderr: loading | no account for [key] | giving up"
+    );
 }
 
 #[tokio::test]

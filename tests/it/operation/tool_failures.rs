@@ -124,7 +124,7 @@ async fn programs_that_do_not_start_or_die_are_warned_of_with_their_causes() {
     let python = |code: &str| json!({"command": "python3", "args": ["-c", code], "trust": "trusted"});
     let servers = json!({
         "absent": {"command": "no-such-program", "args": ["s3cret"]},
-        "early": python("import sys; sys.exit(4)"),
+        "early": python("import sys; print('no such account', file=sys.stderr); sys.exit(4)"),
         "dying": python(DYING),
     });
     let gateway = Logged::start(&upstream, &settings(&upstream, json!({"mcp": {"servers": servers}}))).await;
@@ -142,7 +142,12 @@ async fn programs_that_do_not_start_or_die_are_warned_of_with_their_causes() {
             "program_not_started",
             "no-such-program: ",
         ),
-        ("early", "the program of an MCP server has exited", "program_ended", "exit status: 4"),
+        (
+            "early",
+            "the program of an MCP server has exited",
+            "program_ended",
+            "python3: exit status: 4; the end of its stderr: no such account",
+        ),
     ] {
         upstream.text("Done.");
         let id = format!("req_{server}");

@@ -270,11 +270,24 @@ pub fn frames_so_far(text: &str) -> Vec<Value> {
             continue;
         }
         let (name, data) = frame.split_once('\n').unwrap_or_else(|| panic!("two lines a frame: {frame}"));
+        if name == "event: input-required" {
+            events.push(a2a_event(data));
+            continue;
+        }
         let event: Value = serde_json::from_str(data.strip_prefix("data: ").expect("data")).expect("JSON");
         assert_eq!(name.strip_prefix("event: "), event["type"].as_str(), "the frame is named by its type");
         events.push(event);
     }
     events
+}
+
+/// The event of A2A clients, whose number is the id of its frame, in which it alone has one.
+fn a2a_event(lines: &str) -> Value {
+    let (id, data) = lines.split_once('\n').expect("three lines");
+    let mut event: Value = serde_json::from_str(data.strip_prefix("data: ").expect("data")).expect("JSON");
+    super::openapi::assert_event(&event);
+    event["sequence_number"] = id.strip_prefix("id: ").expect("id").parse::<u64>().expect("a number").into();
+    event
 }
 
 /// The text of a response's messages.

@@ -42,9 +42,16 @@ struct Script {
     faults: Mutex<Vec<String>>,
     /// Streams that are being sent.
     open: Mutex<usize>,
+    /// What it refuses besides, with the message of its error.
+    rule: Mutex<Option<Rule>>,
+    /// Whether it takes only ids of calls that are nine letters and digits.
+    short_ids: Mutex<bool>,
     /// Ids of the models that it lists, and how often it was asked for them.
     models: Mutex<(Vec<String>, usize)>,
 }
+
+/// Says why a server refuses a request, if it does.
+type Rule = fn(&Value) -> Result<(), &'static str>;
 
 /// A request as it arrived.
 #[derive(Debug, Clone)]
@@ -150,6 +157,12 @@ impl Upstream {
         self
     }
 
+    /// Refuses ids of calls that are not nine letters and digits, as Mistral's servers do.
+    pub fn take_short_ids_only(&self) -> &Self {
+        *self.state.short_ids.lock() = true;
+        self
+    }
+
     /// How often it was asked for its models.
     pub fn listed(&self) -> usize {
         self.state.models.lock().1
@@ -158,6 +171,12 @@ impl Upstream {
     /// Says this to every request that has no reply of its own.
     pub fn always(&self, reply: Reply) -> &Self {
         *self.state.always.lock() = Some(reply);
+        self
+    }
+
+    /// Refuses requests by this rule from now on, as a chat template does that raises an error.
+    pub fn refuse(&self, rule: fn(&Value) -> Result<(), &'static str>) -> &Self {
+        *self.state.rule.lock() = Some(rule);
         self
     }
 
@@ -238,12 +257,18 @@ async fn embed(State(state): State<Arc<Script>>, headers: HeaderMap, body: Bytes
 async fn complete(State(state): State<Arc<Script>>, headers: HeaderMap, body: Bytes) -> Response {
     let raw = String::from_utf8_lossy(&body).into_owned();
     let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    if let Err(fault) = check_request(&body) {
+    let checks_ids = *state.short_ids.lock();
+    let ids = || if checks_ids { check_ids(&body) } else { Ok(()) };
+    if let Err(fault) = check_request(&body).and_then(|()| ids()) {
         state.faults.lock().push(format!("{fault}: {body}"));
         return (StatusCode::BAD_REQUEST, Json(json!({"error": {"message": fault}}))).into_response();
     }
     let streamed = body["stream"] == true;
+    let refused = state.rule.lock().and_then(|rule| rule(&body).err());
     state.requests.lock().push(Request { headers, body, raw });
+    if let Some(message) = refused {
+        return (StatusCode::BAD_REQUEST, Json(json!({"error": {"message": message}}))).into_response();
+    }
     let reply = state.replies.lock().pop_front().or_else(|| state.always.lock().clone());
     let mut reply = reply.unwrap_or_else(|| Reply::Text("Hello there!".into()));
     while let Reply::After(time, then) = reply {
@@ -337,6 +362,24 @@ fn send(state: Arc<Script>, content_type: &'static str, steps: Vec<Step>) -> Res
         }
     });
     ([(header::CONTENT_TYPE, content_type)], Body::from_stream(frames)).into_response()
+}
+
+/// The ids of the calls of a request, and those under which their results are.
+pub fn call_ids(body: &Value) -> (Vec<&str>, Vec<&str>) {
+    let messages = || body["messages"].as_array().into_iter().flatten();
+    let calls = messages().filter_map(|message| message["tool_calls"].as_array()).flatten();
+    let calls = calls.map(|call| call["id"].as_str().unwrap_or_default());
+    (calls.collect(), messages().filter_map(|message| message["tool_call_id"].as_str()).collect())
+}
+
+/// What Mistral's servers refuse.
+fn check_ids(body: &Value) -> Result<(), String> {
+    let is_short = |id: &str| id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let (calls, results) = call_ids(body);
+    match calls.iter().chain(&results).find(|id| !is_short(id)) {
+        Some(id) => Err(format!("Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9.")),
+        None => Ok(()),
+    }
 }
 
 /// What the strictest of providers refuse.

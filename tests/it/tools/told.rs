@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use antwort::config::{MockTool, ResultFormat, Settings};
+use antwort::config::{MockTool, OnError, ResultFormat, Settings};
 use serde_json::{Value, json};
 
 use super::{call, calls};
@@ -82,6 +82,40 @@ async fn the_envelope_is_for_the_model_and_clients_see_results_as_ever() {
     }
     assert_eq!(seen[0], seen[1]);
     assert_eq!(seen[0][0].0, r#"{"found":[1,2.5]}"#);
+}
+
+/// The envelope of a result that was left out said `success: true`.
+#[tokio::test]
+async fn a_skipped_failure_is_no_success() {
+    for (format, expected) in [
+        (ResultFormat::Text, "The result of this tool is unavailable. Answer without it."),
+        (
+            ResultFormat::JsonEnvelope,
+            r#"{"id":"ID","success":false,"error":"The result of this tool is unavailable. Answer without it."}"#,
+        ),
+    ] {
+        let upstream = Upstream::spawn().await;
+        let gateway = Gateway::with_upstream(&upstream)
+            .set(|settings| {
+                mocks(settings);
+                settings.tools.result_format = format;
+                settings.tools.on_error = OnError::Skip;
+            })
+            .spawn()
+            .await;
+        upstream.reply(calls(&["fail"])).text("Done.");
+        let response = gateway.create(ask()).await;
+        assert_eq!(response["output"][0]["status"], "incomplete");
+        for _ in 0..2 {
+            let (id, text) = told(&upstream).remove(0);
+            assert_eq!(text, expected.replace("ID", &id));
+            // The next response tells the same of what is stored.
+            upstream.text("Still.");
+            let body =
+                json!({"model": "test-model", "input": "And?", "previous_response_id": response["id"]});
+            gateway.create(body).await;
+        }
+    }
 }
 
 #[tokio::test]

@@ -59,6 +59,7 @@ test('a function that outlasts its deadline is left out', async () => {
   const response = await slow.run(client, { model: 'caller', input: 'slow {}', agent: 'hurried' });
   assert.deepEqual(outputs(response), ['Client tool call timed out']);
   assert.equal(response.status, 'completed');
+  assert.equal(response.output_text, response.output.at(-1).content[0].text);
   await ended;
   while (refused.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
   assert.deepEqual(refused, [['slow', 'input_expired']]);

@@ -43,6 +43,9 @@ pub(in crate::engine) struct TurnTrace {
     pub cost: Option<f64>,
     #[serde(rename = "f", default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallRecord>,
+    /// Calls that were refused, of which none was made.
+    #[serde(rename = "d", default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<CallRecord>,
 }
 
 /// Which model was asked for a summary.
@@ -59,14 +62,20 @@ pub(in crate::engine) struct CompactionModel {
 pub(in crate::engine) struct TurnTokens(pub u64, pub u64, pub u64, pub u64, pub u64);
 
 impl TurnTokens {
-    pub(in crate::engine) fn of(usage: &Usage) -> Self {
-        Self(
-            usage.input_tokens,
-            usage.input_tokens_details.cached_tokens,
-            usage.output_tokens,
-            usage.output_tokens_details.reasoning_tokens,
-            usage.total_tokens,
-        )
+    pub(in crate::engine) fn add(&mut self, usage: &Usage) {
+        self.0 += usage.input_tokens;
+        self.1 += usage.input_tokens_details.cached_tokens;
+        self.2 += usage.output_tokens;
+        self.3 += usage.output_tokens_details.reasoning_tokens;
+        self.4 += usage.total_tokens;
+    }
+
+    pub(in crate::engine) fn input(self) -> u64 {
+        self.0
+    }
+
+    pub(in crate::engine) fn output(self) -> u64 {
+        self.2
     }
 }
 
@@ -100,6 +109,9 @@ pub(in crate::engine) struct CallRecord {
     pub fallback: Option<String>,
     #[serde(rename = "z", default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
+    /// Why no response has followed its result: a code.
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
+    pub follow_up_error: Option<String>,
 }
 
 impl CallRecord {

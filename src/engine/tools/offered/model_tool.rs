@@ -97,3 +97,12 @@ pub(in crate::engine) fn not_served(kind: &str, path: &str) -> ApiError {
         ),
     )
 }
+
+/// The error about a tool that is not supported, with what an operator may do about it.
+pub(super) fn with_setting(mut error: ApiError, why: &str) -> ApiError {
+    let message = &mut error.body.message;
+    message.push(' ');
+    message.push_str(why);
+    message.push_str("With the gateway's setting 'compat.unserved_tools: omit' such tools are left out.");
+    error
+}

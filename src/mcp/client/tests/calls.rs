@@ -111,8 +111,10 @@ async fn the_key_and_the_trace_of_a_call_go_along() {
     assert_eq!(sent["arguments"], json!({ "b": [1, { "z": 1, "a": 2 }] }));
     assert_eq!(sent["_meta"]["antwort/idempotency-key"], "k1");
     assert_eq!(sent["_meta"]["traceparent"], "00-1-2-01");
+    assert_eq!(calls[0].header("traceparent"), Some("00-1-2-01"));
     assert!(sent["_meta"]["progressToken"].is_number());
     assert_eq!(calls[1].body["params"]["_meta"].as_object().unwrap().len(), 1);
+    assert_eq!(calls[1].header("traceparent"), None);
 }
 
 #[tokio::test]

@@ -44,6 +44,7 @@ pub(super) fn program(script: &str, env: &[(&str, &str)]) -> Endpoint {
         args: vec!["-c".to_owned(), script.to_owned()],
         env: env.collect::<BTreeMap<_, _>>(),
         cwd: None,
+        start_timeout: Duration::from_secs(20),
     };
     Endpoint {
         name: "py".into(),
@@ -85,6 +86,7 @@ async fn a_program_has_only_the_environment_that_it_was_given() {
         args: vec!["-c".to_owned(), "/bin/pwd; exec env".to_owned()],
         env: env.map(|(name, value)| (name.to_owned(), value.to_owned().into())).into(),
         cwd: Some(folder.path().to_owned()),
+        start_timeout: Duration::from_secs(20),
     };
     let mut process = Process::start(&command, "sh".into()).unwrap();
     let mut said = String::new();
@@ -176,6 +178,7 @@ async fn a_program_that_cannot_be_spoken_to_is_an_error_at_once() {
         args: Vec::new(),
         env: BTreeMap::new(),
         cwd: None,
+        start_timeout: Duration::from_secs(20),
     }));
     for endpoint in [missing, program("import sys; sys.exit(1)", &[])] {
         let error = client().connect(&endpoint, Token::named("t0")).await.err().unwrap();

@@ -67,6 +67,37 @@ pub struct McpCall {
     /// The approval request that led to the call.
     #[serde(default)]
     pub approval_request_id: Option<String>,
+    /// Pictures and files of the output. Only of the call as the model sees it: clients are not shown them.
+    #[serde(default, rename = "antwort:files", skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<ResultFile>,
+}
+
+/// A picture or another file of a tool's result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResultFile {
+    /// Its name, of a file that has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The content, as a `data:` URL.
+    pub url: String,
+}
+
+impl ResultFile {
+    /// The media type, without parameters.
+    pub fn media_type(&self) -> &str {
+        let kind = self.url.strip_prefix("data:").unwrap_or_default();
+        kind.split([';', ',']).next().unwrap_or_default()
+    }
+
+    /// The content in base64.
+    pub fn base64(&self) -> &str {
+        self.url.split_once(',').map_or("", |(_, data)| data)
+    }
+
+    /// Bytes that it takes.
+    pub fn size(&self) -> usize {
+        self.url.len() + self.name.as_ref().map_or(0, String::len)
+    }
 }
 
 /// The authentication challenge of a server.

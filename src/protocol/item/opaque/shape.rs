@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::members::Members;
-use crate::protocol::parse::{self, ParseError};
+use crate::protocol::parse::{self, FromJson, ParseError};
 use crate::protocol::tool::Tool;
 
 /// A field whose shape is checked.
@@ -31,7 +31,7 @@ pub(in crate::protocol::item) enum Shape {
     Map(&'static Self),
     /// An object with these fields among others.
     Object(&'static [Field]),
-    /// Definitions of tools.
+    /// Definitions of tools; their options may have values that a later version of the API has added.
     Tools,
 }
 
@@ -67,7 +67,16 @@ impl Shape {
                 members.values().try_for_each(|(name, value)| shape.check(value).map_err(|e| e.within(name)))
             }
             Self::Object(fields) => check(fields, &Members::of(value)?),
-            Self::Tools => parse::read_list::<Tool>(value).map(drop),
+            Self::Tools => {
+                for (i, tool) in parse::elements(value)?.into_iter().enumerate() {
+                    parse::check_cancelled()?;
+                    match Tool::from_json(tool) {
+                        Err(error) if !error.is_unknown_value() => return Err(error.at(i)),
+                        Ok(_) | Err(_) => {}
+                    }
+                }
+                Ok(())
+            }
         }
     }
 }

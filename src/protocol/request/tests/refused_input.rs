@@ -264,7 +264,7 @@ fn carried_items_without_what_they_need() {
         (r#""program","call_id":"c","code":"x""#, "missing_required_parameter", "fingerprint"),
         (r#""program_output","call_id":"c""#, "missing_required_parameter", "result"),
         (r#""program_output","call_id":"c","result":null"#, "invalid_type", "result"),
-        (r#""file_search_call","status":"asleep""#, "invalid_value", "status"),
+        (r#""file_search_call","status":5"#, "invalid_type", "status"),
         (r#""image_generation_call","id":5"#, "invalid_type", "id"),
         (r#""image_generation_call","result":"\ud800""#, "invalid_value", "result"),
     ] {

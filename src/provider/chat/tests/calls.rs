@@ -205,9 +205,9 @@ fn indexes_and_ids_that_come_late_or_twice() {
             &["call 0 f a", r#"args 0 {"x":1}"#],
         ),
         (
-            "id after the name: too late for the announcement",
+            "id after the name: too late for the item, kept for the provider",
             &[("0", "", "f", X1), ("0", "a", "", X2)],
-            &["call 0 f -", r#"args 0 {"x":"#, "args 0 1}"],
+            &["call 0 f -", r#"args 0 {"x":"#, "id 0 a", "args 0 1}"],
         ),
         (
             "arguments before id and name",

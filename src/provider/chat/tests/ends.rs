@@ -12,6 +12,9 @@ fn finish_reasons() {
         ("STOP", "Stop"),
         ("length", "Length"),
         ("max_tokens", "Length"),
+        ("max_completion_tokens", "Length"),
+        ("model_context_window_exceeded", "Length"),
+        ("sensitive", "ContentFilter"),
         ("content_filter", "ContentFilter"),
         ("SAFETY", "ContentFilter"),
         ("error", "Reported: The model provider ended its answer with finish_reason 'error'."),
@@ -102,6 +105,68 @@ fn errors_within_a_stream() {
         run(&format!("data: {a}\n\n{{\"error\":{{\"message\":\"m\"}}}}\n")),
         ["text a", "Reported: m"]
     );
+}
+
+#[test]
+fn what_was_used_counts_however_the_stream_ends() {
+    const USED: &str = r#"{"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":1}}"#;
+    const SHOWN: &str = "usage 4+1=5 (0, 0)";
+    let a = delta!(r#""content":"a""#);
+    check(&[
+        ("cut", &[USED, a], &["text a", SHOWN, "Cut"]),
+        ("an error", &[USED, a, r#"{"error":{"message":"m"}}"#], &["text a", SHOWN, "Reported: m"]),
+        (
+            "in the chunk of the error",
+            &[a, r#"{"error":{"message":"m"},"usage":{"prompt_tokens":4,"completion_tokens":1}}"#],
+            &["text a", SHOWN, "Reported: m"],
+        ),
+        ("a damaged chunk", &[USED, a, r#"{"choices":[{"#], &["text a", SHOWN, "Malformed"]),
+        (
+            "an unknown reason",
+            &[USED, a, delta!("", "lost")],
+            &["text a", SHOWN, "Reported: The model provider ended its answer with finish_reason 'lost'."],
+        ),
+        ("an error without a frame", &[USED, r#"{"object":"error","message":"m"}"#], &[SHOWN, "Reported: m"]),
+        (
+            "in the choice (Moonshot)",
+            &[
+                a,
+                r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":4,"completion_tokens":1,"total_tokens":5,"cached_tokens":3}}]}"#,
+                DONE,
+            ],
+            &["text a", "usage 4+1=5 (3, 0)", "Stop"],
+        ),
+    ]);
+    let body = r#"{"choices":[{"message":{"content":"a"},"finish_reason":"lost"}],"usage":{"prompt_tokens":4,"completion_tokens":1}}"#;
+    assert_eq!(run_body(body)[..2], ["text a", SHOWN]);
+}
+
+#[test]
+fn an_error_as_plain_text_is_told_unless_the_answer_ends_as_it_should() {
+    let a = delta!(r#""content":"a""#);
+    check(&[
+        ("alone", &["Internal Server Error"], &["Reported: Internal Server Error"]),
+        (
+            "before the end mark",
+            &[a, "upstream timed out", DONE],
+            &["text a", "Reported: upstream timed out"],
+        ),
+        ("before a cut", &[a, "out of memory"], &["text a", "Reported: out of memory"]),
+        ("a JSON string", &[r#""error: no worker""#], &[r#"Reported: "error: no worker""#]),
+        ("the first of them counts", &["no worker", "try later"], &["Reported: no worker"]),
+        (
+            "in a list (Gemini)",
+            &[a, r#"[{"error":{"code":500,"message":"m"}}]"#],
+            &["text a", "Status(500): m"],
+        ),
+        ("words in a whole answer", &[a, "all is well", STOP, DONE], &["text a", "Stop"]),
+        ("a keepalive without a finish reason", &[a, "ping", DONE], &["text a", "Stop"]),
+        ("too many of them", &["still busy"; 20], &["Reported: still busy"]),
+        ("a page", &["<html> <b>502 error</b>"], &["Malformed"]),
+    ]);
+    assert_eq!(run_body("Internal Server Error"), ["Reported: Internal Server Error"]);
+    assert_eq!(run_body(r#"[{"error":{"code":503,"message":"m"}}]"#), ["Status(503): m"]);
+    assert_eq!(run_body("<html> error </html>"), ["Malformed"]);
 }
 
 #[test]

@@ -85,6 +85,7 @@ pub(super) fn json() -> impl Strategy<Value = String> {
         "refusal",
         "object",
         "extra_content",
+        "provider_specific_fields",
     ]);
     leaf.prop_recursive(8, 40, 5, move |inner| {
         prop_oneof![

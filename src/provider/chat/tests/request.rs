@@ -111,8 +111,8 @@ fn roles_and_system_messages() {
     let request = ModelRequest { instructions: Some("i".to_owned()), ..asked(items) };
     let roles = |developer, system| {
         let mut options = generic();
-        options.roles.developer = developer;
-        options.roles.system = system;
+        options.roles.all.developer = developer;
+        options.roles.all.system = system;
         let sent = sent(&request, &options)["messages"].take();
         let sent = sent
             .as_array()

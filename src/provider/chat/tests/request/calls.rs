@@ -1,6 +1,7 @@
 //! Calls of tools and their outputs, as messages.
 
 use super::*;
+use crate::provider::chat::call_ids::plain_id;
 
 /// A row: what is shown, the items, and the messages that they give.
 type MessageRow<'a> = (&'a str, Value, Value);
@@ -156,10 +157,13 @@ fn calls_of_every_kind_become_functions() {
             json!([
                 calling(
                     Value::Null,
-                    json!([wire_call("mcp_1", "ns__js", "{}"), wire_call("mcp_2", "s__n", "{}")])
+                    json!([
+                        wire_call(&plain_id("mcp_1"), "ns__js", "{}"),
+                        wire_call(&plain_id("mcp_2"), "s__n", "{}")
+                    ])
                 ),
-                tool("mcp_1", "x"),
-                tool("mcp_2", "Error: no"),
+                tool(&plain_id("mcp_1"), "x"),
+                tool(&plain_id("mcp_2"), "Error: no"),
                 plain("t")
             ]),
         ),

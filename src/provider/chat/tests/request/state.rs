@@ -71,7 +71,7 @@ fn provider_state_goes_back_word_for_word() {
     request.conversation[1].state =
         Some(state(json!({"reasoning_details": [{"signature": "2"}], "tool_calls": "evil"})));
     let extra = json!({"google": {"thought_signature": "g"}});
-    request.conversation[3].call_fields =
+    request.conversation[3].call_state =
         Some(serde_json::from_value(json!({"extra_content": extra, "function": "evil"})).unwrap());
     let mut second = wire_call("2", "f", "{}");
     second["extra_content"] = extra;
@@ -138,4 +138,37 @@ fn state_goes_back_with_the_answer_that_it_came_with() {
     for (items, states, expected) in rows {
         assert_eq!(shown(items.clone(), states), expected, "{items}");
     }
+}
+
+/// Whatever the gateway calls it.
+#[test]
+fn a_call_and_its_output_go_back_under_the_id_of_the_provider() {
+    let long = "x".repeat(300);
+    let mut request = asked(json!([
+        call("1", "f", "{}"),
+        {"type": "mcp_call", "id": "mcp_1", "server_label": "s", "name": "n", "arguments": "{}", "output": "x"},
+        output("1", "y"),
+    ]));
+    for (place, id) in [(0, "D681PevKs"), (1, &*long)] {
+        request.conversation[place].call_state = Some(serde_json::from_value(json!({"id": id})).unwrap());
+    }
+    request.result_format = crate::config::ResultFormat::JsonEnvelope;
+    let messages = sent(&request, &generic())["messages"].clone();
+    assert_eq!(messages[0]["tool_calls"][0], wire_call("D681PevKs", "f", "{}"));
+    assert_eq!(messages[0]["tool_calls"][1]["id"], long);
+    assert_eq!(messages[1]["tool_call_id"], "D681PevKs");
+    assert_eq!(messages[2]["tool_call_id"], long);
+    assert!(messages[2]["content"].as_str().unwrap().contains(&long), "the model knows it under that id");
+}
+
+#[test]
+fn fields_of_a_call_and_of_its_function_go_back_in_place() {
+    let fields = json!({"provider_specific_fields": {"thought_signature": "a"},
+        "function": {"name": "evil", "arguments": "evil", "provider_specific_fields": {"thought_signature": "b"}}});
+    let mut request = asked(json!([call("1", "f", "{}"), output("1", "y")]));
+    request.conversation[0].call_state = Some(serde_json::from_value(fields).unwrap());
+    let mut wanted = wire_call("1", "f", "{}");
+    wanted["provider_specific_fields"] = json!({"thought_signature": "a"});
+    wanted["function"]["provider_specific_fields"] = json!({"thought_signature": "b"});
+    assert_eq!(sent(&request, &generic())["messages"][0]["tool_calls"], json!([wanted]));
 }

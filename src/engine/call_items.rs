@@ -1,0 +1,32 @@
+//! What ties calls, their outputs and their state together: ids of items.
+
+use crate::protocol::item::{Item, ToolOutput};
+
+/// The `call_id` by which outputs refer to a call.
+pub(super) fn call_id(item: &Item) -> Option<&str> {
+    #[cfg(test)]
+    super::complexity_tests::look();
+    match item {
+        Item::FunctionCall(call) => Some(&call.call_id),
+        Item::CustomToolCall(call) => Some(&call.call_id),
+        _ => None,
+    }
+}
+
+/// An output with the `call_id` of its call.
+pub(super) fn output_of(item: &Item) -> Option<(&str, &ToolOutput)> {
+    match item {
+        Item::FunctionCallOutput(output) => Some((&output.call_id, &output.output)),
+        Item::CustomToolCallOutput(output) => Some((&output.call_id, &output.output)),
+        _ => None,
+    }
+}
+
+/// The ids by which state may refer to a call.
+pub(super) fn call_keys(item: &Item) -> impl Iterator<Item = &str> {
+    let (own, asked) = match item {
+        Item::McpCall(call) => (Some(call.id.as_str()), call.approval_request_id.as_deref()),
+        item => (call_id(item), None),
+    };
+    own.into_iter().chain(asked)
+}

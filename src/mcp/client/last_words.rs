@@ -1,0 +1,131 @@
+//! The last lines that a program wrote to stderr, for operators: they mostly say why it has exited.
+//!
+//! They are sanitized as log lines, without the values of the program's environment, where its secrets are.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+
+use parking_lot::Mutex;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::notices::sanitize_for_log;
+use crate::util::secrets::is_key;
+
+/// Maximum bytes of all lines.
+const MAX_BYTES: usize = 2048;
+/// Maximum bytes of one line, so that a long one leaves room for others.
+const MAX_LINE_BYTES: usize = 1000;
+/// Minimum length of a value that is treated as a secret.
+const MIN_SECRET_BYTES: usize = 4;
+/// Between two lines.
+const SEPARATOR: &str = " | ";
+/// In the place of a secret.
+const MASK: &str = "[key]";
+
+/// The last lines of a program.
+#[derive(Debug)]
+pub(super) struct LastWords {
+    /// Longest first, as one may be part of another.
+    secrets: Vec<SecretString>,
+    lines: Mutex<VecDeque<String>>,
+}
+
+impl LastWords {
+    /// Of a program with this environment.
+    pub(super) fn new(env: &BTreeMap<String, SecretString>) -> Self {
+        // A secret of several lines is written as several lines.
+        let values = env.values().flat_map(|value| value.expose_secret().lines());
+        let mut secrets: Vec<&str> =
+            values.map(str::trim).filter(|value| value.len() >= MIN_SECRET_BYTES).collect();
+        secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
+        let secrets = secrets.into_iter().map(SecretString::from).collect();
+        Self { secrets, lines: Mutex::default() }
+    }
+
+    /// Takes a line; of one that was too long, its beginning.
+    pub(super) fn push(&self, line: &[u8], is_cut: bool) {
+        let masked = self.mask(&String::from_utf8_lossy(line), is_cut);
+        if masked.trim().is_empty() {
+            return;
+        }
+        let mut line = sanitize_for_log(masked.as_bytes());
+        if line.len() > MAX_LINE_BYTES {
+            line.truncate(line.floor_char_boundary(MAX_LINE_BYTES));
+            line.push('…');
+        }
+        let mut lines = self.lines.lock();
+        lines.push_back(line);
+        while length(&lines) > MAX_BYTES {
+            lines.pop_front();
+        }
+    }
+
+    /// The lines, the last one last; `None` if there were none.
+    pub(super) fn text(&self) -> Option<String> {
+        let lines = self.lines.lock();
+        (!lines.is_empty()).then(|| lines.iter().map(String::as_str).collect::<Vec<_>>().join(SEPARATOR))
+    }
+
+    fn mask(&self, line: &str, is_cut: bool) -> String {
+        let mut masked = line.to_owned();
+        for secret in self.secrets.iter().map(ExposeSecret::expose_secret) {
+            if masked.contains(secret) {
+                masked = masked.replace(secret, MASK);
+            }
+            let half = || {
+                let ends = (MIN_SECRET_BYTES..secret.len()).rev();
+                ends.filter_map(|end| secret.get(..end)).find(|half| masked.ends_with(half)).map(str::len)
+            };
+            if let Some(half) = is_cut.then(half).flatten() {
+                masked.truncate(masked.len() - half);
+                masked.push_str(MASK);
+            }
+        }
+        let words = masked.split_inclusive(|c: char| c.is_whitespace() || "\"'=:,;()<>".contains(c));
+        words.map(mask_key).collect()
+    }
+}
+
+fn mask_key(piece: &str) -> Cow<'_, str> {
+    let word = piece.trim_end_matches(|c: char| c.is_whitespace() || c.is_ascii_punctuation());
+    match is_key(word) {
+        true => Cow::Owned(format!("{MASK}{}", piece.get(word.len()..).unwrap_or_default())),
+        false => Cow::Borrowed(piece),
+    }
+}
+
+fn length(lines: &VecDeque<String>) -> usize {
+    lines.iter().map(|line| line.len() + SEPARATOR.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(env: &[(&str, &str)]) -> LastWords {
+        LastWords::new(&env.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect())
+    }
+
+    #[test]
+    fn the_last_lines_are_kept_without_secrets() {
+        let words = of(&[("TOKEN", "t0ken-of-ann"), ("KEY", "first line\nsecond line"), ("DEBUG", "1")]);
+        assert_eq!(words.text(), None);
+        for line in ["using t0ken-of-ann 1", "  ", "second line!", "\u{1b}[31mkey=sk-abcdefgh: refused"] {
+            words.push(line.as_bytes(), false);
+        }
+        words.push(b"long t0ken-of", true);
+        let text = words.text().unwrap();
+        assert_eq!(text, "using [key] 1 | [key]! | \\u{1b}[31mkey=[key]: refused | long [key]");
+    }
+
+    #[test]
+    fn however_much_is_written_little_is_kept() {
+        let words = of(&[]);
+        for number in 0..1000 {
+            words.push(format!("{number} {}", "é".repeat(number * 7 % 3000)).as_bytes(), false);
+        }
+        words.push(b"the end", false);
+        let text = words.text().unwrap();
+        assert!(text.len() <= MAX_BYTES && text.ends_with(" | the end"), "{}", text.len());
+    }
+}

@@ -1,0 +1,153 @@
+//! Fields inside the objects of a request that have no effect here: found when the request is read, judged when the
+//! policy is known.
+
+use serde_json::value::RawValue;
+
+use super::body::split_fields;
+use super::field_table::{FieldUse, RequestObject};
+use crate::protocol::error::ApiError;
+use crate::protocol::parse::{self, truncate_for_display};
+
+/// A field without effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnservedField {
+    /// Where it stands.
+    pub path: String,
+    /// Why it is not supported; `None`: the API has no such field.
+    pub why: Option<&'static str>,
+}
+
+impl UnservedField {
+    /// The error where such fields are refused.
+    fn refusal(&self, why: &str) -> ApiError {
+        let message = format!(
+            "Unsupported '{}': {why} With the gateway's setting 'compat.unknown_fields: ignore' the field is ignored.",
+            self.path
+        );
+        ApiError::unsupported(self.path.clone(), message)
+    }
+}
+
+/// Refuses fields that ask for what would not happen, or returns their paths if they are `tolerated`; those that the API
+/// does not have are ignored in any case.
+pub(crate) fn judge_unserved(found: Vec<UnservedField>, tolerated: bool) -> Result<Vec<String>, ApiError> {
+    if !tolerated && let Some((field, why)) = found.iter().find_map(|field| Some((field, field.why?))) {
+        return Err(field.refusal(why));
+    }
+    Ok(found.into_iter().map(|field| field.path).collect())
+}
+
+/// Finds those of the definitions of tools at a path.
+pub(super) fn in_tools(raw: &RawValue, path: &str, found: &mut Vec<UnservedField>) {
+    for (i, tool) in parse::elements(raw).unwrap_or_default().into_iter().enumerate() {
+        in_tool(tool, &format!("{path}[{i}]"), true, found);
+    }
+}
+
+/// Finds those of an object of the table.
+pub(super) fn in_object(name: &str, raw: &RawValue, found: &mut Vec<UnservedField>) {
+    if let Some(object) = RequestObject::named(name) {
+        in_fields(object, raw, name, found, |_, _, _| {});
+    }
+}
+
+/// `nests`: it may hold other definitions.
+fn in_tool(raw: &RawValue, path: &str, nests: bool, found: &mut Vec<UnservedField>) {
+    let Ok(seen) = parse::peek_discriminator(raw) else { return };
+    let Some(object) = seen.kind.as_deref().and_then(RequestObject::tool) else { return };
+    in_fields(object, raw, path, found, |name, value, found| match name {
+        "tools" if nests => {
+            for (i, member) in parse::elements(value).unwrap_or_default().into_iter().enumerate() {
+                in_tool(member, &format!("{path}.tools[{i}]"), false, found);
+            }
+        }
+        "function" => in_fields(object, value, &format!("{path}.function"), found, |_, _, _| {}),
+        _ => {}
+    });
+}
+
+fn in_fields(
+    object: &RequestObject,
+    raw: &RawValue,
+    path: &str,
+    found: &mut Vec<UnservedField>,
+    mut inner: impl FnMut(&str, &RawValue, &mut Vec<UnservedField>),
+) {
+    for (name, value) in split_fields(raw.get().as_bytes()).unwrap_or_default() {
+        let why = match object.use_of(&name, value) {
+            FieldUse::Accepted => {
+                inner(&name, value, found);
+                continue;
+            }
+            FieldUse::Refused(why) => Some(why),
+            FieldUse::Unknown if parse::is_null(value) => continue,
+            FieldUse::Unknown => None,
+        };
+        found.push(UnservedField { path: format!("{path}.{}", truncate_for_display(&name)), why });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::protocol::request::CreateResponse;
+    use crate::protocol::request::field_table::REQUEST_OBJECTS;
+
+    fn found(fields: &str) -> Vec<(String, bool)> {
+        let body = format!(r#"{{"model":"m","input":"x",{fields}}}"#);
+        let request =
+            CreateResponse::parse(body.as_bytes()).unwrap_or_else(|error| panic!("{body}: {error:?}"));
+        request.unserved_fields.into_iter().map(|field| (field.path, field.why.is_some())).collect()
+    }
+
+    #[test]
+    fn fields_are_found_wherever_tools_are_defined() {
+        let tools = r#""tools":[
+            {"type":"function","name":"f","parameters":{"async":true},"async":true,"x":1,"y":null},
+            {"type":"function","function":{"name":"g","defer_loading":true}},
+            {"type":"namespace","name":"n","description":"d","tools":[{"type":"custom","name":"c","async":true}]},
+            {"type":"file_search","vector_store_ids":["a"],"z":1}]"#;
+        let expected = [
+            ("tools[0].async", true),
+            ("tools[0].x", false),
+            ("tools[1].function.defer_loading", true),
+            ("tools[2].tools[0].async", true),
+        ];
+        assert_eq!(found(tools), expected.map(|(path, refused)| (path.to_owned(), refused)));
+        let body = r#"{"model":"m","input":[{"role":"user","content":"x"},{"type":"additional_tools","role":"developer",
+            "tools":[{"type":"function","name":"f","async":true}]}]}"#;
+        let request = CreateResponse::parse(body.as_bytes()).unwrap();
+        assert_eq!(request.unserved_fields[0].path, "input[1].tools[0].async");
+    }
+
+    #[test]
+    fn values_that_mean_the_default_are_accepted() {
+        let tools = r#""tools":[{"type":"function","name":"f","async":false,"defer_loading":false,"output_schema":null,
+            "allowed_callers":["direct"]},
+            {"type":"custom","name":"c","async":null,"defer_loading":null,"allowed_callers":["programmatic","direct"]}],
+            "prompt_cache_options":{"prewarm":false,"mode":"implicit","ttl":"30m","comparison_response_id":null}"#;
+        assert_eq!(found(tools), []);
+        assert_eq!(
+            found(r#""prompt_cache_options":{"prewarm":true}"#),
+            [("prompt_cache_options.prewarm".into(), true)]
+        );
+    }
+
+    #[test]
+    fn the_table_has_each_object_and_each_field_of_it_once() {
+        for (i, object) in REQUEST_OBJECTS.iter().enumerate() {
+            assert!(REQUEST_OBJECTS[..i].iter().all(|other| other.name != object.name), "{}", object.name);
+            let refused = object.refused.iter().map(|field| &field.name);
+            let mut names: Vec<_> = object.honoured.iter().chain(object.no_ops).chain(refused).collect();
+            let all = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), all, "{}", object.name);
+            assert_eq!(
+                object.whole.is_some(),
+                object.honoured.is_empty() && object.no_ops.is_empty(),
+                "{}",
+                object.name
+            );
+        }
+    }
+}
