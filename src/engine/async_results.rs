@@ -66,7 +66,7 @@ pub(super) fn awaits_client<'a>(items: impl Iterator<Item = &'a Item>) -> bool {
         match item {
             Item::McpApprovalRequest(_) => return true,
             Item::FunctionCall(call) if call.status != ItemStatus::Incomplete => {
-                _ = open.insert(&call.call_id)
+                _ = open.insert(&call.call_id);
             }
             Item::CustomToolCall(call) if call.status != ItemStatus::Incomplete => {
                 _ = open.insert(&call.call_id);

@@ -113,7 +113,7 @@ mod tests {
         let items = |value| serde_json::from_value::<Vec<Item>>(value).unwrap();
         let (past, mut input) = (items(past), items(input));
         find_calls(&past, &mut input)
-            .map_err(|error| (error.code().to_owned(), error.body.param.unwrap().to_string()))?;
+            .map_err(|error| (error.code().to_owned(), error.body.param.unwrap()))?;
         let outputs = input.iter().filter_map(|item| match item {
             Item::FunctionCallOutput(output) => Some(output.call_id.clone()),
             _ => None,

@@ -264,8 +264,7 @@ async fn make(
     progress: Progress,
 ) -> Result<ToolOutput, ToolError> {
     let Some(ToolBinding { tool, hosted }) = binding else {
-        let message = format!("tool {} not found", call.name);
-        return Err(ToolError::refused(ToolErrorCode::ToolNotFound, message));
+        return Err(ToolError::unknown(&call.name));
     };
     if let Some(hosted) = hosted {
         call.raw = hosted.arguments(&call.raw);

@@ -55,7 +55,7 @@ impl CodeFence {
             }
             // These say nothing of where in the answer they are.
             event @ (ModelEvent::Usage(_) | ModelEvent::ServiceTier(_) | ModelEvent::CallState { .. }) => {
-                pass(event)
+                pass(event);
             }
             event => {
                 if let Some(text) = self.end() {
@@ -248,7 +248,7 @@ mod tests {
             cuts.sort_unstable();
             let pieces: Vec<&str> = cuts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
             let whole = passed(&[&text]);
-            prop_assert_eq!(passed(&pieces), whole.clone());
+            prop_assert_eq!(&passed(&pieces), &whole);
             // Nothing but a fence is removed.
             prop_assert!(text.contains(&whole) || whole.is_empty());
         }

@@ -8,7 +8,7 @@ use super::call::{Arguments, ToolCall};
 use super::callback::Callback;
 use super::context::ToolContext;
 use super::definition::{ToolDefinition, ToolKind};
-use super::error::{ToolError, ToolErrorCode};
+use super::error::ToolError;
 use super::output::{ToolOutcome, ToolOutput};
 
 /// Runs tools of one kind. Timeouts, retries, caching and policy are layers around it.
@@ -161,10 +161,7 @@ impl ToolExecutor for LocalExecutor {
         _progress: &Progress,
     ) -> Result<ToolOutcome, ToolError> {
         let Some((_, tool)) = self.tools.iter().find(|(name, _)| *name == call.name) else {
-            return Err(ToolError::refused(
-                ToolErrorCode::ToolNotFound,
-                format!("tool {} not found", call.name),
-            ));
+            return Err(ToolError::unknown(&call.name));
         };
         let output = match call.callback.clone() {
             Some(callback) => tool.start(&call.arguments, context, callback).await,

@@ -1,11 +1,12 @@
 //! Paths of `server.pass_through`: what is sent to the provider, who may send it, and what is refused.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use antwort::config::{LoadOptions, Settings};
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::support::gateway::{Gateway, HttpAnswer, JsonBody};
@@ -29,16 +30,17 @@ impl Provider {
         let app = axum::Router::new().fallback(answer).with_state(provider.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
         tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         (provider, url)
     }
 
     fn last(&self) -> Sent {
-        self.0.lock().unwrap().last().unwrap().clone()
+        self.0.lock().last().unwrap().clone()
     }
 
     fn count(&self) -> usize {
-        self.0.lock().unwrap().len()
+        self.0.lock().len()
     }
 }
 
@@ -46,7 +48,7 @@ async fn answer(State(provider): State<Provider>, request: Request) -> Response 
     let path = request.uri().to_string();
     let content_type = request.headers()["content-type"].to_str().unwrap().to_owned();
     let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
-    provider.0.lock().unwrap().push(Sent { path: path.clone(), content_type, body });
+    provider.0.lock().push(Sent { path: path.clone(), content_type, body });
     match &*path {
         "/v1/audio/speech" => ([("content-type", "audio/mpeg")], vec![0xff_u8, 0xfb, 0]).into_response(),
         "/v1/completions" => {
@@ -54,7 +56,8 @@ async fn answer(State(provider): State<Provider>, request: Request) -> Response 
         }
         "/v1/score" => (
             axum::http::StatusCode::BAD_REQUEST,
-            axum::Json(json!({"error": {"message": format!("no: {KEY}")}})),
+            axum::Json(json!({"error": {"type": "invalid_request_error", "code": null, "param": null,
+                "message": format!("no: {KEY}")}})),
         )
             .into_response(),
         _ => axum::Json(json!({"results": [1]})).into_response(),
@@ -76,7 +79,10 @@ fn load(url: &str, file: &str) -> Result<Settings, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("antwort.yaml");
     let providers = format!(
-        "providers: {{p: {{url: '{url}', api_key: {KEY}, models: ['rank-*', 'whisper*'], aliases: {{whisper-1: org/whisper}}}}}}"
+        "providers:
+  p: {{url: '{url}', api_key: {KEY}, models: ['rank-*', 'whisper*'], aliases: {{whisper-1: org/whisper}}}}
+  # A single provider would serve every model.
+  q: {{url: '{url}', models: [other]}}"
     );
     std::fs::write(&path, format!("{file}\n{providers}\nstore: {{url: 'memory:'}}\n")).unwrap();
     Settings::load(&LoadOptions { file: Some(path), ..LoadOptions::default() })

@@ -39,7 +39,7 @@ pub(super) fn output_print(output: &ToolOutput) -> Print {
 }
 
 fn content_print<'a>(parts: impl Iterator<Item = Shown<'a>>) -> Print {
-    parts.fold(FieldHasher::new(), Shown::hash).finish()
+    parts.fold(FieldHasher::new(), |hasher, part| Shown::hash(hasher, &part)).finish()
 }
 
 /// The first field in which the replayed item differs from the stored one.
@@ -147,7 +147,7 @@ impl<'a> Shown<'a> {
     }
 
     /// Adds the part; an empty text adds nothing.
-    fn hash(hasher: FieldHasher, part: Self) -> FieldHasher {
+    fn hash(hasher: FieldHasher, part: &Self) -> FieldHasher {
         match part {
             Self::Text("") => hasher,
             Self::Text(text) => hasher.field("text").field(text),

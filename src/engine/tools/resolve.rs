@@ -73,15 +73,13 @@ pub(in crate::engine) async fn resolve(
     let executes_tools = scope::executes_tools(parts, request, agent.as_ref());
     let presentation = scope::presentation(visibility, caller.dialect);
     let shown = (executes_tools, presentation);
-    let asked_at = Instant::now();
-    let CollectedTools { servers, catalog, offer } = if compacts {
+    let CollectedTools { servers, catalog, offer, listing } = if compacts {
         collect_for_summary(parts, caller, request, agent, (past, input), shown).await?
     } else {
         let collected = collect(parts, caller, request, agent, (past, input), shown).await?;
         note_omitted(&collected.offer, caller);
         collected
     };
-    let listing = Interval { from: asked_at, to: Instant::now() };
     let max_calls = limits.run.max_tool_calls;
     let context = ApprovalContext { servers: &servers, executes_tools, max_calls, answers };
     let approved = approvals::check(parts, &caller.owner, past, input, context).await?;
@@ -94,6 +92,8 @@ struct CollectedTools {
     servers: Vec<ListedServer>,
     catalog: CallerCatalog,
     offer: OfferedTools,
+    /// How long the servers took to list them.
+    listing: Interval,
 }
 
 /// Contacts the servers of a request and collects the tools; `shown`: whether the gateway runs them, and how.
@@ -105,11 +105,13 @@ async fn collect(
     (past, input): (&[Item], &[Item]),
     (executes_tools, presentation): (bool, Presentation),
 ) -> Result<CollectedTools, ApiError> {
+    let asked_at = Instant::now();
     let (requested_servers, own_tools) = mcp_servers::bind(parts, request, input, caller, agent).await?;
     let awaited = approvals::approved_servers(past, input);
     let servers = mcp_servers::list(requested_servers, past, input, &awaited).await?;
     let mcp_caller = mcp_servers::mcp_caller(caller, request);
     let catalog = own_tools.catalog(parts, mcp_caller, agent).await;
+    let listing = Interval { from: asked_at, to: Instant::now() };
     let scope = ToolScope {
         tenant: &caller.owner.tenant,
         agent: agent.as_ref().map(|agent| agent.name),
@@ -120,7 +122,7 @@ async fn collect(
         unserved: caller.unserved_tools,
     };
     let offer = scope.collect_tools(parts, request, input, false)?;
-    Ok(CollectedTools { servers, catalog, offer })
+    Ok(CollectedTools { servers, catalog, offer, listing })
 }
 
 /// The tools of a compaction, of which none is called: those of the requests around it. A tool that is not to be had does

@@ -176,12 +176,7 @@ impl Translator {
         };
         match serde_json::from_str::<CompletionChunk<'_>>(&body) {
             Ok(chunk) => self.push_chunk(chunk, true, out)?,
-            Err(_) => {
-                // A list of errors; any other text is no answer of this protocol.
-                let told = UpstreamError::parse(&body);
-                let is_list = body.trim_start().starts_with('[') && !told.is_empty();
-                return Err(if is_list { told.into_error(None, None) } else { malformed() });
-            }
+            Err(_) => return Err(told_in_place_of(&body).unwrap_or_else(malformed)),
         }
         // A whole body needs no further sign of its end.
         self.done = true;
@@ -453,6 +448,16 @@ impl Translator {
         );
         Ok(())
     }
+}
+
+/// The error of a body that is no chat completion: in a list, or as plain text.
+fn told_in_place_of(body: &str) -> Option<ProviderError> {
+    let body = body.trim();
+    if body.starts_with('[') {
+        let listed = UpstreamError::parse(body);
+        return (!listed.is_empty()).then(|| listed.into_error(None, None));
+    }
+    PlainText::read(body).map(|text| text.to_error())
 }
 
 fn malformed() -> ProviderError {

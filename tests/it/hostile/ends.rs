@@ -54,11 +54,16 @@ async fn what_was_used_is_in_a_response_that_failed_in_its_row_and_in_the_metric
         let trace = gateway.get(&trace).await.body;
         assert_eq!(trace["turns"][0]["usage"]["input_tokens"], 5, "{name}: {trace}");
     }
-    // Without a stream there is no response, and still it was paid for.
-    let lost = json!({"choices": [{"message": {"content": "a"}, "finish_reason": "lost"}],
-        "usage": {"prompt_tokens": 5, "completion_tokens": 3}});
+    // A whole answer that has content and no known end is a response, too.
+    let used = json!({"prompt_tokens": 5, "completion_tokens": 3});
+    let lost = json!({"choices": [{"message": {"content": "a"}, "finish_reason": "lost"}], "usage": used});
     upstream.reply(Reply::Whole(lost));
-    gateway.refuse(ask(), 502, "upstream_error").await;
+    let response = gateway.create(ask()).await;
+    let found = (&response["status"], &response["error"]["code"], &response["usage"]["total_tokens"]);
+    assert_eq!(found, (&json!("failed"), &json!("upstream_error"), &json!(8)), "{response}");
+    // Where there is no response, it still was paid for.
+    upstream.reply(Reply::Whole(json!({"error": {"message": "no memory", "code": 400}, "usage": used})));
+    gateway.refuse(ask(), 400, "upstream_rejected_request").await;
     let metrics = gateway.get("/metrics").await.body.as_str().unwrap().to_owned();
     let counted: f64 = metrics
         .lines()
@@ -67,7 +72,7 @@ async fn what_was_used_is_in_a_response_that_failed_in_its_row_and_in_the_metric
         })
         .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
         .sum();
-    assert_eq!(counted, 5.0 * (rows.len() as f64 + 1.0), "{metrics}");
+    assert_eq!(counted, 5.0 * (rows.len() as f64 + 2.0), "{metrics}");
 }
 
 #[tokio::test]

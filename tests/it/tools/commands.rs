@@ -190,8 +190,8 @@ async fn no_tool_ends_the_run_by_being_absent_or_forbidden() {
         Reply::Calls(names.iter().map(|name| (*name, json!({"expression": "1+1"}))).collect())
     };
     for (command, environment, fly) in [
-        (EXECUTE.to_owned(), &[][..], "Error: tool fly not found"),
-        (ask, &[("ANTWORT__TOOLS__STREAM_VISIBILITY", "hidden")], "Error: tool fly not found"),
+        (EXECUTE.to_owned(), &[][..], "Error: there is no tool 'fly'"),
+        (ask, &[("ANTWORT__TOOLS__STREAM_VISIBILITY", "hidden")], "Error: there is no tool 'fly'"),
         (format!("{EXECUTE} --mock-tools mocks.json"), &[], "Error: No mock for: fly"),
     ] {
         std::fs::write(place.path().join("mocks.json"), r#"{"datetime": "noon"}"#).unwrap();

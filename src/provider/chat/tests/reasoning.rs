@@ -28,6 +28,34 @@ fn reasoning_in_all_its_fields() {
             &["reasoning hm", "text a", "Stop"],
         ),
         (
+            "reasoning that resumes",
+            &[
+                delta!(r#""reasoning":"1""#),
+                delta!(r#""content":"a""#),
+                delta!(r#""reasoning":"2""#),
+                STOP,
+                DONE,
+            ],
+            &["reasoning 1", "text a", "reasoning 2", "Stop"],
+        ),
+        (
+            "parts (Mistral)",
+            &[
+                delta!(
+                    r#""content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"a"}]"#
+                ),
+                STOP,
+                DONE,
+            ],
+            &["reasoning hm", "text a", "Stop"],
+        ),
+    ]);
+}
+
+#[test]
+fn reasoning_and_text_in_every_chunk_are_two_items_at_most() {
+    check(&[
+        (
             "text mirrored in a field of reasoning is text",
             &[
                 delta!(r#""content":"a","reasoning_content":"a""#),
@@ -82,28 +110,6 @@ fn reasoning_in_all_its_fields() {
                 "args 0 {}",
                 "Stop",
             ],
-        ),
-        (
-            "reasoning that resumes",
-            &[
-                delta!(r#""reasoning":"1""#),
-                delta!(r#""content":"a""#),
-                delta!(r#""reasoning":"2""#),
-                STOP,
-                DONE,
-            ],
-            &["reasoning 1", "text a", "reasoning 2", "Stop"],
-        ),
-        (
-            "parts (Mistral)",
-            &[
-                delta!(
-                    r#""content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"a"}]"#
-                ),
-                STOP,
-                DONE,
-            ],
-            &["reasoning hm", "text a", "Stop"],
         ),
     ]);
 }
