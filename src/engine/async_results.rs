@@ -3,9 +3,10 @@
 //! Whoever continues a response reads a result from when it is reported, not from when it is settled: what a result leads
 //! to is done by some process, a moment later.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use super::completion_text::TIMED_OUT;
+use super::call_items::output_of;
+use super::completion_text::{TIMED_OUT, announced_as};
 use super::context::EngineParts;
 use crate::config::OnComplete;
 use crate::identity::Owner;
@@ -16,33 +17,103 @@ use crate::protocol::item::{Item, ItemStatus, ServerToolCall, ServerToolError};
 use crate::store::CompletedCall;
 use crate::tools::shorten;
 
-/// Puts results in the place of what their calls have answered, if no response tells of them. They may be settled since
-/// the items were read.
-pub(super) async fn show_reported(
+/// What is read beside a history.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'a> {
+    /// The input of the request.
+    pub input: &'a [Item],
+    /// Whether the history is a conversation, in which a response follows one that waited when its client has answered.
+    pub is_conversation: bool,
+    /// The response that is continued, if it has ended in a way that none follows.
+    pub unfollowed: Option<&'a Id>,
+}
+
+/// The result of a call whose work has gone on.
+pub(super) struct Reported {
+    text: String,
+    error: Option<String>,
+}
+
+/// The results of calls among these items that are to be read in the place of what the calls have answered, by place:
+/// those of which no message of the history tells, and no response will. They may be settled since the items were read.
+pub(super) async fn reported(
     parts: &EngineParts,
     owner: &Owner,
-    items: &mut [Item],
-) -> Result<(), ApiError> {
-    let mut responses: Vec<Id> = items.iter().filter(|item| goes_on(item)).filter_map(response_of).collect();
+    items: &[Item],
+    beside: Reading<'_>,
+) -> Result<Vec<(usize, Reported)>, ApiError> {
+    let mut open: HashMap<&Id, usize> = HashMap::new();
+    let mut responses: Vec<Id> = Vec::new();
+    for (place, item) in items.iter().enumerate().filter(|(_, item)| goes_on(item)) {
+        if let Some(response) = item.id().of_response() {
+            open.insert(item.id(), place);
+            responses.push(response);
+        }
+    }
     responses.dedup();
+    let mut found = Vec::new();
     for response in responses {
         let results = parts.store.async_results(owner, &response).await?;
-        let is_own = |item: &&Item| response_of(item).as_ref() == Some(&response);
-        let is_paused = awaits_client(items.iter().filter(is_own));
+        let is_followed = beside.is_followed(items, &response);
         for call in results {
-            if call.on_complete != OnComplete::Store.as_str() && !is_paused {
+            let Some(place) = open.remove(&call.item) else { continue };
+            if (is_followed && is_coming(&call)) || beside.is_announced(items, &call.item) {
                 continue;
             }
             let (text, error) = outcome(&call, parts.options.tools.results.max_bytes);
-            let shown = items.iter_mut().find(|item| *item.id() == call.item);
-            match shown {
-                Some(Item::McpCall(made)) => *made = with_result(made.clone(), &text, error.as_deref()),
-                Some(Item::ServerToolCall(made)) => finish(made, &text, error.as_deref()),
-                _ => {}
-            }
+            found.push((place, Reported { text, error }));
         }
     }
-    Ok(())
+    Ok(found)
+}
+
+/// Whether a response, or the run itself, tells of the result in a moment. What it takes is dropped when that is done.
+fn is_coming(call: &CompletedCall) -> bool {
+    match &*call.on_complete {
+        kind if kind == OnComplete::Store.as_str() => false,
+        kind if kind == OnComplete::FollowUp.as_str() => call.spec.is_some(),
+        _ => true,
+    }
+}
+
+impl Reading<'_> {
+    /// Whether a response follows this one when a result comes.
+    fn is_followed(&self, items: &[Item], response: &Id) -> bool {
+        let is_own = |item: &&Item| item.id().of_response().as_ref() == Some(response);
+        let is_answer =
+            |item: &&Item| output_of(item).is_some() || matches!(item, Item::McpApprovalResponse(_));
+        let answers = items.iter().chain(self.input).filter(is_answer);
+        let answers = answers.filter(|_| self.is_conversation);
+        self.unfollowed != Some(response) && !awaits_client(items.iter().filter(is_own).chain(answers))
+    }
+
+    /// Whether a message tells of the result of this call.
+    fn is_announced(&self, items: &[Item], call: &Id) -> bool {
+        let name = announced_as(call.as_str());
+        let tells = |item: &Item| match item {
+            Item::Message(message) => {
+                message.content.iter().filter_map(|part| part.text()).any(|text| text.contains(&name))
+            }
+            _ => false,
+        };
+        items.iter().chain(self.input).any(tells)
+    }
+}
+
+impl Reported {
+    /// Bytes that the model reads.
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Puts it into its call.
+    pub(super) fn show(&self, item: &mut Item) {
+        match item {
+            Item::McpCall(made) => *made = with_result(made.clone(), &self.text, self.error.as_deref()),
+            Item::ServerToolCall(made) => finish(made, &self.text, self.error.as_deref()),
+            _ => {}
+        }
+    }
 }
 
 /// Whether the item is a call whose work has gone on.
@@ -54,25 +125,22 @@ fn goes_on(item: &Item) -> bool {
     }
 }
 
-fn response_of(item: &Item) -> Option<Id> {
-    item.id().of_response()
-}
-
 /// Whether a response of these items ended with calls that wait for its client: functions without outputs, or requests for
 /// approval.
 pub(super) fn awaits_client<'a>(items: impl Iterator<Item = &'a Item>) -> bool {
     let mut open = HashSet::new();
     for item in items {
         match item {
-            Item::McpApprovalRequest(_) => return true,
+            Item::McpApprovalRequest(request) => _ = open.insert(request.id.as_str()),
+            Item::McpApprovalResponse(answer) => _ = open.remove(answer.approval_request_id.as_str()),
             Item::FunctionCall(call) if call.status != ItemStatus::Incomplete => {
-                _ = open.insert(&call.call_id);
+                _ = open.insert(call.call_id.as_str());
             }
             Item::CustomToolCall(call) if call.status != ItemStatus::Incomplete => {
-                _ = open.insert(&call.call_id);
+                _ = open.insert(call.call_id.as_str());
             }
-            Item::FunctionCallOutput(output) => _ = open.remove(&output.call_id),
-            Item::CustomToolCallOutput(output) => _ = open.remove(&output.call_id),
+            Item::FunctionCallOutput(output) => _ = open.remove(output.call_id.as_str()),
+            Item::CustomToolCallOutput(output) => _ = open.remove(output.call_id.as_str()),
             _ => {}
         }
     }

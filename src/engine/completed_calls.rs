@@ -31,6 +31,10 @@ use crate::telemetry::fields::RESPONSE_ID;
 
 /// Calls that are settled at a time.
 const BATCH: usize = 32;
+
+/// The code of a response that none follows, as it failed, was cancelled or is incomplete.
+const NOT_COMPLETED: &str = "response_not_completed";
+
 /// What is read of a stored response.
 #[derive(Deserialize)]
 struct StoredFacts<'a> {
@@ -98,11 +102,13 @@ impl Engine {
         facts: &StoredFacts<'_>,
         (text, error): (&str, Option<&str>),
     ) -> Result<Followed, ApiError> {
-        let goes_on = matches!(facts.status, ResponseStatus::Completed | ResponseStatus::RequiresAction)
-            && call.result.is_some();
-        let Some(spec) = call.spec.as_ref().filter(|_| goes_on && is_followed(call)) else {
+        let Some(spec) = call.spec.as_ref().filter(|_| call.result.is_some() && is_followed(call)) else {
             return Ok(Followed::Not(None));
         };
+        if !matches!(facts.status, ResponseStatus::Completed | ResponseStatus::RequiresAction) {
+            self.parts.metrics.follow_up("stored");
+            return Ok(Followed::Not(Some(NOT_COMPLETED.to_owned())));
+        }
         let AsyncCallKey { owner, response, turn, index } = &call.key;
         let max_bytes = self.parts.options.tools.results.max_bytes;
         let known = self.parts.store.async_results(owner, response).await?;
@@ -118,10 +124,8 @@ impl Engine {
             text: announcement(&call.tool, call.item.as_str(), text, error, max_bytes),
             others: others.iter().map(tell).collect(),
         };
-        let items: Vec<Item> =
-            facts.output.iter().filter_map(|raw| serde_json::from_str(raw.get()).ok()).collect();
         let name = format!("antwort:async:{response}/{turn}/{index}");
-        let is_paused = async_results::awaits_client(items.iter());
+        let is_paused = self.awaits_client(owner, facts).await?;
         let metrics = &self.parts.metrics;
         match self.submit_follow_up(spec, owner, name, (result, is_paused)).await {
             Ok(()) => {
@@ -140,6 +144,19 @@ impl Engine {
                 Ok(Followed::Not(Some(error.code().to_owned())))
             }
         }
+    }
+
+    /// Whether the response has ended with calls that wait for its client. A call of the gateway that clients are not shown as
+    /// such looks like one of theirs.
+    async fn awaits_client(&self, owner: &Owner, facts: &StoredFacts<'_>) -> Result<bool, ApiError> {
+        let items: Vec<Item> =
+            facts.output.iter().filter_map(|raw| serde_json::from_str(raw.get()).ok()).collect();
+        if !async_results::awaits_client(items.iter()) {
+            return Ok(false);
+        }
+        let ids: Vec<Id> = items.iter().map(|item| item.id().clone()).collect();
+        let seen = self.parts.store.items(owner, &ids, ReadLimit::UNLIMITED).await?;
+        Ok(async_results::awaits_client(seen.iter().flatten()))
     }
 
     /// The account of the run, with why no response follows the result.

@@ -6,6 +6,11 @@ use crate::tools::shorten;
 pub(super) const TIMED_OUT: (&str, &str) =
     ("Tool call timed out: its result was not reported", "tool_timeout");
 
+/// How a message names the call of which it tells.
+pub(super) fn announced_as(item: &str) -> String {
+    format!("(call {item})")
+}
+
 /// A message with a result, of which at most so many bytes are told.
 pub(super) fn announcement(
     tool: &str,
@@ -16,12 +21,11 @@ pub(super) fn announcement(
 ) -> String {
     let mut text = text.to_owned();
     shorten(&mut text, max_bytes);
+    let call = announced_as(item);
     match error {
         None => {
-            format!(
-                "The tool {tool}, which was started before (call {item}), has finished. Its result:\n\n{text}"
-            )
+            format!("The tool {tool}, which was started before {call}, has finished. Its result:\n\n{text}")
         }
-        Some(_) => format!("The tool {tool}, which was started before (call {item}), has failed:\n\n{text}"),
+        Some(_) => format!("The tool {tool}, which was started before {call}, has failed:\n\n{text}"),
     }
 }

@@ -71,6 +71,12 @@ impl<'a> ConversationBudget<'a> {
         }
     }
 
+    /// Counts what was read beside the conversation.
+    pub(super) fn add(&mut self, bytes: usize) -> Result<(), ApiError> {
+        self.left = self.left.checked_sub(bytes as u64).ok_or_else(|| self.too_large())?;
+        Ok(())
+    }
+
     /// Bytes of the conversation so far, with its input.
     pub(super) fn used(&self) -> u64 {
         self.max as u64 - self.left

@@ -104,12 +104,12 @@ impl Engine {
 async fn prepare_items(
     parts: &EngineParts,
     caller: &RunContext,
-    items: Vec<Item>,
+    mut items: Vec<Item>,
     bytes: usize,
 ) -> Result<Vec<ConversationItem>, ApiError> {
     let measured = CreateResponse { input_bytes: bytes, ..CreateResponse::default() };
     let mut budget = ConversationBudget::new(parts, caller, &measured)?;
-    let found = states::find(parts, &caller.owner, &items, &mut budget).await?;
+    let found = states::find(parts, &caller.owner, &mut items, &mut budget).await?;
     let items = prepare::name_input(&IdGenerator::new(), items);
     let seal = parts.seal.summaries_of(&caller.owner.tenant);
     let roles = roles(items.iter().map(|item| &**item), &seal);

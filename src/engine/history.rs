@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::async_results::Reading;
 use super::call_items::{call_id, output_of};
 use super::context::{EngineParts, RunContext};
 use super::conversation::ConversationBudget;
@@ -35,6 +36,8 @@ pub(super) struct PriorConversation {
     pub range: Option<(u64, u64)>,
     /// The field that names it.
     pub param: &'static str,
+    /// Whether its last response has ended in a way that no other follows it by itself.
+    pub is_unfollowed: bool,
 }
 
 /// Loads the chain and replaces references of the input by the stored items; references to items of the chain are dropped.
@@ -45,7 +48,7 @@ pub(super) async fn load<'a>(
     request: &mut CreateResponse,
 ) -> Result<(PriorConversation, PlacedInput, ConversationBudget<'a>), ApiError> {
     let mut budget = ConversationBudget::new(parts, caller, request)?;
-    let past = match request.conversation.as_deref() {
+    let mut past = match request.conversation.as_deref() {
         Some(id) => conversation(parts, caller, id, &mut budget).await?,
         None => {
             lineage(parts, caller, request.previous_response_id.as_deref(), request.store, &mut budget)
@@ -54,6 +57,16 @@ pub(super) async fn load<'a>(
     };
     let input = new_input(&past.items, std::mem::take(&mut request.input));
     let input = resolve(parts, &caller.owner, input, &mut budget).await?;
+    let previous = request.previous_response_id.as_deref().map(Id::from);
+    let beside = Reading {
+        input: &input.items,
+        is_conversation: request.conversation.is_some(),
+        unfollowed: previous.as_ref().filter(|_| past.is_unfollowed),
+    };
+    for (place, result) in async_results::reported(parts, &caller.owner, &past.items, beside).await? {
+        budget.add(result.len())?;
+        past.items.get_mut(place).into_iter().for_each(|item| result.show(item));
+    }
     Ok((past, input, budget))
 }
 
@@ -65,16 +78,16 @@ async fn conversation(
     budget: &mut ConversationBudget<'_>,
 ) -> Result<PriorConversation, ApiError> {
     let read = |limit| parts.store.conversation_context(&caller.owner, id, limit);
-    let Some(mut found) = budget.read(read).await? else {
+    let Some(found) = budget.read(read).await? else {
         return Err(run_conversation::not_found(id).with_param("conversation"));
     };
-    async_results::show_reported(parts, &caller.owner, &mut found.items).await?;
     Ok(PriorConversation {
         items: found.items,
         states: found.states,
         root: Some(id.into()),
         range: Some((found.first, found.until)),
         param: "conversation",
+        is_unfollowed: false,
     })
 }
 
@@ -100,7 +113,7 @@ async fn lineage(
             None => store.lineage(owner, previous, limit).await,
         }
     };
-    let Some(mut lineage) = budget.read(read).await? else {
+    let Some(lineage) = budget.read(read).await? else {
         return Err(ApiError::invalid(
             "previous_response_not_found",
             "previous_response_id",
@@ -117,13 +130,13 @@ async fn lineage(
             "The previous response has not ended yet; wait for it before continuing it.",
         ));
     }
-    async_results::show_reported(parts, owner, &mut lineage.items).await?;
     Ok(PriorConversation {
         items: lineage.items,
         states: lineage.states,
         root: Some(lineage.root),
         range: None,
         param: "previous_response_id",
+        is_unfollowed: !matches!(lineage.status, ResponseStatus::Completed | ResponseStatus::RequiresAction),
     })
 }
 
@@ -267,7 +280,7 @@ pub(super) fn into_history_item(item: Arc<Item>) -> Option<HistoryItem> {
 }
 
 /// The model sees both types of call in the same form.
-fn as_mcp_call(call: ServerToolCall) -> McpCall {
+pub(super) fn as_mcp_call(call: ServerToolCall) -> McpCall {
     McpCall {
         id: call.id,
         server_label: call.server_label.unwrap_or_else(|| BUILTIN_SERVER_LABEL.to_owned()),

@@ -1,9 +1,10 @@
-//! Outputs that name their function instead of a call: each answers the only call of that function that waits.
+//! Outputs that name their function instead of a call: each answers the only call of that function that waits. If none
+//! waits, it may be replayed: it is then the output that the history has.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::protocol::error::ApiError;
-use crate::protocol::item::{FunctionCall, Item, ItemStatus};
+use crate::protocol::item::{FunctionCall, Item, ItemStatus, ToolOutput};
 use crate::protocol::parse::truncate_for_display;
 
 /// Gives such outputs of the input the `call_id` of their calls; `past`: the items before it.
@@ -19,11 +20,44 @@ pub(super) fn find_calls(past: &[Item], input: &mut [Item]) -> Result<(), ApiErr
         if let Item::FunctionCallOutput(output) = item
             && let Some(name) = output.name.take()
         {
-            output.call_id = waiting.only_call(output.namespace.take(), name, i)?;
+            let function = (output.namespace.take(), name);
+            let replayed = match waiting.has_any(&function) {
+                true => None,
+                false => answered_call(past, &function, &output.output),
+            };
+            output.call_id = match replayed {
+                Some(call_id) => call_id,
+                None => waiting.only_call(&function, i)?,
+            };
         }
         waiting.note(item);
     }
     Ok(())
+}
+
+/// The `call_id` of the only call of a function that has this output in the history.
+fn answered_call(past: &[Item], (namespace, name): &Function, output: &ToolOutput) -> Option<String> {
+    let calls: HashSet<&str> = past
+        .iter()
+        .filter_map(|item| match item {
+            Item::FunctionCall(call) if call.name == *name => Some(call),
+            _ => None,
+        })
+        .filter(|call| namespace.is_none() || call.namespace == *namespace)
+        .map(|call| call.call_id.as_str())
+        .collect();
+    let mut answered = past.iter().filter_map(|item| match item {
+        Item::FunctionCallOutput(answer)
+            if calls.contains(answer.call_id.as_str()) && answer.output == *output =>
+        {
+            Some(&answer.call_id)
+        }
+        _ => None,
+    });
+    match (answered.next(), answered.next()) {
+        (Some(only), None) => Some(only.clone()),
+        _ => None,
+    }
 }
 
 /// Calls of functions that have no output yet.
@@ -64,10 +98,14 @@ impl WaitingCalls {
         }
     }
 
+    /// Whether an output can mean any call.
+    fn has_any(&self, function: &Function) -> bool {
+        self.calls.get(function).is_some_and(|calls| !calls.is_empty())
+    }
+
     /// The `call_id` of the only call that an output can mean, which is the `i`th item of the input.
-    fn only_call(&self, namespace: Option<String>, name: String, i: usize) -> Result<String, ApiError> {
-        let function = (namespace, name);
-        let mut calls = self.calls.get(&function).into_iter().flatten();
+    fn only_call(&self, function: &Function, i: usize) -> Result<String, ApiError> {
+        let mut calls = self.calls.get(function).into_iter().flatten();
         match (calls.next(), calls.next()) {
             (Some(only), None) => Ok(only.clone()),
             (Some(_), Some(_)) => Err(ApiError::invalid(
@@ -135,5 +173,22 @@ mod tests {
         assert_eq!(found(json!([]), ambiguous), Err(("invalid_value".into(), "input[2].call_id".into())));
         let none = Err(("tool_call_not_found".into(), "input[1].name".into()));
         assert_eq!(found(json!([]), json!([call("a", None), output(Some("n"))])), none);
+    }
+
+    #[test]
+    fn an_output_that_the_history_has_is_found_by_what_it_says() {
+        let answer =
+            |id: &str, text: &str| json!({"type": "function_call_output", "call_id": id, "output": text});
+        let answered = [call("a", Some("n")), answer("a", "x"), call("b", None), answer("b", "y")];
+        assert_eq!(found(json!(answered), json!([output(None)])), Ok(vec!["a".into()]));
+        assert_eq!(found(json!(answered), json!([output(Some("n"))])), Ok(vec!["a".into()]));
+        // A call that waits comes first.
+        let waits = [&answered[..], &[call("c", None)]].concat();
+        assert_eq!(found(json!(waits), json!([output(None)])), Ok(vec!["c".into()]));
+        let none = Err(("tool_call_not_found".to_owned(), "input[0].name".to_owned()));
+        assert_eq!(found(json!(answered), json!([output(Some("m"))])), none);
+        assert_eq!(found(json!(answered[2..]), json!([output(None)])), none);
+        let twice = [&answered[..], &[call("c", None), answer("c", "x")]].concat();
+        assert_eq!(found(json!(twice), json!([output(None)])), none);
     }
 }

@@ -204,11 +204,12 @@ pub(super) async fn prepare(
     let (ids, created_at, resumed) = purpose.identity();
     let lock = run_conversation::lock(parts, caller, &request, purpose.runs()).await?;
     let (past, input, mut memory) = history::load(parts, caller, &mut request).await?;
-    let PriorConversation { items: past, states: stored_states, root, range, param } = past;
+    let PriorConversation { items: past, states: stored_states, root, range, param, .. } = past;
     let summaries = parts.seal.summaries_of(&caller.owner.tenant);
-    let (PlacedInput { items: input, places }, compacts) =
+    input.check_results(parts, &caller.owner, &past).await?;
+    let (PlacedInput { items: mut input, places }, compacts) =
         check_conversation((&past, param), input, &summaries)?;
-    let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
+    let found = states::find(parts, &caller.owner, &mut input, &mut memory).await?;
     let with_carried = tools::with_carried(&request, &past, &input);
     let asked = ToolRequest::new(&with_carried, agent, (&past, &input), compacts, &limits, purpose.answers());
     let resolved = tools::resolve(parts, caller, asked).await.map_err(|error| places.restore(error))?;

@@ -7,6 +7,7 @@
 mod calls;
 mod equal;
 mod found;
+mod results;
 
 use std::collections::{HashMap, HashSet};
 

@@ -6,11 +6,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::async_results::Reading;
 use super::context::EngineParts;
 use super::conversation::ConversationBudget;
 use super::history::HistoryEntry;
 use super::tools::hosted;
-use super::{call_items, compaction, history, refused_calls};
+use super::{async_results, call_items, compaction, history, refused_calls};
 use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
@@ -34,7 +35,7 @@ pub(super) fn with_stored_state(
 pub(super) struct StoredInput {
     /// Sealed provider state.
     pub states: HashMap<usize, Arc<str>>,
-    /// Calls of hosted tools with their results.
+    /// Calls with what the model reads of their results: of hosted tools, of work that has gone on, and files.
     pub results: HashMap<usize, McpCall>,
 }
 
@@ -55,10 +56,13 @@ impl StoredInput {
 pub(super) async fn find(
     parts: &EngineParts,
     owner: &Owner,
-    input: &[Item],
+    input: &mut [Item],
     budget: &mut ConversationBudget<'_>,
 ) -> Result<StoredInput, ApiError> {
     let mut found = StoredInput::default();
+    find_late_results(parts, owner, input, (&mut found, &mut *budget)).await?;
+    take_files(input, &mut found);
+    let input = &*input;
     let (places, ids): (Vec<usize>, Vec<Id>) = input
         .iter()
         .enumerate()
@@ -89,6 +93,40 @@ pub(super) async fn find(
         found.states.extend(itself.or(latest).map(|kept| (place, Arc::clone(&kept.blob))));
     }
     Ok(found)
+}
+
+/// Adds results of calls whose work has gone on since the client was given the items.
+async fn find_late_results(
+    parts: &EngineParts,
+    owner: &Owner,
+    input: &[Item],
+    (found, budget): (&mut StoredInput, &mut ConversationBudget<'_>),
+) -> Result<(), ApiError> {
+    let alone = Reading { input: &[], is_conversation: false, unfollowed: None };
+    for (place, result) in async_results::reported(parts, owner, input, alone).await? {
+        budget.add(result.len())?;
+        let Some(mut item) = input.get(place).cloned() else { continue };
+        result.show(&mut item);
+        let call = match item {
+            Item::McpCall(call) => call,
+            Item::ServerToolCall(call) => history::as_mcp_call(call),
+            _ => continue,
+        };
+        found.results.insert(place, call);
+    }
+    Ok(())
+}
+
+/// Moves files of stored calls that the input refers to: clients, who can list the input, are not shown them.
+fn take_files(input: &mut [Item], found: &mut StoredInput) {
+    for (place, item) in input.iter_mut().enumerate() {
+        if let Item::McpCall(call) = item
+            && !call.files.is_empty()
+        {
+            found.results.entry(place).or_insert_with(|| call.clone());
+            call.files = Vec::new();
+        }
+    }
 }
 
 /// Places of the items of those answers whose state the client carries itself, which takes precedence over the

@@ -1,9 +1,10 @@
 //! Content parts, annotations and log probabilities.
 
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::parse::{FromJson, ParseError};
@@ -51,7 +52,7 @@ pub struct InputImage {
 }
 
 /// The resolution at which a model looks at an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
 pub enum ImageDetail {
@@ -60,6 +61,20 @@ pub enum ImageDetail {
     #[default]
     Auto,
     Original,
+}
+
+impl<'de> Deserialize<'de> for ImageDetail {
+    /// A resolution that a later version of the API may have is left to the provider.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+        Ok(match Name::deserialize(deserializer)?.0.as_ref() {
+            "low" => Self::Low,
+            "high" => Self::High,
+            "original" => Self::Original,
+            _ => Self::Auto,
+        })
+    }
 }
 
 /// A document, inline as a `data:` URL or base64, or by URL or upload.
@@ -108,7 +123,7 @@ pub struct OutputText {
     /// The text so far.
     pub text: String,
     /// Citations; never null on the wire.
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "known_annotations")]
     pub annotations: Vec<Annotation>,
     /// Log probabilities of its tokens; empty unless requested by `include`.
     #[serde(default, deserialize_with = "null_is_default")]
@@ -150,6 +165,30 @@ tagged! {
             index: u64,
         },
     }
+}
+
+/// A citation of a type that a later version of the API may have is left out: it stops no text from being read.
+struct KnownAnnotation(Option<Annotation>);
+
+impl FromJson for KnownAnnotation {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
+        match Annotation::from_json(raw) {
+            Ok(annotation) => Ok(Self(Some(annotation))),
+            Err(error) if error.is_unknown_value() => Ok(Self(None)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for KnownAnnotation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        super::parse::deserialize_from_json(deserializer)
+    }
+}
+
+fn known_annotations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Annotation>, D::Error> {
+    let read: Vec<KnownAnnotation> = null_is_default(deserializer)?;
+    Ok(read.into_iter().filter_map(|annotation| annotation.0).collect())
 }
 
 /// Log probabilities of a text. Clones share them: a text is cloned for each event that closes it, and they take many
@@ -257,7 +296,7 @@ impl FromJson for ContentPart {
 }
 
 impl<'de> Deserialize<'de> for ContentPart {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         super::parse::deserialize_from_json(deserializer)
     }
 }
@@ -265,7 +304,7 @@ impl<'de> Deserialize<'de> for ContentPart {
 /// Reads null as the default: SDKs send null for fields that are not set.
 pub(crate) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
-    D: serde::Deserializer<'de>,
+    D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())

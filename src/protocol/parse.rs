@@ -103,6 +103,11 @@ impl ParseError {
         self.code == "invalid_value" && (inner || self.problem.starts_with("unknown variant "))
     }
 
+    /// Whether the value is of a `type` that is not known.
+    pub fn is_unknown_type(&self) -> bool {
+        self.code == "invalid_value" && self.path == "type" && self.problem.starts_with("unknown type ")
+    }
+
     /// The error as text that serde can carry through the types around it.
     fn to_serde_message(&self) -> String {
         format!("{ERROR_MARKER}{} at '{}': {}", self.code, self.path, self.problem)

@@ -11,6 +11,7 @@ mod early;
 mod errors;
 mod estimate;
 mod extras;
+mod finish;
 mod message;
 mod messages;
 mod options;

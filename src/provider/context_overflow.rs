@@ -45,11 +45,14 @@ const fn said(servers: &'static str, pattern: &'static str) -> Row {
 const ROWS: &[Row] = &[
     coded("OpenAI, Azure, Groq, Cerebras", "context_length_exceeded"),
     coded("GitHub Copilot", "model_max_prompt_tokens_exceeded"),
+    coded("GitHub Models", "tokens_limit_reached"),
     coded("Zhipu", "1261"),
     typed("llama.cpp", "exceed_context_size_error"),
     said("OpenAI, Azure, vLLM, DeepSeek, OpenRouter, NVIDIA NIM", r"maximum context length"),
     said("OpenAI", r"exceeds? the context window"),
     said("any", r"context[ _]length[ _]exceeded"),
+    said("vLLM, with the answer", r"context length is only [\d,]+ tokens"),
+    said("vLLM, with pictures", r"too long to fit into the model"),
     said("vLLM, before the first version", r"longer than the maximum model length"),
     said("SGLang", r"longer than the model's context length"),
     said("SGLang, Poolside", r"exceeds the maximum allowed (input )?length"),
@@ -97,6 +100,8 @@ const ROWS: &[Row] = &[
     said("Perplexity", r"length of all messages is too long"),
     said("watsonx", r"number of input tokens [\d,]+ cannot exceed the total tokens limit"),
     said("GitHub Copilot", r"prompt token count of [\d,]+ exceeds the limit"),
+    said("GitHub Models", r"request body too large for .* model\. max size: [\d,]+ tokens"),
+    said("Cloudflare", r"exceeded this model context window limit"),
 ];
 
 /// Messages about rates and about the length of the answer.
@@ -110,7 +115,8 @@ const OTHERS: &[&str] = &[
     r"please wait",
     // vLLM names the window there, too.
     r"max_(completion_|new_|output_)?tokens['`]?( or ['`]?max_completion_tokens['`]?)? is too large",
-    r"^.{0,20}max_(completion_|new_|output_)?tokens['`]? must be",
+    // Not behind a `+`: a sum with the prompt is one about the window.
+    r"^[^+]{0,20}max_(completion_|new_|output_)?tokens['`]? must be",
     r"invalid max_(completion_|new_|output_)?tokens",
 ];
 
@@ -123,7 +129,7 @@ fn compile(patterns: impl Iterator<Item = &'static str>) -> Option<RegexSet> {
 }
 
 /// Whether an error of this status may be about the length of the prompt, if it has these words.
-pub(super) fn may_be_overflow(status: Option<u16>, message: &str) -> bool {
+fn may_be_overflow(status: Option<u16>, message: &str) -> bool {
     !matches!(status, Some(401..=404 | 429)) && !GUARD.as_ref().is_some_and(|guard| guard.is_match(message))
 }
 

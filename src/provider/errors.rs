@@ -7,7 +7,6 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use super::context_overflow;
 use crate::config::ProviderSettings;
 use crate::net::causes::{self, ConnectFailure, FailureCause};
 use crate::net::client::ProxyError;
@@ -142,11 +141,12 @@ impl ProviderError {
         }
     }
 
-    /// Recognises overflows of the context in the words that the configuration has for them.
+    /// Recognises overflows of the context in the words that the configuration has for them. What an operator has seen a
+    /// server say counts whatever else the words are used for, but never in an error about credentials or rates.
     pub(super) fn apply_patterns(&mut self, settings: &ProviderSettings) {
         let patterns = &settings.errors.context_overflow;
-        let may_be = || context_overflow::may_be_overflow(self.upstream_status(), &self.message);
-        if self.is_reported() && patterns.iter().any(|pattern| pattern.is_match(&self.message)) && may_be() {
+        let may_be = self.is_reported() && !matches!(self.upstream_status(), Some(401 | 403 | 429));
+        if may_be && patterns.iter().any(|pattern| pattern.is_match(&self.message)) {
             self.kind = ProviderErrorKind::ContextLength;
         }
     }
@@ -297,6 +297,7 @@ fn with_provider_code(error: ApiError, code: Option<String>) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ErrorPattern;
 
     fn api_error(kind: ProviderErrorKind) -> (u16, String) {
         let error = ApiError::from(ProviderError::new(kind, "words"));
@@ -348,6 +349,31 @@ mod tests {
             let logged = format!("{error} {error:?} {:?} {}", Some(&error), error.for_log());
             assert!(!logged.contains("INPUTTEXT9") && logged.contains(&format!("{kind:?}")), "{logged}");
         }
+    }
+
+    #[test]
+    fn the_operators_words_for_an_overflow_count_but_for_credentials_and_rates() {
+        let mut settings = ProviderSettings::default();
+        settings.errors.context_overflow =
+            vec![ErrorPattern::new("quota of pages|rate limit of pages").unwrap()];
+        let kind = |kind, message: &str| {
+            let mut error = ProviderError::new(kind, message);
+            error.apply_patterns(&settings);
+            error.kind
+        };
+        for message in ["Quota of pages is used up", "rate limit of pages"] {
+            for status in [400, 402, 404, 413, 500] {
+                let found = kind(ProviderErrorKind::Status(status), message);
+                assert_eq!(found, ProviderErrorKind::ContextLength, "{status}");
+            }
+            assert_eq!(kind(ProviderErrorKind::Reported, message), ProviderErrorKind::ContextLength);
+            for other in [401, 403, 429].map(ProviderErrorKind::Status) {
+                assert_eq!(kind(other, message), other);
+            }
+            assert_eq!(kind(ProviderErrorKind::Cut, message), ProviderErrorKind::Cut);
+        }
+        let other = ProviderErrorKind::Status(400);
+        assert_eq!(kind(other, "something else"), other);
     }
 
     #[test]

@@ -3,9 +3,13 @@
 //! The fence never reaches anybody: deltas add up to the final text, in a stream as in JSON. So what may be the fence is held
 //! back: the first bytes until they cannot be one, and behind an opening fence the last bytes, until more text shows that
 //! they are not the end. A text that begins with anything else is passed on untouched.
+//!
+//! What comes between the pieces of a text does not end it: some providers send reasoning, citations or state of their own
+//! with each piece.
 
+use super::machine::MAX_ANNOTATIONS;
 use super::turn::ModelEvent;
-use crate::protocol::content::LogProb;
+use crate::protocol::content::{Annotation, LogProb};
 
 /// Bytes of white space before the fence, and of the name of a language behind it.
 const MAX_HEAD_BYTES: usize = 64;
@@ -21,6 +25,10 @@ pub(crate) struct CodeFence {
     held: String,
     /// The log probabilities of what is held back as the beginning.
     logprobs: Vec<LogProb>,
+    /// Citations that came while the whole text was held back: they have no place before it.
+    annotations: Vec<Annotation>,
+    /// Characters of the fence that was removed, by which citations count too far. Its characters are bytes.
+    removed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,7 +37,10 @@ enum State {
     #[default]
     Head,
     /// Behind the fence that opens.
-    Inside,
+    Inside {
+        /// Whether any of the text was passed on.
+        begun: bool,
+    },
     /// There is no fence.
     Outside,
 }
@@ -51,32 +62,71 @@ impl CodeFence {
             ModelEvent::Text { delta, logprobs } => {
                 if let Some(text) = self.push(delta, logprobs) {
                     pass(text);
+                    self.pass_annotations(&mut pass);
                 }
             }
-            // These say nothing of where in the answer they are.
-            event @ (ModelEvent::Usage(_) | ModelEvent::ServiceTier(_) | ModelEvent::CallState { .. }) => {
-                pass(event);
+            ModelEvent::Annotation(annotation) if self.holds_whole_text() => {
+                if self.annotations.len() < MAX_ANNOTATIONS {
+                    self.annotations.push(annotation);
+                }
             }
-            event => {
-                if let Some(text) = self.end() {
+            ModelEvent::Annotation(annotation) => pass(self.moved(annotation)),
+            event @ (ModelEvent::Refusal(_) | ModelEvent::CallStarted { .. } | ModelEvent::Finish(_)) => {
+                if let Some(text) = self.end_text() {
                     pass(text);
                 }
+                self.pass_annotations(&mut pass);
                 pass(event);
             }
+            event => pass(event),
         }
     }
 
-    /// The text has ended: what is held back is passed on, unless it is the fence that closes.
+    /// The answer has ended: what is held back is passed on, unless it is the fence that closes.
     pub(crate) fn end(&mut self) -> Option<ModelEvent> {
-        let Self { state, held, logprobs } = std::mem::take(self);
-        let is_fence = state == State::Inside && held.trim() == FENCE;
+        let text = self.end_text();
+        *self = Self::default();
+        text
+    }
+
+    /// The same for a text. Its citations may still follow.
+    fn end_text(&mut self) -> Option<ModelEvent> {
+        let (held, logprobs) = (std::mem::take(&mut self.held), std::mem::take(&mut self.logprobs));
+        let state = std::mem::take(&mut self.state);
+        let is_fence = matches!(state, State::Inside { .. }) && held.trim() == FENCE;
         (!held.is_empty() && !is_fence).then_some(ModelEvent::Text { delta: held, logprobs })
+    }
+
+    /// Whether there is text, and none of it was passed on.
+    fn holds_whole_text(&self) -> bool {
+        match self.state {
+            State::Head => !self.held.is_empty(),
+            State::Inside { begun } => !begun,
+            State::Outside => false,
+        }
+    }
+
+    fn pass_annotations(&mut self, pass: &mut impl FnMut(ModelEvent)) {
+        for annotation in std::mem::take(&mut self.annotations) {
+            pass(self.moved(annotation));
+        }
+    }
+
+    /// A citation in the text as it is without the fence.
+    fn moved(&self, mut annotation: Annotation) -> ModelEvent {
+        if let Annotation::UrlCitation { start_index, end_index, .. }
+        | Annotation::ContainerFileCitation { start_index, end_index, .. } = &mut annotation
+        {
+            *start_index = start_index.saturating_sub(self.removed);
+            *end_index = end_index.saturating_sub(self.removed);
+        }
+        ModelEvent::Annotation(annotation)
     }
 
     fn push(&mut self, delta: String, mut logprobs: Vec<LogProb>) -> Option<ModelEvent> {
         match self.state {
             State::Outside => return Some(ModelEvent::Text { delta, logprobs }),
-            State::Inside => return self.push_inside(&delta),
+            State::Inside { .. } => return self.push_inside(&delta),
             State::Head => {}
         }
         self.held.push_str(&delta);
@@ -84,12 +134,12 @@ impl CodeFence {
         match head(&self.held) {
             Head::Open => None,
             Head::Other => {
-                self.state = State::Outside;
+                (self.state, self.removed) = (State::Outside, 0);
                 let (delta, logprobs) = (std::mem::take(&mut self.held), std::mem::take(&mut self.logprobs));
                 Some(ModelEvent::Text { delta, logprobs })
             }
             Head::Fence(length) => {
-                self.state = State::Inside;
+                (self.state, self.removed) = (State::Inside { begun: false }, length as u64);
                 // Those of the fence would be among them.
                 self.logprobs = Vec::new();
                 let held = std::mem::take(&mut self.held);
@@ -105,6 +155,7 @@ impl CodeFence {
         if end == 0 {
             return None;
         }
+        self.state = State::Inside { begun: true };
         let rest = self.held.split_off(end);
         let delta = std::mem::replace(&mut self.held, rest);
         Some(ModelEvent::Text { delta, logprobs: Vec::new() })
@@ -157,6 +208,11 @@ mod tests {
 
     /// The text of an answer that comes in these pieces.
     fn passed(pieces: &[&str]) -> String {
+        passed_between(pieces, &[])
+    }
+
+    /// The same with these events behind each piece.
+    fn passed_between(pieces: &[&str], between: &[ModelEvent]) -> String {
         let (mut fence, mut text) = (CodeFence::default(), String::new());
         let mut add = |event: ModelEvent| {
             if let ModelEvent::Text { delta, .. } = event {
@@ -167,11 +223,31 @@ mod tests {
         for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
             let event = ModelEvent::Text { delta: (*piece).to_owned(), logprobs: Vec::new() };
             fence.filter(event, &mut add);
+            for event in between {
+                fence.filter(event.clone(), &mut add);
+            }
         }
         if let Some(event) = fence.end() {
             add(event);
         }
         text
+    }
+
+    fn citation(start_index: u64, end_index: u64) -> ModelEvent {
+        let (url, title) = ("u".to_owned(), "t".to_owned());
+        ModelEvent::Annotation(Annotation::UrlCitation { url, title, start_index, end_index })
+    }
+
+    /// What some providers send with each piece of a text.
+    fn companions() -> Vec<ModelEvent> {
+        vec![
+            ModelEvent::Reasoning("hm".to_owned()),
+            ModelEvent::ReasoningSummary("hm".to_owned()),
+            ModelEvent::ReasoningState(crate::response::turn::ProviderFields::new()),
+            ModelEvent::CallId { slot: 0, call_id: "c".to_owned() },
+            ModelEvent::ServiceTier("default".to_owned()),
+            citation(0, 0),
+        ]
     }
 
     const CASES: &[(&str, &str)] = &[
@@ -200,6 +276,42 @@ mod tests {
         for (text, expected) in CASES {
             assert_eq!(passed(&[text]), *expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn what_comes_between_the_pieces_does_not_end_the_text() {
+        let pieces = ["```js", "on\n", "{\"a\":", " \"```\"}", "\n``", "`"];
+        assert_eq!(passed_between(&pieces, &companions()), "{\"a\": \"```\"}");
+        // A call does: what follows it is another text.
+        let call = ModelEvent::CallStarted {
+            slot: 0,
+            kind: crate::response::turn::CallKind::Function,
+            call_id: None,
+            name: "f".to_owned(),
+            namespace: None,
+            fields: None,
+        };
+        assert_eq!(passed_between(&["```\n[1]\n```", "```\n[2]\n```"], &[call]), "[1][2]");
+    }
+
+    #[test]
+    fn citations_follow_their_text_and_count_without_the_fence() {
+        let mut fence = CodeFence::default();
+        let mut seen = Vec::new();
+        let text = |text: &str| ModelEvent::Text { delta: text.to_owned(), logprobs: Vec::new() };
+        let finish = ModelEvent::Finish(crate::response::turn::FinishReason::Stop);
+        let events =
+            [text("```json\n"), citation(9, 11), text("[1, 2]"), citation(3, 13), finish, citation(12, 13)];
+        for event in events {
+            fence.filter(event, |event| match event {
+                ModelEvent::Text { delta, .. } => seen.push(delta),
+                ModelEvent::Annotation(Annotation::UrlCitation { start_index, end_index, .. }) => {
+                    seen.push(format!("{start_index}-{end_index}"));
+                }
+                _ => {}
+            });
+        }
+        assert_eq!(seen, ["[1, 2]", "1-3", "0-5", "4-5"]);
     }
 
     #[test]
@@ -249,6 +361,7 @@ mod tests {
             let pieces: Vec<&str> = cuts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
             let whole = passed(&[&text]);
             prop_assert_eq!(&passed(&pieces), &whole);
+            prop_assert_eq!(&passed_between(&pieces, &companions()), &whole);
             // Nothing but a fence is removed.
             prop_assert!(text.contains(&whole) || whole.is_empty());
         }

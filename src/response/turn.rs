@@ -159,9 +159,14 @@ impl CallState {
         self.id.is_none() && self.fields.is_empty()
     }
 
-    /// Whether a provider may refuse the call without it. A short id is a name only; a long one holds a signature.
+    /// Whether a provider may refuse the call without it. An id of letters and digits is a name only; others hold an index,
+    /// the name of the tool or a signature.
     pub fn is_signed(&self) -> bool {
-        !self.fields.is_empty() || self.id.as_deref().is_some_and(|id| !is_call_id(id))
+        let is_name = |id: &str| {
+            is_call_id(id)
+                && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+        };
+        !self.fields.is_empty() || self.id.as_deref().is_some_and(|id| !is_name(id))
     }
 
     /// Adds what came later, which counts.

@@ -1,6 +1,7 @@
 //! Pass-through of chat completions, embeddings and the other paths of `server.pass_through`: request and response bodies
-//! are proxied to the provider unparsed, so that one base URL serves a whole SDK.
+//! are proxied to the provider unparsed, with the query of the URL, so that one base URL serves a whole SDK.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -27,7 +28,8 @@ pub(super) async fn create(
     uri: Uri,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
-    forward(&app, &caller, request_context, without_prefix(uri.path()), FormBody::from(body)).await
+    let path = with_query(without_prefix(uri.path()), &uri);
+    forward(&app, &caller, request_context, &path, FormBody::from(body)).await
 }
 
 /// `POST` of another path. The body may be a form, as those of recordings are.
@@ -43,7 +45,7 @@ pub(super) async fn create_any(
     if !path.split('/').skip(1).all(is_path_segment) {
         return Err(ErrorResponse(unknown_url(&Method::POST, uri.path())));
     }
-    forward(&app, &caller, request_context, path, body).await
+    forward(&app, &caller, request_context, &with_query(path, &uri), body).await
 }
 
 /// The path below the provider's base URL. No configured path begins as a prefix does.
@@ -51,6 +53,13 @@ fn without_prefix(path: &str) -> &str {
     let prefixes = API_PREFIXES.iter().filter(|prefix| !prefix.is_empty());
     let mut paths = prefixes.filter_map(|prefix| path.strip_prefix(prefix));
     paths.find(|path| path.starts_with('/')).unwrap_or(path)
+}
+
+fn with_query<'a>(path: &'a str, uri: &Uri) -> Cow<'a, str> {
+    match uri.query().filter(|query| !query.is_empty()) {
+        Some(query) => Cow::Owned(format!("{path}?{query}")),
+        None => Cow::Borrowed(path),
+    }
 }
 
 async fn forward(
@@ -99,5 +108,15 @@ mod tests {
             assert_eq!(without_prefix(path), "/rerank");
         }
         assert_eq!(without_prefix("/v1x/rerank"), "/v1x/rerank");
+    }
+
+    #[test]
+    fn the_query_stays_behind_the_path() {
+        for (sent, asked) in
+            [("/v1/a?x=1&y=%20", "/a?x=1&y=%20"), ("/v1/a?", "/a"), ("/v1/a", "/a"), ("/v1/a?b?c", "/a?b?c")]
+        {
+            let uri: Uri = sent.parse().unwrap();
+            assert_eq!(with_query(without_prefix(uri.path()), &uri), asked);
+        }
     }
 }

@@ -4,6 +4,7 @@ mod callbacks;
 mod completion;
 mod crash;
 mod paused;
+mod readers;
 mod resume;
 
 use std::collections::BTreeMap;

@@ -209,6 +209,28 @@ async fn a_server_that_takes_nine_letters_and_digits_gets_no_others() {
     }
 }
 
+/// Of a client that comes from another server, which made the calls.
+#[tokio::test]
+async fn mistral_gets_no_id_of_another_server() {
+    let upstream = Upstream::spawn().await;
+    upstream.take_short_ids_only();
+    let gateway = Gateway::with_upstream(&upstream)
+        .provider(|provider| provider.preset = Preset::Mistral)
+        .spawn()
+        .await;
+    let mut input = vec![json!({"role": "user", "content": "Go."})];
+    for id in ["call_abc", "D681PevKs"] {
+        input.push(json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"}));
+        input.push(json!({"type": "function_call_output", "call_id": id, "output": "ok"}));
+    }
+    input.push(json!({"role": "user", "content": "And?"}));
+    gateway.create(json!({"model": "test-model", "input": input})).await;
+    let asked = upstream.last();
+    let (calls, results) = call_ids(&asked);
+    assert_eq!(calls, results);
+    assert!(calls.len() == 2 && calls[0].len() == 9 && calls[1] == "D681PevKs", "{calls:?}");
+}
+
 /// Some servers count anew in each answer.
 #[tokio::test]
 async fn an_id_that_comes_twice_goes_back_twice() {

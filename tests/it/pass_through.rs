@@ -119,6 +119,10 @@ async fn listed_paths_reach_the_provider_of_their_model_below_each_prefix() {
         assert_eq!((sent.path.as_str(), sent.content_type.as_str()), ("/v1/rerank", "application/json"));
         assert_eq!(serde_json::from_slice::<Value>(&sent.body).unwrap(), body);
     }
+    for path in ["/v1/rerank?top=2&x=a%20b", "/v1/audio/speeches?top=2&x=a%20b"] {
+        assert_eq!(send(&gateway, "key-passer", path, &body).await.status, 200);
+        assert_eq!(provider.last().path, path, "the query is sent, too");
+    }
     let request = gateway.http.post(format!("{}/v1/completions", gateway.base)).json_body(&body);
     let streamed = request.header("authorization", "Bearer key-passer").send().await.unwrap();
     assert_eq!(streamed.headers()["content-type"], "text/event-stream");

@@ -52,7 +52,7 @@ fn assert_told(messages: &Value) {
     let told = told(messages);
     let names: Vec<_> = told.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["fly", "first", "secret", "second"], "{told:#?}");
-    assert_eq!(told[0].1, "Error: there is no tool 'fly'.");
+    assert_eq!(told[0].1, "Error: there is no tool 'fly'");
     assert!(told[1].1.contains("is done") && told[3].1.contains("is done"), "{told:#?}");
     assert!(told[2].1.contains("not among the allowed tools"), "{told:#?}");
 }

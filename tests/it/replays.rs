@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::mcp;
 use crate::support::gateway::{Gateway, text_of};
+use crate::support::mcp_server::McpServer;
 use crate::support::upstream::{Reply, Upstream};
 use crate::support::websocket::WebSocket;
 
@@ -213,4 +215,31 @@ async fn a_deleted_item_of_a_conversation_is_new_again() {
     assert_eq!(gateway.delete(&format!("/v1/conversations/{conversation}/items/{id}")).await.status, 200);
     client.create(json!([message, {"role": "user", "content": "Sure?"}])).await;
     assert_eq!(roles(&upstream), ["user", "assistant", "user"]);
+}
+
+/// Clients are given less of such a result than the model reads.
+#[tokio::test]
+async fn a_result_that_is_not_shown_in_full_is_replayed_as_it_was_given() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = mcp::before(&upstream).spawn().await;
+    let part = |text: &str, audience: &str| json!({"type": "text", "text": text, "annotations": {"audience": [audience]}});
+    server.returns(
+        "echo",
+        json!({"content": [part("for the model", "assistant"), part("for the user", "user")]}),
+    );
+    upstream.reply(Reply::Calls(vec![("echo", json!({"text": "x"}))])).text("Done.");
+    let tools = json!([{"type": "mcp", "server_label": "s", "server_url": server.url(), "require_approval": "never"}]);
+    let first = gateway.create(json!({"model": "test-model", "input": "Go.", "tools": tools})).await;
+    let mut items = first["output"].as_array().unwrap().clone();
+    let call = items.iter().position(|item| item["type"] == "mcp_call").unwrap();
+    assert!(!items[call]["output"].as_str().unwrap().contains("for the model"), "{first:#}");
+    items.push(json!({"role": "user", "content": "Sure?"}));
+    upstream.text("Yes.");
+    let again = |items: &[Value]| json!({"model": "test-model", "input": items, "previous_response_id": first["id"], "tools": tools});
+    gateway.create(again(&items)).await;
+    let told = upstream.last()["messages"].to_string();
+    assert_eq!(told.matches("for the model").count(), 1, "{told}");
+    items[call]["output"] = json!("something else");
+    let error = gateway.refuse(again(&items), 400, "invalid_value").await;
+    assert_eq!(error["param"], format!("input[{call}].output"));
 }

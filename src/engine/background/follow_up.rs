@@ -98,7 +98,9 @@ impl Engine {
         let key = IdempotencyKey { key: key.into(), fingerprint };
         let request = CreateResponse::parse(text.as_bytes())?;
         match self.submit(request, text, spec.caller(owner.clone()), Some(key)).await {
-            Err(error) if error.code() == "tool_output_not_found" => Err(awaits_client()),
+            Err(error) if matches!(error.code(), "tool_output_not_found" | "approval_response_not_found") => {
+                Err(awaits_client())
+            }
             submitted => submitted.map(drop),
         }
     }

@@ -83,13 +83,14 @@ impl AutoCompaction {
     }
 }
 
-/// The conversation after a compaction: the messages that are kept, and the summary.
+/// The conversation after a compaction: the messages that are kept, and the summary. `window`: what
+/// the model takes.
 pub(in crate::engine) fn replace(
     conversation: &[HistoryItem],
     summary: &Compaction,
-    plan: &AutoCompaction,
+    (plan, window): (&AutoCompaction, u64),
 ) -> Result<Vec<HistoryItem>, ApiError> {
-    let kept = retained(conversation.iter().map(|item| &item.item), Some(plan.threshold));
+    let kept = retained(conversation.iter().map(|item| &item.item), Some(window));
     let summary = to_history_item(summary, &plan.seal)?;
     Ok(kept.into_iter().map(HistoryItem::from).chain([summary]).collect())
 }

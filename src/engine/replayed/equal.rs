@@ -3,13 +3,11 @@
 //! Statuses do not count, nor do fields that clients drop or fill by themselves: annotations and log probabilities of
 //! texts, sealed reasoning. A text is the same whichever type its part has, and a plain text is one part.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
 use crate::engine::tools::hosted;
 use crate::protocol::content::ContentPart;
-use crate::protocol::item::hosted::{McpApprovalResponse, McpCallError, McpListTools};
+use crate::protocol::item::hosted::{McpApprovalResponse, McpListTools};
 use crate::protocol::item::{CustomToolCall, FunctionCall, Item, Message, Reasoning, ToolOutput};
 use crate::protocol::json;
 use crate::tools::{arguments_read_again, is_same_arguments};
@@ -162,46 +160,33 @@ fn is_same_content(a: &[ContentPart], b: &[ContentPart]) -> bool {
     a.iter().map(Shown::of).filter(filled).eq(b.iter().map(Shown::of).filter(filled))
 }
 
-/// A call that the gateway has made, in either dialect.
+/// A call that the gateway has made, in either dialect, or as `tools.stream_visibility: hidden` shows it.
 struct ServerCall<'a> {
     label: Option<&'a str>,
     name: &'a str,
     arguments: &'a str,
-    output: Option<&'a str>,
-    error: Option<Cow<'a, str>>,
 }
 
 impl<'a> ServerCall<'a> {
     fn of(item: &'a Item) -> Option<Self> {
-        match item {
-            Item::McpCall(call) => Some(Self {
-                label: Some(&call.server_label),
-                name: &call.name,
-                arguments: &call.arguments,
-                output: call.output.as_deref(),
-                error: call.error.as_ref().map(McpCallError::message),
-            }),
-            Item::ServerToolCall(call) => Some(Self {
-                label: call.server_label.as_deref(),
-                name: &call.name,
-                arguments: &call.arguments,
-                output: call.output.as_deref(),
-                error: call.error.as_ref().map(|error| error.message.as_str().into()),
-            }),
-            _ => None,
-        }
+        Some(match item {
+            Item::McpCall(call) => {
+                Self { label: Some(&call.server_label), name: &call.name, arguments: &call.arguments }
+            }
+            Item::ServerToolCall(call) => {
+                Self { label: call.server_label.as_deref(), name: &call.name, arguments: &call.arguments }
+            }
+            Item::FunctionCall(call) => Self { label: None, name: &call.name, arguments: &call.arguments },
+            _ => return None,
+        })
     }
 
-    /// A call whose result was not there yet is the same as one that has it: the client may have either.
+    /// Results are [compared](super::results) with what clients were given.
     fn difference(&self, other: &Self) -> Option<&'static str> {
-        let has_result = |call: &Self| call.output.is_some() || call.error.is_some();
-        let have_results = has_result(self) && has_result(other);
         first([
             ("server_label", self.label == other.label || self.label.is_none() || other.label.is_none()),
             ("name", self.name == other.name),
             ("arguments", is_same_arguments(self.arguments, other.arguments)),
-            ("output", !have_results || self.output == other.output),
-            ("error", !have_results || self.error == other.error),
         ])
     }
 }

@@ -191,7 +191,7 @@ fn an_item_with_an_id_of_the_gateway_is_known_by_it() {
         (json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "S"}]}), Ok(vec![0])),
         (mcp_call(json!({"output": "x"})), Ok(vec![])),
         (mcp_call(json!({})), Ok(vec![])),
-        (mcp_call(json!({"output": "y"})), refused("input[0].output")),
+        (mcp_call(json!({"output": "less than the model has read"})), Ok(vec![])),
         (mcp_call(json!({"output": "x", "name": "g"})), refused("input[0].name")),
         (
             json!({"type": "antwort:tool_call", "id": mcp, "name": "f", "arguments": "{}", "output": "x"}),

@@ -49,9 +49,12 @@ impl Run {
         match summary.and_then(|text| plan.seal.seal_all(&text).ok_or("it could not be encrypted")) {
             Ok(sealed) => {
                 let item = self.machine.add_compaction(sealed, self.sink.events())?;
+                let tokens = plan.tokens(&self.prepared.model_request);
+                // A conversation that the model has refused may be far shorter than the threshold.
+                let window = if is_refused { plan.threshold.min(tokens) } else { plan.threshold };
                 let ask = Arc::make_mut(&mut self.prepared.model_request);
                 let conversation = std::mem::take(&mut ask.conversation);
-                ask.conversation = compaction::replace(&conversation, &item, plan)?;
+                ask.conversation = compaction::replace(&conversation, &item, (plan, window))?;
                 self.state.compaction.compacted(plan.tokens(&self.prepared.model_request));
             }
             Err(problem) => {

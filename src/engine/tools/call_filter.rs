@@ -300,7 +300,7 @@ impl RejectedCall {
         let holds_error = matches!(item, Item::McpCall(_));
         RefusedCall {
             item,
-            reason: (!holds_error).then(|| format!("{}.", self.reason()).into()),
+            reason: (!holds_error).then(|| self.reason().into()),
             state: self.state.clone(),
             is_passing: !self.is_mistake(),
             after: None,

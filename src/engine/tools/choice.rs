@@ -221,27 +221,33 @@ fn listed(
     Ok(listed)
 }
 
-/// Places of the tools that `tool_choice` allows.
+/// Places of the tools that `tool_choice` allows. To allow a tool that was left out is an error only if no other is allowed.
 fn chosen(
     refs: &[ToolRef],
     names: &ToolIndex<'_>,
     omitted: &[&str],
     tolerant: bool,
 ) -> Result<HashSet<usize>, ApiError> {
-    let mut chosen = HashSet::new();
+    let (mut chosen, mut refused) = (HashSet::new(), None);
     let mut seen = HashSet::new();
     for (i, named) in refs.iter().enumerate() {
         if !seen.insert(named) {
             continue;
         }
         let path = format!("tool_choice.tools[{i}]");
-        refuse_omitted(named, omitted, &path)?;
+        if let Err(error) = refuse_omitted(named, omitted, &path) {
+            refused.get_or_insert(error);
+            continue;
+        }
         match named_by(named, names, &path) {
             Err(_) if tolerant => {}
             places => chosen.extend(places?),
         }
     }
-    Ok(chosen)
+    match refused {
+        Some(error) if chosen.is_empty() => Err(error),
+        _ => Ok(chosen),
+    }
 }
 
 fn refuse_omitted(named: &ToolRef, omitted: &[&str], path: &str) -> Result<(), ApiError> {

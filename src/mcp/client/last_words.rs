@@ -1,6 +1,7 @@
 //! The last lines that a program wrote to stderr, for operators: they mostly say why it has exited.
 //!
-//! They are sanitized as log lines, without the values of the program's environment, where its secrets are.
+//! They are sanitized as log lines, without the values of the program's environment, where its secrets are, and without
+//! those of its arguments that look like secrets.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,7 +10,7 @@ use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::notices::sanitize_for_log;
-use crate::util::secrets::is_key;
+use crate::util::secrets::{in_arguments, is_auth_scheme, is_key};
 
 /// Maximum bytes of all lines.
 const MAX_BYTES: usize = 2048;
@@ -31,10 +32,11 @@ pub(super) struct LastWords {
 }
 
 impl LastWords {
-    /// Of a program with this environment.
-    pub(super) fn new(env: &BTreeMap<String, SecretString>) -> Self {
+    /// Of a program with this environment and these arguments.
+    pub(super) fn new(env: &BTreeMap<String, SecretString>, args: &[String]) -> Self {
+        let values = env.values().map(ExposeSecret::expose_secret).chain(in_arguments(args));
         // A secret of several lines is written as several lines.
-        let values = env.values().flat_map(|value| value.expose_secret().lines());
+        let values = values.flat_map(str::lines);
         let mut secrets: Vec<&str> =
             values.map(str::trim).filter(|value| value.len() >= MIN_SECRET_BYTES).collect();
         secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -82,16 +84,26 @@ impl LastWords {
             }
         }
         let words = masked.split_inclusive(|c: char| c.is_whitespace() || "\"'=:,;()<>".contains(c));
-        words.map(mask_key).collect()
+        let mut follows_scheme = false;
+        let mask = |piece| {
+            let word = bare_word(piece);
+            let is_credential = || word.len() >= MIN_SECRET_BYTES && !piece.starts_with(MASK);
+            let is_secret = is_key(word) || (follows_scheme && is_credential());
+            if !word.is_empty() {
+                follows_scheme = is_auth_scheme(word);
+            }
+            match is_secret {
+                true => Cow::Owned(format!("{MASK}{}", piece.get(word.len()..).unwrap_or_default())),
+                false => Cow::Borrowed(piece),
+            }
+        };
+        words.map(mask).collect()
     }
 }
 
-fn mask_key(piece: &str) -> Cow<'_, str> {
-    let word = piece.trim_end_matches(|c: char| c.is_whitespace() || c.is_ascii_punctuation());
-    match is_key(word) {
-        true => Cow::Owned(format!("{MASK}{}", piece.get(word.len()..).unwrap_or_default())),
-        false => Cow::Borrowed(piece),
-    }
+/// A word without what separates it from the next.
+fn bare_word(piece: &str) -> &str {
+    piece.trim_end_matches(|c: char| c.is_whitespace() || c.is_ascii_punctuation())
 }
 
 fn length(lines: &VecDeque<String>) -> usize {
@@ -103,7 +115,13 @@ mod tests {
     use super::*;
 
     fn of(env: &[(&str, &str)]) -> LastWords {
-        LastWords::new(&env.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect())
+        with_args(env, &[])
+    }
+
+    fn with_args(env: &[(&str, &str)], args: &[&str]) -> LastWords {
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        LastWords::new(&env, &args)
     }
 
     #[test]
@@ -116,6 +134,25 @@ mod tests {
         words.push(b"long t0ken-of", true);
         let text = words.text().unwrap();
         assert_eq!(text, "using [key] 1 | [key]! | \\u{1b}[31mkey=[key]: refused | long [key]");
+    }
+
+    #[test]
+    fn secrets_of_the_arguments_and_credentials_are_left_out() {
+        let args = ["--api-key", "abcd-efgh", "--header", "Authorization: Bearer s3cr3t", "--mode=fast"];
+        let words = with_args(&[("TOKEN", "t0ken-of-ann")], &args);
+        for line in [
+            "using abcd-efgh and fast",
+            "got s3cr3t",
+            "sent 'authorization: bearer  xyz.123-45==' to x",
+            "Bearer t0ken-of-ann, Basic: it",
+        ] {
+            words.push(line.as_bytes(), false);
+        }
+        let text = words.text().unwrap();
+        assert_eq!(
+            text,
+            "using [key] and fast | got [key] | sent 'authorization: bearer  [key]==' to x | Bearer [key], Basic: it"
+        );
     }
 
     #[test]

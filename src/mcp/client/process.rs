@@ -90,7 +90,7 @@ impl Process {
         let mut child = launcher::spawn(builder).map_err(start_error)?;
         let group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
         let mut reports = JoinSet::new();
-        let last_words = Arc::new(LastWords::new(&command.env));
+        let last_words = Arc::new(LastWords::new(&command.env, &command.args));
         if let Some(stderr) = child.stderr.take() {
             reports.spawn(report(stderr, server, Arc::clone(&last_words)));
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::ItemStatus;
@@ -70,7 +70,7 @@ impl FromJson for Message {
             role: Role,
             #[serde(borrow)]
             content: &'a RawValue,
-            #[serde(default)]
+            #[serde(default, deserialize_with = "known_phase")]
             phase: Option<Phase>,
         }
         let fields: Fields<'_> = parse::read(raw)?;
@@ -82,6 +82,18 @@ impl FromJson for Message {
             phase: fields.phase,
         })
     }
+}
+
+/// A phase that a later version of the API may have is none that stops a message from being read: it is left out.
+fn known_phase<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Phase>, D::Error> {
+    #[derive(Deserialize)]
+    struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+    let name = Option::<Name<'de>>::deserialize(deserializer)?;
+    Ok(match name.as_ref().map(|name| &*name.0) {
+        Some("commentary") => Some(Phase::Commentary),
+        Some("final_answer") => Some(Phase::FinalAnswer),
+        _ => None,
+    })
 }
 
 fn read_content(raw: &RawValue, role: Role) -> Result<Vec<ContentPart>, ParseError> {

@@ -37,7 +37,10 @@ impl CreateResponse {
 fn unknown(name: &str) -> ApiError {
     let shown = truncate_for_display(name);
     if let Some(why) = refused_request_field(name) {
-        return ApiError::unsupported(shown.clone(), format!("Unsupported '{shown}': {why}"));
+        let message = format!(
+            "Unsupported '{shown}': {why} With the gateway's setting 'compat.unknown_fields: ignore' the field is ignored."
+        );
+        return ApiError::unsupported(shown, message);
     }
     let message = match suggestion(name) {
         Some(other) => format!("Unknown parameter '{shown}'. Did you mean '{other}'?"),
@@ -67,7 +70,7 @@ fn suggestion(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::suggestion;
+    use super::{suggestion, unknown};
 
     #[test]
     fn misspellings_and_names_of_other_apis_are_recognised() {
@@ -77,5 +80,12 @@ mod tests {
         assert_eq!(suggestion("top_k"), Some("top_p"));
         assert_eq!(suggestion("chat_template_kwargs"), None);
         assert_eq!(suggestion("x"), None);
+    }
+
+    #[test]
+    fn the_error_for_a_field_of_the_api_names_the_setting_that_ignores_it() {
+        let error = unknown("image");
+        assert_eq!((error.code(), error.body.param.as_deref()), ("unsupported_parameter", Some("image")));
+        assert!(error.body.message.contains("'compat.unknown_fields: ignore'"), "{}", error.body.message);
     }
 }

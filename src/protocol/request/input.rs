@@ -117,7 +117,11 @@ fn check_triggers(items: &[InputItem]) -> Result<(), ParseError> {
 
 fn read_item(raw: &RawValue) -> Result<InputItem, ParseError> {
     parse::check_cancelled()?;
-    let item = InputItem::from_json(raw)?;
+    let mut item = InputItem::from_json(raw)?;
+    if let InputItem::Item(Item::McpCall(call)) = &mut item {
+        // Only the store has them: what a client writes there would be sent to the provider unchecked.
+        call.files = Vec::new();
+    }
     match &item {
         InputItem::Item(item) => check_item(item)?,
         InputItem::Reference(id) if id.as_str().is_empty() => {

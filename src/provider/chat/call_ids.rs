@@ -1,5 +1,5 @@
 //! The ids under which calls go back to a provider: its own, word for word; in place of one that it does not know, one that
-//! every server takes.
+//! every server takes, if the gateway made it or the provider takes no other.
 
 use std::borrow::Cow;
 
@@ -12,13 +12,21 @@ const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// The id of a call for the provider; `own` is the gateway's, or the client's.
 ///
 /// Items of calls that the gateway makes do not show the provider's id, so that what they are called is the gateway's to
-/// choose. A client's call has the provider's id in most cases, whoever kept its state.
-pub(super) fn provider_call_id<'a>(call: &'a HistoryItem, own: &'a str) -> Cow<'a, str> {
+/// choose. A client's call has the provider's id in most cases, whoever kept its state. `short_only`: as of
+/// [`client_call_id`].
+pub(super) fn provider_call_id<'a>(call: &'a HistoryItem, own: &'a str, short_only: bool) -> Cow<'a, str> {
     match call.call_state.as_ref().and_then(|state| state.id.as_deref()) {
         Some(id) => Cow::Borrowed(id),
         None if matches!(*call.item, Item::McpCall(_)) => Cow::Owned(plain_id(own)),
-        None => Cow::Borrowed(own),
+        None => client_call_id(own, short_only),
     }
+}
+
+/// The id of a call of which nothing but the client's id is known, and of its output. `short_only`: the provider takes nine
+/// letters and digits only, which an id of another provider, or a client's own, seldom is.
+pub(super) fn client_call_id(own: &str, short_only: bool) -> Cow<'_, str> {
+    let is_short = own.len() == 9 && own.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if short_only && !is_short { Cow::Owned(plain_id(own)) } else { Cow::Borrowed(own) }
 }
 
 /// Nine letters and digits, always the same ones for an id: servers of Mistral's models take no others, and all take these.

@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 
 use serde::de::IgnoredAny;
 
-use super::call_ids::provider_call_id;
+use super::call_ids::{client_call_id, provider_call_id};
 use super::content;
 use super::message::{Assistant, CallInput, MessageCall, MessageContent, MessagePart, MessageReasoning};
 use super::options::ChatOptions;
@@ -149,7 +149,7 @@ impl<'a> Builder<'a> {
             Item::McpCall(call) => {
                 let input = CallInput::Json(as_json_object(&call.arguments));
                 let name = (Some(call.server_label.as_str()), call.name.as_str());
-                let id = provider_call_id(context, call.id.as_str());
+                let id = provider_call_id(context, call.id.as_str(), self.options.short_call_ids);
                 let output = Some(mcp_result(call, &id, self.format, self.options.supports));
                 self.add_call(context, call.id.as_str(), name, input, output)
             }
@@ -160,7 +160,8 @@ impl<'a> Builder<'a> {
     /// What the model reads of a call that was refused.
     fn refused_text(&self, context: &'a HistoryItem, id: &str) -> Option<CallOutput<'a>> {
         let reason = context.refused.as_deref()?;
-        let text = format_result(self.format, &provider_call_id(context, id), ToldResult::Failed(reason));
+        let id = provider_call_id(context, id, self.options.short_call_ids);
+        let text = format_result(self.format, &id, ToldResult::Failed(reason));
         Some(CallOutput::Result(text, Vec::new()))
     }
 
@@ -263,7 +264,7 @@ impl<'a> Builder<'a> {
         let not_empty = |outputs: &Outputs<'_>| !outputs.is_empty();
         let output = output
             .or_else(|| self.outputs.get_mut(id)?.pop_front().filter(not_empty).map(CallOutput::Outputs));
-        let id = provider_call_id(context, id);
+        let id = provider_call_id(context, id, self.options.short_call_ids);
         let fields = context.call_state.as_ref().map(|state| &state.fields);
         let open = self.open_message();
         open.reasoning.add_state(context.state.as_ref());
@@ -289,7 +290,8 @@ impl<'a> Builder<'a> {
         match self.outputs.get_mut(id) {
             Some(waiting) if waiting.front().is_some_and(|first| is_first(first, output)) => {
                 let outputs = waiting.pop_front().unwrap_or_default();
-                self.write_outputs(vec![(id.into(), CallOutput::Outputs(outputs))])
+                let id = client_call_id(id, self.options.short_call_ids);
+                self.write_outputs(vec![(id, CallOutput::Outputs(outputs))])
             }
             _ => Ok(()),
         }

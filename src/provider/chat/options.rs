@@ -1,7 +1,7 @@
 //! Options of the translators: the settings of a provider that shape requests and answers.
 
 use crate::config::{
-    ForwardedField, MaxTokensField, ProviderFeatures, ProviderSettings, ReasoningField, RoleSettings,
+    ForwardedField, MaxTokensField, Preset, ProviderFeatures, ProviderSettings, ReasoningField, RoleSettings,
     ThinkTags,
 };
 use crate::response::turn::ModelRequest;
@@ -19,6 +19,8 @@ pub(crate) struct ChatOptions {
     pub forward: Vec<ForwardedField>,
     /// Whether answers contain reasoning in `<think>` tags.
     pub think: ThinkTags,
+    /// Whether ids of calls must be nine letters and digits.
+    pub short_call_ids: bool,
 }
 
 impl ChatOptions {
@@ -37,6 +39,8 @@ impl From<&ProviderSettings> for ChatOptions {
             supports: settings.supports,
             forward: settings.forward.clone(),
             think: settings.think_tags,
+            // Its API refuses a history with any other id.
+            short_call_ids: settings.preset == Preset::Mistral,
         }
     }
 }

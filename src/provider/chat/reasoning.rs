@@ -32,8 +32,10 @@ pub(super) struct ReasoningAssembler {
     changed: bool,
     /// Texts that came beside the answer's own, when it had begun.
     late: Vec<ModelEvent>,
-    /// Upper bound of its memory in bytes.
+    /// Upper bound of the memory of the state in bytes.
     held_bytes: usize,
+    /// Bytes of the late texts.
+    late_bytes: usize,
 }
 
 /// The source of the text: lists often repeat the plain fields, possibly in another chunk.
@@ -55,19 +57,14 @@ impl ReasoningAssembler {
         max_held_bytes: usize,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
-        let specific = delta.provider_specific_fields;
-        let state = [delta.extra_content, specific, delta.reasoning_details, delta.thinking_blocks];
-        self.held_bytes += state.into_iter().flatten().map(max_parsed_size).sum::<usize>();
-        if self.held_bytes > max_held_bytes {
-            return Err(limit_exceeded("of reasoning in one piece", max_held_bytes));
+        let lists = [delta.reasoning_details, delta.thinking_blocks];
+        self.held_bytes += lists.into_iter().flatten().map(max_parsed_size).sum::<usize>();
+        self.check_held(0, max_held_bytes)?;
+        if let Some(extra) = delta.extra_content {
+            self.push_extra(extra, max_held_bytes)?;
         }
-        if let Some(extra) = delta.extra_content.and_then(thought_signature) {
-            self.extra = Some(extra);
-            self.changed = true;
-        }
-        if let Some(specific) = specific.and_then(specific_fields::of_message) {
-            specific_fields::merge(&mut self.specific, specific);
-            self.changed = true;
+        if let Some(specific) = delta.provider_specific_fields {
+            self.push_specific(specific, max_held_bytes)?;
         }
         let plain = [&mut delta.reasoning_content, &mut delta.reasoning, &mut delta.thinking];
         let plain = plain.into_iter().find(|text| !text.is_empty()).map(std::mem::take);
@@ -102,6 +99,37 @@ impl ReasoningAssembler {
         Ok(())
     }
 
+    fn push_extra(&mut self, raw: &RawValue, max_held_bytes: usize) -> Result<(), ProviderError> {
+        let size = max_parsed_size(raw);
+        self.check_held(size, max_held_bytes)?;
+        if let Some(extra) = thought_signature(raw) {
+            self.extra = Some(extra);
+            self.held_bytes += size;
+            self.changed = true;
+        }
+        Ok(())
+    }
+
+    /// Servers send these with every chunk: only what is kept of them is counted.
+    fn push_specific(&mut self, raw: &RawValue, max_held_bytes: usize) -> Result<(), ProviderError> {
+        let size = max_parsed_size(raw);
+        self.check_held(size, max_held_bytes)?;
+        let fields = specific_fields::of_message(raw);
+        if fields.is_some_and(|fields| specific_fields::merge(&mut self.specific, fields)) {
+            self.held_bytes += size;
+            self.changed = true;
+        }
+        Ok(())
+    }
+
+    /// Checks that this many more bytes may be held.
+    fn check_held(&self, more: usize, max_held_bytes: usize) -> Result<(), ProviderError> {
+        if self.held_bytes + self.late_bytes + more <= max_held_bytes {
+            return Ok(());
+        }
+        Err(limit_exceeded("of reasoning in one piece", max_held_bytes))
+    }
+
     /// Processes reasoning that comes as plain text alone.
     pub(super) fn push_plain(&mut self, text: Cow<'_, str>, out: &mut Vec<ModelEvent>) {
         self.source = Source::Plain;
@@ -116,7 +144,7 @@ impl ReasoningAssembler {
         max_held_bytes: usize,
     ) -> Result<(), ProviderError> {
         for event in events {
-            self.held_bytes += text_of_event(&event).len();
+            self.late_bytes += text_of_event(&event).len();
             match (self.late.last_mut(), event) {
                 (Some(ModelEvent::Reasoning(text)), ModelEvent::Reasoning(more))
                 | (Some(ModelEvent::ReasoningSummary(text)), ModelEvent::ReasoningSummary(more)) => {
@@ -125,14 +153,12 @@ impl ReasoningAssembler {
                 (_, event) => self.late.push(event),
             }
         }
-        if self.held_bytes <= max_held_bytes {
-            return Ok(());
-        }
-        Err(limit_exceeded("of reasoning in one piece", max_held_bytes))
+        self.check_held(0, max_held_bytes)
     }
 
     /// Emits what was set aside.
     pub(super) fn write_late(&mut self, out: &mut Vec<ModelEvent>) {
+        self.late_bytes = 0;
         out.append(&mut self.late);
     }
 
@@ -159,7 +185,13 @@ impl ReasoningAssembler {
 
 /// Whether a text is the content of the same chunk.
 fn is_content(delta: &Delta<'_>, text: &str) -> bool {
-    matches!(&delta.content, DeltaContent::Text(content) if !content.is_empty() && content == text)
+    match &delta.content {
+        DeltaContent::Text(content) => !content.is_empty() && content == text,
+        DeltaContent::Parts(parts) => {
+            let rest = parts.iter().try_fold(text, |rest, part| rest.strip_prefix(part.text.as_str()));
+            !text.is_empty() && rest == Some("")
+        }
+    }
 }
 
 fn text_of_event(event: &ModelEvent) -> &str {

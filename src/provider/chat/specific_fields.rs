@@ -23,6 +23,9 @@ const COPIES: &[&str] = &[
     "annotations",
 ];
 
+/// Maximum elements of a list of which each is looked for in another.
+const MAX_COMPARED: usize = 256;
+
 /// Those of a message, if they say something that the message does not.
 pub(super) fn of_message(raw: &RawValue) -> Option<ProviderFields> {
     let fields: ProviderFields = serde_json::from_str(raw.get()).ok()?;
@@ -41,21 +44,34 @@ pub(super) fn is_silent(value: &Value) -> bool {
     }
 }
 
-/// Adds those of a later chunk: lists are extended by what they do not have, other values replaced.
-pub(super) fn merge(fields: &mut ProviderFields, more: ProviderFields) {
+/// Adds those of a later chunk: lists are extended by what they do not have, other values replaced. Tells whether that has
+/// changed anything.
+pub(super) fn merge(fields: &mut ProviderFields, more: ProviderFields) -> bool {
+    let mut has_changed = false;
     for (name, value) in more {
         match (fields.get_mut(&name), value) {
             (Some(Value::Array(list)), Value::Array(more)) => {
-                for value in more {
-                    if !list.contains(&value) {
-                        list.push(value);
-                    }
-                }
+                let before = list.len();
+                extend(list, more);
+                has_changed |= list.len() > before;
             }
-            (Some(known), value) if !known.is_null() && is_silent(&value) => {}
+            (Some(known), value) if !known.is_null() && is_silent(&value) || *known == value => {}
             (_, value) => {
                 fields.insert(name, value);
+                has_changed = true;
             }
+        }
+    }
+    has_changed
+}
+
+/// Adds the elements that a list did not have. Long lists are not compared: that takes the product of their lengths.
+fn extend(list: &mut Vec<Value>, more: Vec<Value>) {
+    let known = list.len();
+    let compares = known <= MAX_COMPARED && more.len() <= MAX_COMPARED;
+    for value in more {
+        if !compares || !list.iter().take(known).any(|have| *have == value) {
+            list.push(value);
         }
     }
 }
@@ -94,8 +110,19 @@ mod tests {
             json!({"thought_signatures": null, "n": 2, "m": null}),
         ] {
             let Value::Object(chunk) = chunk else { unreachable!() };
-            merge(&mut fields, chunk);
+            assert!(merge(&mut fields, chunk.clone()));
+            assert!(!merge(&mut fields, chunk), "the same again changes nothing");
         }
         assert_eq!(Value::Object(fields), json!({"thought_signatures": ["a", "b"], "n": 2, "m": null}));
+    }
+
+    #[test]
+    fn long_lists_are_not_compared() {
+        let list = |length: usize| ProviderFields::from_iter([("l".to_owned(), vec![0_u8; length].into())]);
+        for (known, more, joined) in [(256, 256, 256), (257, 1, 258), (1, 257, 258), (1, 1, 1)] {
+            let mut fields = list(known);
+            merge(&mut fields, list(more));
+            assert_eq!(fields, list(joined), "{known} + {more}");
+        }
     }
 }

@@ -13,7 +13,8 @@ use super::chunk_template::{ChunkTemplate, TextKind};
 use super::early::EarlyParts;
 use super::errors::limit_exceeded;
 use super::extras::{read_annotations, read_logprobs};
-use super::plain_text::PlainText;
+use super::finish::read_finish;
+use super::plain_text::{PlainText, told_in_place_of};
 use super::reasoning::{ReasoningAssembler, max_parsed_size};
 use super::surrogates::{self, Repaired};
 use super::think_tags::{Segment, ThinkTagParser};
@@ -25,7 +26,7 @@ use crate::provider::errors::{ProviderError, ProviderErrorKind};
 use crate::provider::upstream_error::UpstreamError;
 use crate::response::turn::{FinishReason, ModelEvent, ModelTool};
 
-/// Maximum number of events that are skipped because they are not JSON objects, such as a stray `ping`.
+/// Maximum number of events between two chunks that are skipped as they are not JSON objects, such as a stray `ping`.
 const MAX_SKIPPED: usize = 8;
 /// Default of [`Translator::with_max_held_bytes`].
 const DEFAULT_MAX_HELD_BYTES: usize = 64 << 20;
@@ -43,13 +44,14 @@ pub struct Translator {
     sets_reasoning_aside: bool,
     usage: Option<Usage>,
     service_tier: bool,
-    finish: Option<FinishReason>,
+    /// Why the model has ended its answer, or the error that its reason stands for: the usage may still come.
+    finish: Option<Result<FinishReason, ProviderError>>,
     /// Part of the answer itself was received.
     answered: bool,
     /// At least one chunk was a chat completion.
     understood: bool,
     skipped: usize,
-    /// The first text that came in place of a chunk.
+    /// The last text that came in place of a chunk, or the last of them that reads like an error.
     plain_text: Option<PlainText>,
     /// A chunk that ends with half a surrogate pair.
     held_chunk: Option<String>,
@@ -106,10 +108,16 @@ impl Translator {
 
     /// The error that the server has told as plain text, for an answer that did not end as it should.
     pub fn told_error(&self) -> Option<ProviderError> {
-        self.plain_text.as_ref().map(PlainText::to_error)
+        self.plain_text.as_ref().filter(|text| text.is_error()).map(PlainText::to_error)
     }
 
-    /// Translates one event of a stream.
+    /// Forgets a text that does not read like an error: it is not why the connection broke.
+    pub fn forget_words(&mut self) {
+        self.plain_text = self.plain_text.take().filter(PlainText::is_error);
+    }
+
+    /// Translates one event of a stream. What is wrong behind the model's own end is no part of its answer, and ends the
+    /// stream only.
     pub fn push(
         &mut self,
         name: Option<&str>,
@@ -119,6 +127,21 @@ impl Translator {
         if self.done {
             return Ok(());
         }
+        let read = self.push_event(name, data, out);
+        if read.is_err() && matches!(self.finish, Some(Ok(_))) {
+            tracing::debug!(bytes = data.len(), "ignored an error behind the end of the provider's answer");
+            self.done = true;
+            return Ok(());
+        }
+        read
+    }
+
+    fn push_event(
+        &mut self,
+        name: Option<&str>,
+        data: &str,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
         let held = self.held_chunk.take();
         if data.trim() == "[DONE]" {
             self.done = true;
@@ -134,6 +157,7 @@ impl Translator {
         }
         match self.template.read(data) {
             Some((kind, text)) => {
+                self.skipped = 0;
                 self.push_plain(kind, text, out);
                 Ok(())
             }
@@ -161,6 +185,7 @@ impl Translator {
     fn read(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         match serde_json::from_str::<CompletionChunk<'_>>(data) {
             Ok(chunk) => {
+                self.skipped = 0;
                 self.template.learn(data, &chunk, self.wants_logprobs);
                 self.push_chunk(chunk, false, out)
             }
@@ -186,7 +211,10 @@ impl Translator {
     /// Ends the answer: at `[DONE]`, or when the connection has ended.
     pub fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         if let Some(held) = self.held_chunk.take() {
-            self.read(&surrogates::repair_all(&held), out)?;
+            let read = self.read(&surrogates::repair_all(&held), out);
+            if !matches!(self.finish, Some(Ok(_))) {
+                read?;
+            }
         }
         let reason = self.finish_reason()?;
         out.extend(self.usage.take().map(ModelEvent::Usage));
@@ -202,16 +230,22 @@ impl Translator {
 
     /// The reason that the server has given, or that the end of its stream stands for.
     fn finish_reason(&self) -> Result<FinishReason, ProviderError> {
-        match (self.finish, self.told_error()) {
-            (Some(reason), _) => Ok(reason),
+        match (&self.finish, self.told_error()) {
+            (Some(reason), _) => reason.clone(),
             (None, Some(told)) => Err(told),
             (None, None) if self.done && self.answered => Ok(FinishReason::Stop),
-            (None, None) if self.done || !self.understood => Err(malformed()),
+            (None, None) if self.done || !self.understood => Err(self.why_malformed()),
             (None, None) => Err(ProviderError::new(
                 ProviderErrorKind::Cut,
                 "The model provider closed the connection before its answer was complete.",
             )),
         }
+    }
+
+    /// The error of what is no chat completion: what the server has told, in any words if it has not answered.
+    fn why_malformed(&self) -> ProviderError {
+        let told = self.plain_text.as_ref().filter(|text| text.is_error() || !self.answered);
+        told.map_or_else(malformed, PlainText::to_error)
     }
 
     fn push_chunk(
@@ -260,8 +294,7 @@ impl Translator {
             self.push_delta(delta, whole, logprobs, out)?;
         }
         if let Some(reason) = finish_reason.some() {
-            let reason = read_finish(reason)?;
-            self.finish.get_or_insert(reason);
+            self.finish.get_or_insert_with(|| read_finish(reason));
         }
         Ok(())
     }
@@ -439,9 +472,12 @@ impl Translator {
             }
         }
         if data.starts_with('{') || self.skipped > MAX_SKIPPED {
-            return Err(self.told_error().unwrap_or_else(malformed));
+            return Err(self.why_malformed());
         }
-        self.plain_text = self.plain_text.take().or_else(|| PlainText::read(data));
+        let has_error = self.plain_text.as_ref().is_some_and(PlainText::is_error);
+        if let Some(text) = PlainText::read(data).filter(|text| text.is_error() || !has_error) {
+            self.plain_text = Some(text);
+        }
         tracing::debug!(
             bytes = data.len(),
             "skipped an event of the provider's stream that is not a JSON object"
@@ -450,38 +486,6 @@ impl Translator {
     }
 }
 
-/// The error of a body that is no chat completion: in a list, or as plain text.
-fn told_in_place_of(body: &str) -> Option<ProviderError> {
-    let body = body.trim();
-    if body.starts_with('[') {
-        let listed = UpstreamError::parse(body);
-        return (!listed.is_empty()).then(|| listed.into_error(None, None));
-    }
-    PlainText::read(body).map(|text| text.to_error())
-}
-
 fn malformed() -> ProviderError {
     ProviderError::new(ProviderErrorKind::Malformed, "The model provider's answer is not a chat completion.")
-}
-
-/// Maps a `finish_reason`. `tool_calls` is treated as `stop`, which servers use interchangeably. An unknown reason may stand
-/// for a failure, and is an error.
-fn read_finish(reason: &str) -> Result<FinishReason, ProviderError> {
-    Ok(match reason.to_ascii_lowercase().as_str() {
-        "stop" | "tool_calls" | "tool_call" | "tool_use" | "function_call" | "end_turn" | "eos"
-        | "eos_token" | "stop_sequence" | "complete" | "completed" => FinishReason::Stop,
-        "length"
-        | "max_tokens"
-        | "max_output_tokens"
-        | "max_completion_tokens"
-        | "model_length"
-        | "model_context_window_exceeded" => FinishReason::Length,
-        "content_filter" | "content-filter" | "safety" | "sensitive" | "refusal" | "recitation"
-        | "blocklist" | "prohibited_content" => FinishReason::ContentFilter,
-        _ => {
-            let shown: String = reason.chars().filter(|c| !c.is_control()).take(40).collect();
-            let message = format!("The model provider ended its answer with finish_reason '{shown}'.");
-            return Err(ProviderError::new(ProviderErrorKind::Reported, message));
-        }
-    })
 }

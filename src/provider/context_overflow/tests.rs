@@ -36,6 +36,16 @@ const BODIES: &[(&str, u16, &str)] = &[
         r#"{"object":"error","message":"The decoder prompt (length 9000) is longer than the maximum model length of 4096. Make sure that `max_model_len` is no smaller than the number of text tokens.","type":"BadRequestError","code":400}"#,
     ),
     (
+        "vLLM, with the answer",
+        400,
+        r#"{"error":{"message":"You passed 99073 input tokens and requested 32000 output tokens. However, the model's context length is only 131072 tokens, resulting in a maximum input length of 99072 tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=99073)","type":"BadRequestError","param":"input_tokens","code":400}}"#,
+    ),
+    (
+        "vLLM, with pictures",
+        400,
+        r#"{"error":{"message":"The prompt (total length 25938) is too long to fit into the model (context length 4096). Make sure that `max_model_len` is no smaller than the number of text tokens plus multimodal tokens.","type":"BadRequestError","param":null,"code":400}}"#,
+    ),
+    (
         "SGLang",
         400,
         r#"{"object":"error","message":"The input (9000 tokens) is longer than the model's context length (8192 tokens).","type":"BadRequestError","param":null,"code":400}"#,
@@ -90,6 +100,11 @@ const BODIES: &[(&str, u16, &str)] = &[
         "TGI, older",
         422,
         r#"{"error":"Input validation error: `inputs` must have less than 1024 tokens. Given: 1168","error_type":"validation"}"#,
+    ),
+    (
+        "TGI, without the words before it",
+        422,
+        r#"{"error":"`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens and 100 `max_new_tokens`"}"#,
     ),
     (
         "Triton with TensorRT-LLM",
@@ -255,6 +270,11 @@ const BODIES: &[(&str, u16, &str)] = &[
         r#"{"detail":{"error":"Requested input length 160000 exceeds maximum input length 131072"}}"#,
     ),
     (
+        "DeepInfra, with the answer",
+        422,
+        r#"{"detail":{"error":"inputs tokens + max_new_tokens must be <= 4097. Given: 5000 inputs tokens and 512 max_new_tokens"}}"#,
+    ),
+    (
         "Perplexity",
         400,
         r#"{"error":{"message":"The total length of all messages is too long.","type":"invalid_message","code":400}}"#,
@@ -268,6 +288,21 @@ const BODIES: &[(&str, u16, &str)] = &[
         "GitHub Copilot",
         400,
         r#"{"error":{"message":"prompt token count of 140000 exceeds the limit of 128000","code":"model_max_prompt_tokens_exceeded"}}"#,
+    ),
+    (
+        "GitHub Models",
+        413,
+        r#"{"error":{"code":"tokens_limit_reached","message":"Request body too large for gpt-4o-mini model. Max size: 8000 tokens.","details":"Request body too large for gpt-4o-mini model. Max size: 8000 tokens."}}"#,
+    ),
+    (
+        "GitHub Models, by its words",
+        413,
+        r#"{"error":{"message":"Request body too large for gpt-4o-mini model. Max size: 8000 tokens."}}"#,
+    ),
+    (
+        "Cloudflare",
+        413,
+        r#"{"errors":[{"message":"AiError: The estimated number of input and maximum output tokens (24016) exceeded this model context window limit (24000).","code":5021}],"success":false,"result":{},"messages":[]}"#,
     ),
 ];
 
@@ -308,6 +343,10 @@ fn rate_limits_and_refused_lengths_of_answers_are_none() {
         (
             400,
             r#"{"error":{"message":"`max_tokens` must be less than or equal to `16384`, the maximum value for `max_tokens` is less than the `context_window` for this model","type":"invalid_request_error"}}"#,
+        ),
+        (
+            422,
+            r#"{"error":"Invalid request: `max_new_tokens` must be less than the maximum context length","error_type":"validation"}"#,
         ),
         (
             400,

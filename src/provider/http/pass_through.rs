@@ -66,7 +66,7 @@ pub(super) async fn pass_through(
             _ => error,
         })?;
         server.log_failure(
-            path,
+            without_query(path),
             Some(call),
             &ProviderError::new(ProviderErrorKind::Status(status), ""),
             None,
@@ -77,11 +77,16 @@ pub(super) async fn pass_through(
             server,
             incoming,
             &content_type,
-            ProxiedCall { path: path.to_owned(), call: call.clone() },
+            ProxiedCall { path: without_query(path).to_owned(), call: call.clone() },
         )
         .await?
     };
     Ok(ProxiedResponse { status, content_type, retry_after, body })
+}
+
+/// What is logged of a path: a query may hold anything.
+fn without_query(path: &str) -> &str {
+    path.split_once('?').map_or(path, |(path, _)| path)
 }
 
 /// The body to pass on, by its content type.

@@ -67,14 +67,13 @@ impl Streaming {
             match piece {
                 Ok(Some(bytes)) => {
                     self.decoder.feed(&bytes);
-                    let before = events.len();
                     self.translate(events)?;
                     if self.translator.is_done() {
                         self.translator.finish(events)?;
                         self.phase = Phase::Draining;
                         continue;
                     }
-                    if self.is_overdue(events.len() > before) {
+                    if self.is_overdue() {
                         return Poll::Ready(self.translator.finish(events).map(|()| false));
                     }
                     let taken = bytes.len() + if let Phase::Batching(taken) = self.phase { taken } else { 0 };
@@ -86,19 +85,19 @@ impl Streaming {
                     }
                     self.phase = Phase::Batching(taken);
                 }
-                Ok(None) => return Poll::Ready(self.end(events).map(|()| false)),
+                Ok(None) => return Poll::Ready(self.end(false, events).map(|()| false)),
                 Err(error) => return Poll::Ready(self.fail(error, events).map(|()| false)),
             }
         }
     }
 
-    /// Whether the rest of a finished answer has been waited for long enough. `has_grown`: the answer went on all the same.
-    fn is_overdue(&mut self, has_grown: bool) -> bool {
+    /// Whether the rest of a finished answer has been waited for long enough, whatever trickles on.
+    fn is_overdue(&mut self) -> bool {
         if !self.translator.is_finished() {
             return false;
         }
         let now = Instant::now();
-        match self.ends_by.filter(|_| !has_grown) {
+        match self.ends_by {
             Some(end) => now >= end,
             None => {
                 let end = now + END_TIMEOUT;
@@ -113,7 +112,7 @@ impl Streaming {
     /// an error that the server has told comes first.
     fn fail(&mut self, error: ProviderError, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         if self.translator.is_finished() || error.kind == ProviderErrorKind::Cut {
-            return self.end(events).map_err(|own| if own.is_reported() { own } else { error });
+            return self.end(true, events).map_err(|own| if own.is_reported() { own } else { error });
         }
         Err(self.translator.told_error().unwrap_or(error))
     }
@@ -130,10 +129,14 @@ impl Streaming {
     }
 
     /// Ends the response where the connection ended. The last event may be incomplete: then it is ignored, and the
-    /// translator decides whether the response was complete without it.
-    fn end(&mut self, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+    /// translator decides whether the response was complete without it. `failed`: the connection did not end by itself.
+    fn end(&mut self, failed: bool, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         self.decoder.end();
-        match self.translate(events) {
+        let read = self.translate(events);
+        if failed {
+            self.translator.forget_words();
+        }
+        match read {
             Err(error) if error.kind != ProviderErrorKind::Malformed => Err(error),
             _ => self.translator.finish(events),
         }

@@ -282,11 +282,10 @@ impl ResponseMachine {
         matches!(self.output(place), Ok(Item::Reasoning(_)))
     }
 
-    /// Whether what is pending needs an item at the end of the answer. Refused calls alone do if the response ends here: a run
-    /// that goes on tells its model of them.
+    /// Whether what is pending needs an item at the end of the answer. Refused calls alone do: they are no items themselves.
     fn needs_item_at_end(&self) -> bool {
         let state = &self.turn.state.pending;
-        self.needs_item(state) || self.turn_waits() && !state.refused.is_empty()
+        self.needs_item(state) || !state.refused.is_empty()
     }
 
     /// Whether calls of the turn wait for the client.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::reader::ReadKind;
 use super::{SqliteStore, async_calls};
 use crate::protocol::id::Id;
 use crate::store::operation::Write;
@@ -27,8 +28,9 @@ impl AsyncCalls for SqliteStore {
     }
 
     async fn async_results(&self, owner: &Owner, response: &Id) -> Result<Vec<CompletedCall>, StoreError> {
-        let (owner, response) = (owner.clone(), response.clone());
-        self.writer.run_job(move |connection| async_calls::results(connection, &owner, &response)).await
+        let response = response.clone();
+        let read = move |connection: &_, owner: &_| async_calls::results(connection, owner, &response);
+        self.read(ReadKind::Point, owner, read).await
     }
 
     async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError> {

@@ -25,6 +25,7 @@ use crate::telemetry::request_log::{DeliveryStats, RequestLog, RequestOutcome};
 use crate::transport::AppState;
 use crate::transport::access::Authenticated;
 use crate::transport::body::JsonBody;
+use crate::transport::names_header;
 use crate::transport::request_context::RequestContext;
 use crate::transport::response_budget::ResponseBudget;
 use crate::transport::responses;
@@ -214,6 +215,7 @@ async fn start(
         return Ok(TurnEvents::Followed(ask(app, context, caller, (request, text), run).await?));
     }
     let mut run = app.engine.start(request, run).await?;
+    names_header::log_ignored(log.log.request_id(), &run.ignored);
     *context.response.lock() = Some(run.id.clone());
     let first = run.first().await?;
     Ok(TurnEvents::Run(Box::new(run), Some(first)))
@@ -227,9 +229,11 @@ async fn ask(
     (request, text): (CreateResponse, String),
     run: RunContext,
 ) -> Result<Followed, ApiError> {
+    let request_id = run.request_id.clone();
     let Keyed::New(queued) = app.engine.submit(request, text, run, None).await? else {
         return Err(ApiError::internal());
     };
+    names_header::log_ignored(&request_id, &queued.ignored);
     *context.response.lock() = Some(queued.id.clone());
     let follower = app.engine.follow(&caller.0.owner, queued.id, None).await?;
     let follower = follower.ok_or_else(ApiError::internal)?;

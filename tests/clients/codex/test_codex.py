@@ -236,7 +236,7 @@ class CustomProvider(Case):
             return text("On it.")
 
         def summarise(request):
-            self.assertEqual(offered(request), [])
+            self.assertEqual(request["tool_choice"], "none", "a summary calls nothing")
             return text(SUMMARY)
 
         self.assertEqual(self.ask("Go on.", summarise, go_on, resume=True), "On it.")
@@ -332,7 +332,7 @@ class BuiltInProvider(Case):
         self.ask("Begin.", shell("echo 'step one is done'"), text("Begun.", usage=(90_000, 10)))
 
         def summarise(request):
-            self.assertEqual(offered(request), [], "summaries are made without tools")
+            self.assertEqual(request["tool_choice"], "none", "a summary calls nothing")
             self.assertIn("step one is done", words(request))
             return text(SUMMARY, reasoning="What matters?", usage=(90_100, 30))
 

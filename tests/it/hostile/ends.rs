@@ -115,9 +115,11 @@ async fn a_finished_answer_is_completed_though_its_stream_does_not_end() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let comments = (0..40).flat_map(|_| [raw(": ping\n\n"), Step::Wait(Duration::from_millis(250))]);
-    let rows: [(&str, Vec<Step>, Value); 3] = [
+    let trickle = (0..40).flat_map(|_| [text("."), Step::Wait(Duration::from_millis(250))]);
+    let rows: [(&str, Vec<Step>, Value); 4] = [
         ("silence", vec![Step::Hang], Value::Null),
         ("comments", comments.collect(), Value::Null),
+        ("text", trickle.collect(), Value::Null),
         ("usage, then silence", vec![usage(5, 3), Step::Hang], json!(8)),
     ];
     let mut runs = Vec::new();
@@ -128,8 +130,8 @@ async fn a_finished_answer_is_completed_though_its_stream_does_not_end() {
         let begun = Instant::now();
         let response = gateway.stream(ask()).await.response;
         assert_eq!(
-            (&response["status"], text_of(&response)),
-            (&json!("completed"), "Hello".into()),
+            (&response["status"], text_of(&response).trim_end_matches('.')),
+            (&json!("completed"), "Hello"),
             "{name}"
         );
         assert_eq!(response["usage"]["total_tokens"], tokens, "{name}: {response}");
@@ -156,6 +158,29 @@ async fn an_error_as_plain_text_is_told_without_what_no_client_may_see() {
     let refused =
         gateway.post("/v1/responses", &json!({"model": "test-model", "input": "x", "stream": true})).await;
     assert_eq!((refused.status, &refused.body["error"]["code"]), (502, &json!("upstream_error")));
+}
+
+#[tokio::test]
+async fn words_of_no_importance_are_no_error() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream)
+        .provider(|provider| provider.timeouts.idle = Duration::from_millis(300))
+        .spawn()
+        .await;
+    let rows = [
+        (vec![done()], Value::Null),
+        (vec![finish("stop"), raw("data: {\"usage\":{\n\n"), Step::Hang], Value::Null),
+        (vec![Step::Hang], json!("upstream_idle_timeout")),
+        (vec![pause(), Step::Cut], json!("upstream_disconnected")),
+    ];
+    for (end, code) in rows {
+        let words = || raw("data: keep alive\n\n");
+        let mut steps = vec![words(), text("Hel"), words()];
+        steps.extend(end);
+        upstream.reply(Reply::Stream(steps));
+        let response = gateway.stream(ask()).await.response;
+        assert_eq!((&response["error"]["code"], text_of(&response)), (&code, "Hel".into()), "{response}");
+    }
 }
 
 #[tokio::test]

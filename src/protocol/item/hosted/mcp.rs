@@ -23,9 +23,14 @@ pub struct McpListTools {
     /// Its tools.
     #[serde(default, deserialize_with = "null_is_default")]
     pub tools: Vec<McpListedTool>,
-    /// The error, if the tools could not be listed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The error, if the tools could not be listed. One that is an object is read as its message.
+    #[serde(default, deserialize_with = "error_text", skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+fn error_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let error = Option::<McpCallError>::deserialize(deserializer)?;
+    Ok(error.map(|error| error.message().into_owned()))
 }
 
 /// A tool of a server.
@@ -231,6 +236,11 @@ impl FromJson for McpCallError {
             #[serde(default)]
             code: Option<String>,
         }
+        #[derive(Deserialize)]
+        struct Other {
+            #[serde(default)]
+            message: Option<String>,
+        }
         if raw.get().starts_with('"') {
             return parse::read(raw).map(Self::Text);
         }
@@ -249,11 +259,12 @@ impl FromJson for McpCallError {
                 let login = (login != McpAuthChallenge::default()).then(|| Box::new(login));
                 Ok(Self::HttpError { code, message, login })
             }
-            Some(other) => Err(ParseError::unknown_type(
-                other,
-                "mcp_protocol_error, mcp_tool_execution_error or http_error",
-            )),
-            None => Err(ParseError::missing("type")),
+            // A kind that a later version of the API may have is told by its message.
+            other => {
+                let Other { message } = parse::read(raw)?;
+                let text = message.or_else(|| other.map(str::to_owned));
+                text.map(Self::Text).ok_or_else(|| ParseError::missing("type"))
+            }
         }
     }
 }

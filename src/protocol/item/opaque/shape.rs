@@ -31,7 +31,7 @@ pub(in crate::protocol::item) enum Shape {
     Map(&'static Self),
     /// An object with these fields among others.
     Object(&'static [Field]),
-    /// Definitions of tools; their options may have values that a later version of the API has added.
+    /// Definitions of tools; they and their options may be of types that a later version of the API has added.
     Tools,
 }
 
@@ -71,7 +71,9 @@ impl Shape {
                 for (i, tool) in parse::elements(value)?.into_iter().enumerate() {
                     parse::check_cancelled()?;
                     match Tool::from_json(tool) {
-                        Err(error) if !error.is_unknown_value() => return Err(error.at(i)),
+                        Err(error) if !error.is_unknown_value() && !error.is_unknown_type() => {
+                            return Err(error.at(i));
+                        }
                         Ok(_) | Err(_) => {}
                     }
                 }

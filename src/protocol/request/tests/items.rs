@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{item, items};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::Item;
+use crate::protocol::request::{AddItems, RequestSizeLimits};
 
 /// Items as servers send them come back the same, and are accepted without ids and with nulls.
 #[test]
@@ -51,6 +52,49 @@ fn items_of_every_kind_are_read_and_written_in_both_dialects() {
         assert!(sent.get("status").is_some() || kind == "reasoning" || begun["status"] == "in_progress");
         assert_eq!(json!(read.in_dialect(Dialect::OpenAi, true)), sent);
     }
+}
+
+#[test]
+fn values_of_a_later_version_of_the_api_stop_no_item_from_being_read() {
+    let read = |sent: Value| json!(items(&item(&sent.to_string()))[0]);
+    let known = json!({"type": "file_path", "file_id": "f", "index": 0});
+    let message = read(json!({"role": "assistant", "phase": "brand_new", "content": [
+        {"type": "output_text", "text": "x", "annotations": [{"type": "brand_new", "n": 1}, known]}]}));
+    assert_eq!((message.get("phase"), &message["content"][0]["annotations"]), (None, &json!([known])));
+    let picture = read(json!({"role": "user", "content": [
+        {"type": "input_image", "image_url": "https://x/y", "detail": "ultra"}]}));
+    assert_eq!(picture["content"][0]["detail"], "auto");
+    let failed = |error: Value| {
+        read(json!({"type": "mcp_call", "server_label": "s", "name": "t", "arguments": "{}", "error": error}))
+    };
+    assert_eq!(failed(json!({"type": "brand_new", "message": "m", "n": 1}))["error"], "m");
+    assert_eq!(failed(json!({"type": "brand_new"}))["error"], "brand_new");
+    for error in
+        [json!("m"), json!({"type": "http_error", "code": 502, "message": "m"}), json!({"message": "m"})]
+    {
+        let listed = read(json!({"type": "mcp_list_tools", "server_label": "s", "error": error}));
+        assert_eq!(listed["error"], "m");
+    }
+    let found = json!([{"type": "brand_new", "n": 1}]);
+    let searched = read(json!({"type": "tool_search_output", "tools": found}));
+    assert_eq!(searched["tools"], found);
+}
+
+#[test]
+fn files_of_a_call_are_read_from_the_store_alone() {
+    let sent = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "s", "name": "t", "arguments": "{}",
+        "output": "o", "antwort:files": [{"url": "https://x/y", "name": "n"}]});
+    let files = |read: &Item| match read {
+        Item::McpCall(call) => call.files.len(),
+        other => panic!("{other:?}"),
+    };
+    let stored: Item = serde_json::from_value(sent.clone()).unwrap();
+    let body = json!({"items": [sent]}).to_string();
+    let added = AddItems::parse(body.as_bytes(), RequestSizeLimits::default()).unwrap();
+    assert_eq!(
+        (files(&stored), files(&items(&item(&sent.to_string()))[0]), files(&added.items[0])),
+        (1, 0, 0)
+    );
 }
 
 /// An item of every kind.

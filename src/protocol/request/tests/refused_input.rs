@@ -143,8 +143,8 @@ fn content_parts_that_cannot_be_read() {
             "input[0].content[0].image_url",
         ),
         (
-            part(r#"{"type":"input_image","image_url":"https://x/y","detail":"8k"}"#),
-            "invalid_value",
+            part(r#"{"type":"input_image","image_url":"https://x/y","detail":8}"#),
+            "invalid_type",
             "input[0].content[0].detail",
         ),
     ]);
@@ -260,7 +260,7 @@ fn carried_items_without_what_they_need() {
         (r#""apply_patch_call_output","output":"o""#, "missing_required_parameter", "call_id"),
         (r#""tool_search_call""#, "missing_required_parameter", "arguments"),
         (r#""tool_search_output""#, "missing_required_parameter", "tools"),
-        (r#""tool_search_output","tools":[{"type":"x"}]"#, "invalid_value", "tools[0].type"),
+        (r#""tool_search_output","tools":[{"type":5}]"#, "invalid_type", "tools[0].type"),
         (r#""program","call_id":"c","code":"x""#, "missing_required_parameter", "fingerprint"),
         (r#""program_output","call_id":"c""#, "missing_required_parameter", "result"),
         (r#""program_output","call_id":"c","result":null"#, "invalid_type", "result"),
@@ -276,4 +276,27 @@ fn carried_items_without_what_they_need() {
         "invalid_value",
         "input[0]",
     )]);
+}
+
+/// Values of later versions of the API are read; those of another JSON type are mistakes.
+#[test]
+fn values_of_the_wrong_type() {
+    for (fields, code, param) in [
+        (r#""message","role":"assistant","content":"x","phase":5"#, "invalid_type", "phase"),
+        (
+            r#""message","role":"assistant","content":[{"type":"output_text","text":"x","annotations":[{"type":5}]}]"#,
+            "invalid_type",
+            "content[0].annotations[0].type",
+        ),
+        (
+            r#""mcp_call","server_label":"s","name":"t","arguments":"{}","error":{"type":"x","message":5}"#,
+            "invalid_type",
+            "error.message",
+        ),
+        (r#""mcp_list_tools","server_label":"s","error":5"#, "invalid_type", "error"),
+        (r#""mcp_list_tools","server_label":"s","error":{}"#, "missing_required_parameter", "error.type"),
+    ] {
+        let body = item(&format!(r#"{{"type":{fields}}}"#));
+        check(&[(body, code, &format!("input[0].{param}"))]);
+    }
 }

@@ -49,9 +49,16 @@ fn ends_of_streams() {
         ("nothing at all", &[], &["Malformed"]),
         ("no answer, but a reason", &[STOP, DONE], &["Stop"]),
         ("two reasons: the first counts", &[a, delta!("", "length"), STOP, DONE], &["text a", "Length"]),
+        ("an error behind the reason", &[a, STOP, r#"{"error":{"message":"m"}}"#], &["text a", "Stop"]),
+        ("a damaged chunk behind the reason", &[a, STOP, r#"{"usage":{"#], &["text a", "Stop"]),
         (
-            "an error behind the reason",
-            &[a, STOP, r#"{"error":{"message":"m"}}"#],
+            "another reason behind it, an unknown one",
+            &[a, STOP, delta!("", "lost"), DONE],
+            &["text a", "Stop"],
+        ),
+        (
+            "an error behind an unknown reason",
+            &[a, delta!("", "error"), r#"{"error":{"message":"m"}}"#],
             &["text a", "Reported: m"],
         ),
     ]);
@@ -126,6 +133,12 @@ fn what_was_used_counts_however_the_stream_ends() {
             &[USED, a, delta!("", "lost")],
             &["text a", SHOWN, "Reported: The model provider ended its answer with finish_reason 'lost'."],
         ),
+        (
+            "behind an unknown reason",
+            &[a, delta!("", "lost"), USED, DONE],
+            &["text a", SHOWN, "Reported: The model provider ended its answer with finish_reason 'lost'."],
+        ),
+        ("behind a known reason, then damage", &[a, STOP, USED, r#"{"u"#], &["text a", SHOWN, "Stop"]),
         ("an error without a frame", &[USED, r#"{"object":"error","message":"m"}"#], &[SHOWN, "Reported: m"]),
         (
             "in the choice (Moonshot)",
@@ -153,7 +166,17 @@ fn an_error_as_plain_text_is_told_unless_the_answer_ends_as_it_should() {
         ),
         ("before a cut", &[a, "out of memory"], &["text a", "Reported: out of memory"]),
         ("a JSON string", &[r#""error: no worker""#], &[r#"Reported: "error: no worker""#]),
-        ("the first of them counts", &["no worker", "try later"], &["Reported: no worker"]),
+        ("the last of them counts", &["no worker", "try later"], &["Reported: try later"]),
+        (
+            "the last that reads like an error, before words",
+            &["ERROR: no worker", "keep alive"],
+            &["Reported: ERROR: no worker"],
+        ),
+        (
+            "the last that reads like an error, behind words",
+            &["keep alive", "CUDA error: out of memory"],
+            &["Reported: CUDA error: out of memory"],
+        ),
         (
             "in a list (Gemini)",
             &[a, r#"[{"error":{"code":500,"message":"m"}}]"#],
@@ -161,6 +184,14 @@ fn an_error_as_plain_text_is_told_unless_the_answer_ends_as_it_should() {
         ),
         ("words in a whole answer", &[a, "all is well", STOP, DONE], &["text a", "Stop"]),
         ("a keepalive without a finish reason", &[a, "ping", DONE], &["text a", "Stop"]),
+        ("words of no importance before the text", &["keep alive", a, DONE], &["text a", "Stop"]),
+        ("words of no importance behind the text", &[a, "keep alive", DONE], &["text a", "Stop"]),
+        ("words of no importance before a cut", &["keep alive", a], &["text a", "Cut"]),
+        (
+            "words of no importance before a damaged chunk",
+            &["keep alive", a, r#"{"choices":[{"#],
+            &["text a", "Malformed"],
+        ),
         ("too many of them", &["still busy"; 20], &["Reported: still busy"]),
         ("a page", &["<html> <b>502 error</b>"], &["Malformed"]),
     ]);
@@ -172,9 +203,12 @@ fn an_error_as_plain_text_is_told_unless_the_answer_ends_as_it_should() {
 #[test]
 fn what_is_no_chunk() {
     let a = delta!(r#""content":"a""#);
+    let between = ["ping", a].repeat(20);
+    let texts = [&["text a"].repeat(20)[..], &["Cut"]].concat();
     check(&[
         ("stray words are skipped", &[a, "ping", "[1]", "\"x\"", STOP, DONE], &["text a", "Stop"]),
         ("too many of them are not", &["ping"; 20], &["Malformed"]),
+        ("unless chunks come between them", &between, &texts),
         (
             "a damaged chunk is a lost piece of the answer",
             &[a, r#"{"choices":[{"delta":{"cont"#, STOP, DONE],
@@ -211,6 +245,10 @@ fn what_cannot_be_handed_over_yet_is_held_up_to_a_limit() {
     let signed = r#"{"type":"reasoning.encrypted","data":"LONG"}"#.replace("LONG", &long);
     let rows = [
         format!(r#""reasoning_details":[{signed}]"#),
+        // The state is emitted with the refusal, the text beside it is not.
+        format!(
+            r#""content":"b","refusal":"r","reasoning_content":"{long}","reasoning_details":[{{"type":"reasoning.encrypted"}}]"#
+        ),
         r#""thinking_blocks":[[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]]"#.to_owned(),
         format!(r#""tool_calls":[{{"index":0,"function":{{"arguments":"{long}"}}}}]"#),
         format!(r#""tool_calls":[{{"index":0,"function":{{"name":"patch","arguments":"{long}"}}}}]"#),
@@ -218,6 +256,12 @@ fn what_cannot_be_handed_over_yet_is_held_up_to_a_limit() {
     for fields in rows {
         let error = held(ThinkTags::None, &delta(fields.clone())).unwrap_or_default();
         assert!(error.contains("more than 100000 bytes"), "{fields}: {error}");
+    }
+    for fields in [r#""reasoning_content":"","citations":[]"#, r#""thought_signatures":["s"]"#] {
+        let fields = format!(r#""content":"a","provider_specific_fields":{{{fields},"refusal":"{long}"}}"#);
+        assert_eq!(held(ThinkTags::None, &delta(fields.clone())), None, "{fields}");
+        let textless = fields.replace(r#""content":"a","#, "");
+        assert_eq!(held(ThinkTags::None, &delta(textless)), None, "{fields}");
     }
     let ids = (0..20_000).map(|i| delta(format!(r#""tool_calls":[{{"index":{i},"id":"a"}}]"#)));
     let (mut translator, mut events) = (Translator::new(tools(), true, ThinkTags::None), Vec::new());

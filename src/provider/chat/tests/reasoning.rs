@@ -73,6 +73,19 @@ fn reasoning_and_text_in_every_chunk_are_two_items_at_most() {
             ],
         ),
         (
+            "text in parts, mirrored in a field of reasoning",
+            &[
+                delta!(
+                    r#""content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"reasoning_content":"ab""#
+                ),
+                delta!(r#""content":[{"type":"text","text":"c"}],"reasoning_content":"c""#),
+                delta!(r#""content":[{"type":"text","text":"d"}],"reasoning_content":"de""#),
+                STOP,
+                DONE,
+            ],
+            &["text a", "text b", "text c", "text d", "reasoning de", "Stop"],
+        ),
+        (
             "a piece of reasoning and of text in every chunk",
             &[
                 delta!(r#""content":"a","reasoning_content":"1""#),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::provider::chat::call_ids::plain_id;
+use crate::response::turn::CallState;
 
 /// A row: what is shown, the items, and the messages that they give.
 type MessageRow<'a> = (&'a str, Value, Value);
@@ -182,6 +183,44 @@ fn custom_calls_stay_custom_where_the_provider_knows_them() {
     let items = json!([{"type": "custom_tool_call", "call_id": "1", "name": "patch", "input": "p"}]);
     let expected = json!([{"id": "1", "type": "custom", "custom": {"name": "patch", "input": "p"}}]);
     assert_eq!(messages(items, &native)[0]["tool_calls"], expected);
+}
+
+/// Calls of another provider, of a client of its own, and one whose id the provider gave.
+#[test]
+fn ids_are_nine_letters_and_digits_where_the_provider_takes_no_others() {
+    assert!(ChatOptions::from(&ProviderSettings::new(Preset::Mistral, "")).short_call_ids);
+    let short = ChatOptions { short_call_ids: true, ..generic() };
+    let long = format!("call_{}", "x".repeat(100));
+    let items = || {
+        json!([
+            call("call_1", "f", "{}"), call(&long, "f", "{}"), call("D681PevKs", "f", "{}"),
+            {"type": "custom_tool_call", "call_id": "call-2", "name": "patch", "input": "p"},
+            {"type": "custom_tool_call_output", "call_id": "call-2", "output": "4"},
+            output(&long, "2"), output("call_1", "1"), output("D681PevKs", "3"), output("lost", "5"),
+        ])
+    };
+    let ids = |sent: &Value| {
+        let messages = sent.as_array().unwrap();
+        let calls = messages[0]["tool_calls"].as_array().unwrap();
+        let calls: Vec<String> = calls.iter().map(|call| call["id"].as_str().unwrap().to_owned()).collect();
+        let outputs = messages.iter().filter(|message| message["role"] == "tool");
+        let outputs: Vec<String> =
+            outputs.map(|message| message["tool_call_id"].as_str().unwrap().to_owned()).collect();
+        (calls, outputs)
+    };
+    let (calls, outputs) = ids(&messages(items(), &short));
+    assert_eq!(calls, [plain_id("call_1"), plain_id(&long), "D681PevKs".to_owned(), plain_id("call-2")]);
+    assert_eq!(outputs[..4], calls[..]);
+    assert_eq!(outputs[4..], [plain_id("lost")]);
+    let (calls, outputs) = ids(&messages(items(), &generic()));
+    assert_eq!(calls, ["call_1", &long, "D681PevKs", "call-2"]);
+    assert_eq!(outputs, ["call_1", &long, "D681PevKs", "call-2", "lost"]);
+
+    let mut known = HistoryItem::from(serde_json::from_value::<Item>(call("call_1", "f", "{}")).unwrap());
+    known.call_state = Some(CallState { id: Some("of_its_own".to_owned()), ..CallState::default() });
+    let request = ModelRequest { conversation: vec![known], ..hello() };
+    let sent = sent(&request, &short);
+    assert_eq!(sent["messages"][0]["tool_calls"][0]["id"], "of_its_own");
 }
 
 #[test]
