@@ -38,7 +38,8 @@ export function sent(item: Schemas["InputItem"]): string {
       return item.role;
     case "function_call_output":
     case "custom_tool_call_output":
-      return item.call_id;
+      // Absent where the output names its function.
+      return item.call_id ?? item.type;
     case "item_reference":
       return item.id;
     case undefined:
