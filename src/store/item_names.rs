@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::StateKey;
 use super::item_index::{Damaged, entries};
 
 /// Hex digits of a UUID.
@@ -50,6 +51,15 @@ impl<'a> ItemNames<'a> {
             found.states.extend(entry.state.map(|(key, _)| key));
         }
         Ok(found)
+    }
+
+    /// Those that need rows. A state is found by the response that the id of its item names, as the item is. Rows of such
+    /// states were written once, so that [`ItemNames::read`] has them for what is deleted.
+    pub(super) fn to_write(index: &'a [u8], response: &str) -> Self {
+        // What this process has written is never damaged.
+        let mut found = Self::read(index, response).unwrap_or_default();
+        found.states.retain(|key| !names(StateKey::item_of(key), response));
+        found
     }
 }
 

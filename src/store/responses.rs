@@ -93,6 +93,11 @@ impl StateKey {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The id in a stored key.
+    pub(super) fn item_of(key: &str) -> &str {
+        key.rsplit_once('\u{1f}').map_or(key, |(_, id)| id)
+    }
 }
 
 /// An item with the state that is stored beside it.

@@ -87,7 +87,7 @@ impl<'a> FastFinish<'a> {
 
     fn values(&self) -> Values<'_> {
         let record = self.record;
-        let names = IndexedNames::read(&self.columns.index, record.lease.id.as_str());
+        let names = IndexedNames::to_write(&self.columns.index, record.lease.id.as_str());
         Values {
             previous: record.continued().map(|id| id.as_str().as_bytes()),
             status: record.status.as_str(),

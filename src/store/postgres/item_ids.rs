@@ -21,9 +21,9 @@ pub(super) struct IndexedNames<'a> {
 }
 
 impl<'a> IndexedNames<'a> {
-    /// Of a response's index of items. What this process has written is never damaged.
-    pub(super) fn read(index: &'a [u8], response: &str) -> Self {
-        let names = ItemNames::read(index, response).unwrap_or_default();
+    /// Of a new response's index of items.
+    pub(super) fn to_write(index: &'a [u8], response: &str) -> Self {
+        let names = ItemNames::to_write(index, response);
         let indexed = |names: std::collections::BTreeSet<&'a str>| names.into_iter().map(indexed).collect();
         Self { ids: indexed(names.ids), states: indexed(names.states) }
     }
@@ -54,7 +54,7 @@ pub(super) async fn replace(
             ItemNames::default()
         }
     };
-    let new = ItemNames::read(after, response).unwrap_or_default();
+    let new = ItemNames::to_write(after, response);
     let gone = old.ids.difference(&new.ids).copied();
     change(session, DELETE_IDS, key, gone).await?;
     change(session, ADD_IDS, key, new.ids.difference(&old.ids).copied()).await?;

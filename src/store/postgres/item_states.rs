@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::error::corrupt;
-use super::items::place;
+use super::items::{named, place};
 use super::session::{Param, Session};
 use super::texts::{self, ItemRow};
 use super::values::{get, indexed, item};
@@ -73,13 +73,17 @@ async fn find_all(
         (&(MAX_PER_KEY as i64), Type::INT8),
     ];
     let mut found = vec![Vec::new(); keys.len()];
-    let mut candidates = Vec::new();
+    let ids = keys.iter().map(|(key, _)| StateKey::item_of(key.as_str()));
+    let mut candidates = named(session, owner, ids).await?;
     for row in &session.query(CANDIDATES, &params).await? {
         candidates.push((get::<Uuid>(row, 1)?, place(get(row, 0)?)));
     }
     if candidates.is_empty() {
         return Ok(found);
     }
+    // Responses that are named may have rows, too.
+    candidates.sort_unstable();
+    candidates.dedup();
     let responses: Vec<Uuid> = candidates.iter().map(|(key, _)| *key).collect();
     let rows = session.query(INDEXES, &[(&owner, Type::INT8), (&responses, Type::UUID_ARRAY)]).await?;
     let mut indexes: HashMap<Uuid, &[u8]> = HashMap::new();

@@ -64,7 +64,7 @@ async fn find_all(
     owner: i64,
     ids: &[(&Id, u64)],
 ) -> Result<Vec<Option<Place>>, StoreError> {
-    let mut candidates = named(session, owner, ids).await?;
+    let mut candidates = named(session, owner, ids.iter().map(|(id, _)| id.as_str())).await?;
     candidates.extend(newest(session, owner, ids).await?);
     let keys: Vec<Uuid> = candidates.iter().map(|(key, _)| *key).collect();
     let indexes = indexes(session, owner, &keys).await?;
@@ -81,13 +81,13 @@ async fn find_all(
 }
 
 /// The responses that ids name, each with the place of the id.
-async fn named(
+pub(super) async fn named(
     session: Session<'_>,
     owner: i64,
-    ids: &[(&Id, u64)],
+    ids: impl Iterator<Item = &str>,
 ) -> Result<Vec<(Uuid, usize)>, StoreError> {
-    let named = ids.iter().enumerate().filter_map(|(place, (id, _))| {
-        let response = response_of_item(id.as_str())?;
+    let named = ids.enumerate().filter_map(|(place, id)| {
+        let response = response_of_item(id)?;
         Some((ResponseKey::of(&response).uuid, place))
     });
     let mut named: Vec<(Uuid, usize)> = named.collect();

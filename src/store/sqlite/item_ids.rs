@@ -22,8 +22,7 @@ pub(super) fn replace(
             ItemNames::default()
         }
     };
-    // What this process has written is never damaged.
-    let new = ItemNames::read(after, response).unwrap_or_default();
+    let new = ItemNames::to_write(after, response);
     for id in old.ids.difference(&new.ids) {
         connection
             .prepare_cached("DELETE FROM item_ids WHERE owner = ?1 AND item_id = ?2 AND response = ?3")?

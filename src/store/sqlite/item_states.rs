@@ -6,10 +6,11 @@ use rusqlite::{Connection, params};
 
 use super::error::{corrupt, database};
 use super::owners;
-use super::read::item;
+use super::read::{item, live_key};
 use super::texts::{ItemRow, Texts};
 use crate::store::distinct_keys::{DistinctKeys, newest_first};
 use crate::store::item_index::{Span, entries};
+use crate::store::item_names::response_of_item;
 use crate::store::row_policy::now;
 use crate::store::size::Size;
 use crate::store::{ItemWithState, Owner, ReadLimit, StateKey, StoreError};
@@ -66,12 +67,18 @@ fn find_all(
     let mut candidates = Vec::new();
     let mut statement = connection.prepare_cached(FIND_STATES).map_err(database)?;
     for (place, (key, _)) in keys.iter().enumerate() {
+        if let Some(named) = response_of_item(StateKey::item_of(key.as_str())) {
+            candidates.extend(live_key(connection, owner, &named)?.map(|response| (response, place)));
+        }
         let parameters = params![key.as_str(), owner, now, MAX_PER_KEY as i64];
         let responses = statement.query_map(parameters, |row| row.get(0)).map_err(database)?;
         for response in responses {
             candidates.push((response.map_err(database)?, place));
         }
     }
+    // Responses that are named may have rows, too.
+    candidates.sort_unstable();
+    candidates.dedup();
     let mut found = vec![Vec::new(); keys.len()];
     for (response, places) in newest_first(&mut candidates) {
         let index: Vec<u8> = connection

@@ -3,7 +3,7 @@
 use antwort::protocol::id::{Id, IdGenerator};
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    CallOutcome, Direction, JournaledCall, Lease, ModelView, PageRequest, ReadLimit, ResponseFilter,
+    CallOutcome, Direction, JournaledCall, Lease, ModelView, Owner, PageRequest, ReadLimit, ResponseFilter,
     ResponseRecord, ResponseStore, RunLog, StateKey, Store, StoreError, StoredItem, StoredState, TurnRecord,
 };
 
@@ -199,6 +199,34 @@ async fn an_input_item_without_an_id_is_found_by_the_one_that_its_response_gave_
     assert_eq!(folder.number("SELECT count(*) FROM item_ids"), 0);
     gateway.create(ask(json!([{"type": "item_reference", "id": item}]))).await;
     assert!(upstream.last()["messages"].to_string().contains("Remember this."));
+}
+
+#[tokio::test]
+async fn states_of_items_whose_ids_name_their_response_need_no_row_of_their_own() {
+    let folder = Folder::new();
+    let store = folder.open(|_| ());
+    let mut first = named("first");
+    let key = StateKey::new(&owner(), first.items[1].id.as_str());
+    first.items[1].state = Some(StoredState { key: key.clone(), blob: "sealed".into() });
+    store.finish(first.clone()).await.unwrap();
+    assert_eq!(folder.number("SELECT count(*) FROM item_states"), 0);
+    let blobs = async |owner: Owner| {
+        let read = store.provider_states(&owner, std::slice::from_ref(&key), ReadLimit::UNLIMITED).await;
+        read.unwrap().remove(0).into_iter().map(|found| found.blob.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(blobs(owner()).await, ["sealed"]);
+    assert!(blobs(owned_by("acme", "bob")).await.is_empty());
+    // A copy that another response has needs one, and is the newest.
+    let mut second = named("second");
+    second.items[0] = StoredItem { direction: Direction::Input, ..first.items[1].clone() };
+    second.items[0].state = Some(StoredState { key: key.clone(), blob: "copied".into() });
+    store.finish(second.clone()).await.unwrap();
+    assert_eq!(folder.number("SELECT count(*) FROM item_states"), 1);
+    assert_eq!(blobs(owner()).await, ["copied", "sealed"]);
+    assert!(store.delete(&owner(), first.lease.id.as_str()).await.unwrap());
+    assert_eq!(blobs(owner()).await, ["copied"]);
+    assert!(store.delete(&owner(), second.lease.id.as_str()).await.unwrap());
+    assert_eq!(folder.number("SELECT count(*) FROM item_states"), 0);
 }
 
 #[tokio::test]
