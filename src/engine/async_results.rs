@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::call_items::output_of;
-use super::completion_text::{TIMED_OUT, announced_as};
+use super::call_items::{call_id, is_incomplete, output_of};
+use super::completion_text::{TIMED_OUT, calls_announced_in};
 use super::context::EngineParts;
 use crate::config::OnComplete;
 use crate::identity::Owner;
@@ -42,27 +42,28 @@ pub(super) async fn reported(
     items: &[Item],
     beside: Reading<'_>,
 ) -> Result<Vec<(usize, Reported)>, ApiError> {
-    let mut open: HashMap<&Id, usize> = HashMap::new();
-    let mut responses: Vec<Id> = Vec::new();
-    for (place, item) in items.iter().enumerate().filter(|(_, item)| goes_on(item)) {
-        if let Some(response) = item.id().of_response() {
-            open.insert(item.id(), place);
-            responses.push(response);
-        }
+    let going_on = items.iter().enumerate().filter(|(_, item)| goes_on(item));
+    let mut places: HashMap<&Id, usize> = going_on.map(|(place, item)| (item.id(), place)).collect();
+    let responses: HashSet<Id> = places.keys().filter_map(|id| id.of_response()).collect();
+    if responses.is_empty() {
+        return Ok(Vec::new());
     }
-    responses.dedup();
+    let responses: Vec<Id> = responses.into_iter().collect();
+    let results = parts.store.async_results(owner, &responses).await?;
+    if results.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (waiting, announced) = (beside.waiting_responses(items), beside.announced_calls(items));
     let mut found = Vec::new();
-    for response in responses {
-        let results = parts.store.async_results(owner, &response).await?;
-        let is_followed = beside.is_followed(items, &response);
-        for call in results {
-            let Some(place) = open.remove(&call.item) else { continue };
-            if (is_followed && is_coming(&call)) || beside.is_announced(items, &call.item) {
-                continue;
-            }
-            let (text, error) = outcome(&call, parts.options.tools.results.max_bytes);
-            found.push((place, Reported { text, error }));
+    for call in results {
+        let Some(place) = places.remove(&call.item) else { continue };
+        let response = &call.key.response;
+        let is_followed = beside.unfollowed != Some(response) && !waiting.contains(response);
+        if (is_followed && is_coming(&call)) || announced.contains(call.item.as_str()) {
+            continue;
         }
+        let (text, error) = outcome(&call, parts.options.tools.results.max_bytes);
+        found.push((place, Reported { text, error }));
     }
     Ok(found)
 }
@@ -76,27 +77,33 @@ fn is_coming(call: &CompletedCall) -> bool {
     }
 }
 
-impl Reading<'_> {
-    /// Whether a response follows this one when a result comes.
-    fn is_followed(&self, items: &[Item], response: &Id) -> bool {
-        let is_own = |item: &&Item| item.id().of_response().as_ref() == Some(response);
-        let is_answer =
-            |item: &&Item| output_of(item).is_some() || matches!(item, Item::McpApprovalResponse(_));
-        let answers = items.iter().chain(self.input).filter(is_answer);
-        let answers = answers.filter(|_| self.is_conversation);
-        self.unfollowed != Some(response) && !awaits_client(items.iter().filter(is_own).chain(answers))
+impl<'a> Reading<'a> {
+    /// The responses that have ended with calls that wait for their client, so that no other follows them. Once its client has
+    /// answered, one of a conversation is followed.
+    fn waiting_responses(&self, items: &'a [Item]) -> HashSet<Id> {
+        // Servers number their calls anew in each answer.
+        let mut waiting: HashMap<&str, Vec<Id>> = HashMap::new();
+        for item in items.iter().chain(self.input) {
+            if let Some(key) = client_call(item) {
+                waiting.entry(key).or_default().extend(item.id().of_response());
+            } else if let Some(key) = client_answer(item)
+                && let Some(responses) = waiting.get_mut(key)
+            {
+                let own = item.id().of_response();
+                responses.retain(|asked| !self.is_conversation && own.as_ref() != Some(asked));
+            }
+        }
+        waiting.into_values().flatten().collect()
     }
 
-    /// Whether a message tells of the result of this call.
-    fn is_announced(&self, items: &[Item], call: &Id) -> bool {
-        let name = announced_as(call.as_str());
-        let tells = |item: &Item| match item {
-            Item::Message(message) => {
-                message.content.iter().filter_map(|part| part.text()).any(|text| text.contains(&name))
-            }
-            _ => false,
-        };
-        items.iter().chain(self.input).any(tells)
+    /// The calls of whose results messages tell.
+    fn announced_calls(&self, items: &'a [Item]) -> HashSet<&'a str> {
+        let messages = items.iter().chain(self.input).filter_map(|item| match item {
+            Item::Message(message) => Some(message),
+            _ => None,
+        });
+        let texts = messages.flat_map(|message| message.content.iter().filter_map(|part| part.text()));
+        texts.flat_map(calls_announced_in).collect()
     }
 }
 
@@ -128,23 +135,31 @@ fn goes_on(item: &Item) -> bool {
 /// Whether a response of these items ended with calls that wait for its client: functions without outputs, or requests for
 /// approval.
 pub(super) fn awaits_client<'a>(items: impl Iterator<Item = &'a Item>) -> bool {
-    let mut open = HashSet::new();
+    let mut waiting = HashSet::new();
     for item in items {
-        match item {
-            Item::McpApprovalRequest(request) => _ = open.insert(request.id.as_str()),
-            Item::McpApprovalResponse(answer) => _ = open.remove(answer.approval_request_id.as_str()),
-            Item::FunctionCall(call) if call.status != ItemStatus::Incomplete => {
-                _ = open.insert(call.call_id.as_str());
-            }
-            Item::CustomToolCall(call) if call.status != ItemStatus::Incomplete => {
-                _ = open.insert(call.call_id.as_str());
-            }
-            Item::FunctionCallOutput(output) => _ = open.remove(output.call_id.as_str()),
-            Item::CustomToolCallOutput(output) => _ = open.remove(output.call_id.as_str()),
-            _ => {}
+        if let Some(key) = client_call(item) {
+            waiting.insert(key);
+        } else if let Some(key) = client_answer(item) {
+            waiting.remove(key);
         }
     }
-    !open.is_empty()
+    !waiting.is_empty()
+}
+
+/// What an item that waits for the client is known by.
+fn client_call(item: &Item) -> Option<&str> {
+    match item {
+        Item::McpApprovalRequest(request) => Some(request.id.as_str()),
+        call => call_id(call).filter(|_| !is_incomplete(call)),
+    }
+}
+
+/// What the item answers that the client has sent.
+fn client_answer(item: &Item) -> Option<&str> {
+    match item {
+        Item::McpApprovalResponse(answer) => Some(&answer.approval_request_id),
+        output => output_of(output).map(|(id, _)| id),
+    }
 }
 
 /// The result of a call, of which at most so many bytes are read, and the code of its failure.

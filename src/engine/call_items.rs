@@ -1,6 +1,6 @@
 //! What ties calls, their outputs and their state together: ids of items.
 
-use crate::protocol::item::{Item, ToolOutput};
+use crate::protocol::item::{Item, ItemStatus, ToolOutput};
 
 /// The `call_id` by which outputs refer to a call.
 pub(super) fn call_id(item: &Item) -> Option<&str> {
@@ -19,6 +19,15 @@ pub(super) fn output_of(item: &Item) -> Option<(&str, &ToolOutput)> {
         Item::FunctionCallOutput(output) => Some((&output.call_id, &output.output)),
         Item::CustomToolCallOutput(output) => Some((&output.call_id, &output.output)),
         _ => None,
+    }
+}
+
+/// Whether the call was cut off: it is not shown to the model, and has no output.
+pub(super) fn is_incomplete(item: &Item) -> bool {
+    match item {
+        Item::FunctionCall(call) => call.status == ItemStatus::Incomplete,
+        Item::CustomToolCall(call) => call.status == ItemStatus::Incomplete,
+        _ => false,
     }
 }
 

@@ -111,7 +111,7 @@ impl Engine {
         }
         let AsyncCallKey { owner, response, turn, index } = &call.key;
         let max_bytes = self.parts.options.tools.results.max_bytes;
-        let known = self.parts.store.async_results(owner, response).await?;
+        let known = self.parts.store.async_results(owner, std::slice::from_ref(response)).await?;
         let others: Vec<_> =
             known.iter().filter(|other| other.item != call.item && is_followed(other)).collect();
         // Together they take the room of one.

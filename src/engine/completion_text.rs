@@ -6,9 +6,13 @@ use crate::tools::shorten;
 pub(super) const TIMED_OUT: (&str, &str) =
     ("Tool call timed out: its result was not reported", "tool_timeout");
 
-/// How a message names the call of which it tells.
-pub(super) fn announced_as(item: &str) -> String {
-    format!("(call {item})")
+/// What precedes the name of a call in a message that tells of it, and what follows.
+const CALL: (&str, char) = ("(call ", ')');
+
+/// The calls that a text names as messages with results do.
+pub(super) fn calls_announced_in(text: &str) -> impl Iterator<Item = &str> {
+    let behind = text.split(CALL.0).skip(1);
+    behind.filter_map(|rest| rest.split_once(CALL.1)).map(|(call, _)| call)
 }
 
 /// A message with a result, of which at most so many bytes are told.
@@ -21,7 +25,7 @@ pub(super) fn announcement(
 ) -> String {
     let mut text = text.to_owned();
     shorten(&mut text, max_bytes);
-    let call = announced_as(item);
+    let call = format!("{}{item}{}", CALL.0, CALL.1);
     match error {
         None => {
             format!("The tool {tool}, which was started before {call}, has finished. Its result:\n\n{text}")

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::async_results::Reading;
-use super::call_items::{call_id, output_of};
+use super::call_items::{call_id, is_incomplete, output_of};
 use super::context::{EngineParts, RunContext};
 use super::conversation::ConversationBudget;
 use super::replayed::PlacedInput;
@@ -14,7 +14,7 @@ use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
-use crate::protocol::item::{InputItem, Item, ItemStatus, ServerToolCall};
+use crate::protocol::item::{InputItem, Item, ServerToolCall};
 use crate::protocol::request::CreateResponse;
 use crate::protocol::response::ResponseStatus;
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
@@ -67,6 +67,7 @@ pub(super) async fn load<'a>(
         budget.add(result.len())?;
         past.items.get_mut(place).into_iter().for_each(|item| result.show(item));
     }
+    input.check_results(parts, &caller.owner, &past.items, &mut budget).await?;
     Ok((past, input, budget))
 }
 
@@ -238,15 +239,6 @@ pub(super) fn check_pairs((history, field): (&[Item], &'static str), input: &[It
                  by an output item with its call_id."
             ),
         )),
-    }
-}
-
-/// Whether the call was cut off: it is not shown to the model, and has no output.
-fn is_incomplete(item: &Item) -> bool {
-    match item {
-        Item::FunctionCall(call) => call.status == ItemStatus::Incomplete,
-        Item::CustomToolCall(call) => call.status == ItemStatus::Incomplete,
-        _ => false,
     }
 }
 

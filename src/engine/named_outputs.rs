@@ -1,8 +1,10 @@
 //! Outputs that name their function instead of a call: each answers the only call of that function that waits. If none
 //! waits, it may be replayed: it is then the output that the history has.
 
+use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 
+use super::replayed::{Print, output_print};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{FunctionCall, Item, ItemStatus, ToolOutput};
 use crate::protocol::parse::truncate_for_display;
@@ -16,6 +18,7 @@ pub(super) fn find_calls(past: &[Item], input: &mut [Item]) -> Result<(), ApiErr
     for item in past {
         waiting.note(item);
     }
+    let answered = LazyCell::new(|| AnsweredCalls::of(past));
     for (i, item) in input.iter_mut().enumerate() {
         if let Item::FunctionCallOutput(output) = item
             && let Some(name) = output.name.take()
@@ -23,7 +26,7 @@ pub(super) fn find_calls(past: &[Item], input: &mut [Item]) -> Result<(), ApiErr
             let function = (output.namespace.take(), name);
             let replayed = match waiting.has_any(&function) {
                 true => None,
-                false => answered_call(past, &function, &output.output),
+                false => answered.only_call(&function, &output.output),
             };
             output.call_id = match replayed {
                 Some(call_id) => call_id,
@@ -35,28 +38,35 @@ pub(super) fn find_calls(past: &[Item], input: &mut [Item]) -> Result<(), ApiErr
     Ok(())
 }
 
-/// The `call_id` of the only call of a function that has this output in the history.
-fn answered_call(past: &[Item], (namespace, name): &Function, output: &ToolOutput) -> Option<String> {
-    let calls: HashSet<&str> = past
-        .iter()
-        .filter_map(|item| match item {
-            Item::FunctionCall(call) if call.name == *name => Some(call),
-            _ => None,
-        })
-        .filter(|call| namespace.is_none() || call.namespace == *namespace)
-        .map(|call| call.call_id.as_str())
-        .collect();
-    let mut answered = past.iter().filter_map(|item| match item {
-        Item::FunctionCallOutput(answer)
-            if calls.contains(answer.call_id.as_str()) && answer.output == *output =>
-        {
-            Some(&answer.call_id)
+/// Calls of functions with their outputs, by the function and what the output says.
+struct AnsweredCalls<'a>(HashMap<(Function, Print), Vec<&'a str>>);
+
+impl<'a> AnsweredCalls<'a> {
+    fn of(past: &'a [Item]) -> Self {
+        let mut calls: HashMap<&str, &FunctionCall> = HashMap::new();
+        let mut answered: HashMap<_, Vec<&str>> = HashMap::new();
+        for item in past {
+            match item {
+                Item::FunctionCall(call) => _ = calls.insert(&call.call_id, call),
+                Item::FunctionCallOutput(answer) => {
+                    let Some(call) = calls.get(answer.call_id.as_str()) else { continue };
+                    let print = output_print(&answer.output);
+                    for key in with_and_without_namespace(call) {
+                        answered.entry((key, print)).or_default().push(call.call_id.as_str());
+                    }
+                }
+                _ => {}
+            }
         }
-        _ => None,
-    });
-    match (answered.next(), answered.next()) {
-        (Some(only), None) => Some(only.clone()),
-        _ => None,
+        Self(answered)
+    }
+
+    /// The `call_id` of the only call of a function that has this output.
+    fn only_call(&self, function: &Function, output: &ToolOutput) -> Option<String> {
+        match self.0.get(&(function.clone(), output_print(output)))?.as_slice() {
+            [only] => Some((*only).to_owned()),
+            _ => None,
+        }
     }
 }
 
@@ -82,11 +92,10 @@ impl WaitingCalls {
     }
 
     fn add(&mut self, call: &FunctionCall) {
-        let function = (call.namespace.clone(), call.name.clone());
-        for key in [Some(function.clone()), without_namespace(&function)].into_iter().flatten() {
+        for key in with_and_without_namespace(call) {
             self.calls.entry(key).or_default().insert(call.call_id.clone());
         }
-        self.functions.insert(call.call_id.clone(), function);
+        self.functions.insert(call.call_id.clone(), (call.namespace.clone(), call.name.clone()));
     }
 
     fn remove(&mut self, call_id: &str) {
@@ -126,6 +135,13 @@ impl WaitingCalls {
             )),
         }
     }
+}
+
+/// What an output may name the function of a call by.
+fn with_and_without_namespace(call: &FunctionCall) -> impl Iterator<Item = Function> {
+    let function = (call.namespace.clone(), call.name.clone());
+    let short = without_namespace(&function);
+    std::iter::once(function).chain(short)
 }
 
 fn without_namespace((namespace, name): &Function) -> Option<Function> {

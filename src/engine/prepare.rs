@@ -206,20 +206,19 @@ pub(super) async fn prepare(
     let (past, input, mut memory) = history::load(parts, caller, &mut request).await?;
     let PriorConversation { items: past, states: stored_states, root, range, param, .. } = past;
     let summaries = parts.seal.summaries_of(&caller.owner.tenant);
-    input.check_results(parts, &caller.owner, &past).await?;
     let (PlacedInput { items: mut input, places }, compacts) =
         check_conversation((&past, param), input, &summaries)?;
     let found = states::find(parts, &caller.owner, &mut input, &mut memory).await?;
     let with_carried = tools::with_carried(&request, &past, &input);
     let asked = ToolRequest::new(&with_carried, agent, (&past, &input), compacts, &limits, purpose.answers());
     let resolved = tools::resolve(parts, caller, asked).await.map_err(|error| places.restore(error))?;
-    let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved, .. } =
-        resolved;
+    let ResolvedTools { servers, catalog, executes_tools, offer, approved, .. } = resolved;
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
     let input = name_input(&ids, with_own_ids(&ids, input));
-    let items = states::with_stored_state(past, &stored_states).chain(found.model_input(&input));
-    let items = items.chain(resumed.iter().flat_map(|resumed| resumed.history.iter().cloned())).collect();
+    let past = states::with_stored_state(past, &stored_states);
+    let resumed_turns = resumed.iter().flat_map(|resumed| resumed.history.iter().cloned());
+    let items = past.chain(found.model_input(&input)).chain(resumed_turns).collect();
     let (conversation, retained) = model_view(items, window, compacts, &seal, &summaries)?;
     let prepared = PreparedRun {
         auto_compaction: AutoCompaction::requested(parts, &request, compacts, &route, &summaries)?,
@@ -231,10 +230,10 @@ pub(super) async fn prepare(
         input_event: client_tools::input_event(parts, &request),
         elicitation: client_tools::asked_questions(&request, executes_tools, resumed.is_some())?,
         awaiting_client_status: awaiting_client_status(parts, &request, caller, executes_tools, &offer),
-        presentation,
+        presentation: resolved.presentation,
         unserved: caller.unserved_tools,
         reports_progress: reports_progress(&request),
-        emits_tool_lists: emits_tool_lists(caller.dialect, visibility),
+        emits_tool_lists: emits_tool_lists(caller.dialect, resolved.visibility),
         run_conversation: RunConversation::of(root.as_ref(), range, &summaries, lock),
         conversation: conversation_key(&request, root, &ids.response()),
         catalog,

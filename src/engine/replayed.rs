@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 use self::calls::Calls;
 use self::equal::difference;
+pub(super) use self::equal::{Print, output_print};
 use self::found::Found;
 use super::call_items::{call_id, output_of};
 use crate::protocol::error::ApiError;

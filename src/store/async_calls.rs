@@ -149,8 +149,8 @@ pub trait AsyncCalls: Send + Sync {
     /// At most `limit` calls that are to be settled, the oldest first.
     async fn completed_calls(&self, limit: usize) -> Result<Vec<CompletedCall>, StoreError>;
 
-    /// The calls of a response that have a result, settled or not, in their order.
-    async fn async_results(&self, owner: &Owner, response: &Id) -> Result<Vec<CompletedCall>, StoreError>;
+    /// The calls of these responses that have a result, settled or not, those of a response in their order.
+    async fn async_results(&self, owner: &Owner, responses: &[Id]) -> Result<Vec<CompletedCall>, StoreError>;
 
     /// At most `limit` calls whose results are to be looked for now. They are given to no other process for the time of
     /// `lease`.

@@ -14,7 +14,7 @@ use crate::tools::{arguments_read_again, is_same_arguments};
 use crate::util::digest::FieldHasher;
 
 /// What identifies a call or an output by what it says.
-pub(super) type Print = [u8; 32];
+pub(in crate::engine) type Print = [u8; 32];
 
 /// Equal for calls that are the same, but for their namespace.
 pub(super) fn call_print(call: &Item) -> Print {
@@ -28,7 +28,7 @@ pub(super) fn call_print(call: &Item) -> Print {
 }
 
 /// Equal for outputs that are the same.
-pub(super) fn output_print(output: &ToolOutput) -> Print {
+pub(in crate::engine) fn output_print(output: &ToolOutput) -> Print {
     let parts = match output {
         ToolOutput::Text(text) => return content_print([Shown::Text(text)].into_iter()),
         ToolOutput::Parts(parts) => parts,

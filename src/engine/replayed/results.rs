@@ -2,18 +2,20 @@
 //! result of work that goes on changes: only what neither is nor was given is refused.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{PlacedInput, differs};
 use crate::engine::context::EngineParts;
+use crate::engine::conversation::ConversationBudget;
 use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::protocol::item::hosted::McpCallError;
+use crate::store::ReadLimit;
 
 /// The result of a call, as it is compared.
 #[derive(PartialEq)]
@@ -54,38 +56,59 @@ impl PlacedInput {
         parts: &EngineParts,
         owner: &Owner,
         past: &[Item],
+        budget: &mut ConversationBudget<'_>,
     ) -> Result<(), ApiError> {
-        if !self.items.iter().any(|item| CallResult::of(item).is_some()) {
+        let differing = self.differing_results(past);
+        let responses: BTreeSet<Id> =
+            differing.iter().filter_map(|(item, ..)| item.id().of_response()).collect();
+        if responses.is_empty() {
             return Ok(());
         }
-        let seen: HashMap<&Id, &Item> = past.iter().map(|item| (item.id(), item)).collect();
-        for (item, place) in self.items.iter().zip(&self.places.0) {
-            let results = CallResult::of(item).zip(seen.get(item.id()).and_then(|seen| CallResult::of(seen)));
-            let Some(field) = results.and_then(|(sent, seen)| sent.difference(&seen)) else { continue };
-            if !was_given(parts, owner, item).await? {
-                return Err(differs(item, *place, field));
+        let responses: Vec<Id> = responses.into_iter().collect();
+        // What these have answered first is kept nowhere.
+        let late = parts.store.async_results(owner, &responses).await?;
+        let late: HashSet<Id> = late.into_iter().map(|call| call.item).collect();
+        let mut given: HashMap<Id, Item> = HashMap::new();
+        for response in &responses {
+            let read =
+                |limit: ReadLimit| parts.store.response(owner, response.as_str(), limit.max_read_bytes);
+            let body = budget.read(read).await?;
+            given.extend(body.iter().flat_map(|body| calls_of(body)).map(|call| (call.id().clone(), call)));
+        }
+        for (item, place, field) in differing {
+            let given = given.get(item.id());
+            let is_given = given.is_none_or(|given| CallResult::of(given) == CallResult::of(item));
+            if !is_given && !late.contains(item.id()) {
+                return Err(differs(item, place, field));
             }
         }
         Ok(())
     }
+
+    /// Calls of which the history has another result, with their places in the request and the field that differs.
+    fn differing_results(&self, past: &[Item]) -> Vec<(&Item, usize, &'static str)> {
+        if !self.items.iter().any(|item| CallResult::of(item).is_some()) {
+            return Vec::new();
+        }
+        let seen: HashMap<&Id, CallResult<'_>> =
+            past.iter().filter_map(|item| Some((item.id(), CallResult::of(item)?))).collect();
+        let placed = self.items.iter().zip(&self.places.0);
+        let differing = placed.filter_map(|(item, place)| {
+            let field = CallResult::of(item)?.difference(seen.get(item.id())?)?;
+            Some((item, *place, field))
+        });
+        differing.collect()
+    }
 }
 
-/// Whether clients were given the call with this result, or may have been.
-async fn was_given(parts: &EngineParts, owner: &Owner, item: &Item) -> Result<bool, ApiError> {
+/// The calls of a stored response, as clients are given them.
+fn calls_of(response: &str) -> Vec<Item> {
     #[derive(Deserialize)]
     struct Output<'a> {
         #[serde(borrow)]
         output: Vec<&'a RawValue>,
     }
-    let Some(response) = item.id().of_response() else { return Ok(true) };
-    let Some(body) = parts.store.response(owner, response.as_str(), u64::MAX).await? else { return Ok(true) };
-    let Ok(Output { output }) = serde_json::from_str(&body) else { return Ok(true) };
-    let given = output.into_iter().filter_map(|raw| serde_json::from_str::<Item>(raw.get()).ok());
-    let Some(given) = given.into_iter().find(|given| given.id() == item.id()) else { return Ok(true) };
-    if CallResult::of(&given) == CallResult::of(item) {
-        return Ok(true);
-    }
-    // What it has answered first is kept nowhere.
-    let late = parts.store.async_results(owner, &response).await?;
-    Ok(late.iter().any(|call| call.item == *item.id()))
+    let output = serde_json::from_str::<Output<'_>>(response).map_or_else(|_| Vec::new(), |it| it.output);
+    let items = output.into_iter().filter_map(|raw| serde_json::from_str::<Item>(raw.get()).ok());
+    items.filter(|item| matches!(item, Item::McpCall(_) | Item::ServerToolCall(_))).collect()
 }

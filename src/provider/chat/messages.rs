@@ -131,8 +131,9 @@ impl<'a> Builder<'a> {
             Item::FunctionCall(call) => {
                 let input = CallInput::Json(as_json_object(&call.arguments));
                 let name = (call.namespace.as_deref(), call.name.as_str());
-                let refused = self.refused_text(context, &call.call_id);
-                self.add_call(context, &call.call_id, name, input, refused)
+                let id = self.provider_id(context, &call.call_id);
+                let refused = self.refused_text(context, &id);
+                self.add_call(context, (&call.call_id, id), name, input, refused)
             }
             Item::CustomToolCall(call) => {
                 let input = if self.options.supports.custom_tools {
@@ -141,27 +142,31 @@ impl<'a> Builder<'a> {
                     CallInput::Json(wrap_input(&call.input).into())
                 };
                 let name = (call.namespace.as_deref(), call.name.as_str());
-                let refused = self.refused_text(context, &call.call_id);
-                self.add_call(context, &call.call_id, name, input, refused)
+                let id = self.provider_id(context, &call.call_id);
+                let refused = self.refused_text(context, &id);
+                self.add_call(context, (&call.call_id, id), name, input, refused)
             }
             Item::FunctionCallOutput(item) => self.add_output(&item.call_id, &item.output),
             Item::CustomToolCallOutput(item) => self.add_output(&item.call_id, &item.output),
             Item::McpCall(call) => {
                 let input = CallInput::Json(as_json_object(&call.arguments));
                 let name = (Some(call.server_label.as_str()), call.name.as_str());
-                let id = provider_call_id(context, call.id.as_str(), self.options.short_call_ids);
+                let id = self.provider_id(context, call.id.as_str());
                 let output = Some(mcp_result(call, &id, self.format, self.options.supports));
-                self.add_call(context, call.id.as_str(), name, input, output)
+                self.add_call(context, (call.id.as_str(), id), name, input, output)
             }
             _ => Ok(()),
         }
     }
 
-    /// What the model reads of a call that was refused.
+    fn provider_id(&self, context: &'a HistoryItem, own: &'a str) -> Cow<'a, str> {
+        provider_call_id(context, own, self.options.short_call_ids)
+    }
+
+    /// What the model reads of a call that was refused. `id`: the provider's.
     fn refused_text(&self, context: &'a HistoryItem, id: &str) -> Option<CallOutput<'a>> {
         let reason = context.refused.as_deref()?;
-        let id = provider_call_id(context, id, self.options.short_call_ids);
-        let text = format_result(self.format, &id, ToldResult::Failed(reason));
+        let text = format_result(self.format, id, ToldResult::Failed(reason));
         Some(CallOutput::Result(text, Vec::new()))
     }
 
@@ -240,10 +245,11 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// `own`: the id of the call in the conversation; `id`: the provider's.
     fn add_call(
         &mut self,
         context: &'a HistoryItem,
-        id: &'a str,
+        (own, id): (&'a str, Cow<'a, str>),
         name: (Option<&'a str>, &'a str),
         input: CallInput<'a>,
         output: Option<CallOutput<'a>>,
@@ -263,8 +269,7 @@ impl<'a> Builder<'a> {
         let awaits_output = output.is_none();
         let not_empty = |outputs: &Outputs<'_>| !outputs.is_empty();
         let output = output
-            .or_else(|| self.outputs.get_mut(id)?.pop_front().filter(not_empty).map(CallOutput::Outputs));
-        let id = provider_call_id(context, id, self.options.short_call_ids);
+            .or_else(|| self.outputs.get_mut(own)?.pop_front().filter(not_empty).map(CallOutput::Outputs));
         let fields = context.call_state.as_ref().map(|state| &state.fields);
         let open = self.open_message();
         open.reasoning.add_state(context.state.as_ref());

@@ -16,6 +16,9 @@ use super::wire::{Delta, DeltaContent};
 use crate::provider::errors::ProviderError;
 use crate::response::turn::{ModelEvent, ProviderFields};
 
+/// Bytes of an object without content that are kept to be recognised.
+const MAX_SILENT: usize = 512;
+
 /// The reasoning of one turn.
 #[derive(Debug, Default)]
 pub(super) struct ReasoningAssembler {
@@ -28,6 +31,8 @@ pub(super) struct ReasoningAssembler {
     extra: Option<Value>,
     /// `provider_specific_fields` since the last flush.
     specific: ProviderFields,
+    /// The last such object that says nothing.
+    silent: Option<Box<str>>,
     /// There is state that was not emitted yet.
     changed: bool,
     /// Texts that came beside the answer's own, when it had begun.
@@ -110,11 +115,18 @@ impl ReasoningAssembler {
         Ok(())
     }
 
-    /// Servers send these with every chunk: only what is kept of them is counted.
+    /// Servers send these with every chunk, most with nothing in them: the same nothing is read once. Only what is kept of them
+    /// is counted.
     fn push_specific(&mut self, raw: &RawValue, max_held_bytes: usize) -> Result<(), ProviderError> {
+        if self.silent.as_deref() == Some(raw.get()) {
+            return Ok(());
+        }
         let size = max_parsed_size(raw);
         self.check_held(size, max_held_bytes)?;
         let fields = specific_fields::of_message(raw);
+        if fields.is_none() && raw.get().len() <= MAX_SILENT {
+            self.silent = Some(raw.get().into());
+        }
         if fields.is_some_and(|fields| specific_fields::merge(&mut self.specific, fields)) {
             self.held_bytes += size;
             self.changed = true;

@@ -28,8 +28,8 @@ impl AsyncCalls for PostgresStore {
         transact!(self.pool, Access::Statement, session => async_calls::completed(session, limit).await)
     }
 
-    async fn async_results(&self, owner: &Owner, response: &Id) -> Result<Vec<CompletedCall>, StoreError> {
-        transact!(self.pool, Access::Statement, session => async_calls::results(session, owner, response).await)
+    async fn async_results(&self, owner: &Owner, responses: &[Id]) -> Result<Vec<CompletedCall>, StoreError> {
+        transact!(self.pool, Access::Statement, session => async_calls::results(session, owner, responses).await)
     }
 
     async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError> {

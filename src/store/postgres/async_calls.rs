@@ -118,18 +118,18 @@ const RESULTS: &str =
     "SELECT o.tenant, o.principal, s.key, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete, a.spec,
         TRUE, a.output, a.error
     FROM async_calls a JOIN responses s ON s.key = a.response AND s.owner = a.owner JOIN owners o ON o.key = s.owner
-    WHERE a.response = $1 AND a.owner = $2 AND a.item_id IS NOT NULL AND a.completed_at IS NOT NULL
-    ORDER BY a.turn, a.position";
+    WHERE a.response = ANY($1) AND a.owner = $2 AND a.item_id IS NOT NULL AND a.completed_at IS NOT NULL
+    ORDER BY a.response, a.turn, a.position";
 
-/// The calls of a response that have a result.
+/// The calls of these responses that have a result.
 pub(super) async fn results(
     session: Session<'_>,
     owner: &Owner,
-    response: &Id,
+    responses: &[Id],
 ) -> Result<Vec<CompletedCall>, StoreError> {
     let Some(owner) = owners::find(session, owner).await? else { return Ok(Vec::new()) };
-    let key = ResponseKey::of(response.as_str()).uuid;
-    let found = session.query(RESULTS, &[(&key, Type::UUID), (&owner, Type::INT8)]).await?;
+    let keys: Vec<Uuid> = responses.iter().map(|id| ResponseKey::of(id.as_str()).uuid).collect();
+    let found = session.query(RESULTS, &[(&keys, Type::UUID_ARRAY), (&owner, Type::INT8)]).await?;
     found.iter().map(read).collect()
 }
 

@@ -27,9 +27,9 @@ impl AsyncCalls for SqliteStore {
         self.writer.run_job(move |connection| async_calls::completed(connection, limit)).await
     }
 
-    async fn async_results(&self, owner: &Owner, response: &Id) -> Result<Vec<CompletedCall>, StoreError> {
-        let response = response.clone();
-        let read = move |connection: &_, owner: &_| async_calls::results(connection, owner, &response);
+    async fn async_results(&self, owner: &Owner, responses: &[Id]) -> Result<Vec<CompletedCall>, StoreError> {
+        let responses = responses.to_vec();
+        let read = move |connection: &_, owner: &_| async_calls::results(connection, owner, &responses);
         self.read(ReadKind::Point, owner, read).await
     }
 

@@ -100,18 +100,22 @@ const RESULTS: &str = "SELECT o.tenant, o.principal, s.id, a.turn, a.position, a
     FROM async_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
     WHERE a.response = ?1 AND a.item_id IS NOT NULL AND a.completed_at IS NOT NULL ORDER BY a.turn, a.position";
 
-/// The calls of a response that have a result.
+/// The calls of these responses that have a result.
 pub(super) fn results(
     connection: &Connection,
     owner: &Owner,
-    response: &Id,
+    responses: &[Id],
 ) -> Result<Vec<CompletedCall>, StoreError> {
-    let Some(owner) = owners::find(connection, owner).map_err(database)? else { return Ok(Vec::new()) };
-    let found = find_live(connection, owner, response.as_str()).map_err(database)?;
-    let Some(response) = found else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    let Some(owner) = owners::find(connection, owner).map_err(database)? else { return Ok(found) };
     let mut statement = connection.prepare_cached(RESULTS).map_err(database)?;
-    let found = statement.query_map([response], read).map_err(database)?;
-    found.collect::<Result<_, _>>().map_err(database)
+    for response in responses {
+        let live = find_live(connection, owner, response.as_str()).map_err(database)?;
+        let Some(response) = live else { continue };
+        let calls = statement.query_map([response], read).map_err(database)?;
+        found.extend(calls.collect::<Result<Vec<_>, _>>().map_err(database)?);
+    }
+    Ok(found)
 }
 
 /// Whose call a row is: its first columns are tenant, principal, id of the response, turn and position.

@@ -44,8 +44,8 @@ impl AsyncCalls for HaltingStore {
         self.inner.completed_calls(limit).await
     }
 
-    async fn async_results(&self, owner: &Owner, response: &Id) -> Result<Vec<CompletedCall>, StoreError> {
-        self.inner.async_results(owner, response).await
+    async fn async_results(&self, owner: &Owner, responses: &[Id]) -> Result<Vec<CompletedCall>, StoreError> {
+        self.inner.async_results(owner, responses).await
     }
 
     async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError> {
