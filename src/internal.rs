@@ -35,7 +35,7 @@ pub mod protocol {
     pub use crate::protocol::event::EventEncoder;
     pub use crate::protocol::item::hosted::McpCall;
     pub use crate::protocol::request::{
-        COMPACTION_FIELDS, CreateResponse, FIELDS, NO_OPS, Neutral, REQUEST_OBJECTS, RefusedField,
+        COMPACTION_FIELDS, CreateResponse, DefaultValue, FIELDS, NO_OPS, REQUEST_OBJECTS, RefusedField,
         RequestObject, RequestSizeLimits, Truncation,
     };
 }

@@ -33,7 +33,7 @@ impl FailureReason {
         &self.message
     }
 
-    /// The message for operators: of a program, with its name and its last words.
+    /// The message for operators: of a program, with its name and the tail of its stderr.
     pub(super) fn for_operators(&self) -> String {
         match self.program_details() {
             Some(details) => format!("{}: {details}", self.message),
@@ -182,7 +182,7 @@ impl McpError {
         Self::Unauthorized { why: why.into(), challenge: None }
     }
 
-    /// The error for operators: of a program, with its name and its last words.
+    /// The error for operators: of a program, with its name and the tail of its stderr.
     pub(crate) fn for_operators(&self) -> String {
         match self {
             Self::Connect(reason) | Self::Broken(reason) => match reason.program_details() {

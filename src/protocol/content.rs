@@ -1,6 +1,5 @@
 //! Content parts, annotations and log probabilities.
 
-use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -51,30 +50,17 @@ pub struct InputImage {
     pub detail: ImageDetail,
 }
 
-/// The resolution at which a model looks at an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+/// The resolution at which a model looks at an image. One that a later version of the API may have counts as `auto`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
 pub enum ImageDetail {
     Low,
     High,
-    #[default]
-    Auto,
     Original,
-}
-
-impl<'de> Deserialize<'de> for ImageDetail {
-    /// A resolution that a later version of the API may have is left to the provider.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
-        Ok(match Name::deserialize(deserializer)?.0.as_ref() {
-            "low" => Self::Low,
-            "high" => Self::High,
-            "original" => Self::Original,
-            _ => Self::Auto,
-        })
-    }
+    #[default]
+    #[serde(other)]
+    Auto,
 }
 
 /// A document, inline as a `data:` URL or base64, or by URL or upload.

@@ -42,7 +42,7 @@ use super::tool_choice::ToolChoice;
 pub use compaction::COMPACTION_FIELDS;
 pub(crate) use context_management::ContextManagement;
 pub(crate) use conversation::{AddItems, CreateConversation, UpdateConversation};
-pub use field_table::{Neutral, REQUEST_OBJECTS, RefusedField, RequestObject};
+pub use field_table::{DefaultValue, REQUEST_OBJECTS, RefusedField, RequestObject};
 pub use fields::{FIELDS, NO_OPS};
 pub(crate) use frame::{ClientMessage, CreateMessage, MessageContent};
 pub(crate) use include::Include;

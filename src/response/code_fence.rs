@@ -72,10 +72,7 @@ impl CodeFence {
             }
             ModelEvent::Annotation(annotation) => pass(self.moved(annotation)),
             event @ (ModelEvent::Refusal(_) | ModelEvent::CallStarted { .. } | ModelEvent::Finish(_)) => {
-                if let Some(text) = self.end_text() {
-                    pass(text);
-                }
-                self.pass_annotations(&mut pass);
+                self.end_text(&mut pass);
                 pass(event);
             }
             event => pass(event),
@@ -83,18 +80,20 @@ impl CodeFence {
     }
 
     /// The answer has ended: what is held back is passed on, unless it is the fence that closes.
-    pub(crate) fn end(&mut self) -> Option<ModelEvent> {
-        let text = self.end_text();
+    pub(crate) fn end(&mut self, mut pass: impl FnMut(ModelEvent)) {
+        self.end_text(&mut pass);
         *self = Self::default();
-        text
     }
 
-    /// The same for a text. Its citations may still follow.
-    fn end_text(&mut self) -> Option<ModelEvent> {
+    /// The same for a text. More of its citations may still follow.
+    fn end_text(&mut self, pass: &mut impl FnMut(ModelEvent)) {
         let (held, logprobs) = (std::mem::take(&mut self.held), std::mem::take(&mut self.logprobs));
         let state = std::mem::take(&mut self.state);
         let is_fence = matches!(state, State::Inside { .. }) && held.trim() == FENCE;
-        (!held.is_empty() && !is_fence).then_some(ModelEvent::Text { delta: held, logprobs })
+        if !held.is_empty() && !is_fence {
+            pass(ModelEvent::Text { delta: held, logprobs });
+        }
+        self.pass_annotations(pass);
     }
 
     /// Whether there is text, and none of it was passed on.
@@ -227,9 +226,7 @@ mod tests {
                 fence.filter(event.clone(), &mut add);
             }
         }
-        if let Some(event) = fence.end() {
-            add(event);
-        }
+        fence.end(&mut add);
         text
     }
 
@@ -312,6 +309,14 @@ mod tests {
             });
         }
         assert_eq!(seen, ["[1, 2]", "1-3", "0-5", "4-5"]);
+        // Of a text that is cut off they are passed on, too.
+        let mut left = Vec::new();
+        for event in [text("```json\n[1"), citation(9, 10)] {
+            fence.filter(event, |event| left.push(event));
+        }
+        fence.end(|event| left.push(event));
+        let texts = left.iter().filter(|event| matches!(event, ModelEvent::Text { .. })).count();
+        assert_eq!((texts, left.len()), (1, 2), "{left:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Extension, State};
+use axum::extract::{Extension, FromRequest, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use bytes::Bytes;
@@ -38,13 +38,14 @@ pub(super) async fn create_any(
     Extension(caller): Extension<Authenticated>,
     Extension(request_context): Extension<RequestContext>,
     uri: Uri,
-    body: FormBody,
+    request: Request,
 ) -> Result<Response, ErrorResponse> {
     let path = without_prefix(uri.path());
     // A segment that a server might resolve or decode would lead beyond the configured path.
     if !path.split('/').skip(1).all(is_path_segment) {
         return Err(ErrorResponse(unknown_url(&Method::POST, uri.path())));
     }
+    let body = FormBody::from_request(request, &app).await?;
     forward(&app, &caller, request_context, &with_query(path, &uri), body).await
 }
 

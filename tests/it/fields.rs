@@ -1,7 +1,7 @@
 //! Fields of the API inside tools, options and items: each has its effect, is documented to have none, or is refused.
 
 use antwort::config::UnknownFields;
-use antwort::internal::protocol::{Neutral, REQUEST_OBJECTS, RequestObject};
+use antwort::internal::protocol::{DefaultValue, REQUEST_OBJECTS, RequestObject};
 use serde_json::{Value, json};
 
 use crate::support::gateway::Gateway;
@@ -51,14 +51,14 @@ async fn each_field_that_the_table_refuses_is_a_400_with_its_path_and_its_defaul
             let error = gateway.refuse(body.clone(), 400, "unsupported_parameter").await;
             assert_eq!(error["param"], path, "{body}");
             refused += 1;
-            let neutral = match field.neutral {
-                Neutral::Nothing => Value::Null,
-                Neutral::Value(json) => serde_json::from_str(json).unwrap(),
-                Neutral::ListWith(text) => json!([text]),
+            let default = match field.default {
+                DefaultValue::Nothing => Value::Null,
+                DefaultValue::Value(json) => serde_json::from_str(json).unwrap(),
+                DefaultValue::ListWith(text) => json!([text]),
             };
             if is_of(object, "tools") || is_of(object, "prompt_cache") {
-                for neutral in [neutral, Value::Null] {
-                    gateway.create(request_with(object, field.name, neutral).0).await;
+                for default in [default, Value::Null] {
+                    gateway.create(request_with(object, field.name, default).0).await;
                 }
             }
         }

@@ -207,23 +207,34 @@ impl Run {
     }
 
     fn on_model_event(&mut self, event: ModelEvent) -> Result<(), RunError> {
-        let Some(mut fence) = self.fence.take() else { return self.pass_on(event) };
+        match self.fence.take() {
+            Some(fence) => self.pass_from(fence, |fence, pass| fence.filter(event, pass)),
+            None => self.pass_on(event),
+        }
+    }
+
+    /// The model says no more in this turn: what was held back of its text is passed on.
+    fn end_text(&mut self) -> Result<(), RunError> {
+        match self.fence.take() {
+            Some(fence) => self.pass_from(fence, |fence, pass| fence.end(pass)),
+            None => Ok(()),
+        }
+    }
+
+    /// Passes on what comes from the fence, up to the first error.
+    fn pass_from(
+        &mut self,
+        mut fence: CodeFence,
+        take: impl FnOnce(&mut CodeFence, &mut dyn FnMut(ModelEvent)),
+    ) -> Result<(), RunError> {
         let mut passed = Ok(());
-        fence.filter(event, |event| {
+        take(&mut fence, &mut |event| {
             if passed.is_ok() {
                 passed = self.pass_on(event);
             }
         });
         self.fence = Some(fence);
         passed
-    }
-
-    /// The model says no more in this turn: what was held back of its text is passed on.
-    fn end_text(&mut self) -> Result<(), RunError> {
-        match self.fence.as_mut().and_then(CodeFence::end) {
-            Some(event) => self.pass_on(event),
-            None => Ok(()),
-        }
     }
 
     fn pass_on(&mut self, event: ModelEvent) -> Result<(), RunError> {

@@ -12,11 +12,11 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::last_words::LastWords;
 use super::launcher;
 use super::lines::{Line, Lines};
 use super::log::ServerLog;
 use super::notices::sanitize_for_log;
+use super::stderr_tail::StderrTail;
 use crate::mcp::connection::StdioCommand;
 use crate::mcp::error::{FailureReason, McpError, PROGRAM_NOT_STARTED};
 use crate::net::FailureCause;
@@ -39,7 +39,7 @@ pub(super) struct Process {
     /// Its stdout.
     pub stdout: ChildStdout,
     /// The last lines of its stderr.
-    last_words: Arc<LastWords>,
+    stderr_tail: Arc<StderrTail>,
     /// Its name, for operators.
     program: Arc<str>,
     /// Task that logs its stderr.
@@ -51,13 +51,13 @@ pub(super) struct Process {
 #[derive(Clone)]
 pub(super) struct ProgramAccount {
     program: Arc<str>,
-    last_words: Arc<LastWords>,
+    stderr_tail: Arc<StderrTail>,
 }
 
 impl ProgramAccount {
     /// What has happened to it.
     pub(super) fn of(&self, what: &str) -> String {
-        match self.last_words.text() {
+        match self.stderr_tail.text() {
             Some(words) => format!("{}: {what}; the end of its stderr: {words}", self.program),
             None => format!("{}: {what}; it wrote nothing to stderr", self.program),
         }
@@ -90,20 +90,20 @@ impl Process {
         let mut child = launcher::spawn(builder).map_err(start_error)?;
         let group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
         let mut reports = JoinSet::new();
-        let last_words = Arc::new(LastWords::new(&command.env, &command.args));
+        let stderr_tail = Arc::new(StderrTail::new(&command.env, &command.args));
         if let Some(stderr) = child.stderr.take() {
-            reports.spawn(report(stderr, server, Arc::clone(&last_words)));
+            reports.spawn(report(stderr, server, Arc::clone(&stderr_tail)));
         }
         let stdin = Arc::new(Mutex::new(child.stdin.take()));
         let no_pipe = || McpError::Connect("the program has no stdout pipe".into());
         let stdout = child.stdout.take().ok_or_else(no_pipe)?;
         let program = Arc::from(command.program.as_str());
-        Ok(Self { child, stdin, stdout, last_words, program, reports, group })
+        Ok(Self { child, stdin, stdout, stderr_tail, program, reports, group })
     }
 
     /// What operators are told of the program: its name, what has happened, and the end of its stderr.
     pub(super) fn account(&self) -> ProgramAccount {
-        ProgramAccount { program: Arc::clone(&self.program), last_words: Arc::clone(&self.last_words) }
+        ProgramAccount { program: Arc::clone(&self.program), stderr_tail: Arc::clone(&self.stderr_tail) }
     }
 
     /// Reads what an exited program has written to stderr.
@@ -146,25 +146,25 @@ impl Drop for Group {
 }
 
 /// Logs the stderr of a program.
-async fn report(mut stderr: ChildStderr, server: Arc<str>, last_words: Arc<LastWords>) {
+async fn report(mut stderr: ChildStderr, server: Arc<str>, stderr_tail: Arc<StderrTail>) {
     let log = ServerLog::for_program(server);
     let mut lines = Lines::new(MAX_STDERR_LINE_BYTES);
     let mut buffer = bytes::BytesMut::with_capacity(MAX_STDERR_LINE_BYTES);
     while let Ok(1..) = stderr.read_buf(&mut buffer).await {
         lines.feed(&buffer);
         buffer.clear();
-        report_lines(&mut lines, &log, &last_words);
+        report_lines(&mut lines, &log, &stderr_tail);
     }
     // The last line often has no end.
     lines.feed(b"\n");
-    report_lines(&mut lines, &log, &last_words);
+    report_lines(&mut lines, &log, &stderr_tail);
 }
 
-fn report_lines(lines: &mut Lines, log: &ServerLog, last_words: &LastWords) {
+fn report_lines(lines: &mut Lines, log: &ServerLog, stderr_tail: &StderrTail) {
     while let Some(line) = lines.next() {
         match &line {
-            Line::Whole(line) => last_words.push(line, false),
-            Line::Skipped(line) => last_words.push(&line.head, true),
+            Line::Whole(line) => stderr_tail.push(line, false),
+            Line::Skipped(line) => stderr_tail.push(&line.head, true),
         }
         log.report(|| match &line {
             Line::Whole(line) => sanitize_for_log(line),

@@ -29,16 +29,18 @@ pub struct RefusedField {
     /// The field.
     pub name: &'static str,
     /// Its values that mean the same as its absence, besides null.
-    pub neutral: Neutral,
+    pub default: DefaultValue,
     /// A value that is refused, as JSON.
     pub example: &'static str,
     /// The reason.
     pub why: &'static str,
+    /// Whether its object has a meaning without it, so that it may be ignored.
+    pub is_optional: bool,
 }
 
 /// Values that mean the same as an absent field.
 #[derive(Debug)]
-pub enum Neutral {
+pub enum DefaultValue {
     /// None.
     Nothing,
     /// This JSON.
@@ -47,7 +49,7 @@ pub enum Neutral {
     ListWith(&'static str),
 }
 
-impl Neutral {
+impl DefaultValue {
     /// Whether a value means the same as an absent field.
     fn admits(&self, raw: &RawValue) -> bool {
         parse::is_null(raw)
@@ -65,7 +67,7 @@ pub(super) enum FieldUse {
     /// It has its effect, or none that anybody would miss.
     Accepted,
     /// It is refused.
-    Refused(&'static str),
+    Refused(&'static RefusedField),
     /// The API has no such field.
     Unknown,
 }
@@ -74,9 +76,9 @@ impl RequestObject {
     /// What becomes of a field with this value.
     pub(super) fn use_of(&self, field: &str, raw: &RawValue) -> FieldUse {
         if let Some(refused) = self.refused.iter().find(|refused| refused.name == field) {
-            return match refused.neutral.admits(raw) {
+            return match refused.default.admits(raw) {
                 true => FieldUse::Accepted,
-                false => FieldUse::Refused(refused.why),
+                false => FieldUse::Refused(refused),
             };
         }
         match self.honoured.contains(&field) || self.no_ops.contains(&field) {
@@ -110,31 +112,40 @@ pub(super) fn refused_request_field(name: &str) -> Option<&'static str> {
 
 const NO_ASYNC: RefusedField = RefusedField {
     name: "async",
-    neutral: Neutral::Value("false"),
+    default: DefaultValue::Value("false"),
     example: "true",
     why: "calls whose outputs may come later are not supported: every call needs its output.",
+    is_optional: true,
 };
 const NO_DEFERRING: RefusedField = RefusedField {
     name: "defer_loading",
-    neutral: Neutral::Value("false"),
+    default: DefaultValue::Value("false"),
     example: "true",
     why: "tool search is not supported: the model sees all tools.",
+    is_optional: true,
 };
 const NO_PROGRAMS: RefusedField = RefusedField {
     name: "allowed_callers",
-    neutral: Neutral::ListWith("direct"),
+    default: DefaultValue::ListWith("direct"),
     example: r#"["programmatic"]"#,
     why: "programs that call tools are not supported: the model alone calls them ('direct').",
+    is_optional: true,
 };
 const NO_RESULT_SCHEMAS: RefusedField = RefusedField {
     name: "output_schema",
-    neutral: Neutral::Nothing,
+    default: DefaultValue::Nothing,
     example: r#"{"type": "object"}"#,
     why: "the model is not told the schema of results, and outputs are not checked against it.",
+    is_optional: true,
 };
 
 const fn refused(name: &'static str, example: &'static str, why: &'static str) -> RefusedField {
-    RefusedField { name, neutral: Neutral::Nothing, example, why }
+    RefusedField { name, default: DefaultValue::Nothing, example, why, is_optional: true }
+}
+
+/// A field that is what its object is about.
+const fn refused_always(name: &'static str, example: &'static str, why: &'static str) -> RefusedField {
+    RefusedField { is_optional: false, ..refused(name, example, why) }
 }
 
 const fn honoured(name: &'static str, honoured: &'static [&'static str]) -> RequestObject {
@@ -186,9 +197,10 @@ pub const REQUEST_OBJECTS: &[RequestObject] = &[
         no_ops: &["mode", "ttl", "comparison_response_id"],
         refused: &[RefusedField {
             name: "prewarm",
-            neutral: Neutral::Value("false"),
+            default: DefaultValue::Value("false"),
             example: "true",
             why: "a request that only fills a cache is not supported: the answer would be generated.",
+            is_optional: true,
         }],
         whole: None,
     },
@@ -236,8 +248,8 @@ pub const REQUEST_OBJECTS: &[RequestObject] = &[
         refused: &[
             NO_DEFERRING,
             NO_PROGRAMS,
-            refused("connector_id", r#""connector_dropbox""#, "connectors are OpenAI's own."),
-            refused("tunnel_id", r#""tunnel_1""#, "tunnels are OpenAI's own."),
+            refused_always("connector_id", r#""connector_dropbox""#, "connectors are OpenAI's own."),
+            refused_always("tunnel_id", r#""tunnel_1""#, "tunnels are OpenAI's own."),
         ],
         whole: None,
     },

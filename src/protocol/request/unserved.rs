@@ -15,23 +15,28 @@ pub struct UnservedField {
     pub path: String,
     /// Why it is not supported; `None`: the API has no such field.
     pub why: Option<&'static str>,
+    /// Whether it may be ignored.
+    pub is_optional: bool,
 }
 
 impl UnservedField {
     /// The error where such fields are refused.
     fn refusal(&self, why: &str) -> ApiError {
-        let message = format!(
-            "Unsupported '{}': {why} With the gateway's setting 'compat.unknown_fields: ignore' the field is ignored.",
-            self.path
-        );
+        let mut message = format!("Unsupported '{}': {why}", self.path);
+        if self.is_optional {
+            message.push_str(
+                " With the gateway's setting 'compat.unknown_fields: ignore' the field is ignored.",
+            );
+        }
         ApiError::unsupported(self.path.clone(), message)
     }
 }
 
-/// Refuses fields that ask for what would not happen, or returns their paths if they are `tolerated`; those that the API
-/// does not have are ignored in any case.
+/// Refuses fields that ask for what would not happen, or returns their paths if they are `tolerated` and may be ignored; those
+/// that the API does not have are ignored in any case.
 pub(crate) fn judge_unserved(found: Vec<UnservedField>, tolerated: bool) -> Result<Vec<String>, ApiError> {
-    if !tolerated && let Some((field, why)) = found.iter().find_map(|field| Some((field, field.why?))) {
+    let mut refused = found.iter().filter(|field| !(tolerated && field.is_optional));
+    if let Some((field, why)) = refused.find_map(|field| Some((field, field.why?))) {
         return Err(field.refusal(why));
     }
     Ok(found.into_iter().map(|field| field.path).collect())
@@ -73,17 +78,23 @@ fn in_fields(
     found: &mut Vec<UnservedField>,
     mut inner: impl FnMut(&str, &RawValue, &mut Vec<UnservedField>),
 ) {
-    for (name, value) in split_fields(raw.get().as_bytes()).unwrap_or_default() {
-        let why = match object.use_of(&name, value) {
+    let Ok(fields) = split_fields(raw.get().as_bytes()) else {
+        let why = Some("it has too many fields to be checked.");
+        found.push(UnservedField { path: path.to_owned(), why, is_optional: false });
+        return;
+    };
+    for (name, value) in fields {
+        let (why, is_optional) = match object.use_of(&name, value) {
             FieldUse::Accepted => {
                 inner(&name, value, found);
                 continue;
             }
-            FieldUse::Refused(why) => Some(why),
+            FieldUse::Refused(field) => (Some(field.why), field.is_optional),
             FieldUse::Unknown if parse::is_null(value) => continue,
-            FieldUse::Unknown => None,
+            FieldUse::Unknown => (None, true),
         };
-        found.push(UnservedField { path: format!("{path}.{}", truncate_for_display(&name)), why });
+        let path = format!("{path}.{}", truncate_for_display(&name));
+        found.push(UnservedField { path, why, is_optional });
     }
 }
 
@@ -117,6 +128,20 @@ mod tests {
             "tools":[{"type":"function","name":"f","async":true}]}]}"#;
         let request = CreateResponse::parse(body.as_bytes()).unwrap();
         assert_eq!(request.unserved_fields[0].path, "input[1].tools[0].async");
+    }
+
+    #[test]
+    fn a_tool_with_more_fields_than_are_checked_is_refused_and_so_is_what_it_is_about() {
+        let many: String = (0..300).map(|n| format!(r#","x{n}":1"#)).collect();
+        for tool in [
+            format!(r#"{{"type":"function","name":"f","async":true{many}}}"#),
+            r#"{"type":"mcp","server_label":"s","connector_id":"c"}"#.to_owned(),
+        ] {
+            let body = format!(r#"{{"model":"m","input":"x","tools":[{tool}]}}"#);
+            let request = CreateResponse::parse(body.as_bytes()).unwrap();
+            let error = super::judge_unserved(request.unserved_fields, true).unwrap_err();
+            assert!(!error.body.message.contains("ignore"), "{}", error.body.message);
+        }
     }
 
     #[test]

@@ -11,6 +11,8 @@ use crate::protocol::error::{ApiError, ErrorKind};
 const MAX_BOUNDARY: usize = 70;
 /// Most parts of a form.
 const MAX_PARTS: usize = 1000;
+/// Most bytes of the headers of a part.
+const MAX_HEAD: usize = 8 << 10;
 /// Longest model name that is read.
 const MAX_MODEL: usize = 1024;
 
@@ -36,8 +38,8 @@ pub(super) fn model_field<'b>(content_type: &str, body: &'b [u8]) -> Result<Mode
     let mut found = None;
     for place in parts(&boundary, body)? {
         let part = body.get(place.clone()).unwrap_or_default();
-        let Some(end) = memmem::find(part, b"\r\n\r\n") else {
-            return Err(unreadable("the headers of a part do not end"));
+        let Some(end) = memmem::find(part.get(..MAX_HEAD).unwrap_or(part), b"\r\n\r\n") else {
+            return Err(unreadable("the headers of a part do not end, or are too long"));
         };
         let (head, value) = (part.get(..end).unwrap_or_default(), place.start + end + 4..place.end);
         if !is_model(head) {
@@ -103,7 +105,8 @@ fn is_model(head: &[u8]) -> bool {
         let (name, value) = line.split_once(':')?;
         name.trim().eq_ignore_ascii_case("content-disposition").then_some(value)
     });
-    disposition.is_some_and(|value| parameter(value, "name") == Some("model"))
+    let is_field = |value: &str| parameter(value, "filename").is_none();
+    disposition.is_some_and(|value| parameter(value, "name") == Some("model") && is_field(value))
 }
 
 /// A parameter of a header, without its quotes.

@@ -68,11 +68,10 @@ impl AnswerState {
     fn place_late_ids(&mut self) {
         for PlacedCall { key, place, .. } in &self.calls {
             if let Some(place) = place
-                && let Some(id) = self.pending.calls.get_mut(key).filter(|call| !call.is_signed())
+                && let Some(id) = self.pending.calls.remove(key)
             {
                 let beside = self.states.entry(*place).or_default();
-                beside.calls.entry(key.clone()).or_default().merge(std::mem::take(id));
-                self.pending.calls.remove(key);
+                beside.calls.entry(key.clone()).or_default().merge(id);
             }
         }
     }
@@ -94,7 +93,7 @@ impl ResponseMachine {
     /// Whether clients carry this state. Ids of calls alone are no reason for an item that clients would not have otherwise,
     /// unless they asked for all of it.
     fn needs_item(&self, state: &ProviderState) -> bool {
-        self.options.seal.is_some()
+        self.carries_state()
             && match self.options.show_sealed {
                 ShowSealed::Never => false,
                 ShowSealed::Needed => {

@@ -119,6 +119,7 @@ const RESULTS: &str =
         TRUE, a.output, a.error
     FROM async_calls a JOIN responses s ON s.key = a.response AND s.owner = a.owner JOIN owners o ON o.key = s.owner
     WHERE a.response = ANY($1) AND a.owner = $2 AND a.item_id IS NOT NULL AND a.completed_at IS NOT NULL
+        AND (s.expires_at IS NULL OR s.expires_at > $3)
     ORDER BY a.response, a.turn, a.position";
 
 /// The calls of these responses that have a result.
@@ -129,7 +130,9 @@ pub(super) async fn results(
 ) -> Result<Vec<CompletedCall>, StoreError> {
     let Some(owner) = owners::find(session, owner).await? else { return Ok(Vec::new()) };
     let keys: Vec<Uuid> = responses.iter().map(|id| ResponseKey::of(id.as_str()).uuid).collect();
-    let found = session.query(RESULTS, &[(&keys, Type::UUID_ARRAY), (&owner, Type::INT8)]).await?;
+    let found = session
+        .query(RESULTS, &[(&keys, Type::UUID_ARRAY), (&owner, Type::INT8), (&now(), Type::INT8)])
+        .await?;
     found.iter().map(read).collect()
 }
 

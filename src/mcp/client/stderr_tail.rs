@@ -25,16 +25,18 @@ const MASK: &str = "[key]";
 
 /// The last lines of a program.
 #[derive(Debug)]
-pub(super) struct LastWords {
+pub(super) struct StderrTail {
     /// Longest first, as one may be part of another.
     secrets: Vec<SecretString>,
     lines: Mutex<VecDeque<String>>,
 }
 
-impl LastWords {
+impl StderrTail {
     /// Of a program with this environment and these arguments.
     pub(super) fn new(env: &BTreeMap<String, SecretString>, args: &[String]) -> Self {
-        let values = env.values().map(ExposeSecret::expose_secret).chain(in_arguments(args));
+        let in_arguments = in_arguments(args);
+        let values = env.values().map(ExposeSecret::expose_secret);
+        let values = values.chain(in_arguments.iter().map(String::as_str));
         // A secret of several lines is written as several lines.
         let values = values.flat_map(str::lines);
         let mut secrets: Vec<&str> =
@@ -87,7 +89,7 @@ impl LastWords {
         let mut follows_scheme = false;
         let mask = |piece| {
             let word = bare_word(piece);
-            let is_credential = || word.len() >= MIN_SECRET_BYTES && !piece.starts_with(MASK);
+            let is_credential = || may_be_credential(word) && !piece.starts_with(MASK);
             let is_secret = is_key(word) || (follows_scheme && is_credential());
             if !word.is_empty() {
                 follows_scheme = is_auth_scheme(word);
@@ -99,6 +101,12 @@ impl LastWords {
         };
         words.map(mask).collect()
     }
+}
+
+/// Whether a word behind the name of a scheme is a credential, and not the next word of a sentence.
+fn may_be_credential(word: &str) -> bool {
+    let is_random = word.bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+    word.len() >= MIN_SECRET_BYTES && (is_random || word.len() >= 16)
 }
 
 /// A word without what separates it from the next.
@@ -114,14 +122,14 @@ fn length(lines: &VecDeque<String>) -> usize {
 mod tests {
     use super::*;
 
-    fn of(env: &[(&str, &str)]) -> LastWords {
+    fn of(env: &[(&str, &str)]) -> StderrTail {
         with_args(env, &[])
     }
 
-    fn with_args(env: &[(&str, &str)], args: &[&str]) -> LastWords {
+    fn with_args(env: &[(&str, &str)], args: &[&str]) -> StderrTail {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        LastWords::new(&env, &args)
+        StderrTail::new(&env, &args)
     }
 
     #[test]
