@@ -46,14 +46,37 @@ fn ask(upstream: &Upstream) -> Value {
         "tools": [{"type": "mcp", "server_label": "shop", "require_approval": "never"}]})
 }
 
+/// A request in whose first turn the model calls a function of its client beside the tool that goes on.
+fn ask_both(upstream: &Upstream) -> Value {
+    upstream.reply(Reply::Calls(vec![("add", json!({"a": 1, "b": 2})), ("look_up", json!({"q": "x"}))]));
+    json!({"model": "test-model", "input": "Add.", "tools": [
+        {"type": "mcp", "server_label": "shop", "require_approval": "never"},
+        {"type": "function", "name": "look_up", "parameters": {"type": "object"}}]})
+}
+
+/// What the client sends for the call of its function.
+fn answer(response: &Value) -> Value {
+    let output = response["output"].as_array().unwrap();
+    let call = output.iter().find(|item| item["type"] == "function_call").expect("a call of the client");
+    json!([{"type": "function_call_output", "call_id": call["call_id"], "output": "found"}])
+}
+
 /// The path of the callback that the server was given last.
 fn callback(server: &McpServer) -> String {
+    callbacks(server).pop().expect("the server was called")
+}
+
+/// The paths of the callbacks that the server was given.
+fn callbacks(server: &McpServer) -> Vec<String> {
+    let path = |address: &Value| {
+        let expires_at = address["expires_at"].as_i64().unwrap();
+        assert!(expires_at > jiff::Timestamp::now().as_second() + 80_000, "{address}");
+        let url = address["url"].as_str().unwrap();
+        url.strip_prefix("https://gateway.example.com").unwrap_or_else(|| panic!("{url}")).to_owned()
+    };
     let calls = server.calls();
-    let address = &calls.last().expect("the server was called").meta["antwort/callback"];
-    let expires_at = address["expires_at"].as_i64().unwrap();
-    assert!(expires_at > jiff::Timestamp::now().as_second() + 80_000, "{address}");
-    let url = address["url"].as_str().unwrap();
-    url.strip_prefix("https://gateway.example.com").unwrap_or_else(|| panic!("{url}")).to_owned()
+    let addresses = calls.iter().filter_map(|call| call.meta.get("antwort/callback"));
+    addresses.map(path).collect()
 }
 
 /// Reports a result, as another program does.

@@ -3,28 +3,13 @@
 
 use serde_json::{Value, json};
 
-use super::{allow, callback, gateway, made, report, started};
+use super::{allow, answer, ask_both, callback, callbacks, gateway, made, report, started};
 use crate::replicas::fleet::Fleet;
 use crate::support::eventually;
 use crate::support::gateway::{Gateway, text_of};
 use crate::support::mcp_server::McpServer;
 use crate::support::openapi;
 use crate::support::upstream::{Reply, Upstream};
-
-/// A request in whose first turn the model calls a function of its client beside the tool that goes on.
-fn ask_both(upstream: &Upstream) -> Value {
-    upstream.reply(Reply::Calls(vec![("add", json!({"a": 1, "b": 2})), ("look_up", json!({"q": "x"}))]));
-    json!({"model": "test-model", "input": "Add.", "tools": [
-        {"type": "mcp", "server_label": "shop", "require_approval": "never"},
-        {"type": "function", "name": "look_up", "parameters": {"type": "object"}}]})
-}
-
-/// What the client sends for the call of its function.
-fn answer(response: &Value) -> Value {
-    let output = response["output"].as_array().unwrap();
-    let call = output.iter().find(|item| item["type"] == "function_call").expect("a call of the client");
-    json!([{"type": "function_call_output", "call_id": call["call_id"], "output": "found"}])
-}
 
 async fn continued(gateway: &Gateway, upstream: &Upstream, id: &Value, input: Value) -> (Value, Value) {
     upstream.text("Three.");
@@ -138,12 +123,7 @@ async fn two_responses_that_follow_one_know_the_results_of_both() {
     let tools = json!([{"type": "mcp", "server_label": "shop", "require_approval": "never"}]);
     let id =
         gateway.create(json!({"model": "test-model", "input": "Add.", "tools": tools})).await["id"].clone();
-    let paths: Vec<_> = server
-        .calls()
-        .iter()
-        .map(|call| call.meta["antwort/callback"]["url"].as_str().unwrap().to_owned())
-        .map(|url| url.strip_prefix("https://gateway.example.com").unwrap().to_owned())
-        .collect();
+    let paths = callbacks(&server);
     let following = async || {
         let list = gateway.get("/v1/responses").await.body;
         let data = list["data"].as_array().unwrap().clone();

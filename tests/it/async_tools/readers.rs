@@ -2,24 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{ask, callback, follow_up, gateway, made, report};
+use super::{answer, ask, ask_both, callback, callbacks, follow_up, gateway, made, report};
 use crate::support::eventually;
-use crate::support::gateway::Gateway;
 use crate::support::mcp_server::McpServer;
 use crate::support::upstream::{Reply, Upstream};
-
-/// A response that waits for the client beside the tool, and what its client sends back.
-async fn paused(gateway: &Gateway, upstream: &Upstream) -> (Value, Value) {
-    upstream.reply(Reply::Calls(vec![("add", json!({"a": 1, "b": 2})), ("look_up", json!({"q": "x"}))]));
-    let body = json!({"model": "test-model", "input": "Add.", "tools": [
-        {"type": "mcp", "server_label": "shop", "require_approval": "never"},
-        {"type": "function", "name": "look_up", "parameters": {"type": "object"}}]});
-    let response = gateway.create(body).await;
-    let output = response["output"].as_array().unwrap();
-    let call = output.iter().find(|item| item["type"] == "function_call").unwrap();
-    let answer = json!({"type": "function_call_output", "call_id": call["call_id"], "output": "found"});
-    (response, answer)
-}
 
 fn all_of(response: &Value, more: &Value) -> Vec<Value> {
     let mut items = response["output"].as_array().unwrap().clone();
@@ -55,7 +41,8 @@ async fn a_response_whose_calls_are_hidden_is_followed() {
 async fn items_are_replayed_as_they_were_given_before_and_behind_the_result() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
     let gateway = gateway(&upstream, &server, "follow_up").spawn().await;
-    let (response, answer) = paused(&gateway, &upstream).await;
+    let response = gateway.create(ask_both(&upstream)).await;
+    let answer = answer(&response)[0].clone();
     let id = response["id"].as_str().unwrap();
     assert_eq!(report(&gateway, &callback(&server), &json!({"output": "three"})).await.status, 200);
     for is_settled in [false, true] {
@@ -94,12 +81,7 @@ async fn a_response_that_follows_one_result_is_continued_with_the_other() {
     upstream.text("Both were started.");
     let tools = json!([{"type": "mcp", "server_label": "shop", "require_approval": "never"}]);
     let first = gateway.create(json!({"model": "test-model", "input": "Add.", "tools": tools})).await;
-    let urls: Vec<_> = server
-        .calls()
-        .iter()
-        .map(|call| call.meta["antwort/callback"]["url"].as_str().unwrap().to_owned())
-        .map(|url| url.strip_prefix("https://gateway.example.com").unwrap().to_owned())
-        .collect();
+    let urls = callbacks(&server);
     let id = first["id"].as_str().unwrap();
     upstream.text("The first is three.");
     assert_eq!(report(&gateway, &urls[0], &json!({"output": "three"})).await.status, 200);
