@@ -1,13 +1,13 @@
-// The shell of the page: header, navigation, key, theme, and the router that mounts one screen at a time.
+// The shell of the page: header, key, theme, and the router.
 
-import { createApi, gateway } from './lib/api.js';
-import { addShortcuts, announce, el, openDialog, replace, showHelp, startKeys } from './lib/dom.js';
+import { createApi } from './lib/api.js';
+import { addShortcuts, announce, button, el, keyField, openDialog, replace, showHelp, startKeys } from './lib/dom.js';
 import { LISTS } from './screens/lists.js';
 import * as runScreen from './screens/run.js';
 import * as tryScreen from './screens/try.js';
 
 /** @type {Record<string, Page.Screen>} */
-const SCREENS = { ...LISTS, try: tryScreen, run: runScreen };
+const SCREENS = { ...LISTS, try: tryScreen, run: runScreen, unknown: { title: 'Not found', mount: mountUnknown } };
 const LINKS = [
   ['try', 'Try', '1'],
   ['runs', 'Runs', '2'],
@@ -18,6 +18,7 @@ const LINKS = [
 const store = createStore({ theme: 'system', denied: null, key: 0, runs: '#/runs' });
 const api = createApi({ onDenied: (error) => store.set('denied', error) });
 const main = /** @type {HTMLElement} */ (document.getElementById('main'));
+const gate = el('div');
 
 /** @type {{name: string, screen: Page.Mounted} | null} */
 let mounted = null;
@@ -27,7 +28,7 @@ function parseRoute(hash) {
   const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?');
   const [screen = '', id = '', kind = '', seq = ''] = path.split('/');
   return {
-    screen: screen === 'runs' && id ? 'run' : screen in SCREENS ? screen : 'try',
+    screen: screen === 'runs' && id ? 'run' : screen === '' ? 'try' : LINKS.some(([name]) => name === screen) ? screen : 'unknown',
     id: id ? decoded(id) : null,
     seq: kind === 'seq' && /^\d+$/.test(seq) ? Number(seq) : null,
     query: new URLSearchParams(search),
@@ -53,6 +54,12 @@ function navigate(hash, options = {}) {
   show();
 }
 
+/** @param {HTMLElement} root */
+function mountUnknown(root) {
+  replace(root, el('h1', { text: 'Not found' }), el('p', null, 'This page has nothing at this address. ', el('a', { href: '#/runs', text: 'Go to the runs' })));
+  return {};
+}
+
 function show() {
   const route = parseRoute(location.hash);
   if (mounted?.name === route.screen && mounted.screen.update) {
@@ -63,8 +70,9 @@ function show() {
   mounted?.screen.unmount?.();
   const screen = SCREENS[route.screen];
   const root = el('div', { class: `screen screen-${route.screen}` });
-  replace(main, root);
-  mounted = { name: route.screen, screen: screen.mount(root, { api, store, navigate, route }) };
+  // Connect has a form of its own.
+  replace(main, route.screen !== 'connect' && gate, root);
+  mounted = { name: route.screen, screen: screen.mount(root, { api, store, navigate, route, useKey }) };
   document.title = `${screen.title} · antwort`;
   for (const link of document.querySelectorAll('#header nav a')) {
     const current = link.getAttribute('href') === `#/${route.screen === 'run' ? 'runs' : route.screen}`;
@@ -79,10 +87,10 @@ function show() {
 
 function renderHeader() {
   const header = /** @type {HTMLElement} */ (document.getElementById('header'));
-  const theme = el('button', { class: 'quiet', on: { click: nextTheme } });
-  const key = el('button', { class: 'quiet key', on: { click: askForKey } });
+  const theme = button('', nextTheme, 'quiet');
+  const key = button('', askForKey, 'quiet');
   const label = () => {
-    theme.textContent = { system: 'Theme: system', light: 'Theme: light', dark: 'Theme: dark' }[/** @type {'system'} */ (store.get('theme'))];
+    theme.textContent = `Theme: ${store.get('theme')}`;
     key.textContent = api.hasKey() ? 'Key: set' : 'Key: none';
     key.classList.toggle('wanted', store.get('denied') !== null);
   };
@@ -105,31 +113,35 @@ function nextTheme() {
   store.set('theme', next);
 }
 
-/** The key is kept until the page is closed or reloaded, and nowhere but in memory. */
+function useKey(key = '') {
+  // It gives the focus back; then the screen takes it.
+  document.querySelector('dialog')?.close();
+  api.setKey(key);
+  store.set('denied', null);
+  store.set('key', store.get('key') + 1);
+}
+
 function askForKey() {
-  const input = el('input', { type: 'password', id: 'key', autocomplete: 'off', spellcheck: 'false' });
-  const use = () => {
-    api.setKey(input.value);
-    store.set('denied', null);
-    store.set('key', store.get('key') + 1);
-    dialog.close();
-  };
-  const button = el('button', { class: 'primary', text: 'Use', on: { click: use } });
-  input.addEventListener('keydown', (event) => {
-    if (event.key === 'Enter') use();
-  });
-  const dialog = openDialog(
-    'API key',
-    el('p', { text: `Sent to ${gateway().host} only, and forgotten when this page is closed or reloaded.` }),
-    el('div', { class: 'row' }, el('label', { for: 'key', text: 'Key' }), input, button),
-  );
-  input.focus();
+  openDialog('API key', ...keyField(useKey)).querySelector('input')?.focus();
+}
+
+function askInPage() {
+  if (store.get('denied') && gate.firstChild) return;
+  const words = api.hasKey() ? 'The gateway does not accept this key.' : 'The gateway asks for an API key.';
+  replace(gate, store.get('denied') && el('section', { class: 'card stack', 'aria-label': 'Key wanted' }, el('strong', { text: words }), ...keyField(useKey)));
+  if (gate.firstChild) announce(words);
 }
 
 renderHeader();
 startKeys();
 addShortcuts(LINKS.map(([name, title, key]) => ({ key, help: `Go to ${title}`, run: () => navigate(`#/${name}`) })));
 addEventListener('hashchange', show);
+// Its address is that of no screen.
+document.querySelector('.skip')?.addEventListener('click', (event) => {
+  event.preventDefault();
+  main.focus();
+});
+store.subscribe(['denied'], askInPage);
 // Another key may see other things: the screen is made anew.
 store.subscribe(['key'], () => {
   mounted?.screen.unmount?.();

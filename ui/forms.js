@@ -1,7 +1,4 @@
-// A form from a JSON Schema, with JSON in its place for what a form cannot say.
-//
-// Schemas come from servers, and may be deep, huge, recursive or nonsense: depth, fields and choices are bounded, and what is
-// beyond becomes a field for JSON. Patterns are shown, never run.
+// Forms from JSON Schemas.
 
 import { el, indented, parseJson, replace, reveal } from './lib/dom.js';
 
@@ -49,7 +46,7 @@ function shape(schema, budget, depth) {
     return item.kind === 'choice' ? { kind: 'choices', options: item.options } : item.kind === 'json' ? {} : { kind: 'list', item };
   }
   const properties = Object.entries(asObject(schema.properties));
-  // Where nothing is declared there is nothing to ask for, unless anything is allowed.
+  // Nothing is declared: nothing to ask for, unless anything is allowed.
   const empty = properties.length === 0 && (depth > 0 || schema.additionalProperties || schema.patternProperties);
   if (type !== 'object' || empty || properties.length > budget.left) return {};
   const required = Array.isArray(schema.required) ? schema.required : [];

@@ -1,10 +1,9 @@
-// What a person has to do: about an error, and for a response that waits for approvals, for functions of the client, or for answers to
-// tools. Cards show exactly what will be called; nothing is edited, and nothing is approved for later.
+// What a person has to do: about an error, and for a response that waits.
 
 import { schemaForm } from './forms.js';
-import { pathOf } from './lib/api.js';
+import { ApiError, pathOf } from './lib/api.js';
 import { announce, button, counted, el, field, icon, indented, parseJson, pre, replace, reveal, shown } from './lib/dom.js';
-import { approvalItem, continuation, definitionIn, obstacle, openApprovals, openCalls, outputItem } from './request.js';
+import { approvalItem, continuation, definitionIn, obstacle, openApprovals, openCalls, outputItem } from './protocol.js';
 
 /** @type {Record<Cause, string>} */
 export const FAULTS = {
@@ -86,6 +85,8 @@ const words = (value) => (typeof value === 'string' || typeof value === 'number'
 /** @type {Of['renderError']} */
 export function renderError(error, { onRetry, title = 'Error' } = {}) {
   const of = Object(error) === error ? error : { message: error };
+  // The shell asks for it.
+  if (of instanceof ApiError && of.status === 401) return el('p', { class: 'notice', text: 'Without a key of this gateway nothing can be shown here.' });
   const content = Array.isArray(of.content) ? of.content.map((/** @type {any} */ part) => part?.text ?? '').join('\n') : '';
   const { fault, next } = explain(of);
   const [name, status] = [words(of.code ?? of.type), words(of.status || '')];
@@ -145,7 +146,7 @@ export function renderNextStep(response, onContinue, { api, request }) {
   if (count === 0 || blocked) return count > 0 ? el('p', { class: 'notice warn', text: `${counted(count, 'answer')} missing. ${blocked}` }) : null;
   const root = el('section', { class: 'next-step stack', 'aria-label': 'What the response waits for' });
   const ready = inert(root, update);
-  const decisions = approvals.map((item) => approvalCard(item, response, { api, update, known: Boolean(request) }));
+  const decisions = approvals.map((item) => approvalCard(item, response, { api, update, request }));
   const cards = [...decisions, ...calls.map(callCard)];
   const submit = button('', () => void send(), 'primary');
   const failure = el('div');
@@ -208,7 +209,7 @@ function choices(legend, options, choose) {
 }
 
 /** @type {Of['approvalCard']} */
-function approvalCard({ id, server_label: label, name, arguments: text }, response, { api, update, known }) {
+function approvalCard({ id, server_label: label, name, arguments: text }, response, { api, update, request }) {
   let decided = '';
   const reason = el('input', { type: 'text', autocomplete: 'off' });
   const why = field('Reason, which the model reads (optional)', reason);
@@ -224,8 +225,8 @@ function approvalCard({ id, server_label: label, name, arguments: text }, respon
     el('dl', { class: 'facts' },
       el('dt', { text: 'Server' }), el('dd', { text: shown(`${label}${address ? ` at ${address}` : ', configured by the operator'}`) }),
       el('dt', { text: 'Asked' }), el('dd', { text: `${at}. From then on it can be answered for the gateway’s mcp.approvals.expires_after, which is 24 h unless the operator has set another time.` })),
-    argumentsView(text), definitionView(response, label, name, api),
-    address && !known ? el('p', { class: 'hint', text: 'If the request had a token for this server, answer from where it was sent: no response shows it.' }) : null, decide, why);
+    argumentsView(text), definitionView({ response, request, label, name }, api),
+    address && !request ? el('p', { class: 'hint', text: 'If the request had a token for this server, answer from where it was sent: no response shows it.' }) : null, decide, why);
   root.classList.add('approval');
   return { root, read: () => (decided ? approvalItem(id, decided === 'yes', reason.value) : null) };
 }
@@ -238,21 +239,48 @@ function argumentsView(text) {
 }
 
 /** @type {Of['definitionView']} */
-function definitionView(response, label, name, api) {
+function definitionView(of, api) {
   const inside = pre('Schema of the arguments', '');
-  const [effect, says] = [el('p'), el('p', { class: 'message', text: 'Its definition is not part of this response.' })];
-  const view = el('details', null, el('summary', { text: 'Definition of the tool' }), inside);
-  const draw = (/** @type {Json} */ tool) => {
-    says.textContent = tool.description ? `The server says: ${shown(String(tool.description))}` : 'The server does not describe it.';
-    [effect.textContent, effect.className] = effects(tool.annotations);
-    inside.textContent = shown(tool.input_schema ?? tool.parameters ?? {});
-  };
-  const known = definitionIn(response, label, name);
-  if (known) draw(known);
-  else view.addEventListener('toggle', () => void api.get('v1/tools', { server_label: label }).then(({ data }) => {
-    draw(data.find((/** @type {Json} */ one) => one.name === name));
-  }).catch((error) => (inside.textContent = `It cannot be shown: ${error.message}`)), { once: true });
+  const [says, effect] = [el('p', { class: 'message', text: 'Its definition is looked up …' }), el('p')];
+  const view = el('details', { hidden: true }, el('summary', { text: 'Definition of the tool' }), inside);
+  void findDefinition(of, api.get).then((tool) => {
+    view.hidden = !tool;
+    says.textContent = !tool ? 'Its definition was not found: neither an earlier response that this key may read nor its server tells what it does.' : tool.description ? `The server says: ${shown(String(tool.description))}` : 'The server does not describe it.';
+    [effect.textContent, effect.className] = tool ? effects(tool.annotations) : ['It may change or delete things.', 'alarm'];
+    inside.textContent = shown(tool?.input_schema ?? tool?.parameters ?? {});
+  });
   return el('div', { class: 'stack tight' }, says, effect, view);
+}
+
+/** So many responses, or pages of a conversation, are read to find a definition. */
+const FAR = 20;
+
+/** @type {Of['findDefinition']} */
+export async function findDefinition({ response, request, label, name }, get) {
+  /** What cannot be read has nothing. @type {(path: string, query?: Page.Query) => Promise<Json>} */
+  const read = (path, query) => get(path, query).catch(() => ({}));
+  const among = (/** @type {unknown} */ output) => definitionIn({ output }, label, name);
+  let found = definitionIn(response, label, name) ?? among(request?.input);
+  /** @type {Json} */
+  let at = response;
+  let after;
+  for (let left = FAR; !found && at.id && left > 0; left -= 1) {
+    const { id, previous_response_id: before, conversation } = at;
+    if (before) {
+      at = await read(pathOf(before));
+      found = among(at.output);
+      continue;
+    }
+    // Where a chain begins, its client may have sent what was before.
+    const { data, has_more: more, last_id: last } = await read(conversation ? `v1/conversations/${encodeURIComponent(conversation.id)}/items` : `${pathOf(id)}/input_items`, { order: 'desc', limit: 100, after });
+    found = among(data?.toReversed());
+    if (!more) break;
+    after = last;
+  }
+  if (found) return found;
+  // As it is now.
+  const { data } = await read('v1/tools', { server_label: label === 'antwort' ? '' : label });
+  return data?.find((/** @type {Json} */ one) => one.name === name);
 }
 
 /** @type {Of['effects']} */

@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { approvalItem, continuation, definitionIn, obstacle, openApprovals, openCalls, outputItem } from '../../ui/request.js';
+import { findDefinition } from '../../ui/next-step.js';
+import { approvalItem, continuation, definitionIn, obstacle, openApprovals, openCalls, outputItem } from '../../ui/protocol.js';
 
 const approval = { type: 'mcp_approval_request', id: 'mcpr_1', server_label: 'ops', name: 'deploy', arguments: '{}' };
 const call = { type: 'function_call', id: 'fc_1', call_id: 'call_1', name: 'thermometer', arguments: '{"room":"kitchen"}' };
@@ -63,4 +64,62 @@ test('the definition is the newest that the response lists', () => {
   const output = [list('old'), list('other', 'desk'), list('new'), { type: 'mcp_list_tools', server_label: 'ops', tools: null }];
   assert.equal(definitionIn(response({ output }), 'ops', 'deploy').description, 'new');
   assert.equal(definitionIn(response(), 'ops', 'deploy'), undefined);
+});
+
+/** A gateway of these answers, by path; `asked` are the paths in their order. */
+function gatewayOf(answers) {
+  const asked = [];
+  const get = async (path, query) => {
+    asked.push(path);
+    const answer = answers(path, query);
+    if (!answer) throw new Error('not found');
+    return answer;
+  };
+  return { get, asked };
+}
+
+const listed = (description) => ({ type: 'mcp_list_tools', server_label: 'ops', tools: [{ name: 'deploy', description }] });
+const called = (of) => ({ response: response(of), label: 'ops', name: 'deploy' });
+
+test('a definition is found in the nearest response of the chain that lists it', async () => {
+  const { get, asked } = gatewayOf((path) => {
+    const number = Number(path.match(/^v1\/responses\/resp_(\d+)$/)?.[1]);
+    const output = { 7: [listed('newer')], 3: [listed('older')] }[number] ?? [];
+    return { id: `resp_${number}`, output, previous_response_id: `resp_${number - 1}` };
+  });
+  assert.equal((await findDefinition(called({ id: 'resp_9', previous_response_id: 'resp_8' }), get)).description, 'newer');
+  assert.deepEqual(asked, ['v1/responses/resp_8', 'v1/responses/resp_7']);
+});
+
+test('what the response or its request lists is not asked for', async () => {
+  const { get, asked } = gatewayOf(() => null);
+  const own = { ...called({ output: [listed('own'), approval], previous_response_id: 'resp_0' }), request: { input: [listed('sent')] } };
+  assert.equal((await findDefinition(own, get)).description, 'own');
+  const sent = { ...called({ store: false }), request: { input: [listed('sent')] } };
+  assert.equal((await findDefinition(sent, get)).description, 'sent');
+  assert.deepEqual(asked, []);
+});
+
+test('the begin of a chain may have been sent the list, and a conversation has it in its items', async () => {
+  const sent = gatewayOf((path) => ({ 'v1/responses/resp_0': { id: 'resp_0', output: [] }, 'v1/responses/resp_0/input_items': { data: [listed('sent')] } })[path]);
+  assert.equal((await findDefinition(called({ previous_response_id: 'resp_0' }), sent.get)).description, 'sent');
+  const pages = { '': { data: [approval], has_more: true, last_id: 'a' }, a: { data: [listed('newer'), listed('older')], has_more: true, last_id: 'b' } };
+  const conversed = gatewayOf((path, query) => (path === 'v1/conversations/conv_1/items' ? pages[query.after ?? ''] : null));
+  assert.equal((await findDefinition(called({ conversation: { id: 'conv_1' } }), conversed.get)).description, 'newer');
+  assert.equal(conversed.asked.length, 2);
+});
+
+test('a chain without end is not followed without end, and then the server is asked', async () => {
+  const { get, asked } = gatewayOf((path, query) => {
+    if (path === 'v1/tools') return query.server_label === 'ops' ? { data: [{ name: 'deploy', description: 'of now' }] } : null;
+    return { id: path.split('/').at(-1), output: [], previous_response_id: `resp_${asked.length}` };
+  });
+  assert.equal((await findDefinition(called({ previous_response_id: 'resp_x' }), get)).description, 'of now');
+  assert.equal(asked.length, 21);
+});
+
+test('where nothing can be read, nothing is known', async () => {
+  const { get, asked } = gatewayOf(() => null);
+  assert.equal(await findDefinition(called({ previous_response_id: 'resp_0' }), get), undefined);
+  assert.deepEqual(asked, ['v1/responses/resp_0', 'v1/tools']);
 });

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import test from 'node:test';
 
-import { fold, foldAll, nothing } from '../../ui/fold.js';
+import { fold, foldAll, nothing } from '../../ui/protocol.js';
 
 const SNAPSHOTS = new URL('../it/snapshots/', import.meta.url);
 

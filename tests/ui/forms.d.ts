@@ -59,6 +59,14 @@ interface Card {
   read: () => Json | null;
 }
 
+/** The call that an approval is asked for, with the response that asks and, where it is known, its request. */
+interface Called {
+  response: Json;
+  request?: Json | null;
+  label: string;
+  name: string;
+}
+
 interface Recipe {
   name: string;
   note?: string;

@@ -4,11 +4,11 @@
 // app.js
 interface Of {
   parseRoute: (hash: string) => Page.Route;
-  navigate: (hash: string, options?: {replace?: boolean}) => void;
+  navigate: Page.Context['navigate'];
   createStore: (initial: Record<string, unknown>) => Page.Store;
 }
 
-// fold.js
+// protocol.js, events
 interface Of {
   /** Changes the response that it is given, unless the event brings one of its own. */
   fold: (response: Folded, event: any) => Folded;
@@ -66,9 +66,14 @@ interface Of {
   card: (label: string, what: string, name: unknown, ...inside: (Node | null)[]) => HTMLElement;
   /** `options`: value and words */
   choices: (legend: string, options: [string, string][], choose: (value: string) => void) => HTMLElement;
-  /** `request`: the `mcp_approval_request`; `response`: that it is an item of; `options`: `known`: whether the request is */
-  approvalCard: (request: Json, response: Json, options: {api: Page.Api, update: () => void, known: boolean}) => Card;
-  definitionView: (response: Json, label: string, name: string, api: Page.Api) => HTMLElement;
+  /** `request`: the `mcp_approval_request`; `response`: that it is an item of; `options`: `request`: the one that the response is of, if it is known */
+  approvalCard: (request: Json, response: Json, options: {api: Page.Api, update: () => void, request?: Json | null}) => Card;
+  definitionView: (of: Called, api: Page.Api) => HTMLElement;
+  /**
+   * What is nearest counts: the response itself, what it was sent, those before it or its conversation, as far as the key may read them;
+   * then the server's list as it is now. The gateway lists tools where they are new to a chain, not in each response of it.
+   */
+  findDefinition: (of: Called, get: Page.Api['get']) => Promise<Json | undefined>;
   /** `annotations`: of MCP or of the gateway */
   effects: (annotations: any) => [string, string];
   callCard: (call: Json) => Card;
@@ -88,7 +93,7 @@ interface Of {
   countDown: (until: number, shown: HTMLElement, tell: (left: number) => void) => void;
 }
 
-// request.js
+// protocol.js, requests
 interface Of {
   openApprovals: (response: Json) => Json[];
   openCalls: (response: Json) => Json[];
@@ -190,6 +195,11 @@ interface Of {
 // lib/dom.js, parts of the screens
 interface Of {
   field: (label: string, control: HTMLElement, hint?: string) => HTMLElement;
+  /** An entry of a table, by a name that somebody else has chosen. */
+  own: <T>(table: Record<string, T>, key: string, otherwise: T) => T;
+  /** `use`: gets the key */
+  keyField: (use: (key: string) => void) => HTMLElement[];
+  sync: (tree: HTMLElement, wanted: HTMLElement[]) => void;
   button: (text: string, click: () => void, look?: string) => HTMLButtonElement;
   /** `label`: for screen readers */
   pre: (label: string, text: string) => HTMLElement;
@@ -299,7 +309,6 @@ interface Of {
   select: (id: string | null, focus?: boolean) => void;
   toggle: (id: string, collapse: boolean) => void;
   treeKeys: (event: KeyboardEvent, tree: HTMLElement, select: (id: string) => void, toggle: (id: string, collapse: boolean) => void) => void;
-  sync: (tree: HTMLElement, wanted: HTMLElement[]) => void;
   /** folded: the calls of a collapsed turn */
   fillRow: (row: HTMLElement, lane: Lane, plot: number, folded: Lane[]) => void;
   /** Of the column of times. */
@@ -389,7 +398,7 @@ interface Of {
 // screens/lists.js, connect
 interface Of {
   readyView: (health: Json, again: () => void) => HTMLElement[];
-  keyForm: (api: Page.Api, store: Page.Store) => any[];
+  keyForm: (api: Page.Api, useKey: (key: string) => void) => any[];
   operation: (method: string, path: string, of: Json, shared: Json[]) => HTMLElement;
 }
 
@@ -397,7 +406,8 @@ interface Of {
 interface Of {
   queryText: (of: Record<string, string>) => string;
   createFilters: (onChange: (of: {status: string, model: string}) => void, onReload: () => void) => { root: HTMLDivElement; show(query: URLSearchParams): void; };
-  renderList: (root: HTMLElement, runs: any[], query: URLSearchParams) => void;
+  /** Draws a page of the list, and tells whether anything is other than before. */
+  createList: (root: HTMLElement) => (runs: any[], query: URLSearchParams) => boolean;
   rowOf: (run: any, continued: boolean) => HTMLTableRowElement;
   chainOf: (run: any) => HTMLSpanElement | null;
   renderPager: (root: HTMLElement, page: any, query: URLSearchParams) => void;
@@ -409,6 +419,8 @@ interface Of {
   withoutHealth: (error: any, open: (label: string) => void, again: () => void) => HTMLElement[];
   /** `sessions`: of one server, by tenant and credentials */
   serverCard: (sessions: Json[], head: (worst: Json, look: HTMLElement) => HTMLElement) => HTMLElement;
+  /** A row of a list to choose from. */
+  entry: (value: string, choose: (value: string) => void, ...inside: any[]) => HTMLElement;
   toolPanel: (tool: Json, server: string, context: {api: Page.Api, navigate: (hash: string) => void, refresh: () => void, value?: Json}) => HTMLElement;
 }
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import test from 'node:test';
 
-import { foldAll, reconstruct } from '../../ui/fold.js';
+import { foldAll, reconstruct } from '../../ui/protocol.js';
 import { account, slowness } from '../../ui/run/account.js';
 import { layout, timeOf } from '../../ui/run/picture.js';
 import { liveTrace, recall, remember, sseDecoder } from '../../ui/lib/api.js';

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { asSent, attachments, curl, describeTool, getAt, isSameTool, readInput, setAt, withTools, writeInput } from '../../ui/request.js';
+import { asSent, attachments, curl, describeTool, getAt, isSameTool, readInput, setAt, withTools, writeInput } from '../../ui/protocol.js';
 
 test('fields are set and taken away by their path, and what is unknown stays', () => {
   const body = { model: 'm', antwort: { custom: 1 } };

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
-import { curl, javascript, python, recipes } from '../../ui/request.js';
+import { curl, javascript, python, recipes } from '../../ui/protocol.js';
 
 const BASE = 'http://127.0.0.1:8080/v1';
 const HOSTILE = [

@@ -1,4 +1,24 @@
-// The types of what the page's modules hand to one another, for `tsc --checkJs`. They are not served.
+// The types of what the page's modules hand to one another, for `tsc --checkJs`. They are not served; what the modules are is said here, as
+// each byte of theirs is fetched by browsers:
+//
+// - app.js: the shell: header, navigation, key, theme, and the router that mounts one screen at a time.
+// - lib/api.js: talks to the gateway that serves this page, and follows a run to its end, whoever looks: by the stream of the request that
+//   starts it, by its event log, or else by asking again and again. The key is kept in memory only, and goes nowhere else.
+// - lib/dom.js: makes elements, signs, and the parts that the screens share; and words of values. Text is always set as text: nothing parses
+//   markup, so that a model's or a tool's words stay words. Joiners belong to many scripts and to emoji; beside ASCII they have no use.
+// - protocol.js: requests: the one of the screen Try, which form and JSON editor change; the one that goes on with a response; and programs
+//   to copy that send one, with texts quoted for each language and the key as an environment variable. And the events of a stream, folded
+//   into the response that they describe, as the gateway's `src/response/accumulator.rs` does, tested on the same streams; and the way back.
+// - forms.js: a form from a JSON Schema, with JSON in its place for what a form cannot say. Schemas come from servers, and may be deep, huge,
+//   recursive or nonsense: depth, fields and choices are bounded, and what is beyond becomes a field for JSON. Patterns are shown, never run.
+// - next-step.js: what a person has to do: about an error, and for a response that waits for approvals, for functions of the client, or for
+//   answers to tools. Cards show exactly what will be called; nothing is edited, and nothing is approved for later.
+// - run/account.js: what happened in a run, from the gateway's trace: times, turns and their items; and in plain words how it ended and why,
+//   where the time went, what failed. Pure.
+// - run/picture.js: the picture of a run: where everything lies, which is pure (an account, a response and a width in; groups, lanes, bars,
+//   bands and gaps out), and its drawing as rows of a tree, with the keys that the ARIA authoring practices give a tree.
+// - run/view.js: a run on the page: summary, picture or table, and beside it the output or the details of what is selected.
+// - screens/: Try, with the request as a form, as JSON and as programs, and its run beside it; one run; lists: Runs, Tools and Connect.
 
 type Json = Record<string, any>;
 
@@ -358,6 +378,8 @@ declare namespace Page {
     /** Keys: `theme`, `denied` (the last 401 or 403), `key` (counts changes of the key), `runs` (the list that was shown last). */
     store: Store;
     navigate: (hash: string, options?: { replace?: boolean }) => void;
+    /** The screen is made anew: another key may see other things. */
+    useKey: (key: string) => void;
     /** That of the moment of mounting. */
     route: Route;
   }

@@ -1,7 +1,6 @@
-// Talks to the gateway that serves this page, and follows a run to its end, whoever looks: by the stream of the request that starts it,
-// by its event log, or else by asking again and again. The key is kept in memory only, and goes nowhere else.
+// Talks to the gateway that serves this page, and follows runs to their end. The key is in memory only.
 
-import { fold, nothing } from '../fold.js';
+import { fold, nothing } from '../protocol.js';
 import { isCall, isRunning, nameOf, plainType } from '../run/account.js';
 
 /** @type {Of['pathOf']} */

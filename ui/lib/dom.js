@@ -1,7 +1,6 @@
-// Makes elements, signs, and the parts that the screens share; and words of values. Text is always set as text: nothing here parses markup,
-// so that a model's or a tool's words stay words.
+// Elements, shared parts of the screens, words of values. Nothing here parses markup.
 
-/** Characters that are not seen, or change the order of others. Joiners belong to many scripts and to emoji; beside ASCII they have no use. */
+/** Characters that are not seen, or change the order of others; joiners only beside ASCII. */
 const HIDDEN = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\u034f\u115f\u1160\u17b4\u17b5\u2028\u2029\u202f\u205f\u3164\ufe00-\ufe0e\uffa0\ufff0-\ufff8\u{e0000}-\u{e0fff}]|(?<=[\0-\x7f])[\u200c\u200d]|[\u200c\u200d](?=[\0-\x7f])/gu;
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gu;
 const MAX_INDENTED = 250_000;
@@ -233,7 +232,7 @@ const PATHS = {
 /** @type {Of['icon']} */
 export function icon(name) {
   const [sign, path] = ['svg', 'path'].map((tag) => /** @type {any} */ (document.createElementNS('http://www.w3.org/2000/svg', tag)));
-  apply(path, { d: PATHS[name] ?? PATHS.unknown });
+  apply(path, { d: own(PATHS, name, PATHS.unknown) });
   apply(sign, { class: `icon icon-${name}`, viewBox: '0 0 12 12', 'aria-hidden': true });
   sign.append(path);
   return sign;
@@ -251,6 +250,29 @@ export function field(label, control, hint) {
   control.id ||= `control-${(ids += 1)}`;
   if (hint) control.setAttribute('aria-describedby', `${control.id}-hint`);
   return el('div', { class: 'field' }, el('label', { for: control.id, text: label }), control, hint ? el('p', { class: 'hint', id: `${control.id}-hint`, text: hint }) : null);
+}
+
+/** @type {Of['own']} */
+export const own = (table, key, otherwise) => (Object.hasOwn(table, key) ? table[key] : otherwise);
+
+/** @type {Of['keyField']} */
+export function keyField(use) {
+  const input = el('input', { type: 'text', class: 'secret', autocomplete: 'off', spellcheck: 'false', on: { keydown: (event) => {
+    if (event.key !== 'Enter') return;
+    // Else it presses what has the focus next.
+    event.preventDefault();
+    use(input.value);
+  } } });
+  return [field('API key', input, 'Kept in the memory of this page, sent to this gateway only, and forgotten when the page is closed or reloaded.'), el('div', { class: 'row' }, button('Use this key', () => use(input.value), 'primary'))];
+}
+
+/** Rows that stay are not moved, so that they keep the focus. @type {Of['sync']} */
+export function sync(tree, wanted) {
+  const keep = new Set(wanted);
+  for (const child of [...tree.children]) if (!keep.has(/** @type {HTMLElement} */ (child))) child.remove();
+  wanted.forEach((row, index) => {
+    if (tree.children[index] !== row) tree.insertBefore(row, tree.children[index] ?? null);
+  });
 }
 
 /** @type {Of['button']} */

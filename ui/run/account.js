@@ -1,9 +1,8 @@
-// What happened in a run, from the gateway's trace: times, turns and their items; and in plain words how it ended and why, where the time
-// went, what failed. Pure.
+// What happened in a run, and in plain words. Pure.
 
-import { cost, counted, duration, tokens } from '../lib/dom.js';
+import { cost, counted, duration, own, tokens } from '../lib/dom.js';
 import { explain } from '../next-step.js';
-import { openCalls } from '../request.js';
+import { openCalls } from '../protocol.js';
 
 /** @type {Of['plainType']} */
 export const plainType = (item) => String(item?.type ?? '').replace(/^antwort:/, '');
@@ -209,7 +208,7 @@ Object.assign(STATES, {
 });
 
 /** @type {Of['statusWords']} */
-export const statusWords = (status) => STATES[status] ?? { icon: 'unknown', word: status, tone: 'off' };
+export const statusWords = (status) => own(STATES, status, { icon: 'unknown', word: status, tone: 'off' });
 
 /** @type {Of['stateOf']} */
 export const stateOf = (response) => statusWords(response.answered_by ? 'answered' : waitsFor(response) === 'approval' ? 'approval' : response.status);
@@ -249,13 +248,13 @@ const LIMITS = {
 };
 
 /** @type {Of['limitWords']} */
-export const limitWords = (name) => LIMITS[name] ?? `a limit was reached: ${name}`;
+export const limitWords = (name) => own(LIMITS, name, `a limit was reached: ${name}`);
 
 /** @type {Record<string, string>} */
 const WAITS = { client: 'for the client', elicitation: 'for an answer of the user', callback: 'for a callback', queue: 'in the queue', mcp_list_tools: 'for MCP servers to list their tools', approval: 'for approval', next: 'until the next request' };
 
 /** @type {Of['waitKind']} */
-const waitKind = (kind) => WAITS[kind] ?? `for ${kind}`;
+const waitKind = (kind) => own(WAITS, kind, `for ${kind}`);
 
 /** @type {Of['waitWords']} */
 export const waitWords = (kind, ms) => (ms === null ? `waits ${waitKind(kind)}` : `${duration(ms)} ${waitKind(kind)}`);

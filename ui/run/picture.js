@@ -1,7 +1,6 @@
-// The picture of a run: where everything lies, which is pure (an account, a response and a width in; groups, lanes, bars, bands and gaps
-// out), and its drawing as rows of a tree, with the keys that the ARIA authoring practices give a tree.
+// The picture of a run: where everything lies (pure), and its drawing.
 
-import { cost, counted, duration, el, icon, moment, rate, replace, reveal, tokens } from '../lib/dom.js';
+import { cost, counted, duration, el, icon, moment, rate, replace, reveal, sync, tokens } from '../lib/dom.js';
 import {
   account, attemptWords, belonging, callId, continuedWords, endOfCall, lastMoment, limitWords, outcomeWords,
   stateOf, statusWords, turnTitle, waitWords, written,
@@ -397,15 +396,6 @@ function treeKeys(event, tree, select, toggle) {
   if (!Object.hasOwn(keys, event.key)) return;
   event.preventDefault();
   keys[event.key]();
-}
-
-/** Rows that stay are not moved, so that they keep the focus. @type {Of['sync']} */
-function sync(tree, wanted) {
-  const keep = new Set(wanted);
-  for (const child of [...tree.children]) if (!keep.has(/** @type {HTMLElement} */ (child))) child.remove();
-  wanted.forEach((row, index) => {
-    if (tree.children[index] !== row) tree.insertBefore(row, tree.children[index] ?? null);
-  });
 }
 
 /** @type {Of['fillRow']} */

@@ -1,4 +1,4 @@
-// A run on the page: summary, picture or table, and beside it the output or the details of what is selected.
+// A run on the page: summary, picture or table, output or details.
 
 import { button, cost, duration, el, exact, facts, icon, pre, replace, reveal, shown, stateMark } from '../lib/dom.js';
 import { renderError } from '../next-step.js';
@@ -156,7 +156,7 @@ function renderTable(root, { response, trace, now }, onShow) {
   const lanes = layout(trace, response, 1000, { now }).groups.flatMap((group) => [group.lane, ...group.calls]);
   const cell = (look = '', /** @type {any[]} */ ...content) => el('td', { class: look }, content);
   const rowOf = (/** @type {Lane} */ lane) => el('tr', { class: `row-${lane.kind}` },
-    el('th', { scope: 'row' }, el('button', { class: 'link', text: lane.label, on: { click: () => onShow(lane.id) } }), ' ', el('span', { class: 'muted small', text: lane.note })),
+    el('th', { scope: 'row' }, button(lane.label, () => onShow(lane.id), 'link'), ' ', el('span', { class: 'muted small', text: lane.note })),
     cell('', stateMark(lane.state)),
     cell('number', lane.at === 0 ? '0' : duration(lane.at)),
     cell('number', lane.kind === 'end' ? '' : timeOf(lane)),

@@ -1,11 +1,11 @@
-// The screens that list what there is: runs, tools, and what a client needs to connect.
+// The screens Runs, Tools and Connect.
 
 import { asObject, schemaForm } from '../forms.js';
 import { gateway, linkTo } from '../lib/api.js';
-import { addShortcuts, ago, announce, button, codeBlock, copyButton, cost, counted, duration, el, exact, facts, field, fill, icon, parseJson, pre, replace, reveal, short, shown, state, stateMark, tokens } from '../lib/dom.js';
+import { addShortcuts, ago, announce, button, codeBlock, copyButton, cost, counted, duration, el, exact, facts, field, fill, icon, keyField, own, parseJson, pre, replace, reveal, short, shown, state, stateMark, sync, tokens } from '../lib/dom.js';
 import { effects, explain, FAULTS, renderError } from '../next-step.js';
-import { recipes } from '../request.js';
-import { limitWords, STATUSES, statusWords } from '../run/account.js';
+import { recipes } from '../protocol.js';
+import { isRunning, limitWords, STATUSES, statusWords } from '../run/account.js';
 
 /** @type {Record<string, Page.Screen>} */
 export const LISTS = {
@@ -13,36 +13,64 @@ export const LISTS = {
 };
 
 const PAGE = 25;
+// Milliseconds between two looks: while something happens, when nothing does, at most behind failures.
+const [SOON, SELDOM, LATE] = [2000, 10_000, 60_000];
 
 /** @type {Page.Screen['mount']} */
 function mountRuns(root, { api, navigate, route, store }) {
+  const ended = new AbortController();
   const stopper = { current: new AbortController() };
   const list = el('div', { 'aria-live': 'off' });
   const pager = el('nav', { class: 'row', 'aria-label': 'Pages' });
+  const note = el('p', { class: 'muted small' });
+  const draw = createList(list);
   let query = route.query;
+  let wait = SOON;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
   const filters = createFilters((changed) => navigate(`#/runs${queryText({ ...changed, after: '' })}`), () => void load());
-  replace(root, el('div', { class: 'row spread' }, el('h1', { text: 'Runs' }), filters.root), list, pager);
+  replace(root, el('div', { class: 'row spread' }, el('h1', { text: 'Runs' }), filters.root), note, list, pager);
 
-  async function load() {
+  /** `again`: nobody asked for it, so what is shown stays if it cannot be loaded. */
+  async function load(again = false) {
+    clearTimeout(timer);
     stopper.current.abort();
     const { signal } = (stopper.current = new AbortController());
-    filters.show(query);
-    // A run leads back to what was shown.
-    store.set('runs', `#/runs${query.size > 0 ? `?${query}` : ''}`);
-    list.setAttribute('aria-busy', 'true');
+    if (!again) {
+      filters.show(query);
+      // A run leads back to what was shown.
+      store.set('runs', `#/runs${query.size > 0 ? `?${query}` : ''}`);
+      list.setAttribute('aria-busy', 'true');
+    }
     try {
       const page = await api.get('v1/responses', { view: 'summary', limit: PAGE, status: query.get('status'), model: query.get('model'), after: query.get('after') }, { signal });
-      renderList(list, page.data, query);
-      renderPager(pager, page, query);
-      announce(counted(page.data.length, 'run'));
+      if (signal.aborted) return;
+      const [changed, runs] = [draw(page.data, query), page.data.some(isRunning)];
+      if (!pager.contains(document.activeElement) || !again) renderPager(pager, page, query);
+      if (!again) announce(counted(page.data.length, 'run'));
+      note.textContent = '';
+      wait = changed || runs ? SOON : Math.min(wait * 1.3, SELDOM);
+      // Behind the first page nothing new appears.
+      if (runs || !query.get('after')) follow();
     } catch (error) {
       if (signal.aborted) return;
+      const { message, status, retryAfter } = /** @type {any} */ (error);
+      if (again && status !== 401 && status !== 403) {
+        note.textContent = `Not up to date: ${reveal(message)}`;
+        wait = Math.min(Math.max(wait * 2, (retryAfter ?? 0) * 1000), LATE);
+        return follow();
+      }
       replace(list, el('h2', { class: 'visually-hidden', text: 'Error' }), renderError(error, { onRetry: () => void load() }));
       replace(pager);
     } finally {
       list.removeAttribute('aria-busy');
     }
   }
+  /** Who does not look at it needs no news. */
+  function follow() {
+    timer = setTimeout(() => document.hidden || void load(true), wait);
+  }
+  document.addEventListener('visibilitychange', () => document.hidden || void load(true), { signal: ended.signal });
 
   const rows = () => /** @type {HTMLElement[]} */ ([...list.querySelectorAll('tbody a.run')]);
   const move = (by = 0) => {
@@ -63,6 +91,8 @@ function mountRuns(root, { api, navigate, route, store }) {
       void load();
     },
     unmount() {
+      ended.abort();
+      clearTimeout(timer);
       stopper.current.abort();
       end();
     },
@@ -83,7 +113,7 @@ function createFilters(onChange, onReload) {
   return {
     root: el('div', { class: 'row filters' },
       el('label', { for: 'filter-status', text: 'Status' }), status, el('label', { for: 'filter-model', text: 'Model' }), model,
-      el('button', { text: 'Reload', on: { click: onReload } })),
+      button('Reload', onReload)),
     show(/** @type {URLSearchParams} */ query) {
       status.value = query.get('status') ?? '';
       model.value = query.get('model') ?? '';
@@ -91,18 +121,32 @@ function createFilters(onChange, onReload) {
   };
 }
 
-/** @type {Of['renderList']} */
-function renderList(root, runs, query) {
-  if (runs.length === 0) {
-    const filtered = query.get('status') || query.get('model') || query.get('after');
-    replace(root, el('div', { class: 'card empty' }, filtered ? el('p', null, 'No run fits. ', el('a', { href: '#/runs', text: 'Show all' })) : el('p', null, 'No runs yet. ', el('a', { href: '#/try', text: 'Try one' }), '; only responses that are stored are listed.')));
-    return;
-  }
+/** @type {Of['createList']} */
+function createList(root) {
   const heads = ['State', 'Run', 'Model', 'Steps', 'Tokens', 'Cost', 'Time', 'Begun'];
-  replace(root, el('div', { class: 'card flush' },
-    el('table', { class: 'runs', role: 'table' },
-      el('thead', { role: 'rowgroup' }, el('tr', { role: 'row' }, heads.map((head, index) => el('th', { scope: 'col', role: 'columnheader', class: index > 2 ? 'number' : '', text: head })))),
-      el('tbody', { role: 'rowgroup' }, runs.map((run) => rowOf(run, runs.some((one) => one.previous_response_id === run.id)))))));
+  const body = el('tbody', { role: 'rowgroup' });
+  const table = el('div', { class: 'card flush' }, el('table', { class: 'runs', role: 'table' },
+    el('thead', { role: 'rowgroup' }, el('tr', { role: 'row' }, heads.map((head, index) => el('th', { scope: 'col', role: 'columnheader', class: index > 2 ? 'number' : '', text: head })))), body));
+  /** A run that has not changed keeps its row. @type {Map<string, HTMLElement>} */
+  let before = new Map();
+  return (runs, query) => {
+    const filtered = query.get('status') || query.get('model') || query.get('after');
+    const rows = new Map(runs.map((run) => {
+      const continued = runs.some((one) => one.previous_response_id === run.id);
+      const key = JSON.stringify([run, continued]);
+      const row = before.get(key) ?? rowOf(run, continued);
+      replace(/** @type {Element} */ (row.lastElementChild), el('span', { title: exact(run.created_at * 1000), text: ago(run.created_at * 1000) }));
+      return [key, row];
+    }));
+    const changed = rows.size !== before.size || [...rows.keys()].some((key) => !before.has(key));
+    before = rows;
+    const focused = body.contains(document.activeElement) ? document.activeElement?.getAttribute('href') : null;
+    sync(body, [...rows.values()]);
+    if (runs.length === 0) root.querySelector('.empty :focus') || replace(root, el('div', { class: 'card empty' }, filtered ? el('p', null, 'No run fits. ', el('a', { href: '#/runs', text: 'Show all' })) : el('p', null, 'No runs yet. ', el('a', { href: '#/try', text: 'Try one' }), '; only responses that are stored are listed.')));
+    else if (!table.isConnected) replace(root, table);
+    if (focused && !body.contains(document.activeElement)) /** @type {HTMLElement | null} */ (body.querySelector(`a.run[href="${CSS.escape(focused)}"]`))?.focus();
+    return changed;
+  };
 }
 
 /** @type {Of['rowOf']} */
@@ -123,7 +167,7 @@ function rowOf(run, continued) {
     cell('number', usage ? `${tokens(usage.input_tokens)} → ${tokens(usage.output_tokens)}` : '–', cached ? el('div', { class: 'small muted', text: `${tokens(cached)} cached` }) : null),
     cell('number', cost(run.cost_usd)),
     cell('number', run.duration_ms === null || run.duration_ms === undefined ? '–' : duration(run.duration_ms)),
-    cell('number', el('span', { title: exact(run.created_at * 1000), text: ago(run.created_at * 1000) })));
+    cell('number'));
 }
 
 /** @type {Of['chainOf']} */
@@ -155,7 +199,7 @@ function mountTools(root, { api, navigate, route }) {
   const press = (/** @type {HTMLElement} */ list, name = '') => {
     for (const each of list.querySelectorAll('button[value]')) each.setAttribute('aria-pressed', String(/** @type {HTMLButtonElement} */ (each).value === name));
   };
-  /** A row of a list to choose from. @param {string} value @param {(value: string) => void} choose @param {...any} inside */
+  /** @type {Of['entry']} */
   const entry = (value, choose, ...inside) => el('button', { class: 'entry', value, on: { click: () => choose(value) } }, ...inside);
   const about = (/** @type {unknown} */ text) => el('span', { class: 'muted small clamp', text: reveal(String(text || 'no description')) });
   const open = (label = '') => {
@@ -182,7 +226,7 @@ function mountTools(root, { api, navigate, route }) {
       return [rows.length > 9 ? filter : null, el('p', { class: 'muted small', text: rows.length > 0 ? counted(rows.length, 'tool') : 'None that this key may use.' }), el('ul', { class: 'tool-list' }, rows)];
     }, (error) => renderError(error, { onRetry: loadTools }));
   }
-  const own = () => entry('', open, el('strong', { text: 'The gateway’s own' }), about('built in, or of the configuration'));
+  const gateways = () => entry('', open, el('strong', { text: 'The gateway’s own' }), about('built in, or of the configuration'));
   let seen = false;
   /** @type {any} */
   let focused = null;
@@ -195,10 +239,10 @@ function mountTools(root, { api, navigate, route }) {
     const all = /** @type {Json[]} */ (data);
     [seen, focused] = [true, servers.contains(document.activeElement) ? document.activeElement : null];
     const labels = [...new Set(all.map((one) => one.server_label))].filter((label) => label !== null);
-    return [own(), el('div', { class: 'row spread' }, el('h2', { text: 'MCP servers' }), button('Look again', () => check(labels), 'quiet small')),
+    return [gateways(), el('div', { class: 'row spread' }, el('h2', { text: 'MCP servers' }), button('Look again', () => check(labels), 'quiet small')),
       ...labels.map((label) => serverCard(all.filter((one) => one.server_label === label), (first, look) => entry(label, open, el('span', { class: 'row spread' }, el('strong', { text: label }), look), about(first.description)))),
       labels.length === 0 ? el('p', { class: 'muted', text: 'None is configured.' }) : null];
-  }, (error) => [own(), ...withoutHealth(error, open, loadServers)]).then(() => {
+  }, (error) => [gateways(), ...withoutHealth(error, open, loadServers)]).then(() => {
     press(servers, source);
     // What had the focus was drawn anew.
     if (focused && !focused.isConnected) [...servers.querySelectorAll('button')].find((each) => each.value === focused.value && each.className === focused.className)?.focus();
@@ -214,10 +258,11 @@ function mountTools(root, { api, navigate, route }) {
 
 /** @type {Of['withoutHealth']} */
 function withoutHealth(error, open, again) {
-  if (error.status !== 403) return [error.status === 401 ? el('p', { class: 'notice', text: 'The gateway asks for a key.' }) : renderError(error, { onRetry: again })];
-  const label = el('input', { type: 'text', autocomplete: 'off', 'aria-label': 'Label of an MCP server', placeholder: 'label' });
-  return [el('p', { class: 'notice', text: 'This key has not the scope mcp:admin, so MCP servers are not shown. The tools of one can still be listed by its label, with the scope tools:read.' }),
-    el('div', { class: 'row' }, label, button('Show its tools', () => label.value && open(label.value)))];
+  if (error.status !== 403) return [renderError(error, { onRetry: again })];
+  const label = el('input', { type: 'text', autocomplete: 'off', on: { keydown: (event) => event.key === 'Enter' && show() } });
+  const show = () => label.value.trim() && open(label.value.trim());
+  return [el('p', { class: 'notice', text: 'Which MCP servers there are, and how they do, this key may not see: it lacks the scope mcp:admin, which the operator can add to it. Tools need less, tools:read: those of a server are listed by its label, as requests name it.' }),
+    field('Label of an MCP server', label), el('div', null, button('Show its tools', show))];
 }
 
 /** @type {Record<string, [Look, string]>} */
@@ -285,12 +330,12 @@ function resultView({ is_error: failed, code, meta, output, for_user: forUser })
 // --- Connect ---
 
 /** @type {Page.Screen['mount']} */
-function mountConnect(root, { api, store }) {
+function mountConnect(root, { api, useKey }) {
   const section = (name = '', /** @type {HTMLElement[]} */ ...content) => el('section', { class: 'card stack', 'aria-label': name }, el('h2', { text: name }), ...content);
   const ready = el('div', { class: 'stack' });
   const readiness = () => fill(ready, askReadiness, (health) => readyView(health, readiness), (error) => renderError(error, { onRetry: readiness }));
   replace(root, el('h1', { text: 'Connect' }), el('div', { class: 'connect' },
-    el('div', { class: 'stack' }, section('Readiness', ready), section('API key', ...keyForm(api, store)), section('What doctor found', ...doctor())),
+    el('div', { class: 'stack' }, section('Readiness', ready), section('API key', ...keyForm(api, useKey)), section('What doctor found', ...doctor())),
     el('div', { class: 'stack' }, section('Clients', ...clients(api)), section('The API', reference(api)))));
   void readiness();
   return {};
@@ -314,20 +359,12 @@ function readyView({ status, checks, providers }, again) {
 const PROBES = [['v1/models', 'models:read'], ['v1/responses?limit=1', 'responses:read'], ['v1/tools', 'tools:read'], ['v1/agents', 'agents:read'], ['v1/mcp/servers', 'mcp:admin']];
 
 /** @type {Of['keyForm']} */
-function keyForm(api, store) {
-  const input = el('input', { type: 'text', class: 'secret', autocomplete: 'off', spellcheck: 'false', on: { keydown: (event) => event.key === 'Enter' && use(input.value) } });
+function keyForm(api, useKey) {
   const answers = el('div');
-  // The screen is made anew with another key.
-  const use = (key = '') => {
-    api.setKey(key);
-    store.set('denied', null);
-    store.set('key', store.get('key') + 1);
-  };
   const probe = () => fill(answers, () => Promise.all(PROBES.map(([path]) => api.get(path).then(() => state('ok', 'allowed'), ({ status, message }) => state('bad', status === 401 ? 'a key is needed' : status === 403 ? 'refused' : message)))),
     (verdicts) => [facts(verdicts.map((verdict, i) => [PROBES[i][1], verdict])), el('p', { class: 'hint', text: 'Scopes that create, run or delete something are not tried.' })], renderError);
-  return [api.hasKey() ? state('ok', 'a key is used') : state('off', 'no key is used'),
-    field('API key', input, 'Kept in the memory of this page, sent to this gateway only, and forgotten when the page is closed or reloaded.'),
-    el('div', { class: 'row' }, button('Use this key', () => use(input.value), 'primary'), api.hasKey() ? button('Forget it', () => use('')) : null, button('What may it do?', probe)), answers];
+  return [api.hasKey() ? state('ok', 'a key is used') : state('off', 'no key is used'), ...keyField(useKey),
+    el('div', { class: 'row' }, api.hasKey() ? button('Forget it', () => useKey('')) : null, button('What may it do?', probe)), answers];
 }
 
 /** @type {Record<string, Look>} */
@@ -355,7 +392,7 @@ function doctor() {
 /** @type {Of['reportView']} */
 function reportView({ verdict, findings, config, tokens, ...about }) {
   const text = (/** @type {unknown} */ value) => reveal(typeof value === 'string' ? value : (JSON.stringify(value) ?? '')).slice(0, 20_000);
-  const look = (/** @type {any} */ value) => state(LOOKS[value] ?? 'off', text(value).replaceAll('_', ' '));
+  const look = (/** @type {any} */ value) => state(own(LOOKS, value, 'off'), text(value).replaceAll('_', ' '));
   return [
     facts([['Verdict', look(verdict)], ...['url', 'model', 'preset', 'at'].filter((name) => about[name]).map((name) => /** @type {[string, any]} */ ([name, text(about[name])])), ['tokens', `${text(tokens?.input)} in, ${text(tokens?.output)} out`]]),
     el('div', { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'Findings' }, el('table', null,

@@ -1,9 +1,9 @@
-// One run: while it goes on and at its end, with its chain, what it asks for, and the replay of its stream.
+// One run: its chain, what it asks for, its replay.
 
-import { foldAll, reconstruct } from '../fold.js';
 import { ApiError, followerOf, linkTo, pathOf, recall, startFollowing } from '../lib/api.js';
 import { addShortcuts, announce, button, el, icon, moment, number, openDialog, pre, replace, short, shown, stateMark } from '../lib/dom.js';
 import { renderError, renderInput, renderNextStep } from '../next-step.js';
+import { foldAll, reconstruct } from '../protocol.js';
 import { continuedWords, isRunning, stateOf, statusWords, totals, waitBetween, waitsFor } from '../run/account.js';
 import { createPicture, timeOf } from '../run/picture.js';
 import { createOutput, createRunView, renderGiven, textBlock } from '../run/view.js';
@@ -382,7 +382,7 @@ function openRun(root, { api, navigate, store }, route) {
 /** @type {Of['renderHead']} */
 function renderHead(root, response, { api, path, list, onReplay }) {
   const said = el('span', { role: 'status', class: 'muted small' });
-  const cancel = el('button', { class: 'danger', text: 'Cancel the run', on: { click: () => void api.post(`${path}/cancel`).catch((error) => (said.textContent = error.message)) } });
+  const cancel = button('Cancel the run', () => void api.post(`${path}/cancel`).catch((error) => (said.textContent = error.message)), 'danger');
   const meta = response.model ? [response.model, response.agent ? `agent ${response.agent}` : '', `begun ${moment(response.created_at * 1000)}`, response.background ? 'in the background' : '', response.conversation ? `in ${response.conversation.id}` : ''] : [];
   replace(
     root,

@@ -1,9 +1,9 @@
-// Try: a request is put together on the left, as a form, as JSON and as programs that send it; its run is seen on the right.
+// Try: a request on the left, its run on the right.
 
 import { asObject, schemaForm } from '../forms.js';
 import { gateway } from '../lib/api.js';
 import { addShortcuts, button, copyButton, el, field, parseJson, pre, replace, shown, tabs } from '../lib/dom.js';
-import { asSent, attachments, curl, describeTool, getAt, isSameTool, isServer, javascript, openApprovals, openCalls, python, readInput, setAt, withTools, writeInput } from '../request.js';
+import { asSent, attachments, curl, describeTool, getAt, isSameTool, isServer, javascript, openApprovals, openCalls, python, readInput, setAt, withTools, writeInput } from '../protocol.js';
 import { watch } from './run.js';
 
 export const title = 'Try';
@@ -260,8 +260,8 @@ function addForm(what, properties, required, add) {
 async function offer(draft, api, signal, who, offerTools, note) {
   const [models, agents, tools, servers] = await Promise.all(['models', 'agents', 'tools', 'mcp/servers'].map((what) => api.get(`v1/${what}`, {}, { signal }).then(({ data }) => data, (error) => error)));
   if (signal.aborted) return;
-  const listed = [models, agents, tools, servers].filter((list) => !Array.isArray(list));
-  note.textContent = listed.some(({ status }) => status === 401) ? 'The gateway asks for a key: button “Key”.' : listed.map(({ message }) => `Not everything can be listed: ${message}`)[0] ?? '';
+  const refused = [models, agents, tools, servers].filter((list) => !Array.isArray(list) && list.status !== 401);
+  note.textContent = refused.length > 0 ? `Not everything can be listed: ${refused[0].message}` : '';
   const ids = (/** @type {any} */ list) => (Array.isArray(list) ? list : []).map(({ id, description }) => ({ name: String(id), words: description }));
   // The first model is as good as any; a request without one is refused.
   if (models[0] && draft.body.model === undefined && draft.body.agent === undefined) {

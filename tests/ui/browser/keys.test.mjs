@@ -10,7 +10,7 @@ import * as runs from './lib/runs.mjs';
 
 withBrowser();
 
-const { full, none, reader } = env.keys;
+const { full, none, reader, tools } = env.keys;
 const gateway = env.keyed;
 const SCREENS = {
   '#/try': /responses:create|models:read/,
@@ -40,6 +40,56 @@ test('a key without scopes is told, for each screen, which one it lacks', async 
     await assertAccessible(page);
     await shot(page, `no-scopes${hash.replace('#/', '-')}`);
   }
+});
+
+test('Enter in the dialog uses the key, and the dialog stays closed', async () => {
+  const page = await open('#/runs', { gateway });
+  page.watch.allowErrorAnswers(401);
+  await page.getByRole('button', { name: 'Key: none' }).click();
+  const dialog = page.getByRole('dialog', { name: 'API key' });
+  await dialog.getByLabel('API key').fill(full);
+  // Held down, too: what has the focus next is not pressed.
+  for (let pressed = 0; pressed < 3; pressed += 1) await page.keyboard.down('Enter');
+  await page.keyboard.up('Enter');
+  await page.getByRole('button', { name: 'Key: set' }).waitFor();
+  await page.getByRole('combobox', { name: 'Status' }).waitFor();
+  assert.equal(await page.getByRole('dialog').count(), 0);
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
+});
+
+test('who follows a link without a key is asked for one in the page, and then sees the run', async () => {
+  const { id } = await runs.approval({ gateway, key: full });
+  const page = await open(`#/runs/${id}`, { gateway });
+  page.watch.allowErrorAnswers(401);
+  const wanted = main(page).getByRole('region', { name: 'Key wanted' });
+  await wanted.getByText('The gateway asks for an API key.').waitFor();
+  // In words for people, not for programs.
+  assert.doesNotMatch(await main(page).innerText(), /Authorization|Bearer|invalid_api_key/);
+  await assertAccessible(page);
+  await shot(page, 'link-without-key');
+  await wanted.getByLabel('API key').fill(`${full}-mistyped`);
+  await wanted.getByRole('button', { name: 'Use this key' }).click();
+  await wanted.getByText('The gateway does not accept this key.').waitFor();
+  await wanted.getByLabel('API key').fill(full);
+  await page.keyboard.press('Enter');
+  await main(page).getByRole('region', { name: 'What the response waits for' }).waitFor();
+  await page.getByRole('heading', { level: 1, name: new RegExp(id) }).waitFor();
+  assert.equal(await wanted.count(), 0);
+});
+
+test('a key that may not see MCP servers is told what it lacks, and lists the tools of one', async () => {
+  const page = await open('#/tools', { gateway });
+  page.watch.allowErrorAnswers(401, 403);
+  await enterKey(page, tools);
+  await main(page).getByText(/may not see: it lacks the scope mcp:admin, which the operator can add/).waitFor();
+  assert.equal(await main(page).getByRole('group', { name: 'Error' }).count(), 0);
+  await main(page).getByRole('button', { name: /^calculate / }).waitFor();
+  await main(page).getByLabel('Label of an MCP server').fill('ops');
+  await page.keyboard.press('Enter');
+  await main(page).getByRole('button', { name: /^deploy / }).click();
+  await main(page).getByRole('article', { name: 'deploy' }).getByText(/Deploys a version/).first().waitFor();
+  await assertAccessible(page);
+  await shot(page, 'tools-small-key');
 });
 
 test('a key that reads sees runs, and hears that it cannot make one', async () => {

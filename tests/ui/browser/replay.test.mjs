@@ -30,7 +30,7 @@ for (const [name, request] of Object.entries(SCENES)) {
     await replay.getByText('Exact', { exact: true }).waitFor();
     // By what the page folds them with, …
     const folded = await page.evaluate(async (list) => {
-      const { foldAll } = await import('./fold.js');
+      const { foldAll } = await import('./protocol.js');
       return foldAll(list, list.length);
     }, all);
     assert.deepEqual(folded, whole);

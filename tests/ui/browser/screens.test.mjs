@@ -1,5 +1,6 @@
 // Each screen in light, in dark and on a phone: axe-core finds nothing, the console stays empty, nobody else is asked, nothing is cut off.
 
+import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { assertAccessible, assertNoSidewaysScroll } from './lib/axe.mjs';
 import { open, shot, withBrowser } from './lib/browser.mjs';
@@ -49,6 +50,7 @@ const SCREENS = {
     },
   },
   connect: { hash: () => '#/connect', shows: says(/\/v1/) },
+  'not-found': { hash: () => '#/not', shows: says('This page has nothing at this address.') },
 };
 
 function says(text) {
@@ -82,3 +84,25 @@ for (const [variant, options] of Object.entries(VARIANTS)) {
     }
   });
 }
+
+test('an address that is none is said to be none, also where JavaScript has a word for it', async () => {
+  const page = await open('#/constructor');
+  const isNotFound = () => page.getByRole('heading', { level: 1, name: 'Not found' }).waitFor();
+  await isNotFound();
+  for (const name of ['__proto__', 'toString', 'hasOwnProperty', 'run', 'unknown', 'nowhere/at/all']) {
+    await go(page, '#/runs');
+    await page.evaluate((to) => (location.hash = to), `#/${name}`);
+    await isNotFound();
+  }
+  await page.getByRole('link', { name: 'Go to the runs' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Runs' }).waitFor();
+});
+
+test('skipping to the content stays on the screen', async () => {
+  const page = await open('#/connect');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.activeElement.id === 'main');
+  assert.equal(new URL(page.url()).hash, '#/connect');
+  await page.getByRole('heading', { level: 1, name: 'Connect' }).waitFor();
+});

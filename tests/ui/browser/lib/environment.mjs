@@ -14,7 +14,7 @@ export const env = {
   open: given('UI_OPEN'),
   keyed: given('UI_KEYED'),
   servers: given('UI_SERVERS'),
-  keys: { full: given('UI_KEY_FULL'), none: given('UI_KEY_NONE'), reader: given('UI_KEY_READER') },
+  keys: { full: given('UI_KEY_FULL'), none: given('UI_KEY_NONE'), reader: given('UI_KEY_READER'), tools: given('UI_KEY_TOOLS') },
   shots: given('UI_SHOTS'),
   /** The folder that the page is made of. */
   files: given('UI_FILES'),
