@@ -146,7 +146,15 @@ export function renderNextStep(response, onContinue, { api, request }) {
   if (count === 0 || blocked) return count > 0 ? el('p', { class: 'notice warn', text: `${counted(count, 'answer')} missing. ${blocked}` }) : null;
   const root = el('section', { class: 'next-step stack', 'aria-label': 'What the response waits for' });
   const ready = inert(root, update);
-  const decisions = approvals.map((item) => approvalCard(item, response, { api, update, request }));
+  /** Each is read once, for all cards. @type {Map<string, Promise<any>>} */
+  const reads = new Map();
+  /** @type {Page.Api['get']} */
+  const get = (path, query) => {
+    const key = path + JSON.stringify(query);
+    if (!reads.has(key)) reads.set(key, api.get(path, query));
+    return /** @type {Promise<any>} */ (reads.get(key));
+  };
+  const decisions = approvals.map((item) => approvalCard(item, response, { get, update, request }));
   const cards = [...decisions, ...calls.map(callCard)];
   const submit = button('', () => void send(), 'primary');
   const failure = el('div');
@@ -209,7 +217,7 @@ function choices(legend, options, choose) {
 }
 
 /** @type {Of['approvalCard']} */
-function approvalCard({ id, server_label: label, name, arguments: text }, response, { api, update, request }) {
+function approvalCard({ id, server_label: label, name, arguments: text }, response, { get, update, request }) {
   let decided = '';
   const reason = el('input', { type: 'text', autocomplete: 'off' });
   const why = field('Reason, which the model reads (optional)', reason);
@@ -225,7 +233,7 @@ function approvalCard({ id, server_label: label, name, arguments: text }, respon
     el('dl', { class: 'facts' },
       el('dt', { text: 'Server' }), el('dd', { text: shown(`${label}${address ? ` at ${address}` : ', configured by the operator'}`) }),
       el('dt', { text: 'Asked' }), el('dd', { text: `${at}. From then on it can be answered for the gateway’s mcp.approvals.expires_after, which is 24 h unless the operator has set another time.` })),
-    argumentsView(text), definitionView({ response, request, label, name }, api),
+    argumentsView(text), definitionView({ response, request, label, name }, get),
     address && !request ? el('p', { class: 'hint', text: 'If the request had a token for this server, answer from where it was sent: no response shows it.' }) : null, decide, why);
   root.classList.add('approval');
   return { root, read: () => (decided ? approvalItem(id, decided === 'yes', reason.value) : null) };
@@ -239,25 +247,25 @@ function argumentsView(text) {
 }
 
 /** @type {Of['definitionView']} */
-function definitionView(of, api) {
+function definitionView(of, get) {
   const inside = pre('Schema of the arguments', '');
   const [says, effect] = [el('p', { class: 'message', text: 'Its definition is looked up …' }), el('p')];
   const view = el('details', { hidden: true }, el('summary', { text: 'Definition of the tool' }), inside);
-  void findDefinition(of, api.get).then((tool) => {
+  void findDefinition(of, get).then((tool) => {
     view.hidden = !tool;
-    says.textContent = !tool ? 'Its definition was not found: neither an earlier response that this key may read nor its server tells what it does.' : tool.description ? `The server says: ${shown(String(tool.description))}` : 'The server does not describe it.';
+    says.textContent = !tool ? 'Its definition was not found.' : tool.description ? `The server says: ${shown(String(tool.description))}` : 'The server does not describe it.';
     [effect.textContent, effect.className] = tool ? effects(tool.annotations) : ['It may change or delete things.', 'alarm'];
     inside.textContent = shown(tool?.input_schema ?? tool?.parameters ?? {});
   });
   return el('div', { class: 'stack tight' }, says, effect, view);
 }
 
-/** So many responses, or pages of a conversation, are read to find a definition. */
+/** Responses, or pages of a conversation. */
 const FAR = 20;
 
 /** @type {Of['findDefinition']} */
 export async function findDefinition({ response, request, label, name }, get) {
-  /** What cannot be read has nothing. @type {(path: string, query?: Page.Query) => Promise<Json>} */
+  /** @type {Page.Api['get']} */
   const read = (path, query) => get(path, query).catch(() => ({}));
   const among = (/** @type {unknown} */ output) => definitionIn({ output }, label, name);
   let found = definitionIn(response, label, name) ?? among(request?.input);
@@ -271,7 +279,7 @@ export async function findDefinition({ response, request, label, name }, get) {
       found = among(at.output);
       continue;
     }
-    // Where a chain begins, its client may have sent what was before.
+    // A client may have sent what was before.
     const { data, has_more: more, last_id: last } = await read(conversation ? `v1/conversations/${encodeURIComponent(conversation.id)}/items` : `${pathOf(id)}/input_items`, { order: 'desc', limit: 100, after });
     found = among(data?.toReversed());
     if (!more) break;

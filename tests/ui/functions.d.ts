@@ -67,8 +67,8 @@ interface Of {
   /** `options`: value and words */
   choices: (legend: string, options: [string, string][], choose: (value: string) => void) => HTMLElement;
   /** `request`: the `mcp_approval_request`; `response`: that it is an item of; `options`: `request`: the one that the response is of, if it is known */
-  approvalCard: (request: Json, response: Json, options: {api: Page.Api, update: () => void, request?: Json | null}) => Card;
-  definitionView: (of: Called, api: Page.Api) => HTMLElement;
+  approvalCard: (request: Json, response: Json, options: {get: Page.Api['get'], update: () => void, request?: Json | null}) => Card;
+  definitionView: (of: Called, get: Page.Api['get']) => HTMLElement;
   /**
    * What is nearest counts: the response itself, what it was sent, those before it or its conversation, as far as the key may read them;
    * then the server's list as it is now. The gateway lists tools where they are new to a chain, not in each response of it.

@@ -22,7 +22,7 @@ function mountRuns(root, { api, navigate, route, store }) {
   const stopper = { current: new AbortController() };
   const list = el('div', { 'aria-live': 'off' });
   const pager = el('nav', { class: 'row', 'aria-label': 'Pages' });
-  const note = el('p', { class: 'muted small' });
+  const note = el('p', { class: 'hint' });
   const draw = createList(list);
   let query = route.query;
   let wait = SOON;
@@ -261,7 +261,7 @@ function withoutHealth(error, open, again) {
   if (error.status !== 403) return [renderError(error, { onRetry: again })];
   const label = el('input', { type: 'text', autocomplete: 'off', on: { keydown: (event) => event.key === 'Enter' && show() } });
   const show = () => label.value.trim() && open(label.value.trim());
-  return [el('p', { class: 'notice', text: 'Which MCP servers there are, and how they do, this key may not see: it lacks the scope mcp:admin, which the operator can add to it. Tools need less, tools:read: those of a server are listed by its label, as requests name it.' }),
+  return [el('p', { class: 'notice', text: 'Which MCP servers there are, and how they do, this key may not see: it lacks the scope mcp:admin, which the operator can add to it. The tools of one can still be listed by its label, with the scope tools:read.' }),
     field('Label of an MCP server', label), el('div', null, button('Show its tools', show))];
 }
 

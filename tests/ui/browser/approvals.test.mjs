@@ -1,11 +1,11 @@
 // Who approves a call sees what its tool says of itself, wherever the response stands.
 
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { assertAccessible } from './lib/axe.mjs';
 import { open, shot, withBrowser } from './lib/browser.mjs';
 import { env } from './lib/environment.mjs';
-import { run, servers, tools } from './lib/gateway.mjs';
+import { run, servers } from './lib/gateway.mjs';
 import { main, untilChecked } from './lib/page.mjs';
 import * as runs from './lib/runs.mjs';
 
@@ -56,6 +56,19 @@ test('the answer to a reply warns as the first did', async () => {
   await page.getByRole('textbox', { name: 'Input' }).fill('Once more.');
   await send.click();
   await assertWarned(page);
+});
+
+test('cards beside one another read the chain once', async () => {
+  const first = await run({ model: 'approval', tools: servers('ops'), input: 'Deploy the shop.' });
+  const second = await approve(first);
+  const last = await run({ model: 'two-approvals', tools: servers('ops'), previous_response_id: second.id, input: 'Tidy up.' });
+  const page = await open('#/runs');
+  const asked = [];
+  page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+  await page.evaluate((id) => (location.hash = `#/runs/${id}`), last.id);
+  await card(page).getByText(WARNS).waitFor();
+  await main(page).getByRole('region', { name: 'Approval: erase of ops' }).getByText('The server says: Erases a table.').waitFor();
+  assert.equal(asked.filter((path) => path === `/v1/responses/${first.id}`).length, 1);
 });
 
 test('in a conversation, too', async () => {

@@ -47,7 +47,7 @@ test('Enter in the dialog uses the key, and the dialog stays closed', async () =
   page.watch.allowErrorAnswers(401);
   await page.getByRole('button', { name: 'Key: none' }).click();
   const dialog = page.getByRole('dialog', { name: 'API key' });
-  await dialog.getByLabel('API key').fill(full);
+  await dialog.getByLabel('Key').fill(full);
   // Held down, too: what has the focus next is not pressed.
   for (let pressed = 0; pressed < 3; pressed += 1) await page.keyboard.down('Enter');
   await page.keyboard.up('Enter');

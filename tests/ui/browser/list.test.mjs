@@ -27,6 +27,13 @@ function look(page, visible) {
   }, !visible);
 }
 
+/** The same page with a clock that can be put forward: far beyond the longest time between two looks. */
+async function withClock(page) {
+  await page.clock.install();
+  await page.reload();
+  return () => page.clock.fastForward(120_000);
+}
+
 test('a run that is made elsewhere appears, and its row says when it has ended', async () => {
   const page = await open('#/runs?model=watched');
   await main(page).getByText(/^No run fits|watched/).first().waitFor();
@@ -50,13 +57,14 @@ test('a run that is made elsewhere appears, and its row says when it has ended',
 test('a list that nobody sees asks for nothing, and is brought up to date when it is seen', async () => {
   await script('unseen', [{ text: 'Nobody saw it.' }]);
   const page = await open('#/runs?model=unseen');
+  const wait = await withClock(page);
   await main(page).getByText('No run fits').waitFor();
-  await page.waitForLoadState('networkidle');
   await look(page, false);
+  await page.waitForLoadState('networkidle');
   const asked = requests(page);
   const { id } = await run({ model: 'unseen' });
-  // Beyond the longest time between two looks.
-  await page.waitForTimeout(11_000);
+  for (let waited = 0; waited < 3; waited += 1) await wait();
+  await page.waitForLoadState('networkidle');
   assert.deepEqual(asked, []);
   await look(page, true);
   await row(page, id).waitFor();
@@ -76,11 +84,18 @@ test('a list that cannot be loaded any more stays, and says that it is old', asy
 });
 
 test('another screen asks for no list', async () => {
+  await run({ model: 'plain' });
   const page = await open('#/runs');
+  const wait = await withClock(page);
   await main(page).getByRole('row').first().waitFor();
+  // Where it is seen, it asks.
+  const seen = page.waitForRequest(/\/v1\/responses\?/);
+  await wait();
+  await seen;
   await page.getByRole('link', { name: 'Connect' }).click();
   await main(page).getByRole('heading', { level: 1, name: 'Connect' }).waitFor();
   const asked = requests(page);
-  await page.waitForTimeout(5000);
+  for (let waited = 0; waited < 3; waited += 1) await wait();
+  await page.waitForLoadState('networkidle');
   assert.ok(!asked.includes('/v1/responses'), asked.join(' '));
 });
