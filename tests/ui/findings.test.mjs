@@ -5,7 +5,7 @@ import test from 'node:test';
 
 import { explain } from '../../ui/next-step.js';
 import * as format from '../../ui/lib/dom.js';
-import { account, ending, slowness, totals, troubles, waitBetween } from '../../ui/run/account.js';
+import { account, ending, limitWords, slowness, statusWords, totals, troubles, waitBetween, waitWords } from '../../ui/run/account.js';
 import { approval, broken, longWait, START, stopped, trace, turn, twoTurns } from './runs.mjs';
 
 const texts = (found) => found.map((one) => one.text);
@@ -90,4 +90,12 @@ test('the wait between two responses is as exact as it is known', () => {
   for (const trace of [null, { started_at: 101_000, watched: true }]) assert.equal(waitBetween(before, later(trace)), 'less than 2 s until the next request');
   assert.equal(waitBetween({ ...before, trace: null }, { response: { created_at: 160 }, trace: null }), 'about 1 min until the next request');
   assert.equal(waitBetween({ response: { status: 'failed', completed_at: null }, trace: null }, later(null)), null);
+});
+
+test('names that JavaScript has a meaning for are words like others', () => {
+  for (const name of ['constructor', '__proto__', 'toString']) {
+    assert.deepEqual(statusWords(name), { icon: 'unknown', word: name, tone: 'off' });
+    assert.equal(limitWords(name), `a limit was reached: ${name}`);
+    assert.equal(waitWords(name, null), `waits for ${name}`);
+  }
 });
