@@ -68,8 +68,8 @@ pub use self::inputs::{
 pub use self::jobs::{ClaimedJob, JobQueue, JobStats, NewJob, Requeue};
 pub use self::lease::Lease;
 pub use self::logged_runs::{
-    EventLog, IdempotencyKey, IdempotencyKeys, KeyedResponse, LogEnd, LogExtent, LogKept, LogPage, LogState,
-    LoggedEvents, LoggedRun,
+    EventLog, IdempotencyKey, IdempotencyKeys, KeyUse, KeyedResponse, LogEnd, LogExtent, LogKept, LogPage,
+    LogState, LoggedEvents, LoggedRun,
 };
 pub use self::outbox::{DueNotice, OutboxNotice, WebhookOutbox};
 pub use self::paging::{MAX_PAGE_BYTES, Page, PageRequest, ResponseFilter};

@@ -4,6 +4,7 @@ use super::Engine;
 use super::callback_token::CallbackToken;
 use super::completions::FAILED;
 use super::context::unix_now;
+use super::inputs::check_output_size;
 use crate::identity::Owner;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::store::{AsyncCallKey, AsyncOutcome, AsyncResult};
@@ -37,7 +38,7 @@ impl Engine {
     /// Stores the result of a call. The first one counts.
     ///
     /// # Errors
-    /// 404 if the response is gone.
+    /// 404 if the response is gone; 413 if the result is larger than an item may be.
     pub(crate) async fn complete_call(
         &self,
         callback: OpenedCallback,
@@ -47,6 +48,7 @@ impl Engine {
             Ok(output) => (output, None),
             Err(message) => (message, Some(FAILED)),
         };
+        check_output_size(output.len(), self.parts.options.engine.max_item_bytes)?;
         let timeout = self.parts.options.tools.callback_timeout;
         let result = AsyncResult { key: callback.key, output, error, timeout };
         match self.parts.store.complete_async(result).await? {

@@ -78,7 +78,7 @@ impl BatchEvents {
 pub(super) enum RunOutput {
     /// Events; the last batch ends with the terminal event. Boxed: the channel allocates 32 slots when it is made.
     Batch(Box<EventBatch>),
-    /// The request failed before any event was sent. Only ever the first and last message.
+    /// The request failed before any event was sent. Only ever the last message, and the first of a stream.
     Rejected(Box<ApiError>),
 }
 
@@ -175,6 +175,11 @@ impl EventSink {
     /// turn.
     pub(super) fn announces_errors(&self) -> bool {
         !matches!(self.format, EventFormat::Frames(_))
+    }
+
+    /// Whether the reader gets events, and not the response alone.
+    pub(super) fn is_streamed(&self) -> bool {
+        !matches!(self.format, EventFormat::ResponseOnly)
     }
 
     /// Whether the answer's status is decided to be 200.

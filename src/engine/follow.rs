@@ -219,13 +219,12 @@ impl Follower {
     }
 
     pub(super) fn deleted(&self) -> ApiError {
-        ApiError::not_found(match self.asked {
-            Asked::ById => format!("Response '{}' was deleted while it was followed.", self.id),
-            Asked::ByKey => {
-                "The response that this Idempotency-Key has led to was deleted while it was waited for."
-                    .to_owned()
+        match self.asked {
+            Asked::ById => {
+                ApiError::not_found(format!("Response '{}' was deleted while it was followed.", self.id))
             }
-        })
+            Asked::ByKey => response_deleted(),
+        }
     }
 }
 
@@ -278,6 +277,14 @@ fn replaced(id: &Id) -> ApiError {
          their place. Read it without 'starting_after'."
     );
     ApiError::new(ErrorKind::Gone, message).with_code("stream_expired").with_param("starting_after")
+}
+
+/// The response that a key has led to was deleted: it is not made again.
+pub(crate) fn response_deleted() -> ApiError {
+    let message =
+        "The response that this Idempotency-Key has led to was deleted. To make it anew, send a new key.";
+    let error = ApiError::new(ErrorKind::Gone, message).with_code("response_deleted").with_param(KEY_PARAM);
+    ApiError { should_retry: Some(false), ..error }
 }
 
 fn lost_of_key(id: &Id) -> ApiError {

@@ -13,6 +13,8 @@ use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::{CreateResponse, InputResult, ResponseInput};
 use crate::store::{InputAnswer, InputOutcome, StoreError, is_async_call_id};
 
+/// Bytes of an answer to a form of an MCP server, as many as the form may have.
+const MAX_ELICITATION_ANSWER: usize = 64 << 10;
 /// The code of a call that failed at the client.
 const CLIENT_TOOL_ERROR: &str = "client_tool_error";
 
@@ -41,14 +43,20 @@ impl Engine {
             // The model reads it as it reads an output.
             InputResult::Error(message) => (json::to_text(message), Some(CLIENT_TOOL_ERROR)),
         };
+        let is_question = is_question_id(&call_id);
+        let limits = &self.parts.options.engine;
+        check_output_size(
+            output.len(),
+            if is_question { MAX_ELICITATION_ANSWER } else { limits.max_item_bytes },
+        )?;
         let answer = InputAnswer {
             owner: owner.clone(),
             response: Id::from(id),
             call_id: call_id.clone(),
             output: output.to_string(),
             error,
+            max_response_bytes: limits.max_response_bytes as u64,
         };
-        let is_question = is_question_id(&call_id);
         let (engine, counted) = (Arc::clone(self), self.parts.in_flight.count_job());
         // Whoever has answered may disconnect: the run goes on.
         #[expect(clippy::disallowed_methods, reason = "ends with the run, which a shutdown waits for")]
@@ -70,10 +78,33 @@ impl Engine {
             InputOutcome::Accepted { .. } | InputOutcome::Repeated => {}
             InputOutcome::NotPending => return Err(not_pending(&call_id)),
             InputOutcome::Expired => return Err(expired(&call_id)),
+            InputOutcome::TooLarge => return Err(response_too_large()),
             InputOutcome::NotFound => return Ok(None),
         }
         Ok(Some(()))
     }
+}
+
+/// Refuses an answer that is larger than an item of a response may be.
+pub(super) fn check_output_size(bytes: usize, max: usize) -> Result<(), ApiError> {
+    if bytes <= max {
+        return Ok(());
+    }
+    let message = format!(
+        "The output has {bytes} bytes, and may have {max} (engine.max_item_bytes, or 64 KiB for a form)."
+    );
+    Err(output_too_large(message))
+}
+
+fn response_too_large() -> ApiError {
+    output_too_large(
+        "With this output the response would be larger than engine.max_response_bytes. The call can still be answered: send a \
+         shorter output, or an error.",
+    )
+}
+
+fn output_too_large(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorKind::RequestTooLarge, message).with_code("output_too_large").with_param("output")
 }
 
 fn not_pending(call_id: &str) -> ApiError {

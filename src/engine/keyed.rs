@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::context::RunContext;
 use super::disconnect::refuse_cancel;
-use super::follow::{self, Asked, Follower, KEY_PARAM as PARAM};
+use super::follow::{self, Asked, Follower, KEY_PARAM as PARAM, response_deleted};
 use super::run::Logged;
 use super::run_handle::RunHandle;
 use super::{Engine, apply_store_policy};
@@ -15,7 +15,7 @@ use crate::config::StorePolicy;
 use crate::identity::Owner;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::request::CreateResponse;
-use crate::store::{IdempotencyKey, KeyedResponse, StoreError};
+use crate::store::{IdempotencyKey, KeyUse, StoreError};
 
 /// How long a response is waited for whose run does not go on in this process, behind the longest that a run takes: another
 /// process executes it, or has died, and the recovery ends it soon.
@@ -88,11 +88,13 @@ impl Engine {
         &self,
         owner: &Owner,
         key: &IdempotencyKey,
-    ) -> Result<Option<KeyedResponse>, StoreError> {
-        let found = self.parts.store.keyed_response(owner, &key.key).await?;
+    ) -> Result<Option<KeyUse>, StoreError> {
+        let found = self.parts.store.key_use(owner, &key.key).await?;
         match found {
-            Some(found) if found.is_running && self.parts.in_flight.live().get(&found.id).is_none() => {
-                self.parts.store.keyed_response(owner, &key.key).await
+            Some(KeyUse::Response(found))
+                if found.is_running && self.parts.in_flight.live().get(&found.id).is_none() =>
+            {
+                self.parts.store.key_use(owner, &key.key).await
             }
             found => Ok(found),
         }
@@ -103,11 +105,12 @@ impl Engine {
         &self,
         owner: Owner,
         key: IdempotencyKey,
-        found: KeyedResponse,
+        found: KeyUse,
     ) -> Result<Keyed<T>, ApiError> {
-        if found.fingerprint != key.fingerprint {
+        if *found.fingerprint() != key.fingerprint {
             return Err(key_reused());
         }
+        let found = found.response().ok_or_else(response_deleted)?;
         let live = self.parts.in_flight.live().get(&found.id).filter(|_| found.is_running);
         let mut follower = Follower::new(Arc::clone(&self.parts), owner, found.id, Asked::ByKey);
         follower.live = live;
@@ -138,7 +141,7 @@ impl KnownResponse {
         while self.is_running {
             let found = parts.store.keyed_response(owner, &self.key.key).await?;
             match found.filter(|found| found.id == *id) {
-                None => return Err(self.follower.deleted()),
+                None => return Err(response_deleted()),
                 Some(found) => self.is_running = found.is_running,
             }
             if self.is_running {

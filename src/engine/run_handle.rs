@@ -46,12 +46,15 @@ impl RunHandle {
 
     /// The response at the end of the run, or the error with which the request is answered.
     pub(crate) async fn response(&mut self) -> Result<Arc<ResponseSnapshot>, ApiError> {
-        let mut batch = Some(self.first().await?);
-        while let Some(EventBatch { terminal, .. }) = batch {
-            if let Some(response) = terminal {
-                return Ok(response);
+        while let Some(output) = self.events.recv().await {
+            match output {
+                RunOutput::Batch(batch) => {
+                    if let Some(response) = batch.terminal {
+                        return Ok(response);
+                    }
+                }
+                RunOutput::Rejected(error) => return Err(*error),
             }
-            batch = self.next().await;
         }
         tracing::error!(response_id = %self.id, "run ended without a terminal event");
         Err(ApiError::internal())

@@ -57,6 +57,8 @@ pub struct InputAnswer {
     pub output: String,
     /// The code of the failure.
     pub error: Option<&'static str>,
+    /// Bytes that the items of the response and the answers to its open calls may have together.
+    pub max_response_bytes: u64,
 }
 
 /// What becomes of an answer.
@@ -73,6 +75,8 @@ pub enum InputOutcome {
     NotPending,
     /// It came too late.
     Expired,
+    /// The response would be larger than allowed. The call can still be answered.
+    TooLarge,
     /// The owner has no such response.
     NotFound,
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::error::StoreError;
 use super::lease::Lease;
-use super::logged_runs::{KeyedResponse, LoggedRun};
+use super::logged_runs::{KeyUse, LoggedRun};
 use super::responses::ResponseRecord;
 use super::run_log::OrphanedRun;
 use crate::identity::Owner;
@@ -63,7 +63,7 @@ pub trait JobQueue: Send + Sync {
     /// Writes the row of a queued response, its run and its idempotency key in one commit. If the key has led to a
     /// response already, nothing is written, and that is returned. The write happens even if the future is dropped, once
     /// it was polled and the queue had room.
-    async fn enqueue(&self, job: NewJob) -> Result<Option<KeyedResponse>, StoreError>;
+    async fn enqueue(&self, job: NewJob) -> Result<Option<KeyUse>, StoreError>;
 
     /// Claims at most `limit` runs, the oldest first: those that nobody has claimed or that were given back, and those
     /// whose holder is gone or has not renewed its lease. Of several processes that ask, one gets each.

@@ -31,6 +31,36 @@ pub struct KeyedResponse {
     pub is_running: bool,
 }
 
+/// What the first request with a key has led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyUse {
+    /// A response that is stored, or is being made.
+    Response(KeyedResponse),
+    /// A response that its owner has deleted since. Only the key is known.
+    Deleted {
+        /// The fingerprint of its request.
+        fingerprint: [u8; 32],
+    },
+}
+
+impl KeyUse {
+    /// The fingerprint of the first request.
+    pub fn fingerprint(&self) -> &[u8; 32] {
+        match self {
+            Self::Response(found) => &found.fingerprint,
+            Self::Deleted { fingerprint } => fingerprint,
+        }
+    }
+
+    /// The response, unless it was deleted.
+    pub fn response(self) -> Option<KeyedResponse> {
+        match self {
+            Self::Response(found) => Some(found),
+            Self::Deleted { .. } => None,
+        }
+    }
+}
+
 /// The beginning of a run that its client may come back for: it has an idempotency key, a log of its events, or both.
 #[derive(Debug, Clone)]
 pub struct LoggedRun {
@@ -116,16 +146,22 @@ pub struct LogPage {
     pub replaced_from: Option<u64>,
 }
 
-/// Idempotency keys: a key and the row of its response are written, and deleted, together.
+/// Idempotency keys: a key and the row of its response are written, and expire, together. A key outlives a response that is
+/// deleted by its owner, but not one that is erased.
 #[async_trait]
 pub trait IdempotencyKeys: Send + Sync {
-    /// The response that this key of the owner has led to, unless the key has expired.
-    async fn keyed_response(&self, owner: &Owner, key: &str) -> Result<Option<KeyedResponse>, StoreError>;
+    /// What this key of the owner has led to, unless the key has expired.
+    async fn key_use(&self, owner: &Owner, key: &str) -> Result<Option<KeyUse>, StoreError>;
+
+    /// The response that this key of the owner has led to, unless the key has expired, or the response was deleted.
+    async fn keyed_response(&self, owner: &Owner, key: &str) -> Result<Option<KeyedResponse>, StoreError> {
+        Ok(self.key_use(owner, key).await?.and_then(KeyUse::response))
+    }
 
     /// Writes the row of a running response, with its key and its first events, in one commit. If the key has led to a
     /// response already, nothing is written, and that is returned. The write happens even if the future is dropped, once
     /// it was polled and the queue had room.
-    async fn begin_logged(&self, run: LoggedRun) -> Result<Option<KeyedResponse>, StoreError>;
+    async fn begin_logged(&self, run: LoggedRun) -> Result<Option<KeyUse>, StoreError>;
 
     /// Deletes the row of a running response with its key and its log, as if it had never been begun.
     async fn withdraw(&self, lease: Lease) -> Result<(), StoreError>;

@@ -21,6 +21,7 @@ mod conversations;
 mod copy_columns;
 mod copy_side;
 mod copy_tables;
+mod deleted_keys;
 mod doubtful_claim;
 mod erasure;
 mod error;

@@ -231,6 +231,7 @@ pub(super) const KINDS: &[Kind] = &[
             number("expires_at"),
         ],
     ),
+    table("deleted_keys", &[key("key", Holds::Bytes), bytes("fingerprint"), number("expires_at")]),
     table(
         "event_log",
         &[

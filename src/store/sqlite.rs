@@ -21,6 +21,7 @@ mod conversation_store;
 mod conversations;
 mod copy_side;
 mod copy_tables;
+mod deleted_keys;
 mod disk;
 mod erasure;
 mod error;

@@ -249,7 +249,7 @@ laws! {
         of_many_begins_with_one_key_one_is_made,
         a_key_is_its_owners,
         a_withdrawn_run_leaves_nothing_and_its_key_is_free,
-        deleting_a_response_deletes_its_key_and_its_log,
+        deleting_a_response_deletes_its_log_and_leaves_its_key_alone,
         a_log_is_read_in_pieces_as_it_was_written,
         a_log_of_many_small_rows_is_read_whole,
         a_log_is_read_from_any_event_on,

@@ -68,7 +68,7 @@ impl Run {
         let close = || machine.close_response(ending, run_outcome, unix_now(), sink.events());
         let closed = if large { run_in_place(close) } else { close() };
         let trace = prepared.store.then(|| trace.end(&closed.aborted_calls)).flatten();
-        let committed = commit(parts, prepared, (closed, trace), large, (sink, logged)).await;
+        let (committed, not_stored) = commit(parts, prepared, (closed, trace), large, (sink, logged)).await;
         if let Some(connection) = self.connection {
             keep(&connection, parts, prepared, &committed, &self.requester).await;
         }
@@ -91,6 +91,13 @@ impl Run {
         if self.caller.is_some() {
             // Results of asynchronous calls may have come before the end.
             parts.in_flight.call_completed();
+        }
+        if let Some(error) = not_stored
+            && !sink.is_streamed()
+        {
+            // Nothing was sent. A tool that was called must not be called again by a client's automatic retry.
+            let should_retry = if self.state.tool_calls > 0 { Some(false) } else { error.should_retry };
+            return self.sink.reject(ApiError { should_retry, ..error }).await;
         }
         committed.emit_terminal_event(sink.announces_errors(), sink.events());
         // A client that has disconnected finds the response in the store.
@@ -145,22 +152,25 @@ fn failed_param(ending: &Termination) -> Option<String> {
     }
 }
 
-/// Commits a closed response: its approval requests, then its row. One that cannot be committed becomes a failed one.
+/// Commits a closed response: its approval requests, then its row. One that cannot be committed becomes a failed one, and
+/// the error is returned with it.
 async fn commit(
     parts: &EngineParts,
     prepared: &mut PreparedRun,
     (mut closed, trace): (ClosedResponse, Option<String>),
     large: bool,
     (sink, logged): (&mut EventSink, Option<&Logged>),
-) -> ClosedResponse {
+) -> (ClosedResponse, Option<ApiError>) {
+    let mut not_stored = None;
     // However the response ended, an approval request that its client sees can be answered.
     if let Err(error) =
         approvals::persist_requests(parts, &prepared.approval_scope(), &closed.approval_requests).await
     {
-        closed = closed.into_failed(error.body);
+        closed = closed.into_failed(error.body.clone());
+        not_stored = Some(error);
     }
     if !prepared.store {
-        return closed;
+        return (closed, not_stored);
     }
     let outbox = parts.options.webhooks.notices(&prepared.owner, &closed.snapshot.response, unix_now());
     let trace = trace.map(Arc::from);
@@ -182,8 +192,11 @@ async fn commit(
         logged.ended(if committed.is_ok() { RunEnding::Stored } else { RunEnding::NotStored });
     }
     match committed {
-        Ok(()) => closed,
-        Err(error) => closed.into_failed(ApiError::from(error).body),
+        Ok(()) => (closed, not_stored),
+        Err(error) => {
+            let error = ApiError::from(error);
+            (closed.into_failed(error.body.clone()), Some(error))
+        }
     }
 }
 

@@ -8,10 +8,10 @@ use crate::engine::EngineParts;
 use crate::engine::live_runs::{LiveRun, RunEnding};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
-use crate::store::{IdempotencyKey, KeyedResponse, Lease};
+use crate::store::{IdempotencyKey, KeyUse, Lease};
 
-/// What comes of a key: `None`, the run has it; else the response that it has led to before.
-pub(in crate::engine) type KeyAnswer = Result<Option<KeyedResponse>, ApiError>;
+/// What comes of a key: `None`, the run has it; else what it has led to before.
+pub(in crate::engine) type KeyAnswer = Result<Option<KeyUse>, ApiError>;
 
 /// A run whose row is written before the model is asked, with its key, its first events, or both.
 pub(in crate::engine) enum Logged {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::session::{Param, Session};
 use super::values::get;
-use super::{approvals, conversation_expiry, keys, outbox, removal};
+use super::{approvals, conversation_expiry, deleted_keys, keys, outbox, removal};
 use crate::store::operation::EraseRequest;
 use crate::store::{ErasedCounts, ErasureTarget, StoreError};
 
@@ -61,6 +61,9 @@ pub(super) async fn step(
             return Ok(Step { counts, next_owner: Some(owner) });
         }
         outbox::delete_of(session, owner).await?;
+        if deleted_keys::delete_of(session, owner, STEP_ROWS).await? {
+            return Ok(Step { counts, next_owner: Some(owner) });
+        }
         // Those of responses without a row.
         if approvals::delete_before(session, owner, before, STEP_ROWS).await? {
             return Ok(Step { counts, next_owner: Some(owner) });

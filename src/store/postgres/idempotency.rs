@@ -1,4 +1,5 @@
-//! Idempotency keys: written with the row of their response, deleted with it, or when they expire.
+//! Idempotency keys: written with the row of their response, deleted with it, or when they expire. Of a response that its
+//! owner deletes the key stays, apart from those of responses.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -8,11 +9,11 @@ use super::keys::{ResponseKey, id_of};
 use super::running::{self, RunningRow};
 use super::session::{Param, Session};
 use super::values::{get, hash};
-use super::{jobs, lifecycle, logged_rows, owners, removal};
+use super::{deleted_keys, jobs, lifecycle, logged_rows, owners, removal};
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
-use crate::store::{IdempotencyKey, KeyedResponse, Lease, LoggedRun, StoreError};
+use crate::store::{IdempotencyKey, KeyUse, KeyedResponse, Lease, LoggedRun, StoreError};
 
 /// Keys per transaction.
 const BATCH_ROWS: i64 = 500;
@@ -29,21 +30,21 @@ const FIND: &str = concat!(
     "SELECT s.key, s.id, k.fingerprint, EXISTS (SELECT 1 FROM runs r WHERE r.response = k.response AND r.owner = k.owner)
     FROM idempotency_keys k JOIN responses s ON s.key = k.response AND s.owner = k.owner
     WHERE k.owner = $1 AND k.key = $2 AND ",
-    is_valid!()
+    is_valid!(),
+    " UNION ALL SELECT NULL, NULL, fingerprint, false FROM deleted_keys
+    WHERE owner = $1 AND key = $2 AND expires_at > $3"
 );
 
-/// The response of a key.
-pub(super) async fn find(
-    session: Session<'_>,
-    owner: i64,
-    key: &str,
-) -> Result<Option<KeyedResponse>, StoreError> {
+/// What a key has led to.
+pub(super) async fn find(session: Session<'_>, owner: i64, key: &str) -> Result<Option<KeyUse>, StoreError> {
     let key = key.as_bytes();
     let row =
         session.query_opt(FIND, &[(&owner, Type::INT8), (&key, Type::BYTEA), (&now(), Type::INT8)]).await?;
     let read = |row: &Row| {
-        let id = id_of(get(row, 0)?, get(row, 1)?)?;
-        Ok(KeyedResponse { id, fingerprint: hash(row, 2)?, is_running: get(row, 3)? })
+        let fingerprint = hash(row, 2)?;
+        let Some(key) = get::<Option<Uuid>>(row, 0)? else { return Ok(KeyUse::Deleted { fingerprint }) };
+        let id = id_of(key, get(row, 1)?)?;
+        Ok(KeyUse::Response(KeyedResponse { id, fingerprint, is_running: get(row, 3)? }))
     };
     row.as_ref().map(read).transpose()
 }
@@ -55,9 +56,11 @@ const KNOWN: &str = concat!(
     ", false) FROM idempotency_keys k LEFT JOIN responses s ON s.key = k.response AND s.owner = k.owner
     WHERE k.owner = $1 AND k.key = $2 FOR UPDATE OF k"
 );
-/// The first of several processes has its key in; the others wait for its commit.
+/// The first of several processes has its key in; the others wait for its commit. The key of a deleted response is not free.
 const INSERT: &str = "INSERT INTO idempotency_keys (owner, key, fingerprint, response, expires_at)
-    VALUES ($1, $2, $3, $4, $5) ON CONFLICT (owner, key) DO NOTHING";
+    SELECT $1, $2, $3, $4, $5
+    WHERE NOT EXISTS (SELECT 1 FROM deleted_keys WHERE owner = $1 AND key = $2 AND expires_at > $6)
+    ON CONFLICT (owner, key) DO NOTHING";
 
 /// Begins a response with its key and its log, unless the key has one. With a job it is queued.
 pub(super) async fn begin(
@@ -101,7 +104,7 @@ enum Key {
     /// It leads to this response, or there is none. So it is with a write that is repeated, as it was not known whether it
     /// had been committed.
     Known,
-    /// It leads to another response.
+    /// It leads to another response, or to one that was deleted.
     Taken,
 }
 
@@ -126,12 +129,13 @@ async fn insert(
         logged_rows::remove_keys(session, &[before], &[owner]).await?;
     }
     let expires_at = now.saturating_add(policy.key_ttl);
-    let parameters: [Param<'_>; 5] = [
+    let parameters: [Param<'_>; 6] = [
         (&owner, Type::INT8),
         (&name, Type::BYTEA),
         (&fingerprint, Type::BYTEA),
         (&response, Type::UUID),
         (&expires_at, Type::INT8),
+        (&now, Type::INT8),
     ];
     Ok(match session.execute(INSERT, &parameters).await? {
         0 => Key::Taken,
@@ -166,10 +170,10 @@ const EXPIRED: &str = "SELECT k.response, k.owner FROM idempotency_keys k
 pub(super) async fn delete_expired(session: Session<'_>) -> Result<bool, StoreError> {
     let found = session.query(EXPIRED, &[(&now(), Type::INT8), (&BATCH_ROWS, Type::INT8)]).await?;
     if found.is_empty() {
-        return Ok(false);
+        return deleted_keys::delete_expired(session, BATCH_ROWS).await;
     }
     let responses = found.iter().map(|row| get(row, 0)).collect::<Result<Vec<Uuid>, _>>()?;
     let owners = found.iter().map(|row| get(row, 1)).collect::<Result<Vec<i64>, _>>()?;
     logged_rows::remove_keys(session, &responses, &owners).await?;
-    Ok(found.len() as i64 == BATCH_ROWS)
+    Ok(true)
 }

@@ -147,8 +147,14 @@ const LOCK: &str = "SELECT NOT cancel_requested FROM runs WHERE response = $1 AN
 const FIND: &str = concat!(
     "SELECT c.completed_at IS NOT NULL, c.output, c.error, c.expires_at <= ",
     db_now!(),
-    " FROM tool_calls c WHERE c.response = $1 AND c.owner = $2 AND c.call_id = $3 ORDER BY c.turn DESC LIMIT 1"
+    ", c.turn FROM tool_calls c WHERE c.response = $1 AND c.owner = $2 AND c.call_id = $3 ORDER BY c.turn DESC LIMIT 1"
 );
+
+/// The bytes of the items of a response that are stored, and of the answers of the turn $3.
+const USED: &str =
+    "SELECT (SELECT coalesce(sum(octet_length(items)), 0) FROM turns WHERE response = $1 AND owner = $2)
+    + (SELECT coalesce(sum(octet_length(output)), 0) FROM tool_calls
+        WHERE response = $1 AND owner = $2 AND turn = $3 AND completed_at IS NOT NULL)";
 
 const ANSWER: &str = "UPDATE tool_calls SET completed_at = $3, output = $4, error = $5
     WHERE response = $1 AND owner = $2 AND call_id = $6 AND completed_at IS NULL";
@@ -190,6 +196,12 @@ async fn outcome(session: Session<'_>, given: &InputAnswer) -> Result<InputOutco
     }
     if !is_wanted {
         return Ok(InputOutcome::NotPending);
+    }
+    let turn: i32 = get(&asked, 4)?;
+    let used = session.query_opt(USED, &[response.clone(), owner.clone(), (&turn, Type::INT4)]).await?;
+    let used = used.map(|row| get::<i64>(&row, 0)).transpose()?.unwrap_or_default().unsigned_abs();
+    if used.saturating_add(given.output.len() as u64) > given.max_response_bytes {
+        return Ok(InputOutcome::TooLarge);
     }
     let parameters: [Param<'_>; 6] = [
         response.clone(),

@@ -13,7 +13,7 @@ use crate::protocol::id::Id;
 use crate::store::begin_keyed::begin_keyed;
 use crate::store::operation::Write;
 use crate::store::{
-    ClaimedJob, JobQueue, JobStats, KeyedResponse, Lease, NewJob, Owner, Requeue, ResponseRecord, StoreError,
+    ClaimedJob, JobQueue, JobStats, KeyUse, Lease, NewJob, Owner, Requeue, ResponseRecord, StoreError,
 };
 
 /// Runs that are locked together.
@@ -25,7 +25,7 @@ const DOUBTFUL_LEASES: u32 = 5;
 
 #[async_trait]
 impl JobQueue for PostgresStore {
-    async fn enqueue(&self, job: NewJob) -> Result<Option<KeyedResponse>, StoreError> {
+    async fn enqueue(&self, job: NewJob) -> Result<Option<KeyUse>, StoreError> {
         let begin = || self.writer.write(Write::Enqueue(Box::new(job.clone())));
         begin_keyed(self, &job.run.record.owner, job.run.key.as_ref(), begin).await
     }

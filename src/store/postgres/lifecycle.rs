@@ -9,7 +9,7 @@ use super::retention::extend_lineage;
 use super::rows::{self, Lifetime};
 use super::running::{self, RunningRow};
 use super::session::Session;
-use super::{approvals, conversation_turns, outbox, owners, removal};
+use super::{approvals, conversation_turns, deleted_keys, outbox, owners, removal};
 use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
@@ -146,6 +146,7 @@ async fn delete_row(
         }
         return Ok(false);
     };
+    deleted_keys::keep(session, row.key).await?;
     match row.is_running() {
         true => removal::empty_running(session, &[row.key]).await?,
         false => removal::remove_all(session, &[row.key]).await?,

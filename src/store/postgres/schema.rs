@@ -27,6 +27,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../../migrations/postgres/0004_inputs.sql"), compatible_with: 1 },
     Migration { sql: include_str!("../../../migrations/postgres/0005_tasks.sql"), compatible_with: 1 },
     Migration { sql: include_str!("../../../migrations/postgres/0006_traces.sql"), compatible_with: 1 },
+    Migration { sql: include_str!("../../../migrations/postgres/0007_deleted_keys.sql"), compatible_with: 1 },
 ];
 
 /// A migration: in one transaction.

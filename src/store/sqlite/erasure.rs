@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::space::{BATCH_BYTES, used_bytes};
-use super::{approvals, conversation_expiry, keys, outbox, rows};
+use super::{approvals, conversation_expiry, deleted_keys, keys, outbox, rows};
 use crate::store::operation::{EraseRequest, WriteOutcome};
 use crate::store::{ErasedCounts, ErasureTarget};
 
@@ -43,6 +43,9 @@ pub(super) fn step(connection: &Connection, request: &EraseRequest) -> rusqlite:
             }
         }
         outbox::delete_of(connection, owner)?;
+        if deleted_keys::delete_of(connection, owner, STEP_ROWS)? {
+            return Ok(WriteOutcome::Erased { counts, more: true });
+        }
         // Those of responses without a row.
         if approvals::delete_before(connection, owner, keys::before(request), STEP_ROWS as usize)? {
             return Ok(WriteOutcome::Erased { counts, more: true });

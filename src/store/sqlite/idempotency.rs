@@ -1,16 +1,18 @@
-//! Idempotency keys: written with the row of their response, deleted with it, or when they expire.
+//! Idempotency keys: written with the row of their response, deleted with it, or when they expire. Of a response that its
+//! owner deletes the key stays, apart from those of responses.
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::database;
 use super::read::{bytes, text};
 use super::running::{self, RunningRow};
-use super::{lifecycle, logged_rows, owners, rows};
+use super::{deleted_keys, lifecycle, logged_rows, owners, rows};
 use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
-use crate::store::{IdempotencyKey, KeyedResponse, Lease, LoggedRun, Owner, StoreError};
+use crate::store::{IdempotencyKey, KeyUse, KeyedResponse, Lease, LoggedRun, Owner, StoreError};
 
 /// Keys per transaction.
 const BATCH_ROWS: i64 = 200;
@@ -26,19 +28,20 @@ macro_rules! is_valid {
 const FIND: &str = concat!(
     "SELECT s.id, k.fingerprint, EXISTS (SELECT 1 FROM runs r WHERE r.response = k.response) FROM idempotency_keys k JOIN responses s ON s.key = k.response
      WHERE k.owner = ?1 AND k.key = ?2 AND ",
-    is_valid!()
+    is_valid!(),
+    " UNION ALL SELECT NULL, fingerprint, 0 FROM deleted_keys WHERE owner = ?1 AND key = ?2 AND expires_at > ?3"
 );
 
-/// The response of a key.
-pub(super) fn find(
-    connection: &Connection,
-    owner: &Owner,
-    key: &str,
-) -> Result<Option<KeyedResponse>, StoreError> {
+/// What a key has led to.
+pub(super) fn find(connection: &Connection, owner: &Owner, key: &str) -> Result<Option<KeyUse>, StoreError> {
     let Some(owner) = owners::find(connection, owner).map_err(database)? else { return Ok(None) };
     let read = |row: &Row<'_>| {
         let fingerprint = bytes(row, 1)?.try_into().unwrap_or_default();
-        Ok(KeyedResponse { id: Id::from(text(row, 0)?), fingerprint, is_running: row.get(2)? })
+        if row.get_ref(0)? == ValueRef::Null {
+            return Ok(KeyUse::Deleted { fingerprint });
+        }
+        let found = KeyedResponse { id: Id::from(text(row, 0)?), fingerprint, is_running: row.get(2)? };
+        Ok(KeyUse::Response(found))
     };
     let mut statement = connection.prepare_cached(FIND).map_err(database)?;
     statement.query_row(params![owner, key, now()], read).optional().map_err(database)
@@ -84,7 +87,7 @@ fn is_taken(connection: &Connection, owner: i64, key: &IdempotencyKey) -> rusqli
     match known {
         Some((_, true)) => Ok(true),
         Some((response, false)) => logged_rows::remove_key(connection, response).map(|()| false),
-        None => Ok(false),
+        None => deleted_keys::is_kept(connection, owner, &key.key),
     }
 }
 
@@ -127,7 +130,7 @@ const EXPIRED: &str = "SELECT k.response FROM idempotency_keys k
 /// Deletes expired keys. Returns whether there may be more.
 pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreError> {
     // Usually there is nothing to do; then no lock is taken.
-    if expired(connection, 1)?.is_empty() {
+    if expired(connection, 1)?.is_empty() && !deleted_keys::any_expired(connection).map_err(database)? {
         return Ok(false);
     }
     let transaction =
@@ -135,6 +138,7 @@ pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreE
     for response in expired(&transaction, BATCH_ROWS)? {
         logged_rows::remove_key(&transaction, response).map_err(database)?;
     }
+    deleted_keys::delete_expired(&transaction, BATCH_ROWS).map_err(database)?;
     transaction.commit().map_err(database)?;
     Ok(true)
 }
@@ -161,6 +165,7 @@ mod tests {
                 "DELETE FROM idempotency_keys WHERE response = ?1",
                 "SEARCH idempotency_keys USING COVERING INDEX idempotency_keys_by_response (response=?)",
             ),
+            (FIND, "SEARCH deleted_keys USING PRIMARY KEY (owner=? AND key=?)"),
         ] {
             let plan = schema::plan(&connection, sql);
             assert!(

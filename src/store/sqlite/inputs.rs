@@ -117,10 +117,16 @@ struct AskedCall {
     /// Its result, and the code of the failure.
     answer: Option<(String, Option<String>)>,
     expires_at: i64,
+    turn: i64,
 }
 
+/// The bytes of the items of a response that are stored, and of the answers of the turn ?2.
+const USED: &str = "SELECT (SELECT coalesce(sum(octet_length(items)), 0) FROM turns WHERE response = ?1)
+    + (SELECT coalesce(sum(octet_length(output)), 0) FROM tool_calls
+        WHERE response = ?1 AND turn = ?2 AND completed_at IS NOT NULL)";
+
 impl AskedCall {
-    const FIND: &str = "SELECT completed_at IS NOT NULL, output, error, expires_at FROM tool_calls
+    const FIND: &str = "SELECT completed_at IS NOT NULL, output, error, expires_at, turn FROM tool_calls
         WHERE response = ?1 AND call_id = ?2 ORDER BY turn DESC LIMIT 1";
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -129,6 +135,7 @@ impl AskedCall {
         Ok(Self {
             answer: bool::then(is_answered, || (output, error)),
             expires_at: row.get::<_, Option<i64>>(3)?.unwrap_or_default(),
+            turn: row.get(4)?,
         })
     }
 }
@@ -144,7 +151,7 @@ pub(super) fn answer(connection: &Connection, given: &InputAnswer) -> rusqlite::
         .prepare_cached(AskedCall::FIND)?
         .query_row(params![key, given.call_id], AskedCall::read)
         .optional()?;
-    let Some(AskedCall { answer, expires_at }) = asked else {
+    let Some(AskedCall { answer, expires_at, turn }) = asked else {
         return Ok(WriteOutcome::Answered(InputOutcome::NotPending));
     };
     if let Some((output, error)) = answer {
@@ -160,6 +167,10 @@ pub(super) fn answer(connection: &Connection, given: &InputAnswer) -> rusqlite::
         .query_row([key], |row| row.get::<_, bool>(0))?;
     if !is_wanted {
         return Ok(WriteOutcome::Answered(InputOutcome::NotPending));
+    }
+    let used: i64 = connection.prepare_cached(USED)?.query_row([key, turn], |row| row.get(0))?;
+    if used.unsigned_abs().saturating_add(given.output.len() as u64) > given.max_response_bytes {
+        return Ok(WriteOutcome::Answered(InputOutcome::TooLarge));
     }
     connection
         .prepare_cached(

@@ -10,12 +10,12 @@ use crate::protocol::id::Id;
 use crate::store::begin_keyed::begin_keyed;
 use crate::store::operation::Write;
 use crate::store::{
-    ClaimedJob, JobQueue, JobStats, KeyedResponse, Lease, NewJob, Requeue, ResponseRecord, StoreError,
+    ClaimedJob, JobQueue, JobStats, KeyUse, Lease, NewJob, Requeue, ResponseRecord, StoreError,
 };
 
 #[async_trait]
 impl JobQueue for SqliteStore {
-    async fn enqueue(&self, job: NewJob) -> Result<Option<KeyedResponse>, StoreError> {
+    async fn enqueue(&self, job: NewJob) -> Result<Option<KeyUse>, StoreError> {
         let begin = || self.writer.write(Write::Enqueue(Box::new(job.clone())));
         begin_keyed(self, &job.run.record.owner, job.run.key.as_ref(), begin).await
     }

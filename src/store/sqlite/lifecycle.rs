@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::retention::extend_lineage;
 use super::rows::{self, Lifetime};
 use super::running::{self, RunningRow};
-use super::{approvals, conversations, outbox, owners};
+use super::{approvals, conversations, deleted_keys, outbox, owners};
 use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
@@ -117,6 +117,7 @@ fn delete_row(connection: &Connection, owner: i64, id: &str, was_running: bool) 
         }
         return Ok(false);
     };
+    deleted_keys::keep(connection, row.key)?;
     match row.is_running() {
         true => rows::remove_running(connection, row.key)?,
         false => rows::remove(connection, row.key)?,

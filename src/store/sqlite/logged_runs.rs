@@ -11,19 +11,19 @@ use crate::protocol::id::Id;
 use crate::store::begin_keyed::begin_keyed;
 use crate::store::operation::Write;
 use crate::store::{
-    EventLog, IdempotencyKeys, KeyedResponse, Lease, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun,
-    Owner, ResponseRecord, StoreError,
+    EventLog, IdempotencyKeys, KeyUse, Lease, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, Owner,
+    ResponseRecord, StoreError,
 };
 
 #[async_trait]
 impl IdempotencyKeys for SqliteStore {
-    async fn keyed_response(&self, owner: &Owner, key: &str) -> Result<Option<KeyedResponse>, StoreError> {
+    async fn key_use(&self, owner: &Owner, key: &str) -> Result<Option<KeyUse>, StoreError> {
         let key = key.to_owned();
         let find = move |connection: &Connection, owner: &Owner| idempotency::find(connection, owner, &key);
         self.read(ReadKind::Point, owner, find).await
     }
 
-    async fn begin_logged(&self, run: LoggedRun) -> Result<Option<KeyedResponse>, StoreError> {
+    async fn begin_logged(&self, run: LoggedRun) -> Result<Option<KeyUse>, StoreError> {
         let begin = || self.writer.write(Write::BeginLogged(Box::new(run.clone())));
         begin_keyed(self, &run.record.owner, run.key.as_ref(), begin).await
     }

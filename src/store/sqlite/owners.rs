@@ -16,6 +16,7 @@ const NEXT: &str = "SELECT key, NOT EXISTS (SELECT 1 FROM responses WHERE owner 
         AND NOT EXISTS (SELECT 1 FROM approvals WHERE owner = o.key)
         AND NOT EXISTS (SELECT 1 FROM conversations WHERE owner = o.key)
         AND NOT EXISTS (SELECT 1 FROM webhook_outbox WHERE owner = o.key)
+        AND NOT EXISTS (SELECT 1 FROM deleted_keys WHERE owner = o.key)
     FROM owners o WHERE key > ?1 ORDER BY key LIMIT ?2";
 
 /// The key of this owner; `None` if it has never stored anything.

@@ -94,14 +94,18 @@ async fn twenty_kills_leave_no_half_turn_in_a_conversation_and_no_key_that_leads
         conversations.push(made["id"].as_str().unwrap().to_owned());
     }
     let (mut acknowledged, mut cut) = (0, 0);
-    for round in 0..ROUNDS {
+    // On a busy machine fewer are answered in a round.
+    for round in 0..4 * ROUNDS {
+        if round >= ROUNDS && acknowledged > 100 {
+            break;
+        }
         let mut talks = JoinSet::new();
         for (place, conversation) in conversations.iter().enumerate() {
             let name = format!("{round}-{place}");
             talks.spawn(talk(http.clone(), gateway.base.clone(), conversation.clone(), name));
         }
         // Another moment in each round.
-        tokio::time::sleep(Duration::from_millis(60 + 13 * round)).await;
+        tokio::time::sleep(Duration::from_millis(60 + 13 * (round % ROUNDS))).await;
         gateway.kill();
         let sent: Vec<Sent> = talks.join_all().await.into_iter().flatten().collect();
         gateway.restart().await;

@@ -49,13 +49,14 @@ async fn a_run_that_goes_on_keeps_its_key() {
     assert_eq!(upstream.requests().len(), 1);
 }
 
+/// A client that has deleted a response and sends its request again by mistake had its tools called twice.
 #[tokio::test]
-async fn deleting_a_response_frees_its_key() {
+async fn a_request_whose_response_was_deleted_is_not_made_again() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("test.db");
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).database(database.clone()).spawn().await;
-    let first = send(&gateway, "k", &ask(true)).await;
+    send(&gateway, "k", &ask(true)).await;
     let [id] = &listed(&gateway).await[..] else { panic!("one") };
     assert_eq!(gateway.delete(&format!("/v1/responses/{id}")).await.status, 200);
     let sql = rusqlite::Connection::open(&database).unwrap();
@@ -67,8 +68,31 @@ async fn deleting_a_response_frees_its_key() {
         )
         .unwrap();
     assert_eq!(left, 0, "in the same transaction");
-    let second = send(&gateway, "k", &ask(true)).await;
-    assert!(!second.is_replayed() && second.text != first.text);
+    let refused = gateway.send(keyed(&gateway.base, "k", &ask(true))).await;
+    assert_eq!((refused.status, refused.body["error"]["code"].as_str()), (410, Some("response_deleted")));
+    assert_eq!(refused.headers["x-should-retry"], "false");
+    let other = gateway.send(keyed(&gateway.base, "k", &ask(false))).await;
+    assert_eq!(other.body["error"]["code"], "idempotency_key_reused", "{:#}", other.body);
+    assert_eq!(upstream.requests().len(), 1);
+    assert!(!send(&gateway, "another", &ask(true)).await.is_replayed());
+}
+
+#[tokio::test]
+async fn a_background_request_whose_response_was_deleted_is_not_made_again_until_its_key_expires() {
+    let upstream = Upstream::spawn().await;
+    let short = |settings: &mut antwort::config::Settings| {
+        settings.store.idempotency_ttl = Duration::from_secs(2);
+    };
+    let gateway = Gateway::with_upstream(&upstream).set(short).spawn().await;
+    let mut body = ask(false);
+    body["background"] = true.into();
+    let create = || gateway.send(keyed(&gateway.base, "k", &body));
+    let first = create().await;
+    let id = first.body["id"].as_str().unwrap().to_owned();
+    assert_eq!(gateway.delete(&format!("/v1/responses/{id}")).await.status, 200);
+    let refused = create().await;
+    assert_eq!((refused.status, refused.body["error"]["code"].as_str()), (410, Some("response_deleted")));
+    assert!(eventually(async || create().await.status == 200).await, "the key has expired");
 }
 
 #[tokio::test]

@@ -210,7 +210,8 @@ async fn those_who_wait_for_a_response_that_is_deleted_are_told_so() {
     // Of the two, the one that made the run has its response all the same.
     let mut statuses = [first.unwrap().status().as_u16(), second.status];
     statuses.sort_unstable();
-    assert_eq!(statuses, [200, 404]);
+    assert_eq!(statuses, [200, 410]);
     assert_eq!(listed(&gateway).await.len(), 0);
-    assert!(!send(&gateway, "k", &body).await.is_replayed(), "the key is free");
+    let again = gateway.send(keyed(&gateway.base, "k", &body)).await;
+    assert_eq!(again.body["error"]["code"], "response_deleted", "{:#}", again.body);
 }

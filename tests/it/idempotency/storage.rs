@@ -41,6 +41,21 @@ async fn a_run_whose_end_cannot_be_stored_is_ended_later_and_its_stream_with_it(
     assert_eq!(upstream.requests().len(), 1);
 }
 
+/// It was 200 with a response that said `failed`, which clients took for one that the model had failed to give.
+#[tokio::test]
+async fn a_json_response_that_cannot_be_stored_is_an_error() {
+    let upstream = Upstream::spawn().await;
+    let trigger = "CREATE TRIGGER no_row BEFORE INSERT ON responses BEGIN SELECT RAISE(ABORT, 'no'); END";
+    let (gateway, _folder) = gateway(Gateway::with_upstream(&upstream), trigger).await;
+    gateway.refuse(ask(false), 500, "storage_error").await;
+    assert_eq!((upstream.requests().len(), listed(&gateway).await.len()), (1, 0));
+    let streamed = gateway.stream(ask(true)).await.response;
+    assert_eq!(streamed["error"]["code"], "storage_error", "a stream has begun, and ends with its event");
+    let mut unstored = ask(false);
+    unstored["store"] = json!(false);
+    assert_eq!(gateway.create(unstored).await["status"], "completed");
+}
+
 #[tokio::test]
 async fn a_log_that_cannot_be_written_costs_the_repetition_and_not_the_response() {
     let upstream = Upstream::spawn().await;

@@ -82,6 +82,39 @@ async fn parallel_calls_are_asked_together_and_answered_in_any_order() {
     assert_eq!(text_of(&response), "Done.");
 }
 
+/// They were bounded by the body alone: responses became several times as large as allowed.
+#[tokio::test]
+async fn answers_count_as_the_items_of_their_response() {
+    let upstream = Upstream::spawn().await;
+    let small = |settings: &mut antwort::config::Settings| {
+        settings.engine.max_item_bytes = 4 << 10;
+        settings.engine.max_response_bytes = 8 << 10;
+    };
+    let gateway = Gateway::with_upstream(&upstream).set(small).spawn().await;
+    upstream.reply(Reply::Calls(vec![
+        ("weather", json!({})),
+        ("weather", json!({})),
+        ("weather", json!({})),
+    ]));
+    upstream.text("Done.");
+    let mut stream = Stream::open(&gateway, &ask()).await;
+    let questions = stream.until("antwort:input_required", 3).await;
+    let id = stream.id();
+    let give = async |number: usize, bytes| {
+        let answer = answer(&gateway, &id, &output(&questions[number], &"x".repeat(bytes))).await;
+        (answer.status, answer.body["error"]["code"].as_str().unwrap_or_default().to_owned())
+    };
+    let refused = (413, "output_too_large".to_owned());
+    assert_eq!(give(0, 5 << 10).await, refused, "larger than an item");
+    assert_eq!(give(0, 3 << 10).await.0, 202);
+    assert_eq!(give(1, 3 << 10).await.0, 202);
+    assert_eq!(give(2, 3 << 10).await, refused, "all are larger than a response");
+    assert_eq!(give(2, 100).await.0, 202, "the call can still be answered");
+    let response = assert_valid_stream(&frames(&stream.rest().await)).response;
+    assert_eq!((&response["status"], &*text_of(&response)), (&json!("completed"), "Done."));
+    assert_eq!(outputs(&response).iter().map(|output| output.len()).sum::<usize>(), (6 << 10) + 100);
+}
+
 #[tokio::test]
 async fn a_call_that_is_not_answered_times_out_and_the_model_goes_on() {
     let upstream = Upstream::spawn().await;

@@ -171,7 +171,10 @@ pub(super) async fn a_key_leads_to_the_run_that_was_queued_with_it(store: &dyn S
     first.run.key = Some(key);
     let second = NewJob { run: LoggedRun { key: first.run.key.clone(), ..job().run }, ..job() };
     assert_eq!(store.enqueue(first.clone()).await.unwrap(), None);
-    assert_eq!(store.enqueue(second.clone()).await.unwrap().unwrap().id, first.run.record.lease.id);
+    assert_eq!(
+        store.enqueue(second.clone()).await.unwrap().unwrap().response().unwrap().id,
+        first.run.record.lease.id
+    );
     assert_eq!(body(store, &second).await, None, "nothing is written of the second");
     assert_eq!(claimed(store).await.run.lease.id, first.run.record.lease.id);
     assert!(store.keyed_response(&owner(), "k").await.unwrap().unwrap().is_running);

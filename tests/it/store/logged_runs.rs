@@ -2,8 +2,8 @@
 
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    IdempotencyKey, LogEnd, LogExtent, LogKept, LogPage, LoggedEvents, LoggedRun, Owner, ResponseRecord,
-    Store, StoreError,
+    ErasureTarget, IdempotencyKey, KeyUse, LogEnd, LogExtent, LogKept, LogPage, LoggedEvents, LoggedRun,
+    Owner, ResponseRecord, Store, StoreError,
 };
 use futures_util::future::join_all;
 
@@ -68,7 +68,10 @@ pub(super) async fn a_key_leads_to_the_response_that_it_was_begun_with(store: &d
     assert_eq!((&found.id, found.fingerprint, found.is_running), (&run.record.lease.id, [7; 32], true));
     assert!(exists(store, &run).await);
     let second = keyed("k");
-    assert_eq!(store.begin_logged(second.clone()).await.unwrap().unwrap().id, run.record.lease.id);
+    assert_eq!(
+        store.begin_logged(second.clone()).await.unwrap().unwrap().response().unwrap().id,
+        run.record.lease.id
+    );
     assert!(!exists(store, &second).await, "nothing is written of the second");
     store
         .finish_logged(ended(&run), LogEnd { keep_below: None, events: None, keep_for: None })
@@ -85,7 +88,7 @@ pub(super) async fn of_many_begins_with_one_key_one_is_made(store: &dyn Store) {
         runs.iter().zip(&begun).filter(|(_, begun)| begun.as_ref().unwrap().is_none()).collect();
     let [(winner, _)] = &winners[..] else { panic!("{} were begun", winners.len()) };
     for found in begun.iter().filter_map(|begun| begun.as_ref().unwrap().as_ref()) {
-        assert_eq!(found.id, winner.record.lease.id);
+        assert_eq!(found.clone().response().unwrap().id, winner.record.lease.id);
     }
     for run in &runs {
         assert_eq!(exists(store, run).await, run.record.lease == winner.record.lease);
@@ -122,9 +125,9 @@ pub(super) async fn a_withdrawn_run_leaves_nothing_and_its_key_is_free(store: &d
     assert!(exists(store, &again).await);
 }
 
-pub(super) async fn deleting_a_response_deletes_its_key_and_its_log(store: &dyn Store) {
-    for has_ended in [false, true] {
-        let run = keyed("k");
+pub(super) async fn deleting_a_response_deletes_its_log_and_leaves_its_key_alone(store: &dyn Store) {
+    for (key, has_ended) in [("running", false), ("ended", true)] {
+        let run = keyed(key);
         store.begin_logged(run.clone()).await.unwrap();
         if has_ended {
             store
@@ -133,10 +136,17 @@ pub(super) async fn deleting_a_response_deletes_its_key_and_its_log(store: &dyn 
                 .unwrap();
         }
         assert!(store.delete(&owner(), run.record.lease.id.as_str()).await.unwrap());
-        assert_eq!(store.keyed_response(&owner(), "k").await.unwrap(), None);
         assert_eq!(page(store, &run, 0, 100).await, None);
+        let fingerprint = run.key.as_ref().unwrap().fingerprint;
+        let deleted = Some(KeyUse::Deleted { fingerprint });
+        assert_eq!(store.key_use(&owner(), key).await.unwrap(), deleted);
+        assert_eq!(store.begin_logged(keyed(key)).await.unwrap(), deleted, "it is not begun again");
+        assert_eq!(store.key_use(&owned_by("acme", "bob"), key).await.unwrap(), None, "it is its owner's");
     }
-    assert_eq!(store.begin_logged(keyed("k")).await.unwrap(), None);
+    let of_all = ErasureTarget { tenant: owner().tenant.clone(), principal: None };
+    store.erase(&of_all).await.unwrap();
+    assert_eq!(store.key_use(&owner(), "ended").await.unwrap(), None, "an erasure leaves nothing");
+    assert_eq!(store.begin_logged(keyed("ended")).await.unwrap(), None);
 }
 
 pub(super) async fn a_log_is_read_in_pieces_as_it_was_written(store: &dyn Store) {
@@ -336,7 +346,7 @@ pub(super) async fn of_processes_that_begin_with_one_key_one_does(open: Open<'_>
             runs.iter().zip(&begun).filter(|(_, begun)| begun.as_ref().unwrap().is_none()).collect();
         let [(winner, _)] = &winners[..] else { panic!("{} were begun", winners.len()) };
         for found in begun.iter().filter_map(|begun| begun.as_ref().unwrap().as_ref()) {
-            assert_eq!(found.id, winner.record.lease.id);
+            assert_eq!(found.clone().response().unwrap().id, winner.record.lease.id);
         }
         for run in &runs {
             assert_eq!(exists(&*two, run).await, run.record.lease == winner.record.lease);

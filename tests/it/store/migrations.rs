@@ -171,7 +171,7 @@ async fn file_without_conversations() -> (Folder, ResponseRecord) {
         .sql()
         .execute_batch(
             "DROP TABLE conversations; DROP TABLE conversation_items; DROP TABLE response_conversations;
-             DROP TABLE idempotency_keys; DROP TABLE event_log;
+             DROP TABLE idempotency_keys; DROP TABLE deleted_keys; DROP TABLE event_log;
              DROP TABLE event_logs; DROP TABLE webhook_outbox;
              DROP INDEX runs_to_cancel; ALTER TABLE runs DROP COLUMN cancel_requested;
              DROP INDEX runs_with_job; ALTER TABLE runs DROP COLUMN attempt; ALTER TABLE runs DROP COLUMN job;

@@ -93,17 +93,26 @@ pub(super) async fn a_question_is_answered_once_and_asked_anew_until_then(store:
         let asked = AskedQuestions { lease: run.lease.clone(), turn: 0, questions };
         store.ask_questions(asked).await.unwrap();
     };
-    let answer = async |number, output: &str| {
+    let answer_within = async |number, output: &str, max_response_bytes| {
         let call_id = QuestionKey { turn: 0, call: 1, number }.call_id();
         let (owner, response) = (owner(), run.lease.id.clone());
-        let answer = InputAnswer { owner, response, call_id, output: output.to_owned(), error: None };
+        let answer = InputAnswer {
+            owner,
+            response,
+            call_id,
+            output: output.to_owned(),
+            error: None,
+            max_response_bytes,
+        };
         store.answer_input(answer).await.unwrap()
     };
+    let answer = async |number, output: &str| answer_within(number, output, u64::MAX).await;
     ask(vec![question(0, LONG), question(1, Duration::ZERO)]).await;
     assert_eq!(answer(1, "x").await, InputOutcome::Expired, "nobody was told of it");
     ask(vec![question(1, LONG)]).await;
     assert!(matches!(answer(1, "x").await, InputOutcome::Accepted { .. }));
     assert_eq!(answer(1, "x").await, InputOutcome::Repeated);
+    assert_eq!(answer_within(0, "12345", 5).await, InputOutcome::TooLarge, "with the one byte that there is");
     // Neither of these takes an answer back.
     ask(vec![question(1, Duration::ZERO)]).await;
     let withdrawn = CallOutcome {

@@ -17,10 +17,9 @@ use antwort::store::{
     AddedItems, ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ClaimedJob,
     ConversationContext, ConversationItem, ConversationLock, ConversationRecord, ConversationStore,
     DueNotice, ErasedCounts, ErasureTarget, EventLog, IdempotencyKeys, ItemWithState, JobQueue, JobStats,
-    KeyedResponse, Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun,
-    Owner, Page, PageRequest, PendingApproval, ReadLimit, Requeue, ResponseFilter, ResponseRecord,
-    ResponseStore, RunLog, RunRegistration, StateKey, Store, StoreError, StoredConversation, TurnRecord,
-    WebhookOutbox,
+    KeyUse, Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun, Owner,
+    Page, PageRequest, PendingApproval, ReadLimit, Requeue, ResponseFilter, ResponseRecord, ResponseStore,
+    RunLog, RunRegistration, StateKey, Store, StoreError, StoredConversation, TurnRecord, WebhookOutbox,
 };
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -178,11 +177,11 @@ impl RunLog for HaltingStore {
 
 #[async_trait]
 impl IdempotencyKeys for HaltingStore {
-    async fn keyed_response(&self, owner: &Owner, key: &str) -> Result<Option<KeyedResponse>, StoreError> {
-        self.inner.keyed_response(owner, key).await
+    async fn key_use(&self, owner: &Owner, key: &str) -> Result<Option<KeyUse>, StoreError> {
+        self.inner.key_use(owner, key).await
     }
 
-    async fn begin_logged(&self, run: LoggedRun) -> Result<Option<KeyedResponse>, StoreError> {
+    async fn begin_logged(&self, run: LoggedRun) -> Result<Option<KeyUse>, StoreError> {
         let begun = self.inner.begin_logged(run).await?;
         self.halt_at(Halt::AfterCreation).await;
         Ok(begun)
@@ -195,7 +194,7 @@ impl IdempotencyKeys for HaltingStore {
 
 #[async_trait]
 impl JobQueue for HaltingStore {
-    async fn enqueue(&self, job: NewJob) -> Result<Option<KeyedResponse>, StoreError> {
+    async fn enqueue(&self, job: NewJob) -> Result<Option<KeyUse>, StoreError> {
         self.inner.enqueue(job).await
     }
 

@@ -1,0 +1,59 @@
+//! The idempotency keys of responses that their owner has deleted, so that a request that is sent again is not made again.
+
+use rusqlite::{Connection, params};
+
+use crate::store::row_policy::now;
+
+/// A key may be there from an earlier response, if it had expired and was used again.
+const KEEP: &str = "INSERT OR REPLACE INTO deleted_keys (owner, key, fingerprint, expires_at)
+    SELECT owner, key, fingerprint, expires_at FROM idempotency_keys WHERE response = ?1";
+const IS_KEPT: &str =
+    "SELECT EXISTS (SELECT 1 FROM deleted_keys WHERE owner = ?1 AND key = ?2 AND expires_at > ?3)";
+const ANY_EXPIRED: &str = "SELECT EXISTS (SELECT 1 FROM deleted_keys WHERE expires_at <= ?1)";
+const DELETE_EXPIRED: &str = "DELETE FROM deleted_keys WHERE (owner, key) IN
+    (SELECT owner, key FROM deleted_keys WHERE expires_at <= ?1 LIMIT ?2)";
+const DELETE_OF: &str = "DELETE FROM deleted_keys WHERE owner = ?1 AND key IN
+    (SELECT key FROM deleted_keys WHERE owner = ?1 LIMIT ?2)";
+
+/// Keeps the key of a response that is about to be deleted.
+pub(super) fn keep(connection: &Connection, response: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached(KEEP)?.execute([response]).map(drop)
+}
+
+/// Whether the response of this key was deleted.
+pub(super) fn is_kept(connection: &Connection, owner: i64, key: &str) -> rusqlite::Result<bool> {
+    connection.prepare_cached(IS_KEPT)?.query_row(params![owner, key, now()], |row| row.get(0))
+}
+
+/// Whether any have expired.
+pub(super) fn any_expired(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.prepare_cached(ANY_EXPIRED)?.query_row([now()], |row| row.get(0))
+}
+
+/// Deletes so many expired ones.
+pub(super) fn delete_expired(connection: &Connection, limit: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached(DELETE_EXPIRED)?.execute(params![now(), limit]).map(drop)
+}
+
+/// Deletes those of an owner. Returns whether there may be more.
+pub(super) fn delete_of(connection: &Connection, owner: i64, limit: i64) -> rusqlite::Result<bool> {
+    let deleted = connection.prepare_cached(DELETE_OF)?.execute([owner, limit])?;
+    Ok(i64::try_from(deleted).is_ok_and(|deleted| deleted >= limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema;
+    use super::*;
+
+    #[test]
+    fn deleted_keys_are_found_by_their_indexes() {
+        let connection = Connection::open_in_memory().unwrap();
+        schema::apply(&connection, 0).unwrap();
+        for sql in [KEEP, IS_KEPT, ANY_EXPIRED, DELETE_EXPIRED, DELETE_OF] {
+            let plan = schema::plan(&connection, sql);
+            assert!(plan.iter().any(|step| step.starts_with("SEARCH")), "{plan:#?}");
+            assert!(!plan.iter().any(|step| step.starts_with("SCAN")), "{plan:#?}");
+        }
+    }
+}
