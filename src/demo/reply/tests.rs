@@ -108,7 +108,7 @@ fn arguments_come_from_the_question_else_from_the_schema() {
 fn results_are_told_in_words() {
     for (result, told) in [
         ("Oslo, today: sunny, 14 degrees.", "The tool weather says: Oslo, today: sunny, 14 degrees."),
-        (r#"{"temperature": 21, "sky": "clear"}"#, "The tool weather says: sky clear, temperature 21."),
+        (r#"{"sky": "clear", "temperature": 21}"#, "The tool weather says: sky clear, temperature 21."),
         (r#"{"expression": "6 * 7", "result": 42}"#, "6 * 7 is 42."),
     ] {
         let call =
