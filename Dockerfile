@@ -36,7 +36,7 @@ RUN scripts/image-root target/release/antwort config/image.yaml /image
 
 # The texts of licences; a release builds with `--build-context licences=DIR`, which has those of third parties, too.
 FROM scratch AS licences
-COPY LICENSE /
+COPY LICENSE NOTICE /
 
 FROM node:24.18.0-bookworm-slim AS programs
 RUN apt-get update \
@@ -47,7 +47,6 @@ RUN apt-get update \
     && ln -s /opt/uv/bin/uv /opt/uv/bin/uvx /usr/local/bin/
 COPY --from=build /image/root/usr/local/bin/antwort /usr/local/bin/antwort
 COPY --from=build /image/root/etc/antwort/antwort.yaml /etc/antwort/antwort.yaml
-COPY --from=build /image/root/usr/share/doc/antwort /usr/share/doc/antwort
 COPY --from=licences / /usr/share/doc/antwort/
 COPY --from=build --chown=65532:65532 /image/data /data
 # Where npx and uvx keep what they fetch: the root file system may be read-only here, too.

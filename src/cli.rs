@@ -4,6 +4,7 @@
 
 mod config;
 mod doctor;
+mod flags;
 mod healthcheck;
 mod import;
 mod mcp;
@@ -17,6 +18,7 @@ mod store_postgres;
 mod tools;
 mod words;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -97,8 +99,7 @@ pub(crate) enum Command {
     /// Sends a prompt to a model; with --execute-tools, server-side tools are run
     ///
     /// Flags may have one or two dashes, and be written as -flag=value or -flag value. The configuration may also be an
-    /// agent file of go-agents; without --config, config.ollama.json is read if it exists. --upstream-url, --listen and
-    /// --store are the same as for other commands.
+    /// agent file of go-agents; without --config, config.ollama.json is read if it exists.
     #[command(alias = "prompt-agent")]
     Prompt(Box<PromptArgs>),
     /// Lists the responses of a running gateway, and draws what one of them has done, and when
@@ -128,6 +129,9 @@ pub(crate) enum Command {
 pub(crate) enum ToolsCommand {
     /// Prints the definitions of all tools as JSON
     List {
+        /// Print JSON, with the definitions of the tools: the default
+        #[arg(long, conflicts_with_all = ["summary", "count"])]
+        json: bool,
         /// Print one line per tool: name and description
         #[arg(long, conflicts_with = "count")]
         summary: bool,
@@ -265,6 +269,11 @@ pub(crate) enum DocumentFormat {
 }
 
 impl Cli {
+    /// Parses arguments; help and errors are printed, and end the process.
+    pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Self {
+        flags::try_parse(arguments).unwrap_or_else(|error: clap::Error| error.exit())
+    }
+
     /// The options to load settings with: these flags, and this process's environment and directory.
     pub(crate) fn load_options(&self) -> LoadOptions {
         let flags = &self.overrides;
@@ -294,7 +303,7 @@ impl Cli {
             }
             Command::Doctor(doctor) => Some(doctor.run(&self.load_options())),
             Command::Healthcheck { url } => Some(healthcheck::run(url.as_deref(), &self.load_options())),
-            Command::Tools(ToolsCommand::List { summary, count }) => {
+            Command::Tools(ToolsCommand::List { summary, count, json: _ }) => {
                 let view = match (summary, count) {
                     (true, _) => tools::View::Summary,
                     (false, true) => tools::View::Count,
@@ -333,9 +342,10 @@ impl Cli {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, Parser};
+    use clap::CommandFactory;
 
-    use super::{Cli, Command, ConfigCommand, DocumentFormat};
+    use super::flags::try_parse;
+    use super::{Cli, Command, ConfigCommand, DocumentFormat, ToolsCommand};
 
     #[test]
     fn the_definitions_hold_together() {
@@ -348,7 +358,7 @@ mod tests {
             ["antwort", "--listen", "127.0.0.1:1", "--store", "memory:", "serve"],
             ["antwort", "serve", "--listen", "127.0.0.1:1", "--store", "memory:"],
         ] {
-            let cli = Cli::try_parse_from(words).expect("understood");
+            let cli = try_parse::<Cli>(words).expect("understood");
             assert!(matches!(cli.command, Command::Serve));
             let options = cli.load_options();
             assert_eq!(
@@ -360,7 +370,7 @@ mod tests {
 
     #[test]
     fn every_command_is_understood() {
-        let command = |words: &[&str]| Cli::try_parse_from(words).expect("understood").command;
+        let command = |words: &[&str]| try_parse::<Cli>(words).expect("understood").command;
         assert!(matches!(command(&["antwort", "demo"]), Command::Demo));
         assert!(matches!(command(&["antwort", "config", "check"]), Command::Config(ConfigCommand::Check)));
         assert!(matches!(
@@ -371,8 +381,13 @@ mod tests {
             command(&["antwort", "openapi", "--format", "json"]),
             Command::Openapi { format: DocumentFormat::Json }
         ));
+        let list = command(&["antwort", "tools", "list", "--json"]);
+        assert!(matches!(
+            list,
+            Command::Tools(ToolsCommand::List { json: true, summary: false, count: false })
+        ));
         assert!(matches!(command(&["antwort", "healthcheck"]), Command::Healthcheck { url: None }));
-        assert!(Cli::try_parse_from(["antwort", "--version"]).is_err_and(|error| error.exit_code() == 0));
-        assert!(Cli::try_parse_from(["antwort", "fly"]).is_err_and(|error| error.exit_code() == 2));
+        assert!(try_parse::<Cli>(["antwort", "--version"]).is_err_and(|error| error.exit_code() == 0));
+        assert!(try_parse::<Cli>(["antwort", "fly"]).is_err_and(|error| error.exit_code() == 2));
     }
 }

@@ -9,6 +9,7 @@ mod bus;
 mod changes;
 mod de;
 mod egress;
+mod elsewhere;
 mod error;
 mod file_hashes;
 mod files;

@@ -4,12 +4,15 @@
 //! server on a loopback port, and the gateway calls it like any other. Beside it is an MCP server with the tools of a travel
 //! agency.
 
+mod arguments;
 mod conversation;
 mod mcp_server;
 mod print;
 mod provider;
+mod reply;
 mod trip;
 mod turn;
+mod words;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -19,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::app::{App, SighupListener};
+use crate::app::{self, App, SighupListener};
 use crate::config::{McpServerSettings, McpTransport, McpTrust, Preset, ProviderSettings, Settings};
 
 pub(crate) use turn::MODEL;
@@ -54,21 +57,19 @@ pub(crate) async fn run(
         tasks.spawn(mcp_server::serve(listener, shutdown.clone()));
         settings.mcp.servers.entry(trip::SERVER.to_owned()).or_insert_with(|| travel_agency(address));
     }
-    let listener = TcpListener::bind(settings.listen).await.with_context(|| {
-        format!("listening on {} (another address: --listen 127.0.0.1:8081)", settings.listen)
-    })?;
+    let listener = app::bind(settings.listen).await?;
     let base = format!("http://{}/v1", listener.local_addr()?);
     let app = App::build(&settings).await?;
     let serving = tasks.spawn(app.serve(listener, shutdown.clone()));
     print::opening(&base, &settings);
     let model = if scripted {
         show_conversation(&base, &shutdown).await?;
-        MODEL.to_owned()
+        Some(MODEL.to_owned())
     } else {
-        conversation::first_model(&base).await?
+        conversation::first_model(&base).await?.inspect_err(|why| print::no_models(why, &settings)).ok()
     };
     if !shutdown.is_cancelled() {
-        print::closing(&base, &model);
+        print::closing(&base, model.as_deref());
     }
     serving.await.context("serving")?;
     tasks.close();

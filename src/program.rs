@@ -8,8 +8,6 @@ use crate::config::{ConfigErrors, LogSettings, RunningConfig, TelemetrySettings}
 use crate::transport::openapi;
 use crate::{config, demo, shutdown, telemetry};
 use anyhow::Context;
-use clap::Parser;
-use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
 /// What `main` of the binary is.
@@ -18,7 +16,7 @@ pub fn main() -> ExitCode {
     if let Some(code) = crate::mcp::client::exec_program(std::env::args_os()) {
         return code;
     }
-    let cli = Cli::parse_from(crate::compat::arguments::normalize_arguments(std::env::args_os()));
+    let cli = Cli::read(crate::compat::arguments::normalize_arguments(std::env::args_os()));
     if let Some(code) = cli.run_offline() {
         return crate::cli::exit_code(code);
     }
@@ -105,9 +103,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             return demo::run(loaded.settings, hangups, shutdown).await;
         }
         let settings = &loaded.settings;
-        let listener = TcpListener::bind(settings.listen)
-            .await
-            .with_context(|| format!("listening on {}", settings.listen))?;
+        let listener = app::bind(settings.listen).await?;
         let running = RunningConfig::new(options, loaded);
         App::run_reloading(running, hangups, listener, shutdown, app::LOCK_WAIT).await
     })?;

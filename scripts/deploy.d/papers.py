@@ -32,7 +32,7 @@ def check(binary: str, parent: Path) -> Row:
         "compose.internal.yaml": compose_internal,
         "kubernetes.yaml": kubernetes,
         "compose.fleet.yaml": compose_fleet,
-        "kubernetes.fleet.yaml": kubernetes_fleet,
+        "kubernetes.sqlite.yaml": kubernetes_sqlite,
     }
     for name in documents.names():
         if name in others:
@@ -129,17 +129,31 @@ def compose_fleet(binary: str, folder: Path):
         yield from config_check(binary, folder, "listen: 0.0.0.0:8080\n", env)
 
 
+def manifests(name: str) -> dict[str, dict]:
+    return {each["kind"]: each for each in yaml.safe_load_all(documents.block(name))}
+
+
 def kubernetes(binary: str, folder: Path):
-    objects = {each["kind"]: each for each in yaml.safe_load_all(documents.block("kubernetes.yaml"))}
+    objects = manifests("kubernetes.yaml")
+    deployment = objects["Deployment"]["spec"]
+    for kind in ["Service", "PodDisruptionBudget"]:
+        selector = objects[kind]["spec"]["selector"]
+        if selector.get("matchLabels", selector) != deployment["selector"]["matchLabels"]:
+            yield f"{kind} selects something else"
+    if "Ingress" not in objects:
+        yield "there is no Ingress"
+    yield from pods(binary, folder, objects, deployment, {"DB_PASSWORD": "secret"})
+
+
+def kubernetes_sqlite(binary: str, folder: Path):
+    objects = manifests("kubernetes.sqlite.yaml")
     stateful = objects["StatefulSet"]["spec"]
-    if objects["Service"]["spec"]["selector"] != stateful["selector"]["matchLabels"]:
+    if manifests("kubernetes.yaml")["Service"]["spec"]["selector"] != stateful["selector"]["matchLabels"]:
         yield "the service selects something else"
+    # Each pod has a database of its own.
+    if stateful["replicas"] != 1:
+        yield "more than one pod"
     yield from pods(binary, folder, objects, stateful, {})
-
-
-def kubernetes_fleet(binary: str, folder: Path):
-    objects = {each["kind"]: each for each in yaml.safe_load_all(documents.block("kubernetes.fleet.yaml"))}
-    yield from pods(binary, folder, objects, objects["Deployment"]["spec"], {"DB_PASSWORD": "secret"})
 
 
 def pods(binary: str, folder: Path, objects: dict, spec: dict, env: dict[str, str]):

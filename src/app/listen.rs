@@ -1,8 +1,10 @@
 //! The accept loop: accepts connections and serves each, until shutdown.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use axum::Router;
 use axum::http::{Request, header};
 use futures_util::TryFutureExt;
@@ -31,6 +33,14 @@ use crate::transport::{PeerAddress, ShutdownFlag};
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Minimum interval between log lines about failed accepts; each has their number.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Listens on an address. Whoever finds it in use is told how to choose another.
+pub(crate) async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        let next = SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(8081));
+        format!("listening on {address} (another address: --listen {next} or ANTWORT_LISTEN)")
+    })
+}
 
 /// Accepts and serves connections.
 pub(super) struct HttpServer {

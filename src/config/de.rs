@@ -75,7 +75,8 @@ impl de::Error for Error {
     }
 
     fn unknown_field(field: &str, known: &'static [&'static str]) -> Self {
-        Self::new(format!("unknown key{}", suggestion(field, known)))
+        let hint = super::elsewhere::hint(field, known);
+        Self::new(format!("unknown key{}", hint.map_or_else(|| suggestion(field, known), str::to_owned)))
     }
 
     fn unknown_variant(variant: &str, known: &'static [&'static str]) -> Self {

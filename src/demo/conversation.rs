@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::print::{bold, dim, line, piece};
 use super::trip::{QUESTION, SERVER};
 use super::turn::MODEL;
+use crate::doctor::first_chat_model;
 use crate::net::sse::Decoder;
 
 const MAX_EVENT_BYTES: usize = 1 << 20;
@@ -16,6 +17,10 @@ const MAX_EVENT_BYTES: usize = 1 << 20;
 /// which the second brings.
 pub(super) async fn show(base: &str) -> anyhow::Result<()> {
     let tools = json!([{"type": "mcp", "server_label": SERVER}]);
+    line(&dim(
+        "The demo's model server refuses the first request with status 503, and the gateway asks it again. A warning of",
+    ));
+    line(&dim("the provider's failure may be logged: this failure is part of the demo."));
     line(&format!("{} {QUESTION}", bold("You:")));
     let response =
         stream(base, &json!({"model": MODEL, "input": QUESTION, "tools": tools, "stream": true})).await?;
@@ -38,11 +43,17 @@ pub(super) async fn show(base: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first model that the gateway lists.
-pub(super) async fn first_model(base: &str) -> anyhow::Result<String> {
-    let text = reqwest::get(format!("{base}/models")).await?.text().await?;
-    let models: Value = serde_json::from_str(&text)?;
-    Ok(models["data"][0]["id"].as_str().unwrap_or("MODEL").to_owned())
+/// The first model that the gateway lists and that can be talked to, or why there is none.
+pub(super) async fn first_model(base: &str) -> anyhow::Result<Result<String, String>> {
+    let answer = reqwest::get(format!("{base}/models")).await?;
+    let status = answer.status();
+    let body: Value = serde_json::from_str(&answer.text().await?).unwrap_or_default();
+    if !status.is_success() {
+        return Ok(Err(body["error"]["message"].as_str().map_or_else(|| status.to_string(), str::to_owned)));
+    }
+    let names: Vec<_> =
+        body["data"].as_array().into_iter().flatten().filter_map(|model| model["id"].as_str()).collect();
+    Ok(first_chat_model(&names).map(str::to_owned).ok_or_else(|| "the list is empty".to_owned()))
 }
 
 /// Sends one request, shows its events, and returns the response of the last one.

@@ -4,6 +4,9 @@ use std::io::{IsTerminal, Write};
 
 use crate::config::{Settings, StoreUrl};
 
+/// What stands in the commands for a model whose name is not known.
+const UNKNOWN_MODEL: &str = "MODEL";
+
 /// Writes a line to standard output. A closed pipe does not stop the gateway.
 pub(super) fn line(text: &str) {
     let _closed = writeln!(std::io::stdout(), "{text}");
@@ -48,8 +51,27 @@ pub(super) fn opening(base: &str, settings: &Settings) {
     line("");
 }
 
+/// What to do if there is no model to name in the commands.
+pub(super) fn no_models(why: &str, settings: &Settings) {
+    line(&bold(&format!("The models of the model server cannot be read: {why}")));
+    for provider in settings.providers.values() {
+        let url = provider.url.as_str().trim_end_matches('/');
+        line(&format!(
+            "  Does {url}/models list them? Then its API key may be missing: ANTWORT_UPSTREAM_API_KEY."
+        ));
+        if !url.ends_with("/v1") {
+            line(&format!(
+                "  The address of most servers ends in /v1: stop the demo, and try ANTWORT_UPSTREAM_URL={url}/v1"
+            ));
+        }
+    }
+    line(&format!("  If the server has no list of models, put the name of one in place of {UNKNOWN_MODEL}."));
+    line("");
+}
+
 /// Commands to try.
-pub(super) fn closing(base: &str, model: &str) {
+pub(super) fn closing(base: &str, model: Option<&str>) {
+    let model = model.unwrap_or(UNKNOWN_MODEL);
     line(&bold("Try it:"));
     line(&format!(
         "  curl -s {base}/responses -H 'content-type: application/json' -d '{{\"model\":\"{model}\",\"input\":\"Hello\"}}'"

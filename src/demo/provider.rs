@@ -1,4 +1,4 @@
-//! The scripted model: calls the function that it is offered, and answers with its output.
+//! The scripted model's server, of chat completions.
 
 #![expect(clippy::indexing_slicing, reason = "a JSON value indexed by what it lacks is null")]
 
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::reply::reply;
 use super::trip::{self, TripReply};
 use super::turn::{MODEL, Turn};
 
@@ -40,13 +41,13 @@ async fn complete(Json(request): Json<Value>) -> Response {
     let turn = match trip::next(&request) {
         Some(TripReply::Busy) => return busy(),
         Some(TripReply::Turn(turn)) => turn,
-        None => Turn::of(&request),
+        None => reply(&request),
     };
     if request["stream"] == true { streamed(&turn) } else { Json(turn.completion()).into_response() }
 }
 
 fn busy() -> Response {
-    let error = json!({"error": {"message": "The demo model is busy.", "type": "server_error", "code": "overloaded"}});
+    let error = json!({"error": {"message": "The demo model is busy: this failure is part of the demo.", "type": "server_error", "code": "overloaded"}});
     (StatusCode::SERVICE_UNAVAILABLE, Json(error)).into_response()
 }
 

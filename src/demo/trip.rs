@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::turn::{ScriptedCall, Turn, content};
+use super::words::{named_after, words};
 
 /// Label of the MCP server in the configuration.
 pub(super) const SERVER: &str = "travel";
@@ -18,7 +19,11 @@ pub(super) const FORECAST: &str = "weather_forecast";
 pub(super) const TRAINS: &str = "find_trains";
 pub(super) const BOOK: &str = "book_train";
 
-/// Whether the next trip begins with a failure of the model server.
+/// Words of questions about a trip; others get an answer of their own, also if the tools are offered.
+const ABOUT_TRIPS: [&str; 10] =
+    ["train", "trains", "book", "trip", "travel", "journey", "ticket", "tickets", "from", "ride"];
+
+/// Whether the next trip begins with a failure of the model server: the first does, which is the demo's own.
 static FAILS_FIRST: AtomicBool = AtomicBool::new(true);
 
 /// What the model server says to one request of a trip.
@@ -28,7 +33,7 @@ pub(super) enum TripReply {
     Turn(Turn),
 }
 
-/// The next step of a trip, if the request is part of one: its tools are those of the server [`SERVER`].
+/// The next step of a trip, if the request is part of one: its tools are those of the server [`SERVER`], and it is asked for.
 pub(super) fn next(request: &Value) -> Option<TripReply> {
     let offered = |name: &str| {
         let tools = request["tools"].as_array().into_iter().flatten();
@@ -38,18 +43,21 @@ pub(super) fn next(request: &Value) -> Option<TripReply> {
     let (forecast, trains, book) = (offered(FORECAST)?, offered(TRAINS)?, offered(BOOK)?);
     let messages = request["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let asked_at = messages.iter().rposition(|message| message["role"] == "user").unwrap_or_default();
+    let question = messages.get(asked_at).map(|message| content(&message["content"])).unwrap_or_default();
+    if !words(&question).iter().any(|word| ABOUT_TRIPS.contains(&word.as_str())) {
+        return None;
+    }
+    let place = |word, usual: &str| named_after(&question, word).unwrap_or_else(|| usual.to_owned());
+    let (from, to) = (place("from", "Bergen"), place("to", "Oslo"));
     let is_result = |message: &&Value| message["role"] == "tool";
     let results: Vec<_> = messages.iter().skip(asked_at).filter(is_result).collect();
     Some(match results.len() {
-        0 if FAILS_FIRST.fetch_xor(true, Ordering::Relaxed) => TripReply::Busy,
+        0 if FAILS_FIRST.swap(false, Ordering::Relaxed) => TripReply::Busy,
         0 => TripReply::Turn(Turn::calls(
-            "I look at the weather and the timetable.",
+            "Let me look at the weather and the timetable.",
             vec![
-                ScriptedCall { name: forecast, arguments: json!({"city": "Oslo", "day": "tomorrow"}) },
-                ScriptedCall {
-                    name: trains,
-                    arguments: json!({"from": "Bergen", "to": "Oslo", "day": "tomorrow"}),
-                },
+                ScriptedCall { name: forecast, arguments: json!({"city": to, "day": "tomorrow"}) },
+                ScriptedCall { name: trains, arguments: json!({"from": from, "to": to, "day": "tomorrow"}) },
             ],
         )),
         1 | 2 => TripReply::Turn(Turn::calls(
@@ -62,7 +70,7 @@ pub(super) fn next(request: &Value) -> Option<TripReply> {
         _ => {
             let last = results.last().map(|message| content(&message["content"])).unwrap_or_default();
             TripReply::Turn(Turn::say(format!(
-                "{last} The train leaves Bergen at 8:01 and arrives in Oslo at 14:35; expect sun and 14 degrees."
+                "{last} The train leaves {from} at 8:01 and arrives in {to} at 14:35. Expect sunshine and 14 degrees."
             )))
         }
     })

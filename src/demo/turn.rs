@@ -28,33 +28,6 @@ impl Turn {
         Self { text: text.to_owned(), calls }
     }
 
-    pub(super) fn of(request: &Value) -> Self {
-        let messages = request["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let last = messages.last();
-        let role = last.and_then(|message| message["role"].as_str()).unwrap_or_default();
-        let tool = &request["tools"][0]["function"];
-        match (role, tool["name"].as_str()) {
-            ("tool", _) => {
-                let result = last.map(|message| content(&message["content"])).unwrap_or_default();
-                Self::say(format!(
-                    "The function answered: {result}. That is all I know, for I am only a script."
-                ))
-            }
-            (_, Some(name)) if request["tool_choice"] != "none" => {
-                let call = ScriptedCall { name: name.to_owned(), arguments: example(&tool["parameters"]) };
-                Self::calls("", vec![call])
-            }
-            _ => {
-                let prompt = last.map(|message| content(&message["content"])).unwrap_or_default();
-                Self::say(format!(
-                    "You said: \"{prompt}\" I am the demo model, a script of {} messages so far. Set \
-                     ANTWORT_UPSTREAM_URL to talk to a real one.",
-                    messages.len()
-                ))
-            }
-        }
-    }
-
     pub(super) fn completion(&self) -> Value {
         let content = Some(&self.text).filter(|text| !text.is_empty());
         let calls = || {
@@ -122,32 +95,4 @@ pub(super) fn content(content: &Value) -> String {
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         _ => String::new(),
     }
-}
-
-/// A value for an argument that is a text.
-fn text_for(name: &str) -> &'static str {
-    match name {
-        "city" => "Oslo",
-        // Empty: the tool's default.
-        "format" | "timezone" => "",
-        _ => "example",
-    }
-}
-
-/// Arguments that match a schema.
-fn example(schema: &Value) -> Value {
-    let properties = schema["properties"].as_object().into_iter().flatten();
-    properties
-        .map(|(name, property)| {
-            let value = match property["type"].as_str() {
-                Some("integer" | "number") => json!(1),
-                Some("boolean") => json!(true),
-                Some("array") => json!([]),
-                Some("object") => json!({}),
-                _ => json!(text_for(name)),
-            };
-            (name.clone(), value)
-        })
-        .collect::<serde_json::Map<_, _>>()
-        .into()
 }

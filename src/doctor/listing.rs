@@ -43,14 +43,10 @@ impl Listing {
         }
     }
 
-    /// The model to ask if none is named: the first that does not look like one for other work.
+    /// The model to ask if none is named.
     pub(super) fn first_model(&self) -> Option<&str> {
-        const OTHERS: [&str; 7] = ["embed", "rerank", "whisper", "tts", "moderation", "dall-e", "image"];
-        let chats = |model: &&String| {
-            let name = model.to_ascii_lowercase();
-            !OTHERS.iter().any(|other| name.contains(other))
-        };
-        self.models.iter().find(chats).or_else(|| self.models.first()).map(String::as_str)
+        let names: Vec<_> = self.models.iter().map(String::as_str).collect();
+        first_chat_model(&names)
     }
 
     /// The context window of a model, and where it stands.
@@ -84,6 +80,28 @@ pub(super) fn window_of_props(props: &Value) -> Option<u64> {
     token_count(slot).filter(|tokens| *tokens > 0)
 }
 
+/// The first model that does not look like one for other work than conversations; the first if all do.
+pub(crate) fn first_chat_model<'a>(names: &[&'a str]) -> Option<&'a str> {
+    // Servers do not say what a model is for. Embedding models are often named after their family.
+    const OTHERS: [&str; 10] = [
+        "embed",
+        "minilm",
+        "bge-",
+        "multilingual-e5",
+        "rerank",
+        "whisper",
+        "tts",
+        "moderation",
+        "dall-e",
+        "image",
+    ];
+    let chats = |name: &&&str| {
+        let name = name.to_ascii_lowercase();
+        !OTHERS.iter().any(|other| name.contains(other))
+    };
+    names.iter().find(chats).or_else(|| names.first()).copied()
+}
+
 fn problem(exchange: &Exchange) -> String {
     match (exchange.status, &exchange.failure) {
         (None, Some(failure)) => failure.clone(),
@@ -100,7 +118,7 @@ fn problem(exchange: &Exchange) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Exchange, Listing, Preset, window_of_props};
+    use super::{Exchange, Listing, Preset, first_chat_model, window_of_props};
 
     #[test]
     fn windows_and_kinds_under_the_names_of_many_servers() {
@@ -132,5 +150,8 @@ mod tests {
         let body = json!({"data": [{"id": "text-embedding-3"}, {"id": "Whisper"}, {"id": "qwen"}]});
         let listing = Listing::read(&exchange, Some(&body));
         assert_eq!(listing.first_model(), Some("qwen"));
+        let of_ollama = ["all-minilm:latest", "bge-m3:latest", "llama3.2:latest", "nomic-embed-text:latest"];
+        assert_eq!(first_chat_model(&of_ollama), Some("llama3.2:latest"));
+        assert_eq!(first_chat_model(&of_ollama[..1]), Some("all-minilm:latest"), "better than none");
     }
 }

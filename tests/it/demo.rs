@@ -7,7 +7,9 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::support::eventually;
+use crate::support::gateway::JsonBody;
 use crate::support::openapi;
+use crate::support::upstream::Upstream;
 
 /// A running demo; killed with the test.
 struct Demo(Child);
@@ -21,10 +23,15 @@ impl Drop for Demo {
 }
 
 fn start(folder: &Path) -> Demo {
+    start_with(folder, &[])
+}
+
+fn start_with(folder: &Path, environment: &[(&str, &str)]) -> Demo {
     let child = Command::new(env!("CARGO_BIN_EXE_antwort"))
         .arg("demo")
         .current_dir(folder)
         .env_clear()
+        .envs(environment.iter().copied())
         .env("ANTWORT_LISTEN", "127.0.0.1:0")
         .env("ANTWORT_STORE_URL", "memory:")
         .stdin(Stdio::null())
@@ -35,6 +42,23 @@ fn start(folder: &Path) -> Demo {
     Demo(child)
 }
 
+/// What the demo has said when it serves.
+async fn said_by(folder: &Path) -> String {
+    let mut said = String::new();
+    let serves = eventually(async || {
+        said = fs::read_to_string(folder.join("said")).unwrap();
+        said.contains("Serving until Ctrl-C")
+    });
+    assert!(serves.await, "{said}\n{}", fs::read_to_string(folder.join("log")).unwrap());
+    said
+}
+
+/// The base URL in what the demo has said.
+fn base_of(said: &str) -> String {
+    let page = said.lines().nth(1).unwrap().trim().strip_prefix("page").expect("the page comes first").trim();
+    page.strip_suffix("/ui/").unwrap().to_owned()
+}
+
 async fn get(url: &str) -> Value {
     serde_json::from_str(&reqwest::get(url).await.unwrap().text().await.unwrap()).unwrap()
 }
@@ -43,16 +67,11 @@ async fn get(url: &str) -> Value {
 async fn the_demo_leaves_two_runs_with_a_retry_parallel_calls_and_an_approval() {
     let folder = tempfile::tempdir().unwrap();
     let _demo = start(folder.path());
-    let mut said = String::new();
-    let serves = eventually(async || {
-        said = fs::read_to_string(folder.path().join("said")).unwrap();
-        said.contains("Serving until Ctrl-C")
-    });
-    assert!(serves.await, "{said}\n{}", fs::read_to_string(folder.path().join("log")).unwrap());
-    let page = said.lines().nth(1).unwrap().trim().strip_prefix("page").expect("the page comes first").trim();
-    let page_answer = reqwest::get(page).await.unwrap();
-    assert_eq!(page_answer.status(), 200, "{page}");
-    let base = page.strip_suffix("/ui/").unwrap();
+    let said = said_by(folder.path()).await;
+    let base = base_of(&said);
+    assert_eq!(reqwest::get(format!("{base}/ui/")).await.unwrap().status(), 200, "{base}");
+    let announced = said.find("this failure is part of the demo").expect("announced");
+    assert!(announced < said.find("response.created").unwrap(), "{said}");
 
     let runs = get(&format!("{base}/v1/responses?order=asc&view=summary")).await;
     openapi::assert_is("ResponseList", &runs);
@@ -90,4 +109,90 @@ async fn a_demo_that_is_stopped_amid_its_conversation_ends_without_an_error() {
     });
     assert!(ended.await);
     assert_eq!(code, Some(0), "{}", fs::read_to_string(folder.path().join("log")).unwrap());
+}
+
+/// The last text of the answer to a request.
+async fn answer(base: &str, body: &Value) -> (Value, String) {
+    let request = reqwest::Client::new().post(format!("{base}/v1/responses"));
+    let answered = request.json_body(body).send().await.unwrap();
+    let response: Value = serde_json::from_str(&answered.text().await.unwrap()).unwrap();
+    assert_eq!(response["status"], "completed", "{response:#}");
+    let text = response["output"].as_array().unwrap().last().unwrap()["content"][0]["text"].as_str();
+    let text = text.unwrap_or_default().to_owned();
+    (response, text)
+}
+
+#[tokio::test]
+async fn the_demos_model_answers_what_the_pages_ask_in_sentences() {
+    let folder = tempfile::tempdir().unwrap();
+    let _demo = start(folder.path());
+    let base = base_of(&said_by(folder.path()).await);
+    let (_, hello) = answer(&base, &json!({"model": "demo", "input": "Hello"})).await;
+    assert!(hello.starts_with("Hello! I am the demo model"), "{hello}");
+
+    let (told, pleasure) = answer(&base, &json!({"model": "demo", "input": "My name is Ada."})).await;
+    assert_eq!(pleasure, "Nice to meet you, Ada!");
+    let asks = json!({"model": "demo", "previous_response_id": told["id"], "input": "What is my name?"});
+    assert_eq!(answer(&base, &asks).await.1, "Your name is Ada.");
+
+    let tools = json!([{"type": "antwort:datetime"}]);
+    let (response, time) =
+        answer(&base, &json!({"model": "demo", "input": "What time is it?", "tools": tools})).await;
+    assert_eq!(response["output"][0]["arguments"], "{}", "{response:#}");
+    let output: Value = serde_json::from_str(response["output"][0]["output"].as_str().unwrap()).unwrap();
+    let (date, clock) = output["formatted"].as_str().unwrap().split_once(' ').unwrap();
+    assert_eq!(time, format!("It is {clock} UTC on {}, {date}.", output["weekday"].as_str().unwrap()));
+
+    let tools = json!([{"type": "mcp", "server_label": "travel"}]);
+    let asks = json!({"model": "demo", "input": "How is the weather in Bergen tomorrow?", "tools": tools});
+    let weather = answer(&base, &asks).await.1;
+    assert_eq!(weather, "The tool weather_forecast says: Bergen, tomorrow: sunny, 14 degrees.");
+}
+
+#[tokio::test]
+async fn the_demo_suggests_no_embedding_model_of_a_model_server() {
+    let (folder, upstream) = (tempfile::tempdir().unwrap(), Upstream::spawn().await);
+    upstream.list(&["llama3.2:latest", "all-minilm:latest"]);
+    let _demo = start_with(folder.path(), &[("ANTWORT_UPSTREAM_URL", &upstream.url)]);
+    let said = said_by(folder.path()).await;
+    assert!(said.contains(r#""model":"llama3.2:latest""#) && !said.contains("all-minilm"), "{said}");
+}
+
+#[tokio::test]
+async fn the_demo_says_what_to_do_if_the_address_lacks_v1() {
+    let (folder, upstream) = (tempfile::tempdir().unwrap(), Upstream::spawn().await);
+    let without = upstream.url.strip_suffix("/v1").unwrap();
+    let _demo = start_with(folder.path(), &[("ANTWORT_UPSTREAM_URL", without)]);
+    let said = said_by(folder.path()).await;
+    assert!(said.contains("The models of the model server cannot be read"), "{said}");
+    assert!(said.contains(&format!("ANTWORT_UPSTREAM_URL={}\n", upstream.url)), "{said}");
+}
+
+#[test]
+fn a_port_in_use_names_the_flag_for_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for command in ["serve", "demo"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_antwort"))
+            .args([
+                command,
+                "--listen",
+                &address,
+                "--store",
+                "memory:",
+                "--upstream-url",
+                "http://127.0.0.1:9/v1",
+            ])
+            .current_dir(folder.path())
+            .env_clear()
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.contains(&format!("listening on {address} (another address: --listen 127.0.0.1:")),
+            "{said}"
+        );
+    }
 }

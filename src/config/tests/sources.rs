@@ -16,6 +16,16 @@ fn a_dotted_key_is_an_unknown_key_and_no_path() {
 }
 
 #[test]
+fn keys_for_what_a_proxy_has_to_do_say_so() {
+    let yaml = "auth: {keys: {a: {key: k, rpm: 5, budget: 3}}}\nserver: {tls: {cert: /c.pem}}\nproviders: {a: {url: 'http://h'}}";
+    let found = errors(yaml, &[]);
+    assert_eq!(found.len(), 3, "{found:#?}");
+    for (error, key) in found.iter().zip(["auth.keys.a.budget: ", "auth.keys.a.rpm: ", "server.tls: "]) {
+        assert!(error.starts_with(key) && error.contains("not supported: put a proxy in front"), "{error}");
+    }
+}
+
+#[test]
 fn merge_keys_and_aliases_are_expanded() {
     let yaml = "
         providers:

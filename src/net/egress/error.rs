@@ -19,7 +19,9 @@ pub enum EgressError {
         host: String,
     },
     /// The host is an address that is not allowed.
-    #[error("the address of {host} is not allowed")]
+    #[error(
+        "the address of {host} is not allowed; the operator can allow it with egress.allow (ANTWORT_EGRESS_ALLOW)"
+    )]
     AddressNotAllowed {
         /// The host of the URL.
         host: String,

@@ -48,10 +48,22 @@ impl CreateResponse {
         }
         let continues = request.previous_response_id.is_some() || request.conversation.is_some();
         if needs_input && request.input.is_empty() && !continues {
-            return Err(ParseError::missing("input").into_api_error(""));
+            return Err(request.missing_input());
         }
         request.check_field_combinations(given)?;
         Ok(request)
+    }
+
+    /// The error for a request without input; whoever sends chat completions' `messages` is told what to send.
+    fn missing_input(&self) -> ApiError {
+        let mut error = ParseError::missing("input").into_api_error("");
+        if self.extra.iter().any(|(name, _)| name == "messages") {
+            error
+                .body
+                .message
+                .push_str(" Use 'input' in place of 'messages': a text, or the list of messages.");
+        }
+        error
     }
 
     fn read_field(&mut self, name: &str, raw: &RawValue) -> Result<(), ParseError> {

@@ -97,6 +97,20 @@ async fn missing_and_mistyped_fields_are_named() {
 }
 
 #[tokio::test]
+async fn messages_without_input_are_told_what_to_use() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let messages = json!([{"role": "user", "content": "Hello"}]);
+    let error =
+        gateway.refuse(json!({"model": "m", "messages": messages}), 400, "missing_required_parameter").await;
+    assert_eq!(error["param"], "input");
+    assert_eq!(
+        error["message"],
+        "Missing required parameter 'input'. Use 'input' in place of 'messages': a text, or the list of messages."
+    );
+}
+
+#[tokio::test]
 async fn every_range_has_both_its_ends() {
     let long = "x".repeat(513);
     let pairs: serde_json::Map<String, Value> = (0..17).map(|n| (n.to_string(), json!("v"))).collect();

@@ -129,6 +129,18 @@ async fn private_places_are_refused_however_they_are_spelled() {
 }
 
 #[tokio::test]
+async fn a_refused_private_place_names_the_settings_that_allow_it() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    for host in ["127.0.0.1", "localhost", "10.0.0.1"] {
+        let body = ask(json!([at(&format!("http://{host}:9/mcp"))]));
+        let answer = gateway.post("/v1/responses", &body).await;
+        let message = answer.body["error"]["message"].as_str().unwrap();
+        assert!(message.contains("egress.allow (ANTWORT_EGRESS_ALLOW)"), "{host}: {message}");
+    }
+}
+
+#[tokio::test]
 async fn tools_that_come_with_the_input_are_judged_the_same() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
     let gateway = Gateway::with_upstream(&upstream).spawn().await;

@@ -84,7 +84,9 @@ async fn failures_are_told_in_the_seeds_words() {
 #[tokio::test]
 async fn what_egress_refuses_or_cannot_reach_is_no_weather() {
     let error = ask("http://127.0.0.2:9", json!({"location": "x"})).await.unwrap_err();
-    assert_eq!(error.message, "failed to fetch weather: the address of 127.0.0.2 is not allowed");
+    let said = "failed to fetch weather: the address of 127.0.0.2 is not allowed; the operator can allow it with \
+                egress.allow (ANTWORT_EGRESS_ALLOW)";
+    assert_eq!(error.message, said);
     assert_eq!((error.code, error.stage), (ToolErrorCode::DomainNotAllowed, FailureStage::NotSent));
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = ask(&format!("http://{free}"), json!({"location": "x"})).await.unwrap_err();
