@@ -36,6 +36,14 @@ impl Authenticator {
         matches!(self, Self::Open(_))
     }
 
+    /// The caller of this name, as the configuration has it now.
+    pub(crate) fn named(&self, name: &str) -> Option<&Principal> {
+        match self {
+            Self::Open(anonymous) => Some(anonymous).filter(|caller| &*caller.name == name),
+            Self::ApiKeys(keys) => keys.named(name),
+        }
+    }
+
     /// The caller that sent these headers.
     ///
     /// If no key is required, any key is ignored: SDKs refuse to work without one and are given made-up ones.

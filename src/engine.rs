@@ -25,6 +25,7 @@ mod call_items;
 mod callback_token;
 mod callbacks;
 mod cancel;
+mod chain;
 mod citations;
 mod claims;
 mod client_answers;

@@ -40,7 +40,10 @@ mod ttl_cache;
 pub(crate) mod verbatim;
 
 pub use crate::protocol::item::hosted::ResultFile;
-pub(crate) use audit::{RefusedCallAudit, record_refused as audit_refused_call};
+pub(crate) use audit::{
+    RefusedCallAudit, RefusedFollowUp, record_refused as audit_refused_call,
+    record_refused_follow_up as audit_refused_follow_up,
+};
 pub use call::{Arguments, ToolCall};
 pub use call_key::CallKey;
 pub use callback::{Callback, CallbackAddress, Completions};

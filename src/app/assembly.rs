@@ -9,6 +9,7 @@ use super::open_store::{StoreUser, open_store, requesters};
 use super::tools::{self, GatewayTools, PreviousTools};
 use super::{bus, migration, seal_key};
 use crate::admission::Admission;
+use crate::auth::Authenticator;
 use crate::config::settings::AgentSettings;
 use crate::config::{ConfigChange, Settings};
 use crate::engine::{Engine, EngineOptions, EngineParts, InFlight, Recovery, Webhooks};
@@ -34,6 +35,8 @@ pub struct Assembly {
     pub in_flight: Arc<InFlight>,
     /// Routes models to providers.
     pub router: Arc<ProviderRouter>,
+    /// Authenticates callers.
+    pub(super) auth: Arc<Authenticator>,
     /// Agent profiles by name.
     agents: Arc<BTreeMap<String, AgentSettings>>,
     pub(super) tools: GatewayTools,
@@ -115,6 +118,7 @@ impl Assembly {
         tools: GatewayTools,
     ) -> Self {
         let (router, agents) = (Arc::new(router), Arc::new(settings.agents.clone()));
+        let auth = Arc::new(Authenticator::new(&settings.auth));
         let models = Arc::new(ModelCatalog::new(Arc::clone(&router), settings.models.cache_ttl));
         let ProcessWide { store, seal, metrics, admission, in_flight, webhooks } = shared.clone();
         let engine = Engine::new(EngineParts {
@@ -125,6 +129,7 @@ impl Assembly {
             toolbox: Arc::clone(&tools.toolbox),
             mcp: Arc::clone(&tools.mcp),
             tools_in_use: Arc::clone(&tools.in_use),
+            callers: Arc::clone(&auth),
             agents: Arc::clone(&agents),
             admission,
             in_flight: Arc::clone(&in_flight),
@@ -143,7 +148,7 @@ impl Assembly {
             sampler.set_engine(&engine);
         }
         let toolbox = Arc::clone(&tools.toolbox);
-        Self { engine, toolbox, models, metrics, in_flight, router, agents, tools, shared }
+        Self { engine, auth, toolbox, models, metrics, in_flight, router, agents, tools, shared }
     }
 
     /// What routes use without a run.

@@ -10,7 +10,6 @@ use tokio_util::task::TaskTracker;
 
 use super::assembly::Assembly;
 use super::tools::GatewayTools;
-use crate::auth::Authenticator;
 use crate::config::{Settings, Switch};
 use crate::transport::{
     AccessRules, AppState, PassThroughRoutes, ReadinessCache, ReadinessState, RequestSettings, SharedState,
@@ -39,7 +38,7 @@ fn state(settings: &Settings, assembly: &Assembly, stopping: &ShutdownFlag) -> A
         engine: Arc::clone(&assembly.engine),
         services: assembly.services(),
         access: AccessRules {
-            auth: Authenticator::new(&settings.auth),
+            auth: Arc::clone(&assembly.auth),
             pass_through: PassThroughRoutes::new(&server.pass_through),
             cors_origins: server.cors.allowed_origins.clone(),
             allowed_hosts: server.allowed_hosts.clone(),

@@ -31,6 +31,11 @@ impl ApiKeys {
         Self(keys.iter().map(|(name, key)| (key.hash, principal(name, key))).collect())
     }
 
+    /// Looked for rarely, so among all of them.
+    pub(super) fn named(&self, name: &str) -> Option<&Principal> {
+        self.0.values().find(|caller| &*caller.name == name)
+    }
+
     /// Nothing is waited for: the keys are in memory.
     pub(super) async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, ApiError> {
         let key = presented(headers).ok_or_else(missing)?;

@@ -160,6 +160,8 @@ pub struct RunLimits {
     pub max_identical_calls: u32,
     /// Consecutive turns in which every call failed.
     pub max_consecutive_failures: u32,
+    /// Responses that follow results of asynchronous tools, and the results of these; 0: none follows.
+    pub max_follow_ups: u32,
 }
 
 impl Default for RunLimits {
@@ -172,6 +174,7 @@ impl Default for RunLimits {
             max_cost_usd: None,
             max_identical_calls: 6,
             max_consecutive_failures: 3,
+            max_follow_ups: 10,
         }
     }
 }
@@ -195,6 +198,8 @@ pub struct LimitOverrides {
     pub max_identical_calls: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_consecutive_failures: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_follow_ups: Option<u32>,
 }
 
 /// Prices of a model in US dollars per million tokens.

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use super::async_results::{outcome, with_result};
 use super::background::follow_up::{self, Announced};
+use super::chain::Step;
 use super::completion_text::announcement;
 use super::context::unix_now;
 use super::run::trace;
@@ -127,7 +128,8 @@ impl Engine {
         let name = format!("antwort:async:{response}/{turn}/{index}");
         let is_paused = self.awaits_client(owner, facts).await?;
         let metrics = &self.parts.metrics;
-        match self.submit_follow_up(spec, owner, name, (result, is_paused)).await {
+        let step = self.step_after(call).await?;
+        match self.submit_follow_up((spec, step), owner, name, (result, is_paused)).await {
             Ok(()) => {
                 metrics.follow_up("queued");
                 Ok(Followed::Queued)
@@ -139,11 +141,20 @@ impl Engine {
                 Ok(Followed::Not(Some(error.code().to_owned())))
             }
             Err(error) => {
-                metrics.follow_up("refused");
+                self.note_refused(owner, response, (call.item.as_str(), &call.tool), error.code());
                 tracing::warn!({ RESPONSE_ID } = response.as_str(), %error, "the response that follows a tool call was refused");
                 Ok(Followed::Not(Some(error.code().to_owned())))
             }
         }
+    }
+
+    /// The response of a call as a step of its chain.
+    async fn step_after(&self, call: &CompletedCall) -> Result<Step, ApiError> {
+        let AsyncCallKey { owner, response, .. } = &call.key;
+        let found = self.parts.store.traces(owner, std::slice::from_ref(response)).await?;
+        let stored = found.into_iter().next().flatten();
+        let trace = stored.and_then(|stored| serde_json::from_str(&stored).ok()).unwrap_or_default();
+        Ok(Step::after(&trace, call.item.as_str(), &call.tool))
     }
 
     /// Whether the response has ended with calls that wait for its client. A call of the gateway that clients are not shown as

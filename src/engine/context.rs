@@ -7,10 +7,12 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tokio_util::sync::DropGuard;
 
+use super::chain::Chain;
 use super::connection_history::ConnectionHistory;
 use super::in_flight::InFlight;
 use super::webhooks::Webhooks;
 use crate::admission::Admission;
+use crate::auth::Authenticator;
 use crate::config::settings::{AgentSettings, EngineSettings, ToolsSettings, UnknownFields, UnservedTools};
 use crate::config::{JobSettings, StorePolicy};
 use crate::identity::Owner;
@@ -41,6 +43,8 @@ pub struct EngineParts {
     pub mcp: Arc<McpServers>,
     /// Dropped with the last engine that uses these tools, which tells `app` to close their sessions.
     pub tools_in_use: Arc<DropGuard>,
+    /// Who may ask for responses now, for what is asked on somebody's behalf.
+    pub(crate) callers: Arc<Authenticator>,
     /// Agent profiles by name.
     pub agents: Arc<BTreeMap<String, AgentSettings>>,
     /// Semaphores for runs, memory and blocking work.
@@ -104,6 +108,8 @@ pub struct RunContext {
     pub authorization: Option<SecretString>,
     /// What the caller's connection keeps of responses that are not stored.
     pub connection: Option<Arc<ConnectionHistory>>,
+    /// Of a response that follows the result of a tool: what was made before it for the same request.
+    pub(crate) chain: Option<Arc<Chain>>,
     /// Whether the model is asked. If not, the response is completed without output, and can be continued.
     pub generates: bool,
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::chain::Chain;
 use crate::config::{LimitOverrides, ModelPrice, RunLimits};
-use crate::protocol::error::ApiError;
+use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::request::{CreateResponse, RequestedLimits};
 use crate::protocol::response::Usage;
 
@@ -36,6 +37,8 @@ impl EffectiveLimits {
         let identical = ceilings.max_identical_calls.unwrap_or(run.max_identical_calls);
         run.max_identical_calls =
             asked.max_identical_calls.map_or(run.max_identical_calls, |asked| asked.min(identical));
+        let follow_ups = ceilings.max_follow_ups.unwrap_or(run.max_follow_ups);
+        run.max_follow_ups = asked.max_follow_ups.map_or(run.max_follow_ups, |asked| asked.min(follow_ups));
         run.max_total_tokens = clamp(asked.max_total_tokens, run.max_total_tokens, ceilings.max_total_tokens);
         run.max_seconds = clamp(asked.max_seconds, run.max_seconds, ceilings.max_seconds);
         run.max_cost_usd = clamp(asked.max_cost_usd, run.max_cost_usd, ceilings.max_cost_usd);
@@ -51,6 +54,18 @@ impl EffectiveLimits {
         Ok(Self { run, price })
     }
 
+    /// What is left of them for a response of this chain.
+    ///
+    /// # Errors
+    /// The name of a limit that leaves no room for it, as the code.
+    pub(super) fn within(mut self, chain: &Chain) -> Result<Self, ApiError> {
+        chain.lower(&mut self.run).map(|()| self).map_err(|limit| {
+            let message =
+                format!("`{limit}` leaves no room for a response that follows the result of a tool.");
+            ApiError::new(ErrorKind::InvalidRequest, message).with_code(limit)
+        })
+    }
+
     /// The limits as the response echoes them.
     pub(super) fn to_request_limits(&self) -> RequestedLimits {
         RequestedLimits {
@@ -59,6 +74,7 @@ impl EffectiveLimits {
             max_seconds: self.run.max_seconds,
             max_cost_usd: self.run.max_cost_usd,
             max_identical_calls: Some(self.run.max_identical_calls),
+            max_follow_ups: Some(self.run.max_follow_ups),
         }
     }
 
@@ -94,6 +110,7 @@ fn apply_overrides(run: &mut RunLimits, agent: &LimitOverrides) {
     run.max_turns = agent.max_turns.unwrap_or(run.max_turns);
     run.max_identical_calls = agent.max_identical_calls.unwrap_or(run.max_identical_calls);
     run.max_consecutive_failures = agent.max_consecutive_failures.unwrap_or(run.max_consecutive_failures);
+    run.max_follow_ups = agent.max_follow_ups.unwrap_or(run.max_follow_ups);
     run.max_tool_calls = agent.max_tool_calls.or(run.max_tool_calls);
     run.max_total_tokens = agent.max_total_tokens.or(run.max_total_tokens);
     run.max_seconds = agent.max_seconds.or(run.max_seconds);

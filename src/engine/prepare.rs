@@ -39,7 +39,7 @@ use crate::protocol::error::ApiError;
 use crate::protocol::event::EventEncoder;
 use crate::protocol::id::{Id, IdGenerator};
 use crate::protocol::item::Item;
-use crate::protocol::request::{CreateResponse, TextFormat, Truncation};
+use crate::protocol::request::{CreateResponse, SentFields, TextFormat, Truncation};
 use crate::protocol::response::Response;
 use crate::provider::Provider;
 use crate::response::machine::{InputEvent, MachineOptions, Termination};
@@ -172,6 +172,8 @@ pub(super) struct PreparedRun {
     pub committed: Vec<StoredItem>,
     /// Whether the response is stored.
     pub store: bool,
+    /// The request as it was sent, if tools may be called whose work goes on.
+    pub sent: Option<SentFields>,
     /// How long it is kept after its end, if that is less than others are.
     pub keep_for: Option<Duration>,
     /// Removes the agent's instructions from errors of the provider.
@@ -193,12 +195,13 @@ pub(super) async fn prepare(
     purpose: Purpose<'_>,
 ) -> Result<PreparedRun, ApiError> {
     request.check_dialect(caller.dialect)?;
+    let sent = request.sent.take();
     let (agent, instructions) = profile::apply(&parts.agents, &mut request)?;
     let model = request.model()?.to_owned();
     let route = parts.router.resolve(&model)?;
     let ignored = check_extra(parts, &mut request, route.provider.as_ref(), caller.lists_unserved_fields)?;
     let structured = structured(parts, &request, caller, agent.as_ref()).await?;
-    let limits = limits(parts, &mut request, &route, agent.as_ref())?;
+    let limits = limits(parts, &mut request, caller, (&route, agent.as_ref()))?;
 
     // Before anything is read: an erasure of what the run reads is known to be newer than the run by its id.
     let (ids, created_at, resumed) = purpose.identity();
@@ -220,6 +223,8 @@ pub(super) async fn prepare(
     let resumed_turns = resumed.iter().flat_map(|resumed| resumed.history.iter().cloned());
     let items = past.chain(found.model_input(&input)).chain(resumed_turns).collect();
     let (conversation, retained) = model_view(items, window, compacts, &seal, &summaries)?;
+    let store = request.store || request.background;
+    let may_go_on = store && offer.may_go_on();
     let prepared = PreparedRun {
         auto_compaction: AutoCompaction::requested(parts, &request, compacts, &route, &summaries)?,
         bypass_cache: bypasses_cache(&request),
@@ -260,7 +265,8 @@ pub(super) async fn prepare(
         truncation: request.truncation,
         lease: resumed.map_or_else(|| Lease::first(ids.response()), |resumed| resumed.lease.clone()),
         committed: resumed.map(|resumed| resumed.committed.clone()).unwrap_or_default(),
-        store: request.store || request.background,
+        sent: sent.filter(|_| may_go_on),
+        store,
         keep_for: (request.background && !request.store).then_some(UNSTORED_TTL),
         ignored,
         is_compaction: compacts,

@@ -87,6 +87,7 @@ impl Sampler for EngineSampler {
         let asked = CreateResponse::parse(body.as_bytes()).map_err(|error| error.body.message)?;
         let caller = RunContext {
             connection: None,
+            chain: None,
             generates: true,
             owner: Owner { tenant: "mcp".into(), principal: Arc::clone(&request.server) },
             key: Arc::clone(&request.server),

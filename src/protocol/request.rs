@@ -23,6 +23,7 @@ mod reading;
 mod response_input;
 mod run_options;
 mod scalar;
+mod sent;
 mod session_tools;
 #[cfg(test)]
 mod tests;
@@ -57,6 +58,7 @@ pub use run_options::{ClientActionStatus, OnDisconnect, OnMismatch, ToolVisibili
 pub(crate) use run_options::{
     ClientToolMode, PromptRef, RequestedLimits, RunOptions, StructuredOptions, ToolCacheMode,
 };
+pub(crate) use sent::SentFields;
 pub(crate) use session_tools::SessionTool;
 pub(crate) use text::{JsonSchemaFormat, TextConfig, TextFormat, Verbosity};
 pub(crate) use unserved::{UnservedField, judge_unserved};
@@ -140,6 +142,8 @@ pub struct CreateResponse {
     pub extra: Vec<(String, Box<RawValue>)>,
     /// Fields inside tools and options that have no effect, in the order they came.
     pub unserved_fields: Vec<UnservedField>,
+    /// The fields as they were sent, for what is asked on behalf of the same caller later.
+    pub sent: Option<SentFields>,
 }
 
 impl Default for CreateResponse {
@@ -183,6 +187,7 @@ impl Default for CreateResponse {
             antwort: None,
             extra: Vec::new(),
             unserved_fields: Vec::new(),
+            sent: None,
         }
     }
 }

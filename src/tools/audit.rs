@@ -142,6 +142,35 @@ pub(crate) fn record_refused(call: &RefusedCallAudit<'_>) {
     );
 }
 
+/// A response that was to follow the result of a call.
+pub(crate) struct RefusedFollowUp<'a> {
+    pub owner: &'a Owner,
+    /// The response of the call, or the one that follows if that was queued.
+    pub response: &'a Id,
+    /// The item of the call.
+    pub item: &'a str,
+    pub tool: &'a str,
+    pub code: &'a str,
+}
+
+/// Records that no response follows a result, and why.
+pub(crate) fn record_refused_follow_up(refused: &RefusedFollowUp<'_>) {
+    tracing::event!(
+        target: "antwort::audit",
+        Level::INFO,
+        {
+            { RECORD } = "follow_up",
+            { TENANT } = &*refused.owner.tenant,
+            { PRINCIPAL } = &*refused.owner.principal,
+            { RESPONSE_ID } = refused.response.as_str(),
+            { CALL_ID } = refused.item,
+            { TOOL } = refused.tool,
+            { DECISION } = "stored",
+            { CODE } = refused.code,
+        }
+    );
+}
+
 /// The decision label of a call, derived from its result.
 pub(super) fn decision_label(
     result: &Result<ToolOutput, ToolError>,

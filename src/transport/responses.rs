@@ -117,6 +117,7 @@ pub(super) fn caller(
         keepalive: client.filter(|client| client.counts_events).map(|_| app.requests.keepalive),
         authorization: mcp::caller_authorization(app, headers),
         connection: None,
+        chain: None,
         generates: true,
     })
 }

@@ -68,7 +68,7 @@ pub(crate) struct Services {
 /// Who may send requests, and from where.
 pub(crate) struct AccessRules {
     /// API keys and their scopes.
-    pub auth: Authenticator,
+    pub auth: Arc<Authenticator>,
     /// The routes that are passed through to providers.
     pub pass_through: PassThroughRoutes,
     /// Allowed CORS origins.

@@ -1,6 +1,7 @@
 //! Tools whose work goes on after their calls: what the response shows meanwhile, callbacks, and what results lead to.
 
 mod callbacks;
+mod chain;
 mod completion;
 mod crash;
 mod paused;
@@ -18,7 +19,7 @@ use crate::support::mcp_server::McpServer;
 use crate::support::upstream::{Reply, Upstream};
 
 /// What the server answers while its work goes on.
-fn started() -> Value {
+pub fn started() -> Value {
     json!({"content": [{"type": "text", "text": "Started."}], "_meta": {"antwort/async": true}})
 }
 
@@ -62,7 +63,7 @@ fn answer(response: &Value) -> Value {
 }
 
 /// The path of the callback that the server was given last.
-fn callback(server: &McpServer) -> String {
+pub fn callback(server: &McpServer) -> String {
     callbacks(server).pop().expect("the server was called")
 }
 

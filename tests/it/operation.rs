@@ -11,6 +11,7 @@ mod probes;
 mod provider_failures;
 mod queue_length;
 mod reload;
+mod reload_follow_ups;
 mod reload_mcp;
 mod reload_start;
 mod request_lines;

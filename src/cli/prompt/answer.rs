@@ -63,6 +63,7 @@ async fn run_response(
     let request = request.map_err(|error| args.rejection_message(&error.body.message))?;
     let caller = RunContext {
         connection: None,
+        chain: None,
         generates: true,
         owner: Owner { tenant: TENANT.into(), principal: "cli".into() },
         key: "cli".into(),

@@ -54,6 +54,7 @@ pub(super) fn limits(engine: &EngineSettings, check: &mut Checker<'_>) {
         max_cost_usd: limits.max_cost_usd,
         max_identical_calls: Some(limits.max_identical_calls),
         max_consecutive_failures: Some(limits.max_consecutive_failures),
+        max_follow_ups: Some(limits.max_follow_ups),
     };
     overrides(&["engine", "limits"], &general, check);
     overrides(&["engine", "ceilings"], &engine.ceilings, check);

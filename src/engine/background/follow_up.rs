@@ -3,17 +3,24 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 
 use super::spec::JobSpec;
+use super::submit::check_policy;
+use crate::config::Scope;
 use crate::engine::Engine;
+use crate::engine::chain::{Chain, Step};
 use crate::engine::context::RunContext;
 use crate::engine::prepare::PreparedRun;
 use crate::identity::Owner;
 use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::request::CreateResponse;
+use crate::protocol::id::Id;
+use crate::protocol::request::{CreateResponse, RequestSizeLimits};
 use crate::response::seal::SealKeys;
 use crate::store::IdempotencyKey;
+use crate::tools::{RefusedFollowUp, audit_refused_follow_up};
 use crate::util::digest::sha256;
 
 /// What it takes to make it, sealed: the request without its input, and who sent the one before.
@@ -22,30 +29,8 @@ pub(in crate::engine) fn spec(
     prepared: &PreparedRun,
     caller: &RunContext,
 ) -> Option<Arc<[u8]>> {
-    let echo = &prepared.response.echo;
-    let mut request = Map::new();
-    request.insert("model".to_owned(), echo.model.clone().into());
-    request.insert("background".to_owned(), true.into());
-    match &echo.conversation {
-        Some(conversation) => request.insert("conversation".to_owned(), conversation.id.clone().into()),
-        None => {
-            request.insert("previous_response_id".to_owned(), prepared.response.id.as_str().to_owned().into())
-        }
-    };
-    for (name, value) in [
-        ("tools", serde_json::from_str(echo.tools.get()).ok()),
-        ("metadata", serde_json::from_str(echo.metadata.get()).ok()),
-        ("instructions", echo.instructions.clone().map(Value::from)),
-        ("agent", echo.agent.clone().map(Value::from)),
-        ("prompt", serde_json::to_value(&echo.prompt).ok()),
-        ("user", echo.user.clone().map(Value::from)),
-        ("safety_identifier", echo.safety_identifier.clone().map(Value::from)),
-        ("parallel_tool_calls", Some(echo.parallel_tool_calls.into())),
-        ("truncation", serde_json::to_value(echo.truncation).ok()),
-    ] {
-        request.extend(value.filter(|value| !value.is_null()).map(|value| (name.to_owned(), value)));
-    }
-    JobSpec::new(Value::Object(request).to_string(), caller).seal(keys, &prepared.owner.tenant)
+    let request = prepared.sent.as_ref()?.continued(prepared.response.id.as_str());
+    JobSpec::new(request, caller).seal(keys, &prepared.owner.tenant)
 }
 
 /// A result of a tool whose work has gone on, as the model is told of it.
@@ -71,39 +56,84 @@ impl Announced {
 }
 
 impl Engine {
-    /// Queues the response that follows a result, once for each key. `is_paused`: the response of the call waits for its
-    /// client, so that whoever answers continues it, and another response beside that would be read by nobody.
+    /// Queues the response that follows a result, once for each key. `step`: the response of the call. `is_paused`: it waits for
+    /// its client, so that whoever answers continues it, and another response beside that would be read by nobody.
     ///
     /// # Errors
     /// `response_awaits_client` if that is so, or why the request is refused.
     pub(in crate::engine) async fn submit_follow_up(
         self: &Arc<Self>,
-        sealed: &[u8],
+        (sealed, step): (&[u8], Step),
         owner: &Owner,
         key: String,
         (result, is_paused): (Announced, bool),
     ) -> Result<(), ApiError> {
         let spec = JobSpec::open(&self.parts.seal, &owner.tenant, sealed).ok_or_else(ApiError::internal)?;
-        let mut request: Map<String, Value> =
-            serde_json::from_str(spec.text()).map_err(|_| ApiError::internal())?;
         // Its client may have answered in the conversation meanwhile.
-        let is_in_conversation = request.contains_key("conversation");
+        let is_in_conversation = is_in_conversation(spec.text())?;
         if is_paused && !is_in_conversation {
             return Err(awaits_client());
         }
-        request.insert("input".to_owned(), result.input(is_in_conversation));
-        let text = Value::Object(request).to_string();
+        self.check_asker(&spec, owner)?;
+        let text = with_input(spec.text(), &result.input(is_in_conversation))?;
         // Of the call alone: what else is told depends on when.
         let fingerprint = sha256(key.as_bytes());
         let key = IdempotencyKey { key: key.into(), fingerprint };
-        let request = CreateResponse::parse(text.as_bytes())?;
-        match self.submit(request, text, spec.caller(owner.clone()), Some(key)).await {
+        let request = CreateResponse::parse_with_limits(text.as_bytes(), RequestSizeLimits::UNLIMITED)?;
+        let chain = Some(Arc::new(Chain::then(spec.chain(), step)));
+        let caller = RunContext { chain, ..spec.caller(owner.clone()) };
+        match self.submit(request, text, caller, Some(key)).await {
             Err(error) if matches!(error.code(), "tool_output_not_found" | "approval_response_not_found") => {
                 Err(awaits_client())
             }
             submitted => submitted.map(drop),
         }
     }
+
+    /// Checks that whoever asked for the first response might ask for it now, as the configuration is.
+    ///
+    /// # Errors
+    /// `key_removed` if the key is gone, or is another owner's; `insufficient_scope`; why nothing is stored for the key.
+    pub(super) fn check_asker(&self, spec: &JobSpec, owner: &Owner) -> Result<(), ApiError> {
+        let found = self.parts.callers.named(spec.key()).filter(|caller| caller.owner == *owner);
+        let Some(caller) = found else {
+            let message =
+                "The API key of the request is not configured any more, or is another tenant's or owner's.";
+            return Err(ApiError::new(ErrorKind::PermissionDenied, message).with_code("key_removed"));
+        };
+        caller.require(Scope::ResponsesCreate)?;
+        check_policy(caller.store)
+    }
+
+    /// A response that was to follow a result is refused. The result is read by whoever continues the one before.
+    pub(in crate::engine) fn note_refused(
+        &self,
+        owner: &Owner,
+        response: &Id,
+        call: (&str, &str),
+        code: &str,
+    ) {
+        let (item, tool) = call;
+        self.parts.metrics.follow_up("refused");
+        audit_refused_follow_up(&RefusedFollowUp { owner, response, item, tool, code });
+    }
+}
+
+fn is_in_conversation(request: &str) -> Result<bool, ApiError> {
+    #[derive(Deserialize)]
+    struct Fields {
+        #[serde(default)]
+        conversation: Option<IgnoredAny>,
+    }
+    let fields: Fields = serde_json::from_str(request).map_err(|_| ApiError::internal())?;
+    Ok(fields.conversation.is_some())
+}
+
+/// The request with this input. All else stays as it is.
+fn with_input(request: &str, input: &Value) -> Result<String, ApiError> {
+    // It has other fields.
+    let fields = request.strip_prefix('{').ok_or_else(ApiError::internal)?;
+    Ok(format!(r#"{{"input":{input},{fields}"#))
 }
 
 /// The code of a response that cannot be followed, as its calls wait for the client.

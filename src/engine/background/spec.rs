@@ -8,6 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::config::StorePolicy;
+use crate::engine::chain::Chain;
 use crate::engine::context::{EventReader, OnUnservedTool, RunContext};
 use crate::identity::Owner;
 use crate::protocol::dialect::Dialect;
@@ -40,6 +41,9 @@ pub(super) struct JobSpec {
     /// The caller's own credentials, for MCP servers.
     #[serde(default)]
     authorization: Option<String>,
+    /// Of a response that follows the result of a tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chain: Option<Chain>,
 }
 
 impl JobSpec {
@@ -55,6 +59,7 @@ impl JobSpec {
             omits_unserved: caller.unserved_tools != OnUnservedTool::Refuse,
             omits_beside_others: caller.unserved_tools == OnUnservedTool::OmitBesideOthers,
             authorization: caller.authorization.as_ref().map(|secret| secret.expose_secret().to_owned()),
+            chain: caller.chain.as_deref().cloned(),
         }
     }
 
@@ -72,6 +77,16 @@ impl JobSpec {
     /// The body of the request.
     pub(super) fn text(&self) -> &str {
         &self.request
+    }
+
+    /// The name of the caller's API key.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Of a response that follows the result of a tool: what was made before it.
+    pub(super) fn chain(&self) -> Option<&Chain> {
+        self.chain.as_ref()
     }
 
     /// The request. It was within the limits when it was accepted.
@@ -102,6 +117,7 @@ impl JobSpec {
             keepalive: None,
             authorization: self.authorization.map(SecretString::from),
             connection: None,
+            chain: self.chain.map(Arc::new),
             generates: true,
         }
     }
@@ -125,6 +141,7 @@ mod tests {
             omits_unserved: true,
             omits_beside_others: true,
             authorization: Some("Bearer secret".to_owned()),
+            chain: None,
         };
         let sealed = spec.seal(&keys, "acme").unwrap();
         assert!(!sealed.windows(6).any(|bytes| bytes == b"secret"), "credentials are not readable");

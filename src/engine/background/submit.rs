@@ -147,7 +147,7 @@ const NOT_INLINE: &str = "A response that waits for client tools goes on whoever
      'client_tools': 'pause'. POST /v1/responses/{id}/cancel cancels it.";
 
 /// What nobody waits for is kept until it is read.
-fn check_policy(policy: StorePolicy) -> Result<(), ApiError> {
+pub(super) fn check_policy(policy: StorePolicy) -> Result<(), ApiError> {
     match policy {
         StorePolicy::Allow => Ok(()),
         StorePolicy::Never | StorePolicy::Refuse => Err(ApiError::unsupported(

@@ -11,15 +11,18 @@ use tracing::Instrument;
 use super::left::{self, Left};
 use super::spec::JobSpec;
 use crate::engine::Engine;
+use crate::engine::chain::Chain;
+use crate::engine::context::RunContext;
 use crate::engine::event_log::EventLogger;
 use crate::engine::event_sink::EventSink;
 use crate::engine::live_runs::{LiveRun, RunEnding};
-use crate::engine::prepare::{self, Purpose, Resumed};
+use crate::engine::prepare::{self, PreparedRun, Purpose, Resumed};
 use crate::engine::recover::Recovery;
 use crate::engine::run::{JobEnd, LeftTurn, Logged, Run};
 use crate::engine::stops::Stop;
 use crate::engine::user_questions;
 use crate::protocol::error::{ApiError, ErrorKind};
+use crate::protocol::request::CreateResponse;
 use crate::response::machine::{ResponseMachine, Termination};
 use crate::store::{ClaimedJob, Lease, OrphanedRun, Requeue, StoreError};
 use crate::telemetry::fields::RESPONSE_ID;
@@ -154,20 +157,10 @@ impl Engine {
         let (Some(spec), Some(left)) = (spec, left::read(parts, claimed).await?) else {
             return Err(NotMade::Failed(unreadable()));
         };
-        let request = spec.request()?;
-        let caller = spec.caller(claimed.owner.clone());
         let Left { saved, committed, output, history, seen } = left;
         let resumed =
             Resumed { lease: claimed.lease.clone(), created_at: claimed.created_at, history, committed };
-        let mut stops = parts.in_flight.stops().listen();
-        let mut prepared = tokio::select! {
-            biased;
-            prepared = prepare::prepare(parts, request, &caller, Purpose::Resume(&resumed)) => prepared?,
-            stop = stops.stopped(&claimed.lease.id) => return Err(match stop {
-                Stop::Cancelled => NotMade::Cancelled,
-                Stop::Shutdown => NotMade::Later(Requeue { delay: Duration::ZERO, counts: false }),
-            }),
-        };
+        let (mut prepared, caller) = self.prepare_job(spec, claimed, &resumed).await?;
         prepared.stream = false;
         // What the model has written is there at once, whether anybody reads it.
         prepared.model_request_mut().stream = true;
@@ -216,6 +209,47 @@ impl Engine {
             (JobEnd::Waits, _) => Err(NotMade::WhenAnswered),
             (JobEnd::Ended, Some(RunEnding::Stored)) => Ok(()),
             (JobEnd::Ended, _) => Err(NotMade::Later(Requeue { delay: RETRY_DELAY, counts: true })),
+        }
+    }
+}
+
+impl Engine {
+    /// Prepares a run that was claimed. Of one that follows the result of a tool, whoever asked must still be allowed to: nobody
+    /// has sent it.
+    async fn prepare_job(
+        &self,
+        spec: JobSpec,
+        claimed: &OrphanedRun,
+        resumed: &Resumed,
+    ) -> Result<(PreparedRun, RunContext), NotMade> {
+        let asked = spec.chain().map_or(Ok(()), |_| self.check_asker(&spec, &claimed.owner));
+        let request = spec.request()?;
+        let caller = spec.caller(claimed.owner.clone());
+        let prepared = match asked {
+            Ok(()) => self.prepare_unless_stopped(request, &caller, resumed).await,
+            Err(error) => Err(error.into()),
+        };
+        let followed = caller.chain.as_deref().and_then(Chain::last);
+        if let (Err(NotMade::Failed(error)), Some(step)) = (&prepared, followed) {
+            self.note_refused(&claimed.owner, &claimed.lease.id, (&step.item, &step.tool), error.code());
+        }
+        Ok((prepared?, caller))
+    }
+
+    async fn prepare_unless_stopped(
+        &self,
+        request: CreateResponse,
+        caller: &RunContext,
+        resumed: &Resumed,
+    ) -> Result<PreparedRun, NotMade> {
+        let mut stops = self.parts.in_flight.stops().listen();
+        tokio::select! {
+            biased;
+            prepared = prepare::prepare(&self.parts, request, caller, Purpose::Resume(resumed)) => Ok(prepared?),
+            stop = stops.stopped(&resumed.lease.id) => Err(match stop {
+                Stop::Cancelled => NotMade::Cancelled,
+                Stop::Shutdown => NotMade::Later(Requeue { delay: Duration::ZERO, counts: false }),
+            }),
         }
     }
 }

@@ -160,13 +160,16 @@ pub(super) async fn structured(
 pub(super) fn limits(
     parts: &EngineParts,
     request: &mut CreateResponse,
-    route: &ModelRoute,
-    agent: Option<&AgentProfile<'_>>,
+    caller: &RunContext,
+    (route, agent): (&ModelRoute, Option<&AgentProfile<'_>>),
 ) -> Result<EffectiveLimits, ApiError> {
     let engine = &parts.options.engine;
     let price = limits::price(&route.provider.info().prices, &route.model);
     let agent = agent.map(|agent| &agent.settings.limits);
-    let limits = EffectiveLimits::from_request(request, &engine.limits, &engine.ceilings, agent, price)?;
+    let mut limits = EffectiveLimits::from_request(request, &engine.limits, &engine.ceilings, agent, price)?;
+    if let Some(chain) = &caller.chain {
+        limits = limits.within(chain)?;
+    }
     if let Some(options) = &mut request.antwort {
         options.limits = limits.to_request_limits();
     }

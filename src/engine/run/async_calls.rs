@@ -36,6 +36,9 @@ impl Run {
                 expires_at: unix_after(self.parts.options.tools.callback_timeout),
             });
         }
+        if on_complete == OnComplete::FollowUp {
+            self.state.trace.note_followed(index);
+        }
         let call = self.started_call((turn, index), item, made.call.name.clone(), on_complete);
         let task = self.task_of(made, started);
         let after = task.as_ref().map(|task| task.after);
@@ -126,6 +129,7 @@ impl Run {
     /// The results of calls that the run has not waited for are followed.
     pub(super) async fn follow_started(&mut self) -> Result<(), RunError> {
         for work in std::mem::take(&mut self.state.started) {
+            self.state.trace.note_followed_item(&work.item);
             let call = self.started_call(
                 (work.turn, work.index),
                 Id::from(work.item),

@@ -214,6 +214,21 @@ impl RunTrace {
         }
     }
 
+    /// A response is to follow the result of the call at this place of the turn.
+    pub(in crate::engine) fn note_followed(&mut self, place: u32) {
+        if let Some(call) = self.call(place) {
+            call.is_followed = true;
+        }
+    }
+
+    /// A response is to follow the result of the call that this item shows, of whichever turn.
+    pub(in crate::engine) fn note_followed_item(&mut self, item: &str) {
+        let mut calls = self.turns.iter_mut().flat_map(|turn| &mut turn.calls);
+        if let Some(call) = calls.find(|call| call.call_id == item) {
+            call.is_followed = true;
+        }
+    }
+
     fn call(&mut self, place: u32) -> Option<&mut CallRecord> {
         self.turns.last_mut()?.calls.get_mut(place as usize)
     }

@@ -99,7 +99,7 @@ pub enum OnMismatch {
     Repair,
 }
 
-/// Limits of a run in a request; each at least 1, or more than 0.
+/// Limits of a run in a request; each at least 1, or more than 0, if it says nothing else.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RequestedLimits {
@@ -118,6 +118,9 @@ pub struct RequestedLimits {
     /// Calls of one tool with the same arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_identical_calls: Option<u32>,
+    /// Responses that follow results of asynchronous tools; may be 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_follow_ups: Option<u32>,
 }
 
 /// The status of a response that waits for the client's functions.

@@ -112,6 +112,9 @@ pub(in crate::engine) struct CallRecord {
     /// Why no response has followed its result: a code.
     #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
     pub follow_up_error: Option<String>,
+    /// Whether a response is to follow its result.
+    #[serde(rename = "w", default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_followed: bool,
 }
 
 impl CallRecord {
