@@ -46,6 +46,7 @@ use self::open_store::StoreUser;
 pub use assembly::Assembly;
 use generation::{CurrentGeneration, Generation};
 use listen::HttpServer;
+pub(crate) use listen::bind;
 use reload::Reloader;
 pub use reload::SighupListener;
 use upkeep::Upkeep;

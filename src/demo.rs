@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::app::{App, SighupListener};
+use crate::app::{self, App, SighupListener};
 use crate::config::{McpServerSettings, McpTransport, McpTrust, Preset, ProviderSettings, Settings};
 
 pub(crate) use turn::MODEL;
@@ -54,7 +54,7 @@ pub(crate) async fn run(
         tasks.spawn(mcp_server::serve(listener, shutdown.clone()));
         settings.mcp.servers.entry(trip::SERVER.to_owned()).or_insert_with(|| travel_agency(address));
     }
-    let listener = TcpListener::bind(settings.listen).await.with_context(|| {
+    let listener = app::bind(settings.listen).with_context(|| {
         format!("listening on {} (another address: --listen 127.0.0.1:8081)", settings.listen)
     })?;
     let base = format!("http://{}/v1", listener.local_addr()?);

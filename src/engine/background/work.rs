@@ -10,6 +10,7 @@ use tracing::Instrument;
 
 use super::left::{self, Left};
 use super::spec::JobSpec;
+use crate::admission::run_on_bytes;
 use crate::engine::Engine;
 use crate::engine::event_log::EventLogger;
 use crate::engine::event_sink::EventSink;
@@ -148,13 +149,16 @@ impl Engine {
         if job.attempt > parts.options.jobs.max_attempts {
             return Err(NotMade::Failed(exhausted(parts.options.jobs.max_attempts)));
         }
-        let spec = JobSpec::open(&parts.seal, &claimed.owner.tenant, &sealed);
+        let spec = run_on_bytes(sealed.len(), || {
+            let spec = JobSpec::open(&parts.seal, &claimed.owner.tenant, &sealed)?;
+            Some((spec.request(), spec))
+        });
         // It holds the whole request, and is not needed for as long as the run goes on.
         drop(sealed);
-        let (Some(spec), Some(left)) = (spec, left::read(parts, claimed).await?) else {
+        let (Some((request, spec)), Some(left)) = (spec, left::read(parts, claimed).await?) else {
             return Err(NotMade::Failed(unreadable()));
         };
-        let request = spec.request()?;
+        let request = request?;
         let caller = spec.caller(claimed.owner.clone());
         let Left { saved, committed, output, history, seen } = left;
         let resumed =
