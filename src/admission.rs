@@ -19,7 +19,7 @@ use crate::config::settings::AuthSettings;
 pub(crate) use crate::identity::Requester;
 use crate::telemetry::metrics::Metrics;
 
-pub(crate) use blocking::{BlockingPool, run_in_place};
+pub(crate) use blocking::{BlockingPool, run_in_place, run_on_bytes};
 use resource::Label;
 pub(crate) use resource::Resource;
 pub(crate) use semaphore::{AcquireError, AcquireOutcome, FairSemaphore, Permit};

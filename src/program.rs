@@ -8,10 +8,29 @@ use crate::config::{ConfigErrors, LogSettings, RunningConfig, TelemetrySettings}
 use crate::transport::openapi;
 use crate::{config, demo, shutdown, telemetry};
 use anyhow::Context;
+<<<<<<< HEAD
+=======
+use clap::Parser;
+>>>>>>> w-logs
 use tokio_util::task::TaskTracker;
 
 /// What `main` of the binary is.
 pub fn main() -> ExitCode {
+    // However it ends, also with a panic.
+    let _log = LogEnd;
+    run_command()
+}
+
+/// Waits for the log at the end of the process.
+struct LogEnd;
+
+impl Drop for LogEnd {
+    fn drop(&mut self) {
+        telemetry::log_queue::wait_written();
+    }
+}
+
+fn run_command() -> ExitCode {
     // The gateway starts MCP servers through its own binary.
     if let Some(code) = crate::mcp::client::exec_program(std::env::args_os()) {
         return code;
@@ -103,7 +122,12 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             return demo::run(loaded.settings, hangups, shutdown).await;
         }
         let settings = &loaded.settings;
+<<<<<<< HEAD
         let listener = app::bind(settings.listen).await?;
+=======
+        let listener =
+            app::bind(settings.listen).with_context(|| format!("listening on {}", settings.listen))?;
+>>>>>>> w-logs
         let running = RunningConfig::new(options, loaded);
         App::run_reloading(running, hangups, listener, shutdown, app::LOCK_WAIT).await
     })?;

@@ -3,6 +3,8 @@
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::telemetry::log_queue;
+
 /// Exit code after a second shutdown signal.
 const EXIT_IMMEDIATELY: i32 = 130;
 
@@ -17,6 +19,7 @@ pub fn on_signal(tasks: &TaskTracker) -> CancellationToken {
         shutdown.cancel();
         signals.next().await;
         tracing::warn!(exit_code = EXIT_IMMEDIATELY, "second shutdown signal; exiting immediately");
+        log_queue::wait_written();
         std::process::exit(EXIT_IMMEDIATELY);
     });
     token

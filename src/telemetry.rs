@@ -6,6 +6,7 @@
 mod error;
 pub(crate) mod fields;
 mod json_line;
+pub(crate) mod log_queue;
 pub(crate) mod logs;
 pub(crate) mod metrics;
 pub(crate) mod request_log;
@@ -45,7 +46,7 @@ pub(crate) fn init(
     telemetry: &TelemetrySettings,
 ) -> Result<TelemetryGuard, TelemetryError> {
     let (filter, handle) = reload::Layer::new(filter(&log.filter)?);
-    let logs = logs::layer::<Registry>(log.format, filter);
+    let logs = logs::layer::<Registry>(log.format, log_queue::of_process(log.queue)?, filter);
     let exporter = match &telemetry.otlp_endpoint {
         Some(endpoint) => Some(traces::TraceExporter::new(endpoint, telemetry)?),
         None => None,

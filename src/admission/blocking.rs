@@ -65,6 +65,14 @@ impl BlockingPool {
     }
 }
 
+/// Bytes up to which work is not worth a move of other tasks.
+const MAX_INLINE_BYTES: usize = 256 << 10;
+
+/// Runs work on this many bytes: as [`run_in_place`] if they are many.
+pub(crate) fn run_on_bytes<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if bytes <= MAX_INLINE_BYTES { work() } else { run_in_place(work) }
+}
+
 /// Runs long work on this thread, after the runtime has moved the other tasks of this worker to another thread. A
 /// runtime without worker threads just runs it.
 pub(crate) fn run_in_place<T>(work: impl FnOnce() -> T) -> T {

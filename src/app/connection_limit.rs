@@ -13,6 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::connection::ConnectionActivity;
+use crate::config::ServerSettings;
 use crate::telemetry::metrics::Metrics;
 
 /// File descriptors reserved for providers, tools, the database and logs.
@@ -107,13 +108,25 @@ impl Drop for ConnectionSlot {
 }
 
 /// The effective connection limit: the configured one, lowered (with a warning) to the file descriptors that are not
-/// reserved; by default half of these.
-pub(super) fn max_connections(configured: Option<usize>) -> usize {
+/// reserved; by default half of these, with a warning if they are fewer than there may be runs, each with a connection.
+pub(super) fn max_connections(server: &ServerSettings) -> usize {
     let nofile_limit = rlimit::Resource::NOFILE.get_soft().unwrap_or(1024);
     let available = nofile_limit.saturating_sub(RESERVED_FILES);
     let max = usize::try_from(available.max(MIN_CONNECTIONS)).unwrap_or(usize::MAX);
-    match configured {
-        None => usize::try_from((available / 2).max(MIN_CONNECTIONS)).unwrap_or(usize::MAX),
+    match server.max_connections {
+        None => {
+            let max = usize::try_from((available / 2).max(MIN_CONNECTIONS)).unwrap_or(usize::MAX);
+            if max < server.max_runs {
+                tracing::warn!(
+                    nofile_limit,
+                    max_connections = max,
+                    max_runs = server.max_runs,
+                    "few file descriptors: the limit of open files of this process (ulimit -n, LimitNOFILE) allows fewer \
+                     connections than server.max_runs; raise it"
+                );
+            }
+            max
+        }
         Some(configured) if configured > max => {
             tracing::warn!(
                 nofile_limit,
@@ -170,8 +183,11 @@ mod tests {
     #[test]
     fn what_is_allowed_leaves_files_for_others() {
         let nofile_limit = rlimit::Resource::NOFILE.get_soft().expect("a limit") as usize;
-        assert_eq!(max_connections(None), ((nofile_limit.saturating_sub(256)) / 2).max(16));
-        assert_eq!(max_connections(Some(7)), 7);
-        assert_eq!(max_connections(Some(usize::MAX)), nofile_limit.saturating_sub(256).max(16));
+        let max = |max_connections| {
+            super::max_connections(&ServerSettings { max_connections, ..ServerSettings::default() })
+        };
+        assert_eq!(max(None), ((nofile_limit.saturating_sub(256)) / 2).max(16));
+        assert_eq!(max(Some(7)), 7);
+        assert_eq!(max(Some(usize::MAX)), nofile_limit.saturating_sub(256).max(16));
     }
 }

@@ -1,5 +1,9 @@
 //! The accept loop: accepts connections and serves each, until shutdown.
 
+<<<<<<< HEAD
+=======
+use std::io;
+>>>>>>> w-logs
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +15,7 @@ use futures_util::TryFutureExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use rustix::io::Errno;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,17 +33,31 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::request_log::RequestOutcome;
 use crate::transport::{PeerAddress, ShutdownFlag};
 
+/// Connections that wait in the kernel until they are accepted; one that finds no room is tried again after a second only. The
+/// system may allow fewer (`net.core.somaxconn`).
+const BACKLOG: u32 = 4096;
 /// Delay after a failed accept, such as one without free file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Minimum interval between log lines about failed accepts; each has their number.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
+<<<<<<< HEAD
 /// Listens on an address. Whoever finds it in use is told how to choose another.
 pub(crate) async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| {
         let next = SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(8081));
         format!("listening on {address} (another address: --listen {next} or ANTWORT_LISTEN)")
     })
+=======
+/// Listens on this address.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // As the standard library: a restart must not wait for connections of the process before. On Windows it means something else.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+>>>>>>> w-logs
 }
 
 /// Accepts and serves connections.
@@ -79,7 +97,7 @@ impl HttpServer {
                 header: settings.header_timeout,
                 keep_alive: settings.keep_alive_timeout,
             },
-            limit: ConnectionLimit::new(max_connections(settings.max_connections), Arc::clone(&metrics)),
+            limit: ConnectionLimit::new(max_connections(settings), Arc::clone(&metrics)),
             metrics,
             connections: HttpConnections::new(settings.write_timeout),
             tasks,
@@ -206,5 +224,31 @@ impl AcceptFailures {
 fn disable_nagle(stream: &TcpStream) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "setting TCP_NODELAY failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_of_a_burst_wait_in_the_kernel_until_they_are_accepted() {
+        // Those that find no room are tried again after a second, then two, four and so on.
+        const PATIENCE: Duration = Duration::from_secs(60);
+        rlimit::increase_nofile_limit(u64::MAX).unwrap();
+        let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
+        let burst = allowed.trim().parse().unwrap_or(128_usize).min(1_000);
+        let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        let connect = async {
+            for _ in 0..burst {
+                waiting.push(TcpStream::connect(address).await.unwrap());
+            }
+        };
+        tokio::time::timeout(PATIENCE, connect).await.expect("all are connected though none is accepted");
+        assert_eq!(waiting.len(), burst);
     }
 }

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
+use tokio::task::JoinError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::probes;
 use crate::config::{Settings, StoreUrl};
+use crate::store::StoreError;
 use crate::store::sqlite::{LockError, ServerLock};
 use crate::transport::startup::{self, WaitReason};
 
@@ -25,6 +27,15 @@ pub(super) fn acquire(settings: &Settings) -> Result<Option<ServerLock>, LockErr
     }
 }
 
+/// As [`acquire`]; a disk that hangs holds up neither probes nor a shutdown.
+async fn acquire_off_thread(settings: &Settings) -> Result<Option<ServerLock>, LockError> {
+    let StoreUrl::Sqlite(path) = &settings.store.url else { return Ok(None) };
+    let path = path.clone();
+    let acquired = tokio::task::spawn_blocking(move || ServerLock::acquire(&path)).await;
+    let failed = |error: JoinError| LockError::Failed(StoreError::Database(error.to_string()));
+    acquired.map_err(failed)?.map(Some)
+}
+
 /// Like [`acquire`], but waits while another server holds the lock, and answers probes meanwhile. `Ok(None)`: shutdown was
 /// requested first.
 pub(super) async fn wait(
@@ -34,7 +45,7 @@ pub(super) async fn wait(
     timeout: Duration,
 ) -> anyhow::Result<Option<Option<ServerLock>>> {
     let deadline = Instant::now() + timeout;
-    let first = match acquire(settings) {
+    let first = match acquire_off_thread(settings).await {
         Err(taken @ LockError::Taken { .. }) => taken,
         done => return done.map(Some).context(STORE),
     };
@@ -42,7 +53,7 @@ pub(super) async fn wait(
     let retries = async {
         loop {
             tokio::time::sleep(RETRY_INTERVAL).await;
-            match acquire(settings) {
+            match acquire_off_thread(settings).await {
                 Err(taken @ LockError::Taken { .. }) if Instant::now() >= deadline => {
                     return Err(anyhow::anyhow!(
                         "{taken}, and it was not released within {} s. Only one server can use a SQLite database: stop the \

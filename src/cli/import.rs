@@ -1,6 +1,7 @@
 //! `antwort config import`: translates a file of another program into a configuration.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,6 +9,9 @@ use clap::ValueEnum;
 
 use super::output::{EXIT_INVALID_CONFIG, print_error, print_line};
 use crate::compat::import;
+
+/// Maximum bytes of a file; those of programs have kilobytes.
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Formats of other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -25,7 +29,7 @@ pub(super) fn write(file: &Path, format: Option<ImportFormat>, output: Option<&P
         Some(ImportFormat::McpServers) => import::from_mcp_servers,
         None => import::from_any,
     };
-    let imported = fs::read_to_string(file).map_err(|error| error.to_string()).and_then(|text| read(&text));
+    let imported = content(file).and_then(|text| read(&text));
     let imported = match imported {
         Ok(imported) => imported,
         Err(error) => {
@@ -47,4 +51,14 @@ pub(super) fn write(file: &Path, format: Option<ImportFormat>, output: Option<&P
             ExitCode::FAILURE
         }
     }
+}
+
+fn content(file: &Path) -> Result<String, String> {
+    let mut content = Vec::new();
+    let read = File::open(file).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content));
+    read.map_err(|error| error.to_string())?;
+    if content.len() as u64 > MAX_FILE_BYTES {
+        return Err(format!("the file has more than {} MiB", MAX_FILE_BYTES >> 20));
+    }
+    String::from_utf8(content).map_err(|_| "the file is not UTF-8 text".to_owned())
 }

@@ -7,6 +7,7 @@ mod api;
 mod axis;
 mod list;
 mod picture;
+mod short_strings;
 mod terminal;
 
 use std::process::ExitCode;
@@ -119,6 +120,6 @@ fn show_text(args: &ShowArgs, options: &LoadOptions) -> Result<String, String> {
         return Ok(body);
     }
     let trace: Trace = api::parse(&body)?;
-    let response = api::parse(&api.get(&["responses", &args.id], &[])?)?;
+    let response = api.outcome(&args.id)?;
     Ok(picture::draw(&trace, &response, &Terminal::of_output(args.which.ascii, options)))
 }

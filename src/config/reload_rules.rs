@@ -20,6 +20,8 @@ pub(super) const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("log.filter", Reload),
     // A log file must not contain lines of two formats.
     ("log.format", Restart),
+    // Logs are set up once.
+    ("log.queue", Restart),
     ("server.request_body_limit", Reload),
     ("server.max_runs", Reload),
     ("server.max_runs_per_tenant", Reload),

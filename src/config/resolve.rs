@@ -244,6 +244,7 @@ impl Checker<'_> {
         let (server, sse, engine, store) =
             (&settings.server, &settings.sse, &settings.engine, &settings.store);
         for (path, value) in [
+            (["log", "queue"], settings.log.queue),
             (["server", "request_body_limit"], server.request_body_limit),
             (["server", "max_runs"], server.max_runs),
             (["server", "max_buffered_body_bytes"], server.max_buffered_body_bytes),

@@ -55,7 +55,7 @@ pub struct Settings {
     pub role: Role,
     /// Reloading of the configuration.
     pub config: ConfigSettings,
-    /// Log filter and format.
+    /// Log filter, format and queue.
     pub log: LogSettings,
     /// Limits and timeouts of the HTTP server.
     pub server: ServerSettings,
@@ -150,11 +150,13 @@ pub struct LogSettings {
     pub filter: String,
     /// Format of a line.
     pub format: LogFormat,
+    /// Maximum lines that wait to be written to standard error; further ones are dropped and counted.
+    pub queue: usize,
 }
 
 impl Default for LogSettings {
     fn default() -> Self {
-        Self { filter: "info".into(), format: LogFormat::Auto }
+        Self { filter: "info".into(), format: LogFormat::Auto, queue: 8192 }
     }
 }
 

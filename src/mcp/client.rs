@@ -48,6 +48,7 @@ use super::connection::{Connection, Connector, Endpoint, HttpKind, ServerAddress
 use super::credentials::Credentials;
 use super::error::{FailureReason, McpError, START_TIMEOUT, TimeoutKind};
 use super::sampler::Sampler;
+use crate::admission::run_in_place;
 use crate::config::ElicitationPolicy;
 use crate::net::FailureCause;
 pub(crate) use launcher::exec_program;
@@ -159,7 +160,8 @@ impl Shared {
         deadline: Instant,
     ) -> ConnectResult {
         let router = self.router(endpoint);
-        let process = Process::start(command, Arc::clone(&endpoint.name))?;
+        // It looks for the program, and waits until the thread that starts programs has entered its folder.
+        let process = run_in_place(|| Process::start(command, Arc::clone(&endpoint.name)))?;
         let transport = StdioTransport::new(process, Arc::clone(&router));
         let account = transport.account();
         let service = initialize(transport, &router, self.handler(&router, endpoint), mode);

@@ -15,6 +15,9 @@ pub(crate) enum TelemetryError {
     /// The exporter's HTTP client could not be created.
     #[error("telemetry.otlp_endpoint: {0}")]
     Client(String),
+    /// The thread that writes the log could not be started.
+    #[error("starting the thread that writes the log: {0}")]
+    Writer(#[from] std::io::Error),
     /// Telemetry was initialized before in this process.
     #[error("logging is already initialized: {0}")]
     AlreadyInitialized(#[from] TryInitError),

@@ -1,6 +1,11 @@
 //! Names of fields in log lines. Access, audit and error lines use the same name for the same thing, so that a search for one
 //! id finds all lines about it; `docs/operations.md` lists them.
 
+/// The target of access lines, for filters.
+pub(crate) const ACCESS_TARGET: &str = "antwort::access";
+/// The target of audit lines.
+pub(crate) const AUDIT_TARGET: &str = "antwort::audit";
+
 macro_rules! fields {
     ($($(#[doc = $text:literal])+ $name:ident = $field:literal;)+) => {
         $($(#[doc = $text])+ pub(crate) const $name: &str = $field;)+

@@ -1,8 +1,9 @@
-//! The log layer (JSON or text, to stderr) and the panic hook.
+//! The log layer (JSON or text, to the queue of standard error) and the panic hook.
 
 use std::any::Any;
 use std::backtrace::Backtrace;
 use std::io::{IsTerminal, stderr};
+use std::sync::Arc;
 use std::{fs, panic, thread};
 
 use tracing::Subscriber;
@@ -11,18 +12,20 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer, fmt, reload};
 
 use super::json_line::JsonLine;
+use super::log_queue::{LogQueue, QueueWriter};
 use crate::config::LogFormat;
 
 /// The log layer in this format.
 pub(super) fn layer<S>(
     format: LogFormat,
+    queue: Arc<LogQueue>,
     filter: reload::Layer<EnvFilter, S>,
 ) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     let terminal = stderr().is_terminal();
-    let layer = fmt::layer().with_writer(stderr).with_span_events(FmtSpan::NONE);
+    let layer = fmt::layer().with_writer(QueueWriter(queue)).with_span_events(FmtSpan::NONE);
     match format {
         LogFormat::Text => layer.with_ansi(colours(terminal)).with_filter(filter).boxed(),
         LogFormat::Auto if terminal => layer.with_ansi(colours(terminal)).with_filter(filter).boxed(),

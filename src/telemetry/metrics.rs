@@ -9,6 +9,7 @@ mod configuration;
 mod http;
 mod inference;
 mod jobs;
+mod log_lines;
 mod mcp;
 mod process;
 mod queues;
@@ -26,6 +27,7 @@ use http::HttpMetrics;
 use inference::InferenceMetrics;
 pub(crate) use inference::RunReport;
 use jobs::JobMetrics;
+use log_lines::LogLines;
 use mcp::McpMetrics;
 use process::ProcessMetrics;
 use queues::Queues;
@@ -71,6 +73,7 @@ pub struct Metrics {
     configuration: Configuration,
     tools: ToolMetrics,
     mcp: McpMetrics,
+    log_lines: LogLines,
     process: ProcessMetrics,
 }
 
@@ -121,6 +124,7 @@ impl Metrics {
             configuration: Configuration::new(),
             tools: ToolMetrics::new(),
             mcp: McpMetrics::new(),
+            log_lines: LogLines::new(),
             process: ProcessMetrics::new(),
         };
         metrics.begin_at_zero();
@@ -362,6 +366,7 @@ impl Metrics {
             .chain(self.tools.families())
             .chain(self.mcp.families())
             .chain(self.store.families())
+            .chain(self.log_lines.families())
             .chain(self.process.families())
             .collect()
     }

@@ -12,17 +12,14 @@ use http::Method;
 use parking_lot::Mutex;
 
 use super::fields::{
-    BYTES, CACHED_TOKENS, CLIENT_ADDRESS, CODE, ENDED, FIRST_BYTE_MS, FIRST_DELTA_MS, IDEMPOTENCY,
-    INPUT_TOKENS, KEY, METHOD, MODEL, MS, OUTPUT_TOKENS, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID, ROUTE,
-    STATUS, TENANT, TOOL_CALLS, TURNS,
+    ACCESS_TARGET, BYTES, CACHED_TOKENS, CLIENT_ADDRESS, CODE, ENDED, FIRST_BYTE_MS, FIRST_DELTA_MS,
+    IDEMPOTENCY, INPUT_TOKENS, KEY, METHOD, MODEL, MS, OUTPUT_TOKENS, PARAM, PROVIDER, REQUEST_ID,
+    RESPONSE_ID, ROUTE, STATUS, TENANT, TOOL_CALLS, TURNS,
 };
 use super::milliseconds;
 use crate::protocol::id::Id;
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::response::Usage;
-
-/// The target of access log lines, for filters.
-const TARGET: &str = "antwort::access";
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,7 +194,7 @@ impl RequestLog {
         let usage = run.and_then(|run| run.usage);
         let ms = |until: Instant| milliseconds(until.saturating_duration_since(self.started));
         tracing::info!(
-            target: TARGET,
+            target: ACCESS_TARGET,
             // The last holder may be in any span.
             parent: None,
             {

@@ -15,8 +15,8 @@ use super::output::ToolOutput;
 use crate::identity::Owner;
 use crate::protocol::id::Id;
 use crate::telemetry::fields::{
-    AGENT, ARGUMENTS_SHA256, ATTEMPTS, CALL_ID, CODE, DECISION, EXECUTOR, FALLBACK_FROM, MS, PRINCIPAL,
-    RECORD, REQUEST_ID, RESPONSE_ID, TENANT, TOOL,
+    AGENT, ARGUMENTS_SHA256, ATTEMPTS, AUDIT_TARGET, CALL_ID, CODE, DECISION, EXECUTOR, FALLBACK_FROM, MS,
+    PRINCIPAL, RECORD, REQUEST_ID, RESPONSE_ID, TENANT, TOOL,
 };
 use crate::telemetry::milliseconds;
 use crate::util::digest::short_sha256;
@@ -46,7 +46,7 @@ pub(super) struct CallEnd<'a> {
 
 impl CallAudit {
     pub(super) fn from_request(request: &ToolRequest) -> Self {
-        let enabled = tracing::enabled!(target: "antwort::audit", Level::INFO);
+        let enabled = tracing::enabled!(target: AUDIT_TARGET, Level::INFO);
         Self {
             context: Arc::clone(&request.context),
             key: request.call.key.clone(),
@@ -57,7 +57,7 @@ impl CallAudit {
     /// Records the end of the call.
     pub(super) fn record_call(&self, end: &CallEnd<'_>) {
         tracing::event!(
-            target: "antwort::audit",
+            target: AUDIT_TARGET,
             Level::INFO,
             {
                 { RECORD } = "call",
@@ -82,12 +82,12 @@ impl CallAudit {
 
 /// Records the decision of the policy, before the call is executed.
 pub(super) fn record_decision(request: &ToolRequest, denied: Option<&ToolError>) {
-    if !tracing::enabled!(target: "antwort::audit", Level::INFO) {
+    if !tracing::enabled!(target: AUDIT_TARGET, Level::INFO) {
         return;
     }
     let context = &request.context;
     tracing::event!(
-        target: "antwort::audit",
+        target: AUDIT_TARGET,
         Level::INFO,
         {
             { RECORD } = "decision",
@@ -120,11 +120,11 @@ pub(crate) struct RefusedCallAudit<'a> {
 
 /// Records that the request does not allow a call.
 pub(crate) fn record_refused(call: &RefusedCallAudit<'_>) {
-    if !tracing::enabled!(target: "antwort::audit", Level::INFO) {
+    if !tracing::enabled!(target: AUDIT_TARGET, Level::INFO) {
         return;
     }
     tracing::event!(
-        target: "antwort::audit",
+        target: AUDIT_TARGET,
         Level::INFO,
         {
             { RECORD } = "decision",

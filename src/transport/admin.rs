@@ -31,6 +31,7 @@ pub(super) async fn erase(
         conversations: u64,
     }
     query.reject_unknown(&["tenant", "owner"])?;
+    query.reject_lists()?;
     let target = target(&query)?;
     check_own(&caller.0, &target)?;
     let (store, wanted) = (Arc::clone(&app.services.store), target.clone());

@@ -67,6 +67,23 @@ impl Query {
         }
     }
 
+    /// Refuses parameters that are given twice, and lists (`owner[]=`): for what must not go by one of several values.
+    pub(super) fn reject_lists(&self) -> Result<(), ApiError> {
+        let name = |place: usize| self.0.get(place).map(|(name, _)| name.trim_end_matches("[]"));
+        let repeated = self.0.iter().enumerate().find_map(|(place, (given, _))| {
+            let own = name(place)?;
+            (given != own || (0..place).any(|before| name(before) == Some(own))).then_some(own)
+        });
+        match repeated {
+            None => Ok(()),
+            Some(name) => {
+                let name = truncate_for_display(name);
+                let message = format!("'{name}' takes one value, and may be given once only.");
+                Err(ApiError::invalid("invalid_value", name, message))
+            }
+        }
+    }
+
     /// Whether a switch is on: present, and not `false`.
     pub(super) fn is_on(&self, name: &str) -> bool {
         self.0.iter().any(|(known, value)| known == name && value != "false")

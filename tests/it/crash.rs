@@ -125,7 +125,7 @@ async fn a_run_that_was_cut_off_by_a_crash_is_failed_after_the_restart() {
     );
     let items = http.get(format!("{url}/input_items")).send().await.unwrap().text().await.unwrap();
     assert!(items.contains("\"Hi\""), "its input is kept: {items}");
-    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    let log = gateway.log();
     let failed =
         log.lines().find(|line| line.contains("a response failed")).unwrap_or_else(|| panic!("{log}"));
     assert!(

@@ -95,6 +95,11 @@ async fn an_erasure_that_does_not_say_whose_data_is_refused() {
         ("?owner=anonymous", "missing_required_parameter", "tenant"),
         ("?tenant=default&owner=", "invalid_value", "owner"),
         ("?tenant=default&principal=x", "unknown_parameter", "principal"),
+        // Of two, neither counts: what is erased is gone.
+        ("?tenant=default&tenant=other", "invalid_value", "tenant"),
+        ("?tenant=default&owner=anonymous&owner=x", "invalid_value", "owner"),
+        ("?tenant=default&owner=anonymous&owner=anonymous", "invalid_value", "owner"),
+        ("?tenant=default&owner[]=x", "invalid_value", "owner"),
     ] {
         let answer = gateway.delete(&format!("/v1/admin/data{query}")).await;
         let error = &answer.body["error"];

@@ -20,6 +20,7 @@ mod shutdown_delay;
 mod silence;
 mod tool_failures;
 mod traces;
+mod unread_log;
 mod upgrade;
 mod waiting;
 

@@ -256,6 +256,13 @@ async fn an_agent_file_becomes_a_configuration_that_is_valid() {
     );
     let output = antwort(folder.path(), &["config", "import", "/no/such"]).await;
     assert_eq!(output.status.code(), Some(2));
+    let output = antwort(folder.path(), &["config", "import", "/dev/zero"]).await;
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        err(&output).contains("more than 4 MiB"),
+        "a file without an end is not read to it: {}",
+        err(&output)
+    );
 }
 
 const MOCKS: &str = "

@@ -4,6 +4,7 @@ use std::process::{Command, Output, Stdio};
 
 use antwort::config::ModelPrice;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::access;
 use crate::support::gateway::Gateway;
@@ -151,4 +152,27 @@ async fn what_is_no_gateway_is_said() {
     let upstream = Upstream::spawn().await;
     let other = refusal(&runs(&["list", "--url", &upstream.url], &[]).await);
     assert!(other.contains("not from a gateway") || other.contains("not a gateway's"), "{other}");
+}
+
+#[tokio::test]
+async fn an_answer_without_an_end_is_not_read_to_it() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let endless = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = [0; 4096];
+        stream.read(&mut head).await.unwrap();
+        let mut sent = 0;
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        let chunk = vec![b'['; 64 << 10];
+        while stream.write_all(&chunk).await.is_ok() {
+            sent += chunk.len();
+        }
+        sent
+    });
+    let said = refusal(&runs(&["list", "--url", &url], &[]).await);
+    assert!(said.contains("sends more than any gateway does"), "{said}");
+    let sent = endless.await.unwrap();
+    // What buffers of the system took, too.
+    assert!(sent < 32 << 20, "{sent} bytes were taken");
 }

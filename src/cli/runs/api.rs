@@ -1,21 +1,24 @@
 //! The API of a running gateway, as far as runs are read from it.
 
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::time::Duration;
 
 use reqwest::Url;
-use reqwest::blocking::Client;
+use reqwest::blocking::{Client, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::short_strings::ShortStrings;
 use crate::cli::healthcheck::reachable;
 use crate::cli::words::between;
 use crate::config::{LoadOptions, listen_address};
 
 /// Longer than the gateway takes for any read of its store.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Larger than any response that a gateway stores.
-const MAX_BODY_BYTES: u64 = 256 << 20;
+/// Larger than any list of summaries, account of a run or error of a gateway.
+const MAX_BODY_BYTES: u64 = 8 << 20;
+/// Larger than any response that a gateway stores. Of it only a few fields are kept.
+const MAX_RESPONSE_BYTES: u64 = 256 << 20;
 
 /// A gateway.
 pub(super) struct Api {
@@ -49,28 +52,53 @@ impl Api {
     /// # Errors
     /// What the gateway says, or that it does not answer.
     pub(super) fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<String, String> {
+        let answer = self.send(path, query)?;
+        let status = answer.status();
+        let mut body = Vec::new();
+        let read = answer.take(MAX_BODY_BYTES + 1).read_to_end(&mut body);
+        read.map_err(|error| format!("no answer from {}: {}", self.name(), innermost(&error)))?;
+        if body.len() as u64 > MAX_BODY_BYTES {
+            return Err(format!("{} sends more than any gateway does", self.name()));
+        }
+        let body = String::from_utf8_lossy(&body).into_owned();
+        if status.is_success() { Ok(body) } else { Err(refusal(status.as_u16(), &body)) }
+    }
+
+    /// How a response ended. Its output is passed over as it is received.
+    ///
+    /// # Errors
+    /// What the gateway says, or that it does not answer.
+    pub(super) fn outcome(&self, id: &str) -> Result<Outcome, String> {
+        let answer = self.send(&["responses", id], &[])?;
+        if !answer.status().is_success() {
+            let status = answer.status().as_u16();
+            let mut body = Vec::new();
+            _ = answer.take(MAX_BODY_BYTES).read_to_end(&mut body);
+            return Err(refusal(status, &String::from_utf8_lossy(&body)));
+        }
+        serde_json::from_reader(BufReader::new(ShortStrings::new(answer.take(MAX_RESPONSE_BYTES))))
+            .map_err(|error| not_ours(&error))
+    }
+
+    /// The gateway, for errors.
+    fn name(&self) -> &str {
+        self.base.as_str().trim_end_matches('/')
+    }
+
+    fn send(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Response, String> {
         let mut url = self.base.clone();
         url.path_segments_mut().map_err(|()| "--url: it has no path")?.pop_if_empty().push("v1").extend(path);
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        let at = self.base.as_str().trim_end_matches('/').to_owned();
-        let no_answer = |error: reqwest::Error| format!("no answer from {at}: {}", innermost(&error));
+        let no_answer =
+            |error: reqwest::Error| format!("no answer from {}: {}", self.name(), innermost(&error));
         let client = Client::builder().no_proxy().timeout(TIMEOUT).build().map_err(no_answer)?;
         let mut request = client.get(url);
         if let Some(key) = &self.key {
             request = request.bearer_auth(key);
         }
-        let answer = request.send().map_err(no_answer)?;
-        let status = answer.status();
-        let mut body = Vec::new();
-        let read = answer.take(MAX_BODY_BYTES + 1).read_to_end(&mut body);
-        read.map_err(|error| format!("no answer from {at}: {}", innermost(&error)))?;
-        if body.len() as u64 > MAX_BODY_BYTES {
-            return Err(format!("{at} sends more than any gateway does"));
-        }
-        let body = String::from_utf8_lossy(&body).into_owned();
-        if status.is_success() { Ok(body) } else { Err(refusal(status.as_u16(), &body)) }
+        request.send().map_err(no_answer)
     }
 }
 
@@ -95,7 +123,11 @@ fn refusal(status: u16, body: &str) -> String {
 
 /// Reads an answer.
 pub(super) fn parse<T: DeserializeOwned>(body: &str) -> Result<T, String> {
-    serde_json::from_str(body).map_err(|error| format!("the answer is not a gateway's: {error}"))
+    serde_json::from_str(body).map_err(|error| not_ours(&error))
+}
+
+fn not_ours(error: &serde_json::Error) -> String {
+    format!("the answer is not a gateway's: {error}")
 }
 
 /// A page of summaries.

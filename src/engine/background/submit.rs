@@ -7,6 +7,7 @@ use std::time::Instant;
 use tracing::Instrument;
 
 use super::spec::JobSpec;
+use crate::admission::run_on_bytes;
 use crate::config::StorePolicy;
 use crate::engine::context::RunContext;
 use crate::engine::disconnect::refuse_cancel;
@@ -79,9 +80,11 @@ impl Engine {
         };
         let mut state = RunState::default();
         state.trace.begin(Instant::now(), prepared.provider.name(), &prepared.model_request.model);
-        let state = save(&parts.seal, &prepared, &state, &machine, None);
         let events = event_log::logged(prepared.encoding, &events);
-        let spec = JobSpec::new(text, &caller).seal(&parts.seal, &caller.owner.tenant);
+        let (state, spec) = run_on_bytes(text.len(), || {
+            let state = save(&parts.seal, &prepared, &state, &machine, None);
+            (state, JobSpec::new(text, &caller).seal(&parts.seal, &caller.owner.tenant))
+        });
         let spec = spec.ok_or_else(ApiError::internal)?;
         let run = LoggedRun { key: key.clone(), record, state, events };
         let taken = parts.store.enqueue(NewJob { run, spec }).await?;

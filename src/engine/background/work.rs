@@ -10,6 +10,7 @@ use tracing::Instrument;
 
 use super::left::{self, Left};
 use super::spec::JobSpec;
+use crate::admission::run_on_bytes;
 use crate::engine::Engine;
 use crate::engine::chain::Chain;
 use crate::engine::context::RunContext;
@@ -151,12 +152,20 @@ impl Engine {
         if job.attempt > parts.options.jobs.max_attempts {
             return Err(NotMade::Failed(exhausted(parts.options.jobs.max_attempts)));
         }
-        let spec = JobSpec::open(&parts.seal, &claimed.owner.tenant, &sealed);
+        let spec = run_on_bytes(sealed.len(), || {
+            let spec = JobSpec::open(&parts.seal, &claimed.owner.tenant, &sealed)?;
+            Some((spec.request(), spec))
+        });
         // It holds the whole request, and is not needed for as long as the run goes on.
         drop(sealed);
-        let (Some(spec), Some(left)) = (spec, left::read(parts, claimed).await?) else {
+        let (Some((request, spec)), Some(left)) = (spec, left::read(parts, claimed).await?) else {
             return Err(NotMade::Failed(unreadable()));
         };
+<<<<<<< HEAD
+=======
+        let request = request?;
+        let caller = spec.caller(claimed.owner.clone());
+>>>>>>> w-logs
         let Left { saved, committed, output, history, seen } = left;
         let resumed =
             Resumed { lease: claimed.lease.clone(), created_at: claimed.created_at, history, committed };

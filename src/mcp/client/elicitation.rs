@@ -15,6 +15,7 @@ use crate::mcp::error::McpError;
 use crate::protocol::elicitation::{Elicitation, ElicitationAction, ElicitationAnswer, ElicitationModes};
 use crate::protocol::json::RawJson;
 use crate::tools::RequiredInput;
+use crate::util::display;
 
 /// The method of questions to the user.
 pub(super) const METHOD: &str = "elicitation/create";
@@ -57,14 +58,30 @@ pub(super) fn read(params: &RawValue) -> Option<Elicitation> {
             Some(Elicitation::Form { message, requested_schema })
         }
         Elicitation::Url { message, url, elicitation_id } => {
-            let parsed = Url::parse(&url).ok().filter(|_| url.len() <= MAX_URL_BYTES)?;
-            let is_web = matches!(parsed.scheme(), "http" | "https") && parsed.has_host();
+            let url = web_address(&url)?;
             let elicitation_id = elicitation_id.filter(|id| !id.is_empty());
-            // As it was understood: what is shown is what is opened.
-            let url = parsed.to_string();
-            is_web.then_some(Elicitation::Url { message, url, elicitation_id })
+            Some(Elicitation::Url { message, url, elicitation_id })
         }
     }
+}
+
+/// The address as a browser understands it, with the ASCII form of its host (`xn--…`): what is shown is what is opened. `None`
+/// if it is not one of the web, has a user or password, which look like a host (`https://good.example@evil.example/`), or has
+/// characters that change how it is shown.
+fn web_address(url: &str) -> Option<String> {
+    if url.len() > MAX_URL_BYTES || url.chars().any(display::is_unsafe) {
+        return None;
+    }
+    let parsed = Url::parse(url).ok()?;
+    let is_web = matches!(parsed.scheme(), "http" | "https") && parsed.has_host();
+    let has_user = !parsed.username().is_empty() || parsed.password().is_some() || has_at_sign(url);
+    (is_web && !has_user).then(|| parsed.to_string())
+}
+
+/// Whether the host of an address comes behind an `@`, maybe without a user before it, which is not kept when it is parsed.
+fn has_at_sign(url: &str) -> bool {
+    let behind_scheme = url.split_once(':').map_or(url, |(_, rest)| rest).trim_start_matches(['/', '\\']);
+    behind_scheme.split(['/', '\\', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
 }
 
 /// A request for the SDK in place of one whose question was read.
@@ -213,6 +230,28 @@ mod tests {
         for bad in ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "https://", "", &long] {
             assert_eq!(url(bad), None, "{bad}");
         }
+        for bad in [
+            "https://good.example@evil.example/",
+            "https://good.example:x@evil.example/",
+            "https://:x@evil.example/",
+            "https://@evil.example/",
+            "https:\\\\good.example@evil.example",
+            "https://evil.example/\u{202e}elpmaxe.doog",
+            "https://evil.example/\u{2066}x",
+            "https://evil\u{200b}.example/",
+            "https://evil.example/\u{7}",
+            "https://evil.example/a\nb",
+        ] {
+            assert_eq!(url(bad), None, "{bad:?}");
+        }
+        let shown = |asked: &str| match url(asked) {
+            Some(Elicitation::Url { url, .. }) => url,
+            other => panic!("{asked}: {other:?}"),
+        };
+        // The first letter is Cyrillic; full-width letters and digits are the ordinary ones.
+        assert_eq!(shown("https://\u{430}pple.example/"), "https://xn--pple-43d.example/");
+        assert_eq!(shown("https://\u{ff45}vil.example/a@b"), "https://evil.example/a@b");
+        assert_eq!(shown("http://0x7f.1/"), "http://127.0.0.1/");
         assert_eq!(read_value(&json!({ "message": "m" })), None);
         assert_eq!(read_value(&json!({ "mode": "url", "message": "m" })), None);
         assert_eq!(read_value(&json!({ "mode": "voice", "message": "m" })), None);

@@ -12,7 +12,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::server::Server;
 use super::timer::Timer;
-use crate::admission::run_in_place;
+use crate::admission::run_on_bytes;
 use crate::config::TokenizerApi;
 use crate::net::FailureCause;
 use crate::provider::{CallContext, ProviderError, ProviderErrorKind};
@@ -21,8 +21,6 @@ use crate::provider::{CallContext, ProviderError, ProviderErrorKind};
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// A count beyond this is an error: no context window is that large.
 const MAX_COUNT: u64 = u32::MAX as u64;
-/// Larger answers are parsed off the runtime.
-const MAX_INLINE_BYTES: usize = 256 << 10;
 
 /// Counts a prompt that `chat::encode_prompt` has encoded.
 pub(super) async fn count(
@@ -102,7 +100,7 @@ async fn ask<T: DeserializeOwned>(
 }
 
 fn in_place<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    if bytes <= MAX_INLINE_BYTES { work() } else { run_in_place(work) }
+    run_on_bytes(bytes, work)
 }
 
 /// The server's root: the base URL without the `/v1` of the API.

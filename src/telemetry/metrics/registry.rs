@@ -20,6 +20,11 @@ impl Counter {
     pub(super) fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
+
+    /// Of what is counted elsewhere.
+    pub(super) fn raise_to(&self, total: u64) {
+        self.0.fetch_max(total, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug, Default)]

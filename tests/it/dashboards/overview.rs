@@ -305,6 +305,15 @@ const PROCESS: Row = Row {
             )],
         ),
         lines(
+            "Log lines that were dropped",
+            "short",
+            "Standard error is not read fast enough, or cannot be written: look at what collects the log. `audit` lines go last.",
+            &[(
+                "sum by (instance, kind) (increase(antwort_log_lines_dropped_total{}[$__rate_interval]))",
+                "{{instance}} {{kind}}",
+            )],
+        ),
+        lines(
             "Bus between gateways",
             "short",
             "1 or 0, by gateway; nothing without a bus. At 0 the database is asked more often, and nothing fails.",

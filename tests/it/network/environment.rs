@@ -7,11 +7,6 @@ use crate::support::network::{Server, TestCa};
 use crate::support::process::Process;
 use crate::support::upstream::Upstream;
 
-/// The log of the process in this folder.
-fn log(folder: &std::path::Path) -> String {
-    std::fs::read_to_string(folder.join("log")).unwrap()
-}
-
 async fn ask(process: &Process, model: &str) -> Value {
     let body = json!({"model": model, "input": "Hi"}).to_string();
     let request = reqwest::Client::new().post(format!("{}/v1/responses", process.base)).body(body);
@@ -27,7 +22,7 @@ async fn variables_that_are_set_and_not_used_are_named_at_the_start() {
     let process = Process::start_with_environment(folder.path(), &upstream, &said).await;
     upstream.text("Hello.");
     assert_eq!(ask(&process, "test-model").await["status"], "completed");
-    let log = log(folder.path());
+    let log = process.log();
     let warning = log.lines().find(|line| line.contains("network.proxy")).unwrap_or_else(|| panic!("{log}"));
     assert!(warning.contains("WARN") && warning.contains("https_proxy, NO_PROXY"), "{warning}");
     assert!(!log.contains("s3cret"), "{log}");
@@ -35,8 +30,8 @@ async fn variables_that_are_set_and_not_used_are_named_at_the_start() {
     // An exemption alone exempts from nothing.
     let other = tempfile::tempdir().unwrap();
     let said = [("NO_PROXY", "corp.test"), ("ANTWORT_LOG", "info")];
-    let _process = Process::start_with_environment(other.path(), &upstream, &said).await;
-    assert!(!self::log(other.path()).contains("network.proxy"));
+    let process = Process::start_with_environment(other.path(), &upstream, &said).await;
+    assert!(!process.log().contains("network.proxy"));
 }
 
 #[tokio::test]
@@ -79,6 +74,6 @@ providers:
     let said = proxy.said(0).await;
     assert!(said.contains(&"CONNECT collector.test:4318 200".to_owned()), "{said:?}");
     assert!(!said.iter().any(|line| line.contains("exempt.test") || line.contains("127.0.0.1")), "{said:?}");
-    let log = log(folder.path());
+    let log = process.log();
     assert!(!log.contains("s3cret") && !log.contains("Z2F0ZXdheTpzM2NyZXQ"), "{log}");
 }

@@ -9,7 +9,7 @@ use crate::support::upstream::Upstream;
 /// A gateway as a process of its own.
 pub(super) struct Logged {
     process: Process,
-    folder: TempDir,
+    _folder: TempDir,
     http: reqwest::Client,
 }
 
@@ -23,7 +23,7 @@ impl Logged {
         let path = std::env::var("PATH").unwrap();
         let environment = [("ANTWORT_LOG", "info"), ("PATH", path.as_str())];
         let process = Process::start_with_environment(folder.path(), upstream, &environment).await;
-        Self { process, folder, http: reqwest::Client::new() }
+        Self { process, _folder: folder, http: reqwest::Client::new() }
     }
 
     pub async fn post(&self, path: &str, id: &str, body: &Value) -> (u16, String) {
@@ -38,7 +38,7 @@ impl Logged {
     }
 
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+        self.process.log()
     }
 
     /// The lines of this request with this message.

@@ -9,8 +9,7 @@ use crate::support::eventually;
 use crate::support::process::Process;
 use crate::support::upstream::{Reply, Upstream};
 
-fn lines(folder: &Path) -> Vec<Value> {
-    let log = std::fs::read_to_string(folder.join("log")).unwrap();
+fn lines(log: &str) -> Vec<Value> {
     log.lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .collect()
@@ -20,7 +19,7 @@ fn lines(folder: &Path) -> Vec<Value> {
 async fn serving_is_logged_when_it_serves_and_with_its_address() {
     let (upstream, folder) = (Upstream::spawn().await, tempfile::tempdir().unwrap());
     let process = Process::start_with_environment(folder.path(), &upstream, &[("ANTWORT_LOG", "info")]).await;
-    let lines = lines(folder.path());
+    let lines = lines(&process.log());
     let serving: Vec<_> = lines.iter().filter(|line| line["message"] == "serving").collect();
     assert_eq!(serving.len(), 1);
     assert_eq!(format!("http://{}", serving[0]["address"].as_str().unwrap()), process.base);
@@ -56,8 +55,8 @@ async fn failures_are_logged_with_all_that_finds_them_and_no_span_object() {
     }
     ask("req_field", json!({"model": "test-model", "input": "Hi", "temperature": 3})).await;
 
-    let lines = lines(folder.path());
-    let text = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    let text = process.log();
+    let lines = lines(&text);
     assert!(lines.iter().all(|line| line.get("span").is_none() && line.get("spans").is_none()), "{text}");
     assert!(!text.contains("secret words"), "{text}");
     for id in ["req_json", "req_stream"] {
@@ -81,8 +80,7 @@ async fn refused(folder: &Path, file: &str, environment: &[(&str, &str)]) -> (Op
     command.arg("serve").current_dir(folder).env_clear().stdin(Stdio::null());
     command.env("ANTWORT_LISTEN", "127.0.0.1:0").envs(environment.iter().copied());
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    std::fs::write(folder.join("log"), output.stderr).unwrap();
-    (output.status.code(), lines(folder))
+    (output.status.code(), lines(&String::from_utf8(output.stderr).unwrap()))
 }
 
 #[tokio::test]
@@ -117,7 +115,7 @@ async fn a_start_says_what_runs_by_which_settings_and_when_it_is_ready() {
     let environment = [("ANTWORT_LOG", "info"), ("ANTWORT__SERVER__DRAIN_TIMEOUT", "20s")];
     let process = Process::start_with_environment(folder.path(), &upstream, &environment).await;
     let all = async || {
-        let lines = lines(folder.path());
+        let lines = lines(&process.log());
         lines.iter().any(|line| line["message"] == "ready").then_some(lines)
     };
     assert!(eventually(async || all().await.is_some()).await);
@@ -137,4 +135,24 @@ async fn a_start_says_what_runs_by_which_settings_and_when_it_is_ready() {
     let named: Vec<_> = overrides.iter().map(|line| (&line["key"], &line["variable"])).collect();
     assert_eq!(named, [(&json!("listen"), &json!("ANTWORT_LISTEN"))]);
     assert_eq!(messages("ready").len(), 1);
+}
+
+#[tokio::test]
+async fn few_file_descriptors_are_warned_of_with_the_limit() {
+    let (upstream, folder) = (Upstream::spawn().await, tempfile::tempdir().unwrap());
+    let environment = [("ANTWORT_LOG", "warn")];
+    let process = Process::start_with_few_files(folder.path(), &upstream, 300, &environment).await;
+    let lines = lines(&process.log());
+    let few = lines.iter().find(|line| line["nofile_limit"].is_u64()).unwrap_or_else(|| panic!("{lines:#?}"));
+    assert_eq!(
+        (&few["level"], &few["nofile_limit"], &few["max_connections"]),
+        (&json!("WARN"), &json!(300), &json!(22))
+    );
+    assert!(few["message"].as_str().unwrap().contains("LimitNOFILE"), "{few}");
+
+    // Where there are as many as runs, nothing is.
+    let (other, environment) =
+        (tempfile::tempdir().unwrap(), [("ANTWORT_LOG", "warn"), ("ANTWORT__SERVER__MAX_RUNS", "20")]);
+    let process = Process::start_with_few_files(other.path(), &upstream, 300, &environment).await;
+    assert!(!process.log().contains("nofile_limit"), "{}", process.log());
 }

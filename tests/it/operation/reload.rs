@@ -73,7 +73,7 @@ impl Running {
     }
 
     pub(super) fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.join("log")).unwrap()
+        self.process.log()
     }
 
     /// The log's lines that have this text.

@@ -152,7 +152,7 @@ async fn spans_metrics_and_records_of_calls_say_who_ran_them_and_how_they_failed
 
     let metrics = http.get(format!("{}/metrics", process.base)).send().await.unwrap().text().await.unwrap();
     assert_call_metrics(&metrics);
-    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    let log = process.log();
     assert_call_record(&log);
 }
 

@@ -311,7 +311,7 @@ async fn walk(schema: i64) {
     if backup.exists() {
         assert_eq!(number(&backup, "PRAGMA user_version"), schema);
         assert_eq!(stored(&backup).len(), before.len());
-        let log = std::fs::read_to_string(folder.0.path().join("log")).unwrap();
+        let log = gateway.log();
         for words in ["backing the file up", &*backup.to_string_lossy(), "migrated the schema"] {
             assert!(log.contains(words), "schema {schema}: {log}");
         }

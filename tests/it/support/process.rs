@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use super::eventually;
 use super::upstream::Upstream;
@@ -26,7 +27,7 @@ impl Process {
 
     /// As [`Self::start`], where a shell allows no more than so many open files.
     pub async fn start_with_files(folder: &Path, upstream: &Upstream, files: Option<u32>) -> Self {
-        Self::start_with(folder, upstream, files, &[]).await
+        Self::start_with(folder, upstream, files.map(|files| format!("ulimit -Sn {files}; ")), &[]).await
     }
 
     /// As [`Self::start`], with more in its environment. What it logs is in the file `log` of the folder.
@@ -38,6 +39,16 @@ impl Process {
         Self::start_with(folder, upstream, None, environment).await
     }
 
+    /// As [`Self::start_with_environment`], where the system allows no more than so many open files.
+    pub async fn start_with_few_files(
+        folder: &Path,
+        upstream: &Upstream,
+        files: u32,
+        environment: &[(&str, &str)],
+    ) -> Self {
+        Self::start_with(folder, upstream, Some(format!("ulimit -n {files}; ")), environment).await
+    }
+
     /// As [`Self::start_with_environment`], without waiting until it is ready.
     pub fn launch(folder: &Path, upstream: &Upstream, environment: &[(&str, &str)]) -> Self {
         Self::launch_with(folder, upstream, None, environment)
@@ -46,10 +57,10 @@ impl Process {
     async fn start_with(
         folder: &Path,
         upstream: &Upstream,
-        files: Option<u32>,
+        limit: Option<String>,
         environment: &[(&str, &str)],
     ) -> Self {
-        let this = Self::launch_with(folder, upstream, files, environment);
+        let this = Self::launch_with(folder, upstream, limit, environment);
         this.until_ready().await;
         this
     }
@@ -57,7 +68,7 @@ impl Process {
     fn launch_with(
         folder: &Path,
         upstream: &Upstream,
-        files: Option<u32>,
+        limit: Option<String>,
         environment: &[(&str, &str)],
     ) -> Self {
         // The clients and the provider of a test are all in its process.
@@ -67,7 +78,7 @@ impl Process {
         let base = format!("http://{listen}");
         let environment: Vec<_> =
             environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let child = run(folder, &listen, &upstream.url, files, &environment);
+        let child = run(folder, &listen, &upstream.url, limit, &environment);
         let (upstream, folder) = (upstream.url.clone(), folder.to_owned());
         Self { base, listen, upstream, folder, environment, child }
     }
@@ -100,6 +111,26 @@ impl Process {
     pub fn signal(&self, name: &str) {
         let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap();
         assert!(status.success());
+    }
+
+    /// What it has logged, by a thread of its own, which sleeps once it has written all.
+    pub fn log(&self) -> String {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !self.has_written() {
+            assert!(Instant::now() < deadline, "the log is not written to its end");
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        std::fs::read_to_string(self.folder.join("log")).unwrap()
+    }
+
+    /// Whether the thread that writes the log sleeps, or is gone.
+    fn has_written(&self) -> bool {
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else { return true };
+        threads.flatten().all(|thread| {
+            let read = |name: &str| std::fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+            read("comm") != "log\n"
+                || read("stat").split(") ").nth(1).is_none_or(|stat| stat.starts_with(['S', 'Z']))
+        })
     }
 
     /// The files that it has open.
@@ -145,10 +176,10 @@ fn run(
     folder: &Path,
     listen: &str,
     upstream: &str,
-    files: Option<u32>,
+    limit: Option<String>,
     environment: &[(String, String)],
 ) -> Child {
-    let limit = files.map(|files| format!("ulimit -Sn {files}; ")).unwrap_or_default();
+    let limit = limit.unwrap_or_default();
     let mut command = Command::new("/bin/sh");
     command
         .arg("-c")
