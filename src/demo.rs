@@ -57,13 +57,7 @@ pub(crate) async fn run(
         tasks.spawn(mcp_server::serve(listener, shutdown.clone()));
         settings.mcp.servers.entry(trip::SERVER.to_owned()).or_insert_with(|| travel_agency(address));
     }
-<<<<<<< HEAD
-    let listener = app::bind(settings.listen).await?;
-=======
-    let listener = app::bind(settings.listen).with_context(|| {
-        format!("listening on {} (another address: --listen 127.0.0.1:8081)", settings.listen)
-    })?;
->>>>>>> w-logs
+    let listener = app::bind(settings.listen)?;
     let base = format!("http://{}/v1", listener.local_addr()?);
     let app = App::build(&settings).await?;
     let serving = tasks.spawn(app.serve(listener, shutdown.clone()));

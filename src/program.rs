@@ -8,10 +8,6 @@ use crate::config::{ConfigErrors, LogSettings, RunningConfig, TelemetrySettings}
 use crate::transport::openapi;
 use crate::{config, demo, shutdown, telemetry};
 use anyhow::Context;
-<<<<<<< HEAD
-=======
-use clap::Parser;
->>>>>>> w-logs
 use tokio_util::task::TaskTracker;
 
 /// What `main` of the binary is.
@@ -122,12 +118,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             return demo::run(loaded.settings, hangups, shutdown).await;
         }
         let settings = &loaded.settings;
-<<<<<<< HEAD
-        let listener = app::bind(settings.listen).await?;
-=======
-        let listener =
-            app::bind(settings.listen).with_context(|| format!("listening on {}", settings.listen))?;
->>>>>>> w-logs
+        let listener = app::bind(settings.listen)?;
         let running = RunningConfig::new(options, loaded);
         App::run_reloading(running, hangups, listener, shutdown, app::LOCK_WAIT).await
     })?;

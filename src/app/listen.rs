@@ -1,9 +1,6 @@
 //! The accept loop: accepts connections and serves each, until shutdown.
 
-<<<<<<< HEAD
-=======
 use std::io;
->>>>>>> w-logs
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,23 +38,21 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Minimum interval between log lines about failed accepts; each has their number.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-<<<<<<< HEAD
 /// Listens on an address. Whoever finds it in use is told how to choose another.
-pub(crate) async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
+pub(crate) fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    listen(address).with_context(|| {
         let next = SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(8081));
         format!("listening on {address} (another address: --listen {next} or ANTWORT_LISTEN)")
     })
-=======
-/// Listens on this address.
-pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     // As the standard library: a restart must not wait for connections of the process before. On Windows it means something else.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
->>>>>>> w-logs
 }
 
 /// Accepts and serves connections.

@@ -161,15 +161,11 @@ impl Engine {
         let (Some((request, spec)), Some(left)) = (spec, left::read(parts, claimed).await?) else {
             return Err(NotMade::Failed(unreadable()));
         };
-<<<<<<< HEAD
-=======
         let request = request?;
-        let caller = spec.caller(claimed.owner.clone());
->>>>>>> w-logs
         let Left { saved, committed, output, history, seen } = left;
         let resumed =
             Resumed { lease: claimed.lease.clone(), created_at: claimed.created_at, history, committed };
-        let (mut prepared, caller) = self.prepare_job(spec, claimed, &resumed).await?;
+        let (mut prepared, caller) = self.prepare_job(spec, request, claimed, &resumed).await?;
         prepared.stream = false;
         // What the model has written is there at once, whether anybody reads it.
         prepared.model_request_mut().stream = true;
@@ -228,11 +224,11 @@ impl Engine {
     async fn prepare_job(
         &self,
         spec: JobSpec,
+        request: CreateResponse,
         claimed: &OrphanedRun,
         resumed: &Resumed,
     ) -> Result<(PreparedRun, RunContext), NotMade> {
         let asked = spec.chain().map_or(Ok(()), |_| self.check_asker(&spec, &claimed.owner));
-        let request = spec.request()?;
         let caller = spec.caller(claimed.owner.clone());
         let prepared = match asked {
             Ok(()) => self.prepare_unless_stopped(request, &caller, resumed).await,
