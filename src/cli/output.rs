@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::store::{ErasedCounts, ErasureTarget};
+use crate::telemetry::log_queue;
 use crate::util::display;
 
 /// The exit code for invalid settings.
@@ -58,9 +59,15 @@ pub(crate) fn exit_code(code: ExitCode) -> ExitCode {
     if OUTPUT.load(Ordering::Relaxed) == FAILED { ExitCode::FAILURE } else { code }
 }
 
+/// Writes to standard error, behind the log lines of what has happened before.
+pub(super) fn print_to_stderr(text: &str) {
+    log_queue::wait_written();
+    _ = writeln!(io::stderr(), "{text}");
+}
+
 /// Writes to standard error.
 pub(crate) fn print_error(text: &str) {
-    _ = writeln!(io::stderr(), "antwort: {}", display::lines(text.trim_end()));
+    print_to_stderr(&format!("antwort: {}", display::lines(text.trim_end())));
 }
 
 /// Says what was erased.

@@ -15,10 +15,10 @@ mod unserved;
 mod view;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::offline;
+use super::output::print_to_stderr;
 use crate::app::Assembly;
 use crate::app::tools::ExtraTools;
 use crate::compat::prompt::messages;
@@ -35,7 +35,7 @@ impl PromptArgs {
         match self.attempt(options) {
             Ok(()) => ExitCode::SUCCESS,
             Err(message) => {
-                _ = writeln!(io::stderr(), "{}", display::lines(message.trim_end()));
+                print_to_stderr(&display::lines(message.trim_end()));
                 ExitCode::FAILURE
             }
         }

@@ -176,9 +176,9 @@ impl LogQueue {
         state.next += 1;
         state.bytes += text.len();
         if kind == LineKind::Audit {
-            state.audit.push_back(line)
+            state.audit.push_back(line);
         } else {
-            state.others.push_back(line)
+            state.others.push_back(line);
         }
         self.arrived.notify_one();
     }
@@ -196,18 +196,21 @@ impl LogQueue {
     }
 
     fn write_lines(&self, mut to: impl Write) {
-        let mut reported: (Counts, Option<Instant>) = Default::default();
+        let (mut reported, mut is_read): ((Counts, Option<Instant>), bool) = Default::default();
         loop {
             let batch = self.next_batch();
-            if write(&mut to, &batch.bytes).is_err() {
-                // A closed pipe, or a full disk.
-                self.state.lock().add_dropped(batch.lines);
-            } else if reported.1.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
+            // Now that the queue has room, if somebody reads.
+            if is_read && reported.1.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
                 let dropped = self.dropped();
                 if dropped != reported.0 {
                     reported = (dropped, Some(Instant::now()));
                     report(dropped);
                 }
+            }
+            is_read = write(&mut to, &batch.bytes).is_ok();
+            if !is_read {
+                // A closed pipe, or a full disk.
+                self.state.lock().add_dropped(batch.lines);
             }
         }
     }

@@ -35,10 +35,11 @@ impl<R: Read> ShortStrings<R> {
             self.in_string = false;
             return true;
         }
+        let begins_escape = byte == b'\\' && !is_escaped;
         // Neither within a character nor within an escape.
-        let may_cut = byte & 0xC0 != 0x80 && self.since_escape > ESCAPE_BYTES;
+        let may_cut = begins_escape || byte & 0xC0 != 0x80 && self.since_escape > ESCAPE_BYTES;
         self.is_cut |= may_cut && self.kept >= MAX_STRING_BYTES;
-        if byte == b'\\' && !is_escaped {
+        if begins_escape {
             self.since_escape = 0;
         }
         self.kept += usize::from(!self.is_cut);
