@@ -143,7 +143,7 @@ pub(super) async fn deleting_a_response_deletes_its_log_and_leaves_its_key_alone
         assert_eq!(store.begin_logged(keyed(key)).await.unwrap(), deleted, "it is not begun again");
         assert_eq!(store.key_use(&owned_by("acme", "bob"), key).await.unwrap(), None, "it is its owner's");
     }
-    let of_all = ErasureTarget { tenant: owner().tenant.clone(), principal: None };
+    let of_all = ErasureTarget { tenant: owner().tenant, principal: None };
     store.erase(&of_all).await.unwrap();
     assert_eq!(store.key_use(&owner(), "ended").await.unwrap(), None, "an erasure leaves nothing");
     assert_eq!(store.begin_logged(keyed("ended")).await.unwrap(), None);
