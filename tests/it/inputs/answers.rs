@@ -87,8 +87,8 @@ async fn parallel_calls_are_asked_together_and_answered_in_any_order() {
 async fn answers_count_as_the_items_of_their_response() {
     let upstream = Upstream::spawn().await;
     let small = |settings: &mut antwort::config::Settings| {
-        settings.engine.max_item_bytes = 4 << 10;
-        settings.engine.max_response_bytes = 8 << 10;
+        settings.engine.max_item_bytes = 64 << 10;
+        settings.engine.max_response_bytes = 128 << 10;
     };
     let gateway = Gateway::with_upstream(&upstream).set(small).spawn().await;
     upstream.reply(Reply::Calls(vec![
@@ -105,14 +105,14 @@ async fn answers_count_as_the_items_of_their_response() {
         (answer.status, answer.body["error"]["code"].as_str().unwrap_or_default().to_owned())
     };
     let refused = (413, "output_too_large".to_owned());
-    assert_eq!(give(0, 5 << 10).await, refused, "larger than an item");
-    assert_eq!(give(0, 3 << 10).await.0, 202);
-    assert_eq!(give(1, 3 << 10).await.0, 202);
-    assert_eq!(give(2, 3 << 10).await, refused, "all are larger than a response");
+    assert_eq!(give(0, 65 << 10).await, refused, "larger than an item");
+    assert_eq!(give(0, 50 << 10).await.0, 202);
+    assert_eq!(give(1, 50 << 10).await.0, 202);
+    assert_eq!(give(2, 50 << 10).await, refused, "all are larger than a response");
     assert_eq!(give(2, 100).await.0, 202, "the call can still be answered");
     let response = assert_valid_stream(&frames(&stream.rest().await)).response;
     assert_eq!((&response["status"], &*text_of(&response)), (&json!("completed"), "Done."));
-    assert_eq!(outputs(&response).iter().map(|output| output.len()).sum::<usize>(), (6 << 10) + 100);
+    assert_eq!(outputs(&response).iter().map(|output| output.len()).sum::<usize>(), (100 << 10) + 100);
 }
 
 #[tokio::test]

@@ -121,6 +121,12 @@ pub(super) async fn fill(store: &dyn Store, seed: u64) -> Content {
         let approval = add_approval(store, &mut random, &content.responses).await;
         content.approvals.push(approval);
     }
+    // Both have ended, and have a key.
+    for number in [20, 22] {
+        let run = add_keyed(store, &mut random, number).await;
+        assert!(store.delete(&run.record.owner, run.record.lease.id.as_str()).await.unwrap());
+        content.keyed.push(run);
+    }
     content
 }
 
@@ -328,7 +334,7 @@ impl Content {
         }
         for LoggedRun { key, record, .. } in &self.keyed {
             if let Some(key) = key {
-                show(&mut seen, store.keyed_response(&record.owner, &key.key).await);
+                show(&mut seen, store.key_use(&record.owner, &key.key).await);
             }
             show(&mut seen, store.logged_events(&record.owner, &record.lease.id, 0, u64::MAX).await);
             show(&mut seen, store.log_state(&record.owner, &record.lease.id).await);
