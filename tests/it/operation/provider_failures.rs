@@ -41,7 +41,10 @@ async fn server(says: &'static [u8]) -> (String, tokio::task::JoinSet<()>) {
 #[tokio::test]
 async fn connections_that_fail_are_warned_of_with_their_causes_and_the_url() {
     let upstream = Upstream::spawn().await;
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    // Held, so that nobody else listens there.
+    let held = TcpSocket::new_v4().unwrap();
+    held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed = held.local_addr().unwrap();
     let (plain, _tasks) = server(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await;
     let none = json!({});
     let gateway = Logged::start(
