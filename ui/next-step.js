@@ -49,7 +49,7 @@ const RULES = [
   [/^internal_error$/, 'gateway', 'Give the request id to the operator, who finds it in the log.'],
   [/^connection_failed$/, 'connection', 'Check that the gateway is running.'],
   [/^(aborted|cancelled)$/, 'connection', 'It was stopped on purpose.'],
-  [/^(invalid|unsupported|missing|mutually|array|string|object|integer|decimal|item|method|idempotency|stream|event|upstream_rejected)_|_not_cancellable$/, 'request', CORRECT],
+  [/^(invalid|unsupported|missing|mutually|array|string|object|integer|decimal|item|method|idempotency|stream|event|upstream_rejected)_|_not_cancellable$|e_deleted$/, 'request', CORRECT],
 ];
 
 /** @type {Record<string, [Cause, string]>} */
