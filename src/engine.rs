@@ -101,7 +101,6 @@ pub(crate) use cancel::{Cancelled, watch_cancellations};
 pub(crate) use connection_history::ConnectionHistory;
 pub(crate) use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
 pub(crate) use event_sink::{BatchEvents, EventBatch, EventFormat};
-pub(crate) use follow::response_deleted;
 pub(crate) use follow::{Follower, NextEvents};
 pub(crate) use in_flight::{AdmittedRequest, InFlight};
 pub(crate) use keyed::{Keyed, KnownResponse};

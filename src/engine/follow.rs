@@ -17,10 +17,12 @@ use crate::bus::RunWatch;
 use crate::identity::Owner;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::id::Id;
-use crate::store::{LogKept, StoreError};
+use crate::store::{KeyUse, LogKept, StoreError};
 
 /// The header of a key, as errors name it.
 pub(super) const KEY_PARAM: &str = "idempotency-key";
+/// The code of a create whose key has led to a response that was deleted.
+pub(super) const RESPONSE_DELETED: &str = "response_deleted";
 /// How long is waited for events that were told of and cannot be read yet.
 const POLL: Duration = Duration::from_millis(250);
 
@@ -47,10 +49,10 @@ pub(crate) struct Follower {
 }
 
 /// How the stream is asked for, which decides the words of errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Asked {
     /// By the idempotency key of the create.
-    ByKey,
+    ByKey(Arc<str>),
     /// By the id of the response.
     ById,
 }
@@ -165,7 +167,7 @@ impl Follower {
         match progress.ending {
             _ if progress.logged > next => Ok(()),
             // It is made again, or the recovery ends it: what comes is read from the log.
-            Some(RunEnding::NotStored) if self.asked == Asked::ById => {
+            Some(RunEnding::NotStored) if matches!(self.asked, Asked::ById) => {
                 self.live = None;
                 Ok(())
             }
@@ -199,7 +201,7 @@ impl Follower {
     /// The run goes on no more, and there are no more events: all were sent, or they are not kept.
     async fn check_end(&mut self) -> Result<(), ApiError> {
         let Some(found) = self.parts.store.log_state(&self.owner, &self.id).await? else {
-            return Err(self.deleted());
+            return Err(self.gone().await);
         };
         match found.log {
             LogKept::Kept(extent) if extent.next <= self.next && !self.was_replaced(extent.replaced_from) => {
@@ -214,16 +216,19 @@ impl Follower {
     fn lost(&self) -> ApiError {
         match self.asked {
             Asked::ById => expired(&self.id),
-            Asked::ByKey => lost_of_key(&self.id),
+            Asked::ByKey(_) => lost_of_key(&self.id),
         }
     }
 
-    pub(super) fn deleted(&self) -> ApiError {
-        match self.asked {
-            Asked::ById => {
-                ApiError::not_found(format!("Response '{}' was deleted while it was followed.", self.id))
-            }
-            Asked::ByKey => response_deleted(),
+    /// Why there is no such response any more. That of a key was deleted, or was withdrawn by the process that has made it.
+    pub(crate) async fn gone(&self) -> ApiError {
+        let Asked::ByKey(key) = &self.asked else {
+            return ApiError::not_found(format!("Response '{}' was deleted while it was followed.", self.id));
+        };
+        match self.parts.store.key_use(&self.owner, key).await {
+            Ok(Some(KeyUse::Deleted { .. })) => response_deleted(),
+            Ok(_) => withdrawn(),
+            Err(error) => error.into(),
         }
     }
 }
@@ -280,11 +285,21 @@ fn replaced(id: &Id) -> ApiError {
 }
 
 /// The response that a key has led to was deleted: it is not made again.
-pub(crate) fn response_deleted() -> ApiError {
+pub(super) fn response_deleted() -> ApiError {
     let message =
         "The response that this Idempotency-Key has led to was deleted. To make it anew, send a new key.";
-    let error = ApiError::new(ErrorKind::Gone, message).with_code("response_deleted").with_param(KEY_PARAM);
+    let error = ApiError::new(ErrorKind::Gone, message).with_code(RESPONSE_DELETED).with_param(KEY_PARAM);
     ApiError { should_retry: Some(false), ..error }
+}
+
+/// The run was refused, and nothing of it is kept. Why, only the process knows that has made it.
+fn withdrawn() -> ApiError {
+    ApiError::new(
+        ErrorKind::Conflict,
+        "The request with this Idempotency-Key that this one has waited for was refused. Send it again: it is a new attempt.",
+    )
+    .with_code("idempotency_key_released")
+    .with_param(KEY_PARAM)
 }
 
 fn lost_of_key(id: &Id) -> ApiError {

@@ -45,10 +45,10 @@ impl Engine {
         };
         let is_question = is_question_id(&call_id);
         let limits = &self.parts.options.engine;
-        check_output_size(
-            output.len(),
-            if is_question { MAX_ELICITATION_ANSWER } else { limits.max_item_bytes },
-        )?;
+        match is_question {
+            true => check_size(output.len(), MAX_ELICITATION_ANSWER, "an answer to a form")?,
+            false => check_output_size(output.len(), limits.max_item_bytes)?,
+        }
         let answer = InputAnswer {
             owner: owner.clone(),
             response: Id::from(id),
@@ -87,13 +87,16 @@ impl Engine {
 
 /// Refuses an answer that is larger than an item of a response may be.
 pub(super) fn check_output_size(bytes: usize, max: usize) -> Result<(), ApiError> {
-    if bytes <= max {
-        return Ok(());
+    check_size(bytes, max, "engine.max_item_bytes")
+}
+
+fn check_size(bytes: usize, max: usize, limit: &str) -> Result<(), ApiError> {
+    match bytes <= max {
+        true => Ok(()),
+        false => {
+            Err(output_too_large(format!("The output has {bytes} bytes; the limit of {limit} is {max}.")))
+        }
     }
-    let message = format!(
-        "The output has {bytes} bytes, and may have {max} (engine.max_item_bytes, or 64 KiB for a form)."
-    );
-    Err(output_too_large(message))
 }
 
 fn response_too_large() -> ApiError {

@@ -37,7 +37,7 @@ pub(crate) enum Keyed<T> {
 pub(crate) struct KnownResponse {
     /// Reads its stream from the beginning.
     pub follower: Follower,
-    key: IdempotencyKey,
+    key: Arc<str>,
     is_running: bool,
 }
 
@@ -112,9 +112,10 @@ impl Engine {
         }
         let found = found.response().ok_or_else(response_deleted)?;
         let live = self.parts.in_flight.live().get(&found.id).filter(|_| found.is_running);
-        let mut follower = Follower::new(Arc::clone(&self.parts), owner, found.id, Asked::ByKey);
+        let asked = Asked::ByKey(Arc::clone(&key.key));
+        let mut follower = Follower::new(Arc::clone(&self.parts), owner, found.id, asked);
         follower.live = live;
-        let known = KnownResponse { follower, key, is_running: found.is_running };
+        let known = KnownResponse { follower, key: key.key, is_running: found.is_running };
         Ok(Keyed::Known(Box::new(known)))
     }
 }
@@ -139,9 +140,9 @@ impl KnownResponse {
         let until = Instant::now() + parts.options.engine.run_timeout + RECOVERY_TIMEOUT;
         let mut is_told = false;
         while self.is_running {
-            let found = parts.store.keyed_response(owner, &self.key.key).await?;
+            let found = parts.store.keyed_response(owner, &self.key).await?;
             match found.filter(|found| found.id == *id) {
-                None => return Err(response_deleted()),
+                None => return Err(self.follower.gone().await),
                 Some(found) => self.is_running = found.is_running,
             }
             if self.is_running {

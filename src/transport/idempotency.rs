@@ -13,7 +13,7 @@ use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::response_budget::{self, ResponseBudget};
 use super::{AppState, follow, stored};
-use crate::engine::{self, Keyed, KnownResponse, RunContext, RunHandle};
+use crate::engine::{Keyed, KnownResponse, RunContext, RunHandle};
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
 use crate::store::IdempotencyKey;
@@ -122,7 +122,10 @@ pub(super) async fn stored_answer(
     let (owner, id) = (&principal.0.owner, known.follower.id.as_str());
     let read = |max_bytes| app.services.store.response(owner, id, max_bytes);
     let found = response_budget::read_stored(app, &principal.requester(), read, stored::object).await?;
-    Ok(replayed(found.ok_or_else(engine::response_deleted)?))
+    match found {
+        Some(found) => Ok(replayed(found)),
+        None => Err(known.follower.gone().await.into()),
+    }
 }
 
 /// Marks the answer to a request that was sent before.

@@ -13,6 +13,7 @@ use crate::config::Scope;
 use crate::engine::Engine;
 use crate::engine::chain::{Chain, Step};
 use crate::engine::context::RunContext;
+use crate::engine::follow::RESPONSE_DELETED;
 use crate::engine::prepare::PreparedRun;
 use crate::identity::Owner;
 use crate::protocol::error::{ApiError, ErrorKind};
@@ -86,6 +87,8 @@ impl Engine {
             Err(error) if matches!(error.code(), "tool_output_not_found" | "approval_response_not_found") => {
                 Err(awaits_client())
             }
+            // It was made before, and its owner has deleted it.
+            Err(error) if error.code() == RESPONSE_DELETED => Ok(()),
             submitted => submitted.map(drop),
         }
     }
