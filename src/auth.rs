@@ -36,11 +36,13 @@ impl Authenticator {
         matches!(self, Self::Open(_))
     }
 
-    /// The caller of this name, as the configuration has it now.
-    pub(crate) fn named(&self, name: &str) -> Option<&Principal> {
-        match self {
-            Self::Open(anonymous) => Some(anonymous).filter(|caller| &*caller.name == name),
-            Self::ApiKeys(keys) => keys.named(name),
+    /// The caller with the key of this hash, as the configuration has it now. Without a hash: the one of this name.
+    pub(crate) fn caller(&self, name: &str, key_hash: Option<&[u8; 32]>) -> Option<&Principal> {
+        match (self, key_hash) {
+            (Self::Open(anonymous), None) => Some(anonymous).filter(|caller| &*caller.name == name),
+            (Self::Open(_), Some(_)) => None,
+            (Self::ApiKeys(keys), Some(hash)) => keys.with_hash(hash),
+            (Self::ApiKeys(keys), None) => keys.named(name),
         }
     }
 

@@ -87,7 +87,7 @@ use std::time::Instant;
 
 use tracing::Instrument;
 
-use crate::config::StorePolicy;
+use crate::config::{AsyncMode, StorePolicy, ToolOverride};
 use crate::identity::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::{CreateResponse, OnDisconnect};
@@ -121,6 +121,13 @@ impl Engine {
     /// An engine of these parts.
     pub fn new(parts: EngineParts) -> Arc<Self> {
         Arc::new(Self { parts: Arc::new(parts) })
+    }
+
+    /// Whether the work of any tool may go on after its call, so that a request may have to be continued.
+    pub(crate) fn has_async_tools(&self) -> bool {
+        let allows = |tool: &ToolOverride| tool.asynchronous == Some(AsyncMode::Allow);
+        self.parts.options.tools.overrides.values().any(allows)
+            || self.parts.toolbox.catalog().iter().any(|tool| tool.may_go_on())
     }
 
     /// Starts a run once it is admitted; every transport starts its runs here.

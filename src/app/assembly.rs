@@ -129,7 +129,7 @@ impl Assembly {
             toolbox: Arc::clone(&tools.toolbox),
             mcp: Arc::clone(&tools.mcp),
             tools_in_use: Arc::clone(&tools.in_use),
-            callers: Arc::clone(&auth),
+            auth: Arc::clone(&auth),
             agents: Arc::clone(&agents),
             admission,
             in_flight: Arc::clone(&in_flight),

@@ -22,6 +22,7 @@ impl ApiKeys {
     pub(super) fn new(keys: &BTreeMap<String, ApiKeySettings>) -> Self {
         let principal = |name: &str, key: &ApiKeySettings| Principal {
             name: name.into(),
+            key_hash: Some(key.hash),
             owner: Owner { tenant: Arc::clone(&key.tenant), principal: Arc::clone(&key.owner) },
             scopes: Scopes::new(&key.scopes),
             dialect: key.dialect,
@@ -29,6 +30,10 @@ impl ApiKeys {
             store: key.store,
         };
         Self(keys.iter().map(|(name, key)| (key.hash, principal(name, key))).collect())
+    }
+
+    pub(super) fn with_hash(&self, hash: &[u8; 32]) -> Option<&Principal> {
+        self.0.get(hash)
     }
 
     /// Looked for rarely, so among all of them.

@@ -72,7 +72,7 @@ pub(super) async fn reported(
 fn is_coming(call: &CompletedCall) -> bool {
     match &*call.on_complete {
         kind if kind == OnComplete::Store.as_str() => false,
-        kind if kind == OnComplete::FollowUp.as_str() => call.spec.is_some(),
+        kind if kind == OnComplete::FollowUp.as_str() => call.has_spec,
         _ => true,
     }
 }

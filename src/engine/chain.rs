@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run::trace::{CallRecord, RunTrace, WaitKind};
 use crate::config::RunLimits;
+use crate::tools::CallKey;
 
 /// The responses before one, from the first on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -23,39 +24,40 @@ pub(super) struct Step {
     tokens: u64,
     seconds: f64,
     cost: f64,
-    /// The place of the result among all of the response that are followed, and how many these are.
-    place: u64,
-    of: u64,
-    /// The item of the call, and its tool.
-    pub item: String,
+    /// Index of the call among the calls of the response whose results are followed.
+    index: u64,
+    /// How many these are.
+    siblings: u64,
+    /// The key of the call, as the audit log has it, and its tool.
+    pub call: String,
     pub tool: String,
 }
 
 impl Step {
-    /// A response with this account, of which the result of the call that this item shows is followed.
-    pub(super) fn after(trace: &RunTrace, item: &str, tool: &str) -> Self {
+    /// A response with this account, of which the result of this call is followed, which this item shows.
+    pub(super) fn after(trace: &RunTrace, item: &str, (call, tool): (&CallKey, &str)) -> Self {
         let inferences =
             trace.turns.iter().filter(|turn| !turn.has_no_inference && turn.compaction.is_none());
         let calls = || trace.turns.iter().flat_map(|turn| &turn.calls);
         let followed: Vec<&CallRecord> = calls().filter(|call| call.is_followed).collect();
         // One that is not noted comes behind those that are.
-        let place = followed.iter().position(|call| call.call_id == item).unwrap_or(followed.len());
+        let index = followed.iter().position(|call| call.call_id == item).unwrap_or(followed.len());
         Self {
             turns: u32::try_from(inferences.count()).unwrap_or(u32::MAX),
             calls: calls().count() as u64,
             tokens: trace.turns.iter().filter_map(|turn| turn.tokens).map(|tokens| tokens.4).sum(),
             seconds: active_seconds(trace),
             cost: trace.turns.iter().filter_map(|turn| turn.cost).sum(),
-            place: place as u64,
-            of: followed.len().max(place + 1) as u64,
-            item: item.to_owned(),
+            index: index as u64,
+            siblings: followed.len().max(index + 1) as u64,
+            call: call.to_string(),
             tool: tool.to_owned(),
         }
     }
 
     /// The part of what is left that belongs to the response that follows.
     fn share(&self, left: u64) -> u64 {
-        left / self.of + u64::from(self.place < left % self.of)
+        left / self.siblings + u64::from(self.index < left % self.siblings)
     }
 
     /// Lowers limits to what they leave for the response that follows this one.
@@ -73,7 +75,7 @@ impl Step {
         if limits.max_total_tokens == Some(0) {
             return Err("max_total_tokens");
         }
-        let left = |most: f64, used: f64| (most - used) / self.of as f64;
+        let left = |most: f64, used: f64| (most - used) / self.siblings as f64;
         limits.max_seconds = limits.max_seconds.map(|most| left(most, self.seconds));
         if limits.max_seconds.is_some_and(|seconds| seconds <= 0.0) {
             return Err("max_seconds");
@@ -123,9 +125,9 @@ fn active_seconds(trace: &RunTrace) -> f64 {
 mod tests {
     use super::*;
 
-    fn step(place: u64, of: u64) -> Step {
-        let (item, tool) = (String::new(), String::new());
-        Step { turns: 2, calls: 1, tokens: 10, seconds: 1.5, cost: 0.25, place, of, item, tool }
+    fn step(index: u64, siblings: u64) -> Step {
+        let (call, tool) = (String::new(), String::new());
+        Step { turns: 2, calls: 1, tokens: 10, seconds: 1.5, cost: 0.25, index, siblings, call, tool }
     }
 
     fn limits() -> RunLimits {

@@ -15,7 +15,7 @@ use super::background::follow_up::{self, Announced};
 use super::chain::Step;
 use super::completion_text::announcement;
 use super::context::unix_now;
-use super::run::trace;
+use super::run::trace::{self, RunTrace};
 use super::{Engine, async_results};
 use crate::config::OnComplete;
 use crate::identity::Owner;
@@ -29,9 +29,13 @@ use crate::store::{
     AsyncCallKey, AsyncSettlement, CompletedCall, ItemChange, ModelView, ReadLimit, StoreError, TraceChange,
 };
 use crate::telemetry::fields::RESPONSE_ID;
+use crate::tools::{CallKey, RefusedFollowUp, audit_refused_follow_up};
 
 /// Calls that are settled at a time.
 const BATCH: usize = 32;
+
+/// The code of a response that none follows, as its account cannot be read.
+const NO_ACCOUNT: &str = "trace_unreadable";
 
 /// The code of a response that none follows, as it failed, was cancelled or is incomplete.
 const NOT_COMPLETED: &str = "response_not_completed";
@@ -103,9 +107,9 @@ impl Engine {
         facts: &StoredFacts<'_>,
         (text, error): (&str, Option<&str>),
     ) -> Result<Followed, ApiError> {
-        let Some(spec) = call.spec.as_ref().filter(|_| call.result.is_some() && is_followed(call)) else {
+        if !(call.has_spec && call.result.is_some() && is_followed(call)) {
             return Ok(Followed::Not(None));
-        };
+        }
         if !matches!(facts.status, ResponseStatus::Completed | ResponseStatus::RequiresAction) {
             self.parts.metrics.follow_up("stored");
             return Ok(Followed::Not(Some(NOT_COMPLETED.to_owned())));
@@ -128,8 +132,22 @@ impl Engine {
         let name = format!("antwort:async:{response}/{turn}/{index}");
         let is_paused = self.awaits_client(owner, facts).await?;
         let metrics = &self.parts.metrics;
-        let step = self.step_after(call).await?;
-        match self.submit_follow_up((spec, step), owner, name, (result, is_paused)).await {
+        let key = CallKey { response: response.clone(), turn: *turn, index: *index };
+        let Some(step) = self.step_after(call, &key).await? else {
+            metrics.follow_up("refused");
+            audit_refused_follow_up(&RefusedFollowUp {
+                owner,
+                call: &key.to_string(),
+                tool: &call.tool,
+                code: NO_ACCOUNT,
+            });
+            return Ok(Followed::Not(Some(NO_ACCOUNT.to_owned())));
+        };
+        // Settled meanwhile, or deleted.
+        let Some(spec) = self.parts.store.async_spec(&call.key).await? else {
+            return Ok(Followed::Not(None));
+        };
+        match self.submit_follow_up((&spec, step), owner, name, (result, is_paused)).await {
             Ok(()) => {
                 metrics.follow_up("queued");
                 Ok(Followed::Queued)
@@ -141,20 +159,33 @@ impl Engine {
                 Ok(Followed::Not(Some(error.code().to_owned())))
             }
             Err(error) => {
-                self.note_refused(owner, response, (call.item.as_str(), &call.tool), error.code());
+                metrics.follow_up("refused");
+                let code = error.code();
+                audit_refused_follow_up(&RefusedFollowUp {
+                    owner,
+                    call: &key.to_string(),
+                    tool: &call.tool,
+                    code,
+                });
                 tracing::warn!({ RESPONSE_ID } = response.as_str(), %error, "the response that follows a tool call was refused");
                 Ok(Followed::Not(Some(error.code().to_owned())))
             }
         }
     }
 
-    /// The response of a call as a step of its chain.
-    async fn step_after(&self, call: &CompletedCall) -> Result<Step, ApiError> {
+    /// The response of a call as a step of its chain; `None` if its account cannot be read: what it has used is not known. One
+    /// of an earlier version has none.
+    async fn step_after(&self, call: &CompletedCall, key: &CallKey) -> Result<Option<Step>, ApiError> {
         let AsyncCallKey { owner, response, .. } = &call.key;
         let found = self.parts.store.traces(owner, std::slice::from_ref(response)).await?;
-        let stored = found.into_iter().next().flatten();
-        let trace = stored.and_then(|stored| serde_json::from_str(&stored).ok()).unwrap_or_default();
-        Ok(Step::after(&trace, call.item.as_str(), &call.tool))
+        let trace = match found.into_iter().next().flatten() {
+            None => RunTrace::default(),
+            Some(stored) => match serde_json::from_str(&stored) {
+                Ok(trace) => trace,
+                Err(_) => return Ok(None),
+            },
+        };
+        Ok(Some(Step::after(&trace, call.item.as_str(), (key, &call.tool))))
     }
 
     /// Whether the response has ended with calls that wait for its client. A call of the gateway that clients are not shown as

@@ -43,8 +43,8 @@ pub struct EngineParts {
     pub mcp: Arc<McpServers>,
     /// Dropped with the last engine that uses these tools, which tells `app` to close their sessions.
     pub tools_in_use: Arc<DropGuard>,
-    /// Who may ask for responses now, for what is asked on somebody's behalf.
-    pub(crate) callers: Arc<Authenticator>,
+    /// Authenticates callers: those on whose behalf something is asked must still be known.
+    pub(crate) auth: Arc<Authenticator>,
     /// Agent profiles by name.
     pub agents: Arc<BTreeMap<String, AgentSettings>>,
     /// Semaphores for runs, memory and blocking work.
@@ -84,6 +84,8 @@ pub struct RunContext {
     pub owner: Owner,
     /// The name of the caller's API key; runs are admitted by fair shares of tenants and keys.
     pub key: Arc<str>,
+    /// SHA-256 of the key; `None`: no key was asked for.
+    pub key_hash: Option<[u8; 32]>,
     /// Names of fields and events on the wire.
     pub dialect: Dialect,
     /// The status of a response that waits for the client's functions, where the key or the client decides it.

@@ -10,14 +10,13 @@ use std::time::Duration;
 
 use self::model_request::model_request;
 use self::settings::{
-    awaiting_client_status, bypasses_cache, check_extra, conversation_key, emits_tool_lists, event_encoder,
-    limits, options, reports_progress, structured,
+    Settled, awaiting_client_status, bypasses_cache, conversation_key, emits_tool_lists, event_encoder,
+    options, reports_progress,
 };
 use super::compaction::AutoCompaction;
 use super::context::{EngineParts, OnUnservedTool, RunContext, unix_now};
 use super::history::{HistoryEntry, PriorConversation};
 use super::limits::EffectiveLimits;
-use super::profile;
 use super::redaction::Redaction;
 use super::replayed::PlacedInput;
 use super::run::trace::Interval;
@@ -194,15 +193,8 @@ pub(super) async fn prepare(
     caller: &RunContext,
     purpose: Purpose<'_>,
 ) -> Result<PreparedRun, ApiError> {
-    request.check_dialect(caller.dialect)?;
-    let sent = request.sent.take();
-    let (agent, instructions) = profile::apply(&parts.agents, &mut request)?;
-    let model = request.model()?.to_owned();
-    let route = parts.router.resolve(&model)?;
-    let ignored = check_extra(parts, &mut request, route.provider.as_ref(), caller.lists_unserved_fields)?;
-    let structured = structured(parts, &request, caller, agent.as_ref()).await?;
-    let limits = limits(parts, &mut request, caller, (&route, agent.as_ref()))?;
-
+    let settled = settings::settle(parts, &mut request, caller).await?;
+    let Settled { sent, agent, instructions, model, route, ignored, structured, limits } = settled;
     // Before anything is read: an erasure of what the run reads is known to be newer than the run by its id.
     let (ids, created_at, resumed) = purpose.identity();
     let lock = run_conversation::lock(parts, caller, &request, purpose.runs()).await?;
@@ -224,7 +216,8 @@ pub(super) async fn prepare(
     let items = past.chain(found.model_input(&input)).chain(resumed_turns).collect();
     let (conversation, retained) = model_view(items, window, compacts, &seal, &summaries)?;
     let store = request.store || request.background;
-    let may_go_on = store && offer.may_go_on();
+    // A server may offer others while the run goes on.
+    let may_go_on = store && (offer.may_go_on() || !servers.is_empty());
     let prepared = PreparedRun {
         auto_compaction: AutoCompaction::requested(parts, &request, compacts, &route, &summaries)?,
         bypass_cache: bypasses_cache(&request),

@@ -91,6 +91,7 @@ impl Sampler for EngineSampler {
             generates: true,
             owner: Owner { tenant: "mcp".into(), principal: Arc::clone(&request.server) },
             key: Arc::clone(&request.server),
+            key_hash: None,
             dialect: Dialect::OpenAi,
             client_action_status: None,
             store: StorePolicy::Never,

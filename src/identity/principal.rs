@@ -14,6 +14,8 @@ use crate::protocol::request::ClientActionStatus;
 pub(crate) struct Principal {
     /// The key's name in the configuration, or `anonymous`; for logs.
     pub name: Arc<str>,
+    /// SHA-256 of the API key; `None`: no key was asked for.
+    pub key_hash: Option<[u8; 32]>,
     /// The owner of the caller's responses.
     pub owner: Owner,
     pub scopes: Scopes,
@@ -32,6 +34,7 @@ impl Principal {
         let owner = Owner { tenant: "default".into(), principal: Arc::clone(&name) };
         Self {
             name,
+            key_hash: None,
             owner,
             // All data is this caller's.
             scopes: Scopes::new(&[Scope::All, Scope::DataAdmin]),

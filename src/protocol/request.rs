@@ -58,7 +58,7 @@ pub use run_options::{ClientActionStatus, OnDisconnect, OnMismatch, ToolVisibili
 pub(crate) use run_options::{
     ClientToolMode, PromptRef, RequestedLimits, RunOptions, StructuredOptions, ToolCacheMode,
 };
-pub(crate) use sent::SentFields;
+pub(crate) use sent::{Continuation, SentFields};
 pub(crate) use session_tools::SessionTool;
 pub(crate) use text::{JsonSchemaFormat, TextConfig, TextFormat, Verbosity};
 pub(crate) use unserved::{UnservedField, judge_unserved};

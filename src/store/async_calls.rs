@@ -98,8 +98,8 @@ pub struct CompletedCall {
     pub tool: String,
     /// As in [`StartedCall`].
     pub on_complete: String,
-    /// As in [`StartedCall`].
-    pub spec: Option<Arc<[u8]>>,
+    /// Whether there is a [`StartedCall::spec`], which may be large: [`AsyncCalls::async_spec`].
+    pub has_spec: bool,
     /// The result, and the code of the failure; `None`: it came too late, or not at all.
     pub result: Option<(String, Option<String>)>,
 }
@@ -151,6 +151,9 @@ pub trait AsyncCalls: Send + Sync {
 
     /// The calls of these responses that have a result, settled or not, those of a response in their order.
     async fn async_results(&self, owner: &Owner, responses: &[Id]) -> Result<Vec<CompletedCall>, StoreError>;
+
+    /// The [`StartedCall::spec`] of a call that is not settled.
+    async fn async_spec(&self, key: &AsyncCallKey) -> Result<Option<Arc<[u8]>>, StoreError>;
 
     /// At most `limit` calls whose results are to be looked for now. They are given to no other process for the time of
     /// `lease`.

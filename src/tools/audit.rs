@@ -145,27 +145,26 @@ pub(crate) fn record_refused(call: &RefusedCallAudit<'_>) {
 /// A response that was to follow the result of a call.
 pub(crate) struct RefusedFollowUp<'a> {
     pub owner: &'a Owner,
-    /// The response of the call, or the one that follows if that was queued.
-    pub response: &'a Id,
-    /// The item of the call.
-    pub item: &'a str,
+    /// The key of the call, as its own lines have it. It begins with the id of its response.
+    pub call: &'a str,
     pub tool: &'a str,
     pub code: &'a str,
 }
 
 /// Records that no response follows a result, and why.
 pub(crate) fn record_refused_follow_up(refused: &RefusedFollowUp<'_>) {
+    let response = refused.call.rsplitn(3, '/').last();
     tracing::event!(
-        target: "antwort::audit",
+        target: AUDIT_TARGET,
         Level::INFO,
         {
             { RECORD } = "follow_up",
             { TENANT } = &*refused.owner.tenant,
             { PRINCIPAL } = &*refused.owner.principal,
-            { RESPONSE_ID } = refused.response.as_str(),
-            { CALL_ID } = refused.item,
+            { RESPONSE_ID } = response,
+            { CALL_ID } = refused.call,
             { TOOL } = refused.tool,
-            { DECISION } = "stored",
+            { DECISION } = "refused",
             { CODE } = refused.code,
         }
     );

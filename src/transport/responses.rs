@@ -19,7 +19,7 @@ use super::{AppState, follow, idempotency, mcp, names_header, response_budget, s
 use crate::engine::{EventReader, Keyed, OnUnservedTool, RunContext};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
-use crate::protocol::request::CreateResponse;
+use crate::protocol::request::{CreateResponse, SentFields};
 use crate::store::PageRequest;
 use crate::util::digest::sha256;
 
@@ -38,7 +38,8 @@ pub(super) async fn create(
     let is_keyed = key.is_some();
     let (engine, policy) = (Arc::clone(&app.engine), principal.0.store);
     let read = move |body: &Bytes| {
-        let request = CreateResponse::parse_with_limits(body, limits)?;
+        let mut request = CreateResponse::parse_with_limits(body, limits)?;
+        request.sent = engine.has_async_tools().then(|| SentFields::of_body(body)).flatten();
         let is_queued = request.background || engine.asks_client(&request, policy);
         let text = is_queued.then(|| String::from_utf8_lossy(body).into_owned());
         Ok((request, is_keyed.then(|| sha256(body)), text))
@@ -100,6 +101,7 @@ pub(super) fn caller(
         dialect: dialect(headers, principal, app.requests.dialect)?,
         owner: principal.0.owner.clone(),
         key: Arc::clone(&principal.0.name),
+        key_hash: principal.0.key_hash,
         client_action_status: principal
             .0
             .client_action_status

@@ -18,7 +18,7 @@ use crate::identity::Owner;
 use crate::protocol::content::ContentPart;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::Item;
-use crate::protocol::request::CreateResponse;
+use crate::protocol::request::{CreateResponse, SentFields};
 use crate::protocol::response::{Response, ResponseSnapshot, ResponseStatus};
 
 /// Starts the run and prints it. Calls of client functions are answered, and the run is continued.
@@ -60,13 +60,15 @@ async fn run_response(
 ) -> Result<Arc<ResponseSnapshot>, String> {
     let body = serde_json::to_vec(body).map_err(|error| args.rejection_message(&error.to_string()))?;
     let request = CreateResponse::parse(&body);
-    let request = request.map_err(|error| args.rejection_message(&error.body.message))?;
+    let mut request = request.map_err(|error| args.rejection_message(&error.body.message))?;
+    request.sent = SentFields::of_body(&body);
     let caller = RunContext {
         connection: None,
         chain: None,
         generates: true,
         owner: Owner { tenant: TENANT.into(), principal: "cli".into() },
         key: "cli".into(),
+        key_hash: None,
         // The printer expects the same items whatever the configured dialect is.
         dialect: if args.json() { gateway.settings.engine.dialect } else { Dialect::OpenAi },
         client_action_status: None,

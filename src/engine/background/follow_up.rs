@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::spec::JobSpec;
 use super::submit::check_policy;
+use crate::admission::run_on_bytes;
 use crate::config::Scope;
 use crate::engine::Engine;
 use crate::engine::chain::{Chain, Step};
@@ -17,11 +16,9 @@ use crate::engine::follow::RESPONSE_DELETED;
 use crate::engine::prepare::PreparedRun;
 use crate::identity::Owner;
 use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::id::Id;
-use crate::protocol::request::{CreateResponse, RequestSizeLimits};
+use crate::protocol::request::{Continuation, CreateResponse, RequestSizeLimits};
 use crate::response::seal::SealKeys;
 use crate::store::IdempotencyKey;
-use crate::tools::{RefusedFollowUp, audit_refused_follow_up};
 use crate::util::digest::sha256;
 
 /// What it takes to make it, sealed: the request without its input, and who sent the one before.
@@ -30,8 +27,11 @@ pub(in crate::engine) fn spec(
     prepared: &PreparedRun,
     caller: &RunContext,
 ) -> Option<Arc<[u8]>> {
-    let request = prepared.sent.as_ref()?.continued(prepared.response.id.as_str());
-    JobSpec::new(request, caller).seal(keys, &prepared.owner.tenant)
+    let sent = prepared.sent.as_ref()?;
+    run_on_bytes(sent.bytes(), || {
+        let request = sent.continued(prepared.response.id.as_str())?;
+        JobSpec::new(request, caller).seal(keys, &prepared.owner.tenant)
+    })
 }
 
 /// A result of a tool whose work has gone on, as the model is told of it.
@@ -69,18 +69,21 @@ impl Engine {
         key: String,
         (result, is_paused): (Announced, bool),
     ) -> Result<(), ApiError> {
-        let spec = JobSpec::open(&self.parts.seal, &owner.tenant, sealed).ok_or_else(ApiError::internal)?;
+        let spec = run_on_bytes(sealed.len(), || JobSpec::open(&self.parts.seal, &owner.tenant, sealed));
+        let spec = spec.ok_or_else(ApiError::internal)?;
         // Its client may have answered in the conversation meanwhile.
-        let is_in_conversation = is_in_conversation(spec.text())?;
+        let request = Continuation::read(spec.text())?;
+        let is_in_conversation = request.is_in_conversation();
         if is_paused && !is_in_conversation {
             return Err(awaits_client());
         }
         self.check_asker(&spec, owner)?;
-        let text = with_input(spec.text(), &result.input(is_in_conversation))?;
+        let text = request.with_input(&result.input(is_in_conversation));
         // Of the call alone: what else is told depends on when.
         let fingerprint = sha256(key.as_bytes());
         let key = IdempotencyKey { key: key.into(), fingerprint };
-        let request = CreateResponse::parse_with_limits(text.as_bytes(), RequestSizeLimits::UNLIMITED)?;
+        let parse = || CreateResponse::parse_with_limits(text.as_bytes(), RequestSizeLimits::UNLIMITED);
+        let request = run_on_bytes(text.len(), parse)?;
         let chain = Some(Arc::new(Chain::then(spec.chain(), step)));
         let caller = RunContext { chain, ..spec.caller(owner.clone()) };
         match self.submit(request, text, caller, Some(key)).await {
@@ -98,7 +101,8 @@ impl Engine {
     /// # Errors
     /// `key_removed` if the key is gone, or is another owner's; `insufficient_scope`; why nothing is stored for the key.
     pub(super) fn check_asker(&self, spec: &JobSpec, owner: &Owner) -> Result<(), ApiError> {
-        let found = self.parts.callers.named(spec.key()).filter(|caller| caller.owner == *owner);
+        let found =
+            self.parts.auth.caller(spec.key(), spec.key_hash()).filter(|caller| caller.owner == *owner);
         let Some(caller) = found else {
             let message =
                 "The API key of the request is not configured any more, or is another tenant's or owner's.";
@@ -107,36 +111,6 @@ impl Engine {
         caller.require(Scope::ResponsesCreate)?;
         check_policy(caller.store)
     }
-
-    /// A response that was to follow a result is refused. The result is read by whoever continues the one before.
-    pub(in crate::engine) fn note_refused(
-        &self,
-        owner: &Owner,
-        response: &Id,
-        call: (&str, &str),
-        code: &str,
-    ) {
-        let (item, tool) = call;
-        self.parts.metrics.follow_up("refused");
-        audit_refused_follow_up(&RefusedFollowUp { owner, response, item, tool, code });
-    }
-}
-
-fn is_in_conversation(request: &str) -> Result<bool, ApiError> {
-    #[derive(Deserialize)]
-    struct Fields {
-        #[serde(default)]
-        conversation: Option<IgnoredAny>,
-    }
-    let fields: Fields = serde_json::from_str(request).map_err(|_| ApiError::internal())?;
-    Ok(fields.conversation.is_some())
-}
-
-/// The request with this input. All else stays as it is.
-fn with_input(request: &str, input: &Value) -> Result<String, ApiError> {
-    // It has other fields.
-    let fields = request.strip_prefix('{').ok_or_else(ApiError::internal)?;
-    Ok(format!(r#"{{"input":{input},{fields}"#))
 }
 
 /// The code of a response that cannot be followed, as its calls wait for the client.

@@ -13,7 +13,7 @@ use crate::engine::context::{EventReader, OnUnservedTool, RunContext};
 use crate::identity::Owner;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
-use crate::protocol::request::{ClientActionStatus, CreateResponse, RequestSizeLimits};
+use crate::protocol::request::{ClientActionStatus, CreateResponse, RequestSizeLimits, SentFields};
 use crate::response::seal::SealKeys;
 
 /// The format that this binary writes.
@@ -26,6 +26,9 @@ pub(super) struct JobSpec {
     request: String,
     /// The name of the caller's API key.
     key: String,
+    /// SHA-256 of the key. None: none was asked for, or an earlier version has written this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key_hash: Option<[u8; 32]>,
     dialect: Dialect,
     #[serde(default)]
     client_action_status: Option<ClientActionStatus>,
@@ -52,6 +55,7 @@ impl JobSpec {
             format: FORMAT,
             request,
             key: caller.key.to_string(),
+            key_hash: caller.key_hash,
             dialect: caller.dialect,
             client_action_status: caller.client_action_status,
             request_id: caller.request_id.clone(),
@@ -84,6 +88,11 @@ impl JobSpec {
         &self.key
     }
 
+    /// SHA-256 of the caller's API key.
+    pub(super) fn key_hash(&self) -> Option<&[u8; 32]> {
+        self.key_hash.as_ref()
+    }
+
     /// Of a response that follows the result of a tool: what was made before it.
     pub(super) fn chain(&self) -> Option<&Chain> {
         self.chain.as_ref()
@@ -91,7 +100,10 @@ impl JobSpec {
 
     /// The request. It was within the limits when it was accepted.
     pub(super) fn request(&self) -> Result<CreateResponse, ApiError> {
-        CreateResponse::parse_with_limits(self.request.as_bytes(), RequestSizeLimits::UNLIMITED)
+        let mut request =
+            CreateResponse::parse_with_limits(self.request.as_bytes(), RequestSizeLimits::UNLIMITED)?;
+        request.sent = SentFields::of_body(self.request.as_bytes());
+        Ok(request)
     }
 
     /// Who asks for the run, on behalf of this owner.
@@ -99,6 +111,7 @@ impl JobSpec {
         RunContext {
             owner,
             key: self.key.into(),
+            key_hash: self.key_hash,
             dialect: self.dialect,
             client_action_status: self.client_action_status,
             // It was accepted to be stored.
@@ -134,6 +147,7 @@ mod tests {
             format: FORMAT,
             request: r#"{"model":"m","input":"hi","background":true}"#.to_owned(),
             key: "key".to_owned(),
+            key_hash: Some([7; 32]),
             dialect: Dialect::OpenAi,
             client_action_status: None,
             request_id: "req_1".to_owned(),

@@ -12,7 +12,7 @@ use super::left::{self, Left};
 use super::spec::JobSpec;
 use crate::admission::run_on_bytes;
 use crate::engine::Engine;
-use crate::engine::chain::Chain;
+use crate::engine::chain::{Chain, Step};
 use crate::engine::context::RunContext;
 use crate::engine::event_log::EventLogger;
 use crate::engine::event_sink::EventSink;
@@ -27,6 +27,7 @@ use crate::protocol::request::CreateResponse;
 use crate::response::machine::{ResponseMachine, Termination};
 use crate::store::{ClaimedJob, Lease, OrphanedRun, Requeue, StoreError};
 use crate::telemetry::fields::RESPONSE_ID;
+use crate::tools::{RefusedFollowUp, audit_refused_follow_up};
 
 /// When a run is claimed again whose conversation another one has.
 const BUSY_DELAY: Duration = Duration::from_millis(500);
@@ -37,6 +38,8 @@ const RETRY_DELAY: Duration = Duration::from_secs(5);
 enum NotMade {
     /// Its response fails.
     Failed(ApiError),
+    /// Its response fails, which was to follow the result of this call.
+    NotFollowed(ApiError, Box<Step>),
     /// Its owner has cancelled it before.
     Cancelled,
     /// It is claimed again.
@@ -86,6 +89,17 @@ impl Engine {
             Err(NotMade::Failed(error)) => {
                 match self.end_job(&job.run, Termination::Failed(error.body)).await {
                     Ok(()) => return live.ended(RunEnding::Stored),
+                    Err(_) => Requeue { delay: RETRY_DELAY, counts: true },
+                }
+            }
+            Err(NotMade::NotFollowed(error, step)) => {
+                let code = error.code().to_owned();
+                match self.end_job(&job.run, Termination::Failed(error.body)).await {
+                    Ok(()) => {
+                        let (owner, call, tool) = (&job.run.owner, &*step.call, &*step.tool);
+                        audit_refused_follow_up(&RefusedFollowUp { owner, call, tool, code: &code });
+                        return live.ended(RunEnding::Stored);
+                    }
                     Err(_) => Requeue { delay: RETRY_DELAY, counts: true },
                 }
             }
@@ -234,11 +248,13 @@ impl Engine {
             Ok(()) => self.prepare_unless_stopped(request, &caller, resumed).await,
             Err(error) => Err(error.into()),
         };
-        let followed = caller.chain.as_deref().and_then(Chain::last);
-        if let (Err(NotMade::Failed(error)), Some(step)) = (&prepared, followed) {
-            self.note_refused(&claimed.owner, &claimed.lease.id, (&step.item, &step.tool), error.code());
+        match (prepared, caller.chain.as_deref().and_then(Chain::last)) {
+            (Ok(prepared), _) => Ok((prepared, caller)),
+            (Err(NotMade::Failed(error)), Some(step)) => {
+                Err(NotMade::NotFollowed(error, Box::new(step.clone())))
+            }
+            (Err(error), _) => Err(error),
         }
-        Ok((prepared?, caller))
     }
 
     async fn prepare_unless_stopped(

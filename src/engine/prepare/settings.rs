@@ -6,7 +6,7 @@ use super::model_request::logprobs;
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use crate::engine::context::{EngineParts, RunContext};
 use crate::engine::limits::{self, EffectiveLimits};
-use crate::engine::profile::AgentProfile;
+use crate::engine::profile::{self, AgentProfile};
 use crate::engine::structured::OutputValidator;
 use crate::engine::tools::offered::OfferedTools;
 use crate::engine::tools::scope;
@@ -16,13 +16,43 @@ use crate::protocol::event::EventEncoder;
 use crate::protocol::id::Id;
 use crate::protocol::item::{InputItem, Item};
 use crate::protocol::request::{
-    ClientActionStatus, CreateResponse, OnMismatch, TextFormat, ToolCacheMode, ToolVisibility, judge_unserved,
+    ClientActionStatus, CreateResponse, OnMismatch, SentFields, TextFormat, ToolCacheMode, ToolVisibility,
+    judge_unserved,
 };
 use crate::protocol::tool::Tool;
 use crate::provider::Provider;
 use crate::provider::routing::ModelRoute;
 use crate::response::machine::{MachineOptions, ReasoningDisplay, Seal, ShowSealed, Termination};
 use crate::response::seal::BoundSeal;
+
+/// What the request, its agent, its key and the configuration say, before anything is read.
+pub(super) struct Settled<'a> {
+    pub sent: Option<SentFields>,
+    pub agent: Option<AgentProfile<'a>>,
+    pub instructions: Option<String>,
+    pub model: String,
+    pub route: ModelRoute,
+    pub ignored: Vec<String>,
+    pub structured: OutputValidator,
+    pub limits: EffectiveLimits,
+}
+
+/// Checks the request against its agent, its key and the configuration, and resolves its model.
+pub(super) async fn settle<'a>(
+    parts: &'a EngineParts,
+    request: &mut CreateResponse,
+    caller: &RunContext,
+) -> Result<Settled<'a>, ApiError> {
+    request.check_dialect(caller.dialect)?;
+    let sent = request.sent.take();
+    let (agent, instructions) = profile::apply(&parts.agents, request)?;
+    let model = request.model()?.to_owned();
+    let route = parts.router.resolve(&model)?;
+    let ignored = check_extra(parts, request, route.provider.as_ref(), caller.lists_unserved_fields)?;
+    let structured = structured(parts, request, caller, agent.as_ref()).await?;
+    let limits = limits(parts, request, caller, (&route, agent.as_ref()))?;
+    Ok(Settled { sent, agent, instructions, model, route, ignored, structured, limits })
+}
 
 pub(super) fn event_encoder(caller: &RunContext, request: &CreateResponse) -> EventEncoder {
     EventEncoder { dialect: caller.dialect, obfuscate: request.stream_options.include_obfuscation }
@@ -169,6 +199,8 @@ pub(super) fn limits(
     let mut limits = EffectiveLimits::from_request(request, &engine.limits, &engine.ceilings, agent, price)?;
     if let Some(chain) = &caller.chain {
         limits = limits.within(chain)?;
+        // What is left is echoed, whether the first request has asked for limits or not.
+        request.antwort.get_or_insert_default();
     }
     if let Some(options) = &mut request.antwort {
         options.limits = limits.to_request_limits();

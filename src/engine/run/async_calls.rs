@@ -67,7 +67,10 @@ impl Run {
         on_complete: OnComplete,
     ) -> StartedCall {
         let spec = match (on_complete, &self.caller) {
-            (OnComplete::FollowUp, Some(caller)) => follow_up::spec(&self.parts.seal, &self.prepared, caller),
+            (OnComplete::FollowUp, Some(caller)) => {
+                let seal = || follow_up::spec(&self.parts.seal, &self.prepared, caller);
+                self.follow_up_spec.get_or_init(seal).clone()
+            }
             _ => None,
         };
         let (owner, response) = (self.prepared.owner.clone(), self.prepared.response.id.clone());

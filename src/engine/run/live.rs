@@ -1,6 +1,6 @@
 //! A run that is under way: its handles and its state, and the ways in which it stops.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::logged::Logged;
@@ -82,6 +82,8 @@ pub(in crate::engine) struct Run {
     pub(super) connection: Option<Arc<ConnectionHistory>>,
     /// Who asks, if tools may be called whose work goes on.
     pub(super) caller: Option<Box<RunContext>>,
+    /// What it takes to make a response that follows a result, sealed: the same for all calls.
+    pub(super) follow_up_spec: OnceLock<Option<Arc<[u8]>>>,
     /// Whether it can wait as a row, as only a run that was queued can.
     pub(super) can_wait: bool,
     /// Whether the model is asked.
@@ -109,8 +111,11 @@ impl Run {
         let call_filter = CallFilter::new(allowed, demand, tools, prepared.model_request.parallel_tool_calls);
         let executor = ToolCallExecutor::new(&parts, &prepared, &caller, deadline);
         let requester = caller.requester();
-        let may_go_on = prepared.store && offer.may_go_on();
-        let asker = may_go_on.then(|| Box::new(RunContext { log: None, connection: None, ..caller.clone() }));
+        // Both are kept for what follows the results of tools.
+        let asker = prepared
+            .sent
+            .is_some()
+            .then(|| Box::new(RunContext { log: None, connection: None, ..caller.clone() }));
         let call = CallContext {
             deadline: Some(deadline),
             traceparent: caller.traceparent,
@@ -132,6 +137,7 @@ impl Run {
             registration,
             caller: asker,
             connection: caller.connection,
+            follow_up_spec: OnceLock::new(),
             can_wait: false,
             generates: caller.generates,
             logged,

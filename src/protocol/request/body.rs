@@ -39,6 +39,17 @@ pub(super) fn split_fields(body: &[u8]) -> Result<RawFields<'_>, ApiError> {
     }
 }
 
+/// The text of a JSON object with these fields: a name is written as JSON again, a value as it came.
+pub(super) fn join_fields<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut text = String::from("{");
+    for (name, value) in fields {
+        let comma = if text.len() > 1 { "," } else { "" };
+        text.extend([comma, &serde_json::to_string(name).unwrap_or_default(), ":", value]);
+    }
+    text.push('}');
+    text
+}
+
 fn invalid_json(problem: impl fmt::Display) -> ApiError {
     let message = format!("The request body is not a valid JSON object: {problem}.");
     ApiError::new(ErrorKind::InvalidRequest, message).with_code("invalid_json")

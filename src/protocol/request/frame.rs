@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::body::{self, RawFields};
+use super::body::{self, RawFields, join_fields};
 use super::response_input::ResponseInput;
 use super::session_tools::{self, SessionTool};
-use super::{CreateResponse, RequestSizeLimits, RunOptions, scalar};
+use super::{CreateResponse, RequestSizeLimits, RunOptions, SentFields, scalar};
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::{self, ParseError, truncate_for_display};
 
@@ -117,6 +117,7 @@ fn content(
         fields.push((Cow::Borrowed(name), raw));
     }
     let mut request = CreateResponse::read(&fields, limits, generate)?;
+    request.sent = Some(SentFields::of(&fields));
     if request.background {
         let problem = "background responses are made with POST /v1/responses; over WebSocket there are none.";
         return Err(ParseError::unsupported("", problem).into_api_error("background"));
@@ -131,14 +132,8 @@ fn content(
 
 /// The fields as the body of a POST.
 fn as_body(fields: &RawFields<'_>) -> String {
-    let mut text = String::from(r#"{"stream":true"#);
-    for (name, raw) in fields {
-        // A name is written as JSON again, a value as it came.
-        let name = serde_json::to_string(name).unwrap_or_default();
-        text.extend([",", &name, ":", raw.get()]);
-    }
-    text.push('}');
-    text
+    let sent = fields.iter().map(|(name, raw)| (name.as_ref(), raw.get()));
+    join_fields(std::iter::once(("stream", "true")).chain(sent))
 }
 
 fn stream_id(fields: &RawFields<'_>) -> Result<Option<String>, ParseError> {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::value::RawValue;
 
 use super::limits::RequestSizeCounter;
-use super::{CreateResponse, RequestSizeLimits, SentFields, body, fields};
+use super::{CreateResponse, RequestSizeLimits, body, fields};
 use crate::protocol::error::ApiError;
 use crate::protocol::json::RawJson;
 use crate::protocol::parse::{self, FromJson, ParseError, check_cancelled, truncate_for_display};
@@ -51,7 +51,6 @@ impl CreateResponse {
             return Err(request.missing_input());
         }
         request.check_field_combinations(given)?;
-        request.sent = Some(SentFields::of(pairs));
         Ok(request)
     }
 

@@ -1,11 +1,13 @@
 //! A request as it was sent, from which the gateway makes others for the same caller.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::body::{RawFields, split_fields};
+use super::body::{RawFields, join_fields, split_fields};
+use crate::protocol::error::ApiError;
 use crate::protocol::parse::{self, FromJson};
 use crate::protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
 
@@ -25,16 +27,18 @@ impl fmt::Debug for SentFields {
 impl SentFields {
     /// Of a request with these fields.
     pub(super) fn of(fields: &RawFields<'_>) -> Self {
-        let kept = || fields.iter().filter(|(name, _)| name != "input");
-        let mut text = String::with_capacity(
-            2 + kept().map(|(name, raw)| name.len() + raw.get().len() + 4).sum::<usize>(),
-        );
-        text.push('{');
-        for (name, raw) in kept() {
-            push(&mut text, name, raw.get());
-        }
-        text.push('}');
-        Self(text.into())
+        let kept = fields.iter().filter(|(name, _)| name != "input");
+        Self(join_fields(kept.map(|(name, raw)| (name.as_ref(), raw.get()))).into())
+    }
+
+    /// Of a request with this body, which was read before.
+    pub(crate) fn of_body(body: &[u8]) -> Option<Self> {
+        split_fields(body).ok().map(|fields| Self::of(&fields))
+    }
+
+    /// About how many bytes it takes to continue it.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.len()
     }
 
     /// The body, without its input, of a background request that continues the response of this one: in the same conversation
@@ -43,32 +47,46 @@ impl SentFields {
     /// All fields are as they were sent, so that what this request limits or excludes is so there, too. Only a call that
     /// `tool_choice` demands was made: it would be demanded of each response that continues another, without an end. The tools
     /// that it chooses among stay the only ones.
-    pub(crate) fn continued(&self, response: &str) -> String {
-        let fields = split_fields(self.0.as_bytes()).unwrap_or_default();
-        let mut text = String::with_capacity(self.0.len() + 128);
-        text.push('{');
-        push(&mut text, "background", "true");
-        if !fields.iter().any(|(name, raw)| name == "conversation" && !parse::is_null(raw)) {
-            push(&mut text, "previous_response_id", &json!(response).to_string());
+    pub(crate) fn continued(&self, response: &str) -> Option<String> {
+        let fields = split_fields(self.0.as_bytes()).ok()?;
+        let mut next: Vec<(&str, Cow<'_, str>)> = vec![("background", "true".into())];
+        if !is_in_conversation(&fields) {
+            next.push(("previous_response_id", json!(response).to_string().into()));
         }
         for (name, raw) in fields.iter().filter(|(name, _)| !NOT_CONTINUED.contains(&&**name)) {
-            match &**name {
-                "tool_choice" => push(&mut text, name, &without_demand(raw)),
-                "antwort" => push(&mut text, name, &without_connection(raw)),
-                _ => push(&mut text, name, raw.get()),
-            }
+            let value = match &**name {
+                "tool_choice" => without_demand(raw).into(),
+                "antwort" => without_connection(raw).into(),
+                _ => raw.get().into(),
+            };
+            next.push((name, value));
         }
-        text.push('}');
-        text
+        Some(join_fields(next.iter().map(|(name, value)| (*name, &**value))))
     }
 }
 
-/// Adds a field. A name is written as JSON again, a value as it came.
-fn push(text: &mut String, name: &str, value: &str) {
-    if text.len() > 1 {
-        text.push(',');
+/// A request that has no input yet.
+pub(crate) struct Continuation<'a>(RawFields<'a>);
+
+impl<'a> Continuation<'a> {
+    pub(crate) fn read(text: &'a str) -> Result<Self, ApiError> {
+        split_fields(text.as_bytes()).map(Self)
     }
-    text.extend([&*Value::from(name).to_string(), ":", value]);
+
+    pub(crate) fn is_in_conversation(&self) -> bool {
+        is_in_conversation(&self.0)
+    }
+
+    /// The body with this input. All else stays as it is.
+    pub(crate) fn with_input(&self, input: &Value) -> String {
+        let input = input.to_string();
+        let others = self.0.iter().map(|(name, raw)| (name.as_ref(), raw.get()));
+        join_fields(std::iter::once(("input", &*input)).chain(others))
+    }
+}
+
+fn is_in_conversation(fields: &RawFields<'_>) -> bool {
+    fields.iter().any(|(name, raw)| name == "conversation" && !parse::is_null(raw))
 }
 
 /// The choice among the same tools that demands no call.
@@ -104,8 +122,10 @@ mod tests {
     use crate::protocol::request::CreateResponse;
 
     fn continued(body: &Value) -> Value {
-        let sent = CreateResponse::parse(body.to_string().as_bytes()).unwrap().sent.expect("as sent");
-        serde_json::from_str(&sent.continued("resp_1")).unwrap()
+        let body = body.to_string();
+        CreateResponse::parse(body.as_bytes()).unwrap();
+        let sent = SentFields::of_body(body.as_bytes()).unwrap();
+        serde_json::from_str(&sent.continued("resp_1").unwrap()).unwrap()
     }
 
     #[test]
@@ -124,6 +144,14 @@ mod tests {
         expected["background"] = json!(true);
         expected["previous_response_id"] = json!("resp_1");
         assert_eq!(continued(&body), expected);
+    }
+
+    #[test]
+    fn input_is_added_to_what_is_continued() {
+        let next = Continuation::read(r#"{"a\"b":1,"conversation":"conv_1"}"#).unwrap();
+        assert!(next.is_in_conversation());
+        let whole: Value = serde_json::from_str(&next.with_input(&json!("hi"))).unwrap();
+        assert_eq!(whole, json!({"input": "hi", "a\"b": 1, "conversation": "conv_1"}));
     }
 
     #[test]
@@ -159,7 +187,7 @@ mod tests {
     #[test]
     fn what_was_sent_is_not_shown_by_chance() {
         let body = json!({"model": "m", "input": "hi", "metadata": {"k": "secret"}}).to_string();
-        let sent = CreateResponse::parse(body.as_bytes()).unwrap().sent;
+        let sent = SentFields::of_body(body.as_bytes());
         assert!(!format!("{sent:?}").contains("secret"));
     }
 }

@@ -1,5 +1,6 @@
 //! Calls whose work goes on, as the store offers them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -30,6 +31,10 @@ impl AsyncCalls for PostgresStore {
 
     async fn async_results(&self, owner: &Owner, responses: &[Id]) -> Result<Vec<CompletedCall>, StoreError> {
         transact!(self.pool, Access::Statement, session => async_calls::results(session, owner, responses).await)
+    }
+
+    async fn async_spec(&self, key: &AsyncCallKey) -> Result<Option<Arc<[u8]>>, StoreError> {
+        transact!(self.pool, Access::Statement, session => async_calls::spec(session, key).await)
     }
 
     async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError> {

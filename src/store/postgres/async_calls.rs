@@ -1,5 +1,6 @@
 //! Calls whose work has gone on after their answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::Row;
@@ -98,7 +99,7 @@ pub(super) async fn complete(session: Session<'_>, result: &AsyncResult) -> Resu
 }
 
 const COMPLETED: &str = concat!(
-    "SELECT o.tenant, o.principal, s.key, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete, a.spec,
+    "SELECT o.tenant, o.principal, s.key, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete, a.spec IS NOT NULL,
         a.completed_at IS NOT NULL, a.output, a.error
     FROM async_calls a JOIN responses s ON s.key = a.response AND s.owner = a.owner JOIN owners o ON o.key = s.owner
     WHERE a.settled_at IS NULL AND a.item_id IS NOT NULL AND s.finished_at IS NOT NULL
@@ -115,7 +116,7 @@ pub(super) async fn completed(session: Session<'_>, limit: usize) -> Result<Vec<
 }
 
 const RESULTS: &str =
-    "SELECT o.tenant, o.principal, s.key, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete, a.spec,
+    "SELECT o.tenant, o.principal, s.key, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete, a.spec IS NOT NULL,
         TRUE, a.output, a.error
     FROM async_calls a JOIN responses s ON s.key = a.response AND s.owner = a.owner JOIN owners o ON o.key = s.owner
     WHERE a.response = ANY($1) AND a.owner = $2 AND a.item_id IS NOT NULL AND a.completed_at IS NOT NULL
@@ -136,6 +137,24 @@ pub(super) async fn results(
     found.iter().map(read).collect()
 }
 
+const SPEC: &str =
+    "SELECT spec FROM async_calls WHERE response = $1 AND owner = $2 AND turn = $3 AND position = $4";
+
+/// What it takes to make the response that follows the result of a call.
+pub(super) async fn spec(session: Session<'_>, key: &AsyncCallKey) -> Result<Option<Arc<[u8]>>, StoreError> {
+    let Some(owner) = owners::find(session, &key.owner).await? else { return Ok(None) };
+    let response = ResponseKey::of(key.response.as_str()).uuid;
+    let parameters: [Param<'_>; 4] = [
+        (&response, Type::UUID),
+        (&owner, Type::INT8),
+        (&small(key.turn), Type::INT4),
+        (&small(key.index), Type::INT4),
+    ];
+    let row = session.query_opt(SPEC, &parameters).await?;
+    let spec = row.as_ref().map(|row| get::<Option<&[u8]>>(row, 0)).transpose()?.flatten();
+    Ok(spec.map(Into::into))
+}
+
 /// Whose call a row is: its first columns are tenant, principal, key and id of the response, turn and position.
 fn call_key(row: &Row) -> Result<AsyncCallKey, StoreError> {
     Ok(AsyncCallKey {
@@ -154,7 +173,7 @@ fn read(row: &Row) -> Result<CompletedCall, StoreError> {
         item: Id::from(text(row, 6)?),
         tool: text(row, 7)?.to_owned(),
         on_complete: get(row, 8)?,
-        spec: get::<Option<&[u8]>>(row, 9)?.map(Into::into),
+        has_spec: get(row, 9)?,
         result: get::<bool>(row, 10)?.then_some(result),
     })
 }

@@ -1,5 +1,6 @@
 //! Calls whose work goes on, as the store offers them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -31,6 +32,12 @@ impl AsyncCalls for SqliteStore {
         let responses = responses.to_vec();
         let read = move |connection: &_, owner: &_| async_calls::results(connection, owner, &responses);
         self.read(ReadKind::Point, owner, read).await
+    }
+
+    async fn async_spec(&self, key: &AsyncCallKey) -> Result<Option<Arc<[u8]>>, StoreError> {
+        let (owner, key) = (key.owner.clone(), key.clone());
+        let read = move |connection: &_, _: &_| async_calls::spec(connection, &key);
+        self.read(ReadKind::Point, &owner, read).await
     }
 
     async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError> {

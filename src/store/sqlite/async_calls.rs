@@ -1,5 +1,6 @@
 //! Calls whose work has gone on after their answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
@@ -82,7 +83,7 @@ pub(super) fn complete(connection: &Connection, result: &AsyncResult) -> rusqlit
 }
 
 const COMPLETED: &str = "SELECT o.tenant, o.principal, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete,
-        a.spec, a.completed_at IS NOT NULL, a.output, a.error
+        a.spec IS NOT NULL, a.completed_at IS NOT NULL, a.output, a.error
     FROM async_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
     WHERE a.settled_at IS NULL AND a.item_id IS NOT NULL AND (a.completed_at IS NOT NULL OR a.expires_at <= ?1)
         AND s.finished_at IS NOT NULL ORDER BY a.expires_at LIMIT ?2";
@@ -96,7 +97,7 @@ pub(super) fn completed(connection: &Connection, limit: usize) -> Result<Vec<Com
 }
 
 const RESULTS: &str = "SELECT o.tenant, o.principal, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete,
-        a.spec, TRUE, a.output, a.error
+        a.spec IS NOT NULL, TRUE, a.output, a.error
     FROM async_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
     WHERE a.response = ?1 AND a.item_id IS NOT NULL AND a.completed_at IS NOT NULL ORDER BY a.turn, a.position";
 
@@ -118,6 +119,19 @@ pub(super) fn results(
     Ok(found)
 }
 
+const SPEC: &str = "SELECT spec FROM async_calls WHERE response = ?1 AND turn = ?2 AND position = ?3";
+
+/// What it takes to make the response that follows the result of a call.
+pub(super) fn spec(connection: &Connection, key: &AsyncCallKey) -> Result<Option<Arc<[u8]>>, StoreError> {
+    let Some(owner) = owners::find(connection, &key.owner).map_err(database)? else { return Ok(None) };
+    let live = find_live(connection, owner, key.response.as_str()).map_err(database)?;
+    let Some(response) = live else { return Ok(None) };
+    let mut statement = connection.prepare_cached(SPEC).map_err(database)?;
+    let read = |row: &Row<'_>| row.get::<_, Option<Vec<u8>>>(0);
+    let found = statement.query_row(params![response, key.turn, key.index], read).optional();
+    Ok(found.map_err(database)?.flatten().map(Into::into))
+}
+
 /// Whose call a row is: its first columns are tenant, principal, id of the response, turn and position.
 fn call_key(row: &Row<'_>) -> rusqlite::Result<AsyncCallKey> {
     let owner = Owner { tenant: text(row, 0)?.into(), principal: text(row, 1)?.into() };
@@ -132,7 +146,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<CompletedCall> {
         item: Id::from(text(row, 5)?),
         tool: row.get(6)?,
         on_complete: row.get(7)?,
-        spec: row.get::<_, Option<Vec<u8>>>(8)?.map(Into::into),
+        has_spec: row.get(8)?,
         result: row.get::<_, bool>(9)?.then_some(result),
     })
 }

@@ -1,6 +1,8 @@
 //! A response that follows the result of a tool is made of the request as it was sent, and what a chain of them uses counts
 //! together.
 
+use std::time::Duration;
+
 use antwort::config::Settings;
 use serde_json::{Value, json};
 
@@ -217,4 +219,30 @@ async fn responses_that_follow_results_of_one_response_divide_what_is_left() {
     };
     assert!(eventually(is_told).await, "the second is only stored");
     assert_eq!(upstream.requests().len(), asked + 1);
+}
+
+/// The tool was not there when the run began, and its result was followed by nothing, without a word.
+#[tokio::test]
+async fn the_result_of_a_tool_that_a_server_offers_during_the_run_is_followed() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = gateway(&upstream, &server, "follow_up").spawn().await;
+    let all = server.tools();
+    server.set_tools(all.iter().filter(|tool| tool["name"] != "add").cloned().collect());
+    upstream.reply(Reply::After(
+        Duration::from_secs(1),
+        Box::new(Reply::Calls(vec![("echo", json!({"text": "hello"}))])),
+    ));
+    upstream.reply(add(1)).text("It was started.");
+    let body = asking();
+    let first = gateway.post("/v1/responses", &body);
+    let change = async {
+        assert!(eventually(async || upstream.requests().len() == 1).await);
+        server.change_tools(all);
+    };
+    let (first, ()) = tokio::join!(first, change);
+    assert_eq!(called(&server), ["echo", "add"], "{:#}", first.body);
+    let id = first.body["id"].as_str().unwrap();
+    upstream.text("Three.");
+    assert_eq!(report(&gateway, &callback(&server), &json!({"output": "three"})).await.status, 200);
+    assert_eq!(text_of(&follow_up(&gateway, id).await), "Three.");
 }

@@ -105,7 +105,8 @@ async fn a_key_that_a_reload_took_away_ends_the_chain_of_responses_and_the_resul
     let refused = refusals(&gateway);
     assert_eq!(refused.len(), 1, "{refused:#?}");
     let line = &refused[0];
-    assert_eq!((&line["code"], &line["decision"]), (&json!("key_removed"), &json!("stored")), "{line}");
+    assert_eq!((&line["code"], &line["decision"]), (&json!("key_removed"), &json!("refused")), "{line}");
+    assert_eq!(line["call_id"], format!("{id}/0/0"), "as the lines of the call have it");
     assert_eq!(
         (&line["response_id"], &line["tenant"], &line["principal"]),
         (&json!(id), &json!("red"), &json!("ann"))
@@ -122,6 +123,8 @@ async fn a_key_that_may_ask_no_more_ends_the_chain_of_responses() {
     for (key, code) in [
         ("a: {key: key-a, tenant: red, owner: ann, scopes: ['models:read']}", "insufficient_scope"),
         ("a: {key: key-a, tenant: red, owner: bob}", "key_removed"),
+        // The name has another key: the first may be in somebody else's hands.
+        ("a: {key: key-c, tenant: red, owner: ann}", "key_removed"),
     ] {
         let id = if code == "insufficient_scope" {
             id.clone()
@@ -136,6 +139,23 @@ async fn a_key_that_may_ask_no_more_ends_the_chain_of_responses() {
         assert_eq!(shop.upstream.requests().len(), asked, "{code}");
         assert_eq!(refusals(&gateway).last().unwrap()["code"], code);
     }
+}
+
+#[tokio::test]
+async fn a_key_that_a_reload_names_otherwise_is_the_same_key() {
+    let shop = Shop::new().await;
+    let gateway = shop.start(&[KEY_A, KEY_B]).await;
+    let id = shop.ask(&gateway).await;
+    gateway.reload(&shop.yaml(&["another: {key: key-a, tenant: red, owner: ann}", KEY_B]), "success").await;
+    shop.upstream.reply(says("Three."));
+    shop.report(&gateway).await;
+    let followed = async || {
+        let list = get(&gateway, "/v1/responses").await;
+        let mut data = list["data"].as_array().unwrap().iter();
+        data.any(|made| made["previous_response_id"] == *id && made["status"] == "completed")
+    };
+    assert!(eventually(followed).await, "{}", gateway.log());
+    assert_eq!(refusals(&gateway).len(), 0);
 }
 
 #[tokio::test]
@@ -168,6 +188,9 @@ async fn a_response_that_waits_to_begin_is_not_made_for_a_key_that_a_reload_took
     let refused = refusals(&gateway);
     assert_eq!(refused.len(), 1, "{refused:#?}");
     assert_eq!((&refused[0]["code"], &refused[0]["tool"]), (&json!("key_removed"), &json!("add")));
-    assert_eq!(refused[0]["response_id"], followed().await["id"]);
+    assert_eq!(
+        (&refused[0]["response_id"], &refused[0]["call_id"]),
+        (&json!(id), &json!(format!("{id}/0/0")))
+    );
     assert_read(&shop, &gateway, &id).await;
 }

@@ -1,5 +1,6 @@
 //! Runs that wait, which halt nowhere.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use antwort::protocol::id::Id;
@@ -46,6 +47,10 @@ impl AsyncCalls for HaltingStore {
 
     async fn async_results(&self, owner: &Owner, responses: &[Id]) -> Result<Vec<CompletedCall>, StoreError> {
         self.inner.async_results(owner, responses).await
+    }
+
+    async fn async_spec(&self, key: &AsyncCallKey) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.inner.async_spec(key).await
     }
 
     async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError> {
