@@ -156,7 +156,7 @@ pub(crate) struct RefusedFollowUp<'a> {
 /// Records that no response follows a result, and why.
 pub(crate) fn record_refused_follow_up(refused: &RefusedFollowUp<'_>) {
     tracing::event!(
-        target: "antwort::audit",
+        target: AUDIT_TARGET,
         Level::INFO,
         {
             { RECORD } = "follow_up",
