@@ -1,11 +1,10 @@
 //! The accept loop: accepts connections and serves each, until shutdown.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use axum::Router;
 use axum::http::{Request, header};
 use futures_util::TryFutureExt;
@@ -40,9 +39,13 @@ const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Listens on an address. Whoever finds it in use is told how to choose another.
 pub(crate) fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    listen(address).with_context(|| {
-        let next = SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(8081));
-        format!("listening on {address} (another address: --listen {next} or ANTWORT_LISTEN)")
+    listen(address).map_err(|error| {
+        let mut what = format!("listening on {address}");
+        if error.kind() == ErrorKind::AddrInUse {
+            let next = SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(8081));
+            what += &format!(" (another address: --listen {next} or ANTWORT_LISTEN)");
+        }
+        anyhow::Error::new(error).context(what)
     })
 }
 
@@ -227,6 +230,17 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
+
+    #[tokio::test]
+    async fn another_address_is_proposed_for_one_that_is_in_use_and_for_no_other_failure() {
+        let taken = bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let address = taken.local_addr().unwrap();
+        let in_use = format!("{:#}", bind(address).unwrap_err());
+        assert!(in_use.starts_with(&format!("listening on {address} (another address: ")), "{in_use}");
+        // Of no interface: the block for documentation.
+        let elsewhere = format!("{:#}", bind(([192, 0, 2, 1], 8080).into()).unwrap_err());
+        assert!(elsewhere.starts_with("listening on 192.0.2.1:8080: "), "{elsewhere}");
+    }
 
     #[tokio::test]
     async fn connections_of_a_burst_wait_in_the_kernel_until_they_are_accepted() {

@@ -142,7 +142,8 @@ async fn interruption(limit: Duration) -> Interruption {
     }
 }
 
-/// Shows which question is being asked, on a terminal.
+/// Shows which question is being asked, on a terminal. At once, not through the queue of the log, which may drop it: the line is
+/// replaced all the time, and a terminal is read.
 fn show_progress(progress: Progress) {
     let mut out = io::stderr();
     if out.is_terminal() {

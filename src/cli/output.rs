@@ -59,10 +59,9 @@ pub(crate) fn exit_code(code: ExitCode) -> ExitCode {
     if OUTPUT.load(Ordering::Relaxed) == FAILED { ExitCode::FAILURE } else { code }
 }
 
-/// Writes to standard error, behind the log lines of what has happened before.
+/// Writes to standard error, behind the log lines of what has happened before. Nobody may read it.
 pub(super) fn print_to_stderr(text: &str) {
-    log_queue::wait_written();
-    _ = writeln!(io::stderr(), "{text}");
+    log_queue::print(&format!("{text}\n"));
 }
 
 /// Writes to standard error.

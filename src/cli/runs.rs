@@ -7,7 +7,6 @@ mod api;
 mod axis;
 mod list;
 mod picture;
-mod short_strings;
 mod terminal;
 
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! The way of log lines to standard error: a bounded queue, and a thread of its own that writes.
 //!
 //! Standard error may be a pipe that nobody reads, or a disk that hangs. Whoever logs must never wait for it, least of all a worker
-//! of the runtime: a line that finds the queue full is dropped and counted. Audit lines are dropped last: they take the room
-//! of other lines.
+//! of the runtime: a line that finds the queue full is dropped and counted. Access lines are dropped first and audit lines last:
+//! a warning or an error takes the room of an access line, and an audit line that of any other.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -11,10 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use tracing::Metadata;
+use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::fields::{ACCESS_TARGET, AUDIT_TARGET};
+use crate::config::LogSettings;
 
 /// Maximum bytes that wait, however few lines they are: lines at `trace`, and backtraces, may be long.
 const MAX_QUEUED_BYTES: usize = 32 << 20;
@@ -25,20 +26,36 @@ const RETRY_DELAY: Duration = Duration::from_millis(10);
 /// Minimum interval between lines that say how many were dropped.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the end of the process waits for lines that are not written yet.
-const MAX_EXIT_WAIT: Duration = Duration::from_secs(1);
+/// How long the end of the process waits for lines that are not written yet, and a command for what it prints.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// The queue of the process.
 static QUEUE: OnceLock<Arc<LogQueue>> = OnceLock::new();
 
-/// The queue of the process, which writes to standard error. The first call determines how many lines it takes.
+/// The queue of the process, which writes to standard error and takes so many lines.
 pub(super) fn of_process(max_lines: usize) -> io::Result<Arc<LogQueue>> {
+    let queue = started()?;
+    queue.state.lock().max_lines = max_lines;
+    Ok(queue)
+}
+
+/// The queue of the process. Commands print before there are settings, and some need none.
+fn started() -> io::Result<Arc<LogQueue>> {
     if let Some(queue) = QUEUE.get() {
         return Ok(Arc::clone(queue));
     }
-    let queue = LogQueue::new(max_lines);
+    let queue = LogQueue::new(LogSettings::default().queue);
     queue.start_writer(io::stderr())?;
     Ok(Arc::clone(QUEUE.get_or_init(|| queue)))
+}
+
+/// Writes what a command says to standard error, behind the log lines of what has happened before.
+pub(crate) fn print(text: &str) {
+    match started() {
+        Ok(queue) => queue.print(text.as_bytes(), MAX_WAIT),
+        // No thread can be started.
+        Err(_) => _ = io::stderr().write_all(text.as_bytes()),
+    }
 }
 
 /// Lines that the process has dropped.
@@ -48,12 +65,56 @@ pub(super) fn dropped() -> Counts {
 
 /// Waits until the log is written, for at most a second: nobody may read it.
 pub(crate) fn wait_written() {
+    wait_written_for(MAX_WAIT);
+}
+
+/// Waits until the log is written, but no longer than this.
+pub(super) fn wait_written_for(at_most: Duration) {
     if let Some(queue) = QUEUE.get() {
-        queue.wait_written(MAX_EXIT_WAIT);
+        queue.wait_written(at_most);
     }
 }
 
-/// What a line is, for the order in which lines are dropped, and for their number.
+/// What a line is, for the order in which lines are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineClass {
+    Access,
+    /// At `INFO` or below.
+    Other,
+    /// At `WARN` or `ERROR`.
+    Problem,
+    Audit,
+}
+
+impl LineClass {
+    fn of(metadata: &Metadata<'_>) -> Self {
+        match metadata.target() {
+            ACCESS_TARGET => Self::Access,
+            AUDIT_TARGET => Self::Audit,
+            _ if *metadata.level() <= Level::WARN => Self::Problem,
+            _ => Self::Other,
+        }
+    }
+
+    fn kind(self) -> LineKind {
+        match self {
+            Self::Access => LineKind::Access,
+            Self::Audit => LineKind::Audit,
+            Self::Other | Self::Problem => LineKind::Other,
+        }
+    }
+
+    /// The kinds whose room such a line takes, in this order.
+    fn takes_room_of(self) -> &'static [LineKind] {
+        match self {
+            Self::Access | Self::Other => &[],
+            Self::Problem => &[LineKind::Access],
+            Self::Audit => &[LineKind::Access, LineKind::Other],
+        }
+    }
+}
+
+/// What a line is, in the metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineKind {
     Access,
@@ -62,16 +123,8 @@ pub(super) enum LineKind {
 }
 
 impl LineKind {
-    /// All of them, in the order of [`Counts`].
+    /// All of them.
     pub(super) const ALL: [Self; 3] = [Self::Access, Self::Audit, Self::Other];
-
-    fn of(target: &str) -> Self {
-        match target {
-            ACCESS_TARGET => Self::Access,
-            AUDIT_TARGET => Self::Audit,
-            _ => Self::Other,
-        }
-    }
 
     /// Its name in the metric.
     pub(super) fn as_str(self) -> &'static str {
@@ -83,26 +136,39 @@ impl LineKind {
     }
 }
 
-/// Numbers of lines, by kind.
+/// A value for each kind of line.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub access: u64,
-    pub audit: u64,
-    pub other: u64,
+pub(super) struct PerKind<T> {
+    pub access: T,
+    pub audit: T,
+    pub other: T,
 }
 
-impl Counts {
-    fn of_mut(&mut self, kind: LineKind) -> &mut u64 {
+/// Numbers of lines.
+pub(super) type Counts = PerKind<u64>;
+
+impl<T> PerKind<T> {
+    fn of_mut(&mut self, kind: LineKind) -> &mut T {
         match kind {
             LineKind::Access => &mut self.access,
             LineKind::Audit => &mut self.audit,
             LineKind::Other => &mut self.other,
         }
     }
+}
 
+impl Counts {
     /// The number of lines of a kind.
     pub(super) fn of(mut self, kind: LineKind) -> u64 {
         *self.of_mut(kind)
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            access: self.access - earlier.access,
+            audit: self.audit - earlier.audit,
+            other: self.other - earlier.other,
+        }
     }
 }
 
@@ -112,19 +178,20 @@ pub(super) struct LogQueue {
     state: Mutex<State>,
     arrived: Condvar,
     written: Condvar,
-    max_lines: usize,
     max_bytes: usize,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Apart, so that room for an audit line is found without a search.
-    audit: VecDeque<Line>,
-    others: VecDeque<Line>,
+    /// Apart, so that a line to drop is found without a search.
+    lines: PerKind<VecDeque<Line>>,
+    max_lines: usize,
     bytes: usize,
-    /// Number of the next line, by which the writer merges the two.
+    /// Number of the next line, by which the writer merges the kinds.
     next: u64,
     is_writing: bool,
+    /// A command has waited in vain.
+    is_stuck: bool,
     dropped: Counts,
 }
 
@@ -135,13 +202,6 @@ struct Line {
     text: Box<[u8]>,
 }
 
-/// Lines of one write.
-#[derive(Debug, Default)]
-struct Batch {
-    bytes: Vec<u8>,
-    lines: Counts,
-}
-
 impl LogQueue {
     /// An empty queue for this many lines, without a writer.
     pub(super) fn new(max_lines: usize) -> Arc<Self> {
@@ -149,8 +209,8 @@ impl LogQueue {
     }
 
     fn with_limits(max_lines: usize, max_bytes: usize) -> Arc<Self> {
-        let (state, arrived, written) = (Mutex::default(), Condvar::new(), Condvar::new());
-        Arc::new(Self { state, arrived, written, max_lines, max_bytes })
+        let state = Mutex::new(State { max_lines, ..State::default() });
+        Arc::new(Self { state, arrived: Condvar::new(), written: Condvar::new(), max_bytes })
     }
 
     /// Starts the thread that writes the lines, for as long as the process lives.
@@ -161,26 +221,33 @@ impl LogQueue {
     }
 
     /// Adds a line, or drops it.
-    fn push(&self, kind: LineKind, text: &[u8]) {
+    fn push(&self, class: LineClass, text: &[u8]) {
+        // Every thread that logs takes the lock: it covers neither copies nor frees of lines.
+        let text: Box<[u8]> = text.into();
+        let mut displaced = Vec::new();
         let mut state = self.state.lock();
-        while !state.has_room(text.len(), self) {
-            let oldest = if kind == LineKind::Audit { state.others.pop_front() } else { None };
-            let Some(oldest) = oldest else {
-                *state.dropped.of_mut(kind) += 1;
+        while !state.has_room(text.len(), self.max_bytes) {
+            let Some(line) = state.displace(class) else {
+                *state.dropped.of_mut(class.kind()) += 1;
                 return;
             };
-            state.bytes -= oldest.text.len();
-            *state.dropped.of_mut(oldest.kind) += 1;
+            displaced.push(line);
         }
-        let line = Line { number: state.next, kind, text: text.into() };
-        state.next += 1;
         state.bytes += text.len();
-        if kind == LineKind::Audit {
-            state.audit.push_back(line);
-        } else {
-            state.others.push_back(line);
-        }
+        let line = Line { number: state.next, kind: class.kind(), text };
+        state.next += 1;
+        state.lines.of_mut(line.kind).push_back(line);
         self.arrived.notify_one();
+    }
+
+    /// Adds what a command says, and waits until it is written: what is printed or drawn next comes behind it. Once that was in
+    /// vain, nothing is waited for until standard error takes lines again.
+    fn print(&self, text: &[u8], at_most: Duration) {
+        self.push(LineClass::Problem, text);
+        let is_stuck = self.state.lock().is_stuck;
+        if !is_stuck && !self.wait_written(at_most) {
+            self.state.lock().is_stuck = true;
+        }
     }
 
     /// Lines that were dropped since the start of the process.
@@ -188,69 +255,90 @@ impl LogQueue {
         self.state.lock().dropped
     }
 
-    /// Waits until all lines are written, but no longer than this.
-    pub(super) fn wait_written(&self, at_most: Duration) {
+    /// Waits until all lines are written, but no longer than this. Whether they are.
+    pub(super) fn wait_written(&self, at_most: Duration) -> bool {
         let deadline = Instant::now() + at_most;
         let mut state = self.state.lock();
         while state.is_pending() && !self.written.wait_until(&mut state, deadline).timed_out() {}
+        !state.is_pending()
     }
 
     fn write_lines(&self, mut to: impl Write) {
-        let (mut reported, mut is_read): ((Counts, Option<Instant>), bool) = Default::default();
+        let (mut lines, mut bytes) = (Vec::new(), Vec::new());
+        let (mut reported, mut reported_at, mut is_read) = (Counts::default(), None::<Instant>, false);
         loop {
-            let batch = self.next_batch();
+            self.next_lines(&mut lines);
             // Now that the queue has room, if somebody reads.
-            if is_read && reported.1.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
+            if is_read && reported_at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
                 let dropped = self.dropped();
-                if dropped != reported.0 {
-                    reported = (dropped, Some(Instant::now()));
-                    report(dropped);
+                if dropped != reported {
+                    report(dropped.since(reported));
+                    (reported, reported_at) = (dropped, Some(Instant::now()));
                 }
             }
-            is_read = write(&mut to, &batch.bytes).is_ok();
+            let count = join(&mut lines, &mut bytes);
+            is_read = write(&mut to, &bytes).is_ok();
             if !is_read {
                 // A closed pipe, or a full disk.
-                self.state.lock().add_dropped(batch.lines);
+                self.state.lock().add_dropped(count);
             }
         }
     }
 
-    /// The next lines. Whoever waits is told first, if there are none.
-    fn next_batch(&self) -> Batch {
+    /// Takes the next lines. Whoever waits is told first, if there are none.
+    fn next_lines(&self, to: &mut Vec<Line>) {
         let mut state = self.state.lock();
         state.is_writing = false;
         while !state.is_pending() {
+            state.is_stuck = false;
             self.written.notify_all();
             self.arrived.wait(&mut state);
         }
         state.is_writing = true;
-        state.take_batch()
+        state.take(to);
     }
 }
 
 impl State {
-    fn has_room(&self, bytes: usize, limits: &LogQueue) -> bool {
-        let lines = self.audit.len() + self.others.len();
+    fn count(&self) -> usize {
+        self.lines.access.len() + self.lines.audit.len() + self.lines.other.len()
+    }
+
+    fn has_room(&self, bytes: usize, max_bytes: usize) -> bool {
+        let lines = self.count();
         // A line longer than all the room is written if it is alone.
-        lines == 0 || lines < limits.max_lines && self.bytes.saturating_add(bytes) <= limits.max_bytes
+        lines == 0 || lines < self.max_lines && self.bytes.saturating_add(bytes) <= max_bytes
     }
 
     fn is_pending(&self) -> bool {
-        self.is_writing || !self.audit.is_empty() || !self.others.is_empty()
+        self.is_writing || self.count() > 0
     }
 
-    fn take_batch(&mut self) -> Batch {
-        let mut batch = Batch::default();
-        while batch.bytes.len() < WRITE_BYTES {
-            let number = |line: Option<&Line>| line.map_or(u64::MAX, |line| line.number);
-            let audit_is_older = number(self.audit.front()) < number(self.others.front());
-            let from = if audit_is_older { &mut self.audit } else { &mut self.others };
-            let Some(line) = from.pop_front() else { break };
-            self.bytes -= line.text.len();
-            batch.bytes.extend_from_slice(&line.text);
-            *batch.lines.of_mut(line.kind) += 1;
+    /// Drops the oldest line whose room one of this class takes.
+    fn displace(&mut self, class: LineClass) -> Option<Line> {
+        let mut kinds = class.takes_room_of().iter();
+        let line = kinds.find_map(|kind| self.lines.of_mut(*kind).pop_front())?;
+        self.bytes -= line.text.len();
+        *self.dropped.of_mut(line.kind) += 1;
+        Some(line)
+    }
+
+    /// Moves the lines of one write.
+    fn take(&mut self, to: &mut Vec<Line>) {
+        let mut bytes = 0;
+        while bytes < WRITE_BYTES
+            && let Some(line) = self.pop_oldest()
+        {
+            bytes += line.text.len();
+            to.push(line);
         }
-        batch
+        self.bytes -= bytes;
+    }
+
+    fn pop_oldest(&mut self) -> Option<Line> {
+        let PerKind { access, audit, other } = &mut self.lines;
+        let number = |lines: &VecDeque<Line>| lines.front().map_or(u64::MAX, |line| line.number);
+        [access, audit, other].into_iter().min_by_key(|lines| number(lines))?.pop_front()
     }
 
     fn add_dropped(&mut self, lines: Counts) {
@@ -258,6 +346,19 @@ impl State {
             *self.dropped.of_mut(kind) += lines.of(kind);
         }
     }
+}
+
+/// Joins lines for one write. Returns their number.
+fn join(lines: &mut Vec<Line>, bytes: &mut Vec<u8>) -> Counts {
+    let mut count = Counts::default();
+    bytes.clear();
+    // It may have grown for a long line.
+    bytes.shrink_to(2 * WRITE_BYTES);
+    for line in lines.drain(..) {
+        bytes.extend_from_slice(&line.text);
+        *count.of_mut(line.kind) += 1;
+    }
+    count
 }
 
 /// Writes all, also to a pipe or terminal that another program has put in non-blocking mode.
@@ -279,7 +380,7 @@ fn pause() {
     thread::sleep(RETRY_DELAY);
 }
 
-/// Tells whoever reads again what is missing. The line goes through the queue, as all do.
+/// Tells whoever reads again what is missing since the last such line. The line goes through the queue, as all do.
 fn report(dropped: Counts) {
     let Counts { access, audit, other } = dropped;
     tracing::warn!(
@@ -291,14 +392,14 @@ fn report(dropped: Counts) {
 }
 
 /// Writes the lines of one event to the queue.
-pub(super) struct LineWriter {
-    queue: Arc<LogQueue>,
-    kind: LineKind,
+pub(super) struct LineWriter<'a> {
+    queue: &'a LogQueue,
+    class: LineClass,
 }
 
-impl Write for LineWriter {
+impl Write for LineWriter<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.queue.push(self.kind, line);
+        self.queue.push(self.class, line);
         Ok(line.len())
     }
 
@@ -310,120 +411,17 @@ impl Write for LineWriter {
 /// Makes the writers of the log layer, which writes each event at once.
 pub(super) struct QueueWriter(pub(super) Arc<LogQueue>);
 
-impl MakeWriter<'_> for QueueWriter {
-    type Writer = LineWriter;
+impl<'a> MakeWriter<'a> for QueueWriter {
+    type Writer = LineWriter<'a>;
 
-    fn make_writer(&self) -> LineWriter {
-        LineWriter { queue: Arc::clone(&self.0), kind: LineKind::Other }
+    fn make_writer(&'a self) -> LineWriter<'a> {
+        LineWriter { queue: &self.0, class: LineClass::Other }
     }
 
-    fn make_writer_for(&self, metadata: &Metadata<'_>) -> LineWriter {
-        LineWriter { queue: Arc::clone(&self.0), kind: LineKind::of(metadata.target()) }
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> LineWriter<'a> {
+        LineWriter { queue: &self.0, class: LineClass::of(metadata) }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn texts(queue: &LogQueue) -> String {
-        String::from_utf8(queue.state.lock().take_batch().bytes).unwrap()
-    }
-
-    #[test]
-    fn a_full_queue_drops_what_comes_and_audit_lines_take_the_room_of_others() {
-        let queue = LogQueue::new(4);
-        queue.push(LineKind::Access, b"a1 ");
-        queue.push(LineKind::Other, b"o1 ");
-        queue.push(LineKind::Audit, b"u1 ");
-        queue.push(LineKind::Access, b"a2 ");
-        // Full.
-        queue.push(LineKind::Access, b"a3 ");
-        queue.push(LineKind::Other, b"o2 ");
-        assert_eq!(queue.dropped(), Counts { access: 1, audit: 0, other: 1 });
-        for line in [b"u2 ", b"u3 ", b"u4 "] {
-            queue.push(LineKind::Audit, line);
-        }
-        assert_eq!(queue.dropped(), Counts { access: 3, audit: 0, other: 2 });
-        // Audit lines alone.
-        queue.push(LineKind::Audit, b"u5 ");
-        assert_eq!(queue.dropped(), Counts { access: 3, audit: 1, other: 2 });
-        assert_eq!(texts(&queue), "u1 u2 u3 u4 ");
-        for (kind, line) in [(LineKind::Other, b"o3 "), (LineKind::Audit, b"u6 "), (LineKind::Access, b"a4 ")]
-        {
-            queue.push(kind, line);
-        }
-        assert_eq!(texts(&queue), "o3 u6 a4 ", "in their order");
-        assert_eq!(queue.state.lock().bytes, 0);
-    }
-
-    #[test]
-    fn long_lines_fill_the_queue_by_their_bytes() {
-        let queue = LogQueue::with_limits(100, 10);
-        queue.push(LineKind::Other, b"longer than all the room");
-        queue.push(LineKind::Other, b"x");
-        assert_eq!(texts(&queue), "longer than all the room");
-        queue.push(LineKind::Other, b"123456789 ");
-        queue.push(LineKind::Access, b"x");
-        queue.push(LineKind::Audit, b"u");
-        assert_eq!(queue.dropped(), Counts { access: 1, audit: 0, other: 2 });
-        assert_eq!(texts(&queue), "u");
-    }
-
-    /// Takes a byte at a time, is interrupted, has no room, and then is closed.
-    struct Reluctant {
-        calls: usize,
-        to: Arc<Mutex<Vec<u8>>>,
-    }
-
-    impl Write for Reluctant {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.calls += 1;
-            match self.calls {
-                2 => Err(ErrorKind::Interrupted.into()),
-                3 => Err(ErrorKind::WouldBlock.into()),
-                6.. => Err(ErrorKind::BrokenPipe.into()),
-                _ => self.to.lock().write(&bytes[..1]),
-            }
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn whoever_waits_is_told_when_all_is_written_and_lines_that_cannot_be_are_counted() {
-        let (queue, to) = (LogQueue::new(8), Arc::new(Mutex::default()));
-        queue.push(LineKind::Other, b"abc");
-        queue.start_writer(Reluctant { calls: 0, to: Arc::clone(&to) }).unwrap();
-        queue.wait_written(Duration::from_secs(60));
-        assert_eq!(*to.lock(), b"abc");
-        queue.push(LineKind::Audit, b"lost");
-        queue.wait_written(Duration::from_secs(60));
-        assert_eq!(queue.dropped(), Counts { access: 0, audit: 1, other: 0 });
-    }
-
-    #[test]
-    fn nobody_waits_for_a_writer_that_hangs() {
-        struct Hangs;
-        impl Write for Hangs {
-            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-                loop {
-                    thread::park();
-                }
-            }
-
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-        let queue = LogQueue::new(2);
-        queue.start_writer(Hangs).unwrap();
-        for _ in 0..10_000 {
-            queue.push(LineKind::Access, b"line");
-        }
-        queue.wait_written(Duration::from_millis(10));
-        assert!(queue.dropped().access >= 9_000, "{:?}", queue.dropped());
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::backtrace::Backtrace;
 use std::io::{IsTerminal, stderr};
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fs, panic, thread};
 
 use tracing::Subscriber;
@@ -12,8 +13,11 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer, fmt, reload};
 
 use super::json_line::JsonLine;
-use super::log_queue::{LogQueue, QueueWriter};
+use super::log_queue::{self, LogQueue, QueueWriter};
 use crate::config::LogFormat;
+
+/// How long a thread that panics waits for the log: the process may be about to be aborted.
+const MAX_PANIC_WAIT: Duration = Duration::from_millis(100);
 
 /// The log layer in this format.
 pub(super) fn layer<S>(
@@ -48,6 +52,7 @@ pub(super) fn install_panic_hook() {
     panic::set_hook(Box::new(move |info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
         log_panic(fixed_text(info.payload()), &place, &load_address);
+        log_queue::wait_written_for(MAX_PANIC_WAIT);
     }));
 }
 

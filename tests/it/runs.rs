@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::access;
 use crate::support::gateway::Gateway;
+use crate::support::process::peak_memory;
 use crate::support::upstream::{Reply, Upstream};
 
 /// Runs the binary with nothing of the test's environment but this.
@@ -152,6 +153,81 @@ async fn what_is_no_gateway_is_said() {
     let upstream = Upstream::spawn().await;
     let other = refusal(&runs(&["list", "--url", &upstream.url], &[]).await);
     assert!(other.contains("not from a gateway") || other.contains("not a gateway's"), "{other}");
+}
+
+/// Answers each request with one of these, the whole of which is on the wire, and closes the connection. Returns the URL.
+async fn answering(answers: Vec<String>) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    #[expect(clippy::disallowed_methods, reason = "the task ends with its last answer")]
+    tokio::spawn(async move {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = [0; 4096];
+            assert!(stream.read(&mut head).await.unwrap() > 0, "there is a request");
+            // Whoever has read enough may have gone.
+            _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    url
+}
+
+fn trace() -> String {
+    let body = r#"{"id":"resp_1","started_at":1,"ended_at":2,"turns":[],"waits":[],"limits":[]}"#;
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_said_to_in_a_list_a_run_and_a_refusal() {
+    let cut = |status: &str| format!("HTTP/1.1 {status}\r\ncontent-length: 1000\r\n\r\n{{\"status\":\"comp");
+    for (words, answers) in [
+        (&["list"][..], vec![cut("200 OK")]),
+        (&["list"], vec![cut("500 Oops")]),
+        (&["show", "resp_1"], vec![cut("200 OK")]),
+        (&["show", "resp_1"], vec![trace(), cut("200 OK")]),
+        (&["show", "resp_1"], vec![trace(), cut("500 Oops")]),
+    ] {
+        let url = answering(answers.clone()).await;
+        let said = refusal(&runs(&[words, &["--url", &url]].concat(), &[]).await);
+        assert!(said.starts_with(&format!("antwort: no answer from {url}: ")), "{answers:?}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_that_is_too_long_is_said_to_be() {
+    let long = format!("HTTP/1.1 500 Oops\r\n\r\n{}", " ".repeat((8 << 20) + 1));
+    let url = answering(vec![trace(), long]).await;
+    let said = refusal(&runs(&["show", "resp_1", "--url", &url], &[]).await);
+    assert_eq!(said, format!("antwort: {url} sends more than any gateway does\n"));
+}
+
+#[tokio::test]
+async fn the_output_of_a_run_is_not_held_in_memory() {
+    const OUTPUT: usize = 96 << 20;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_antwort"));
+    command.args(["runs", "show", "resp_1", "--url", &url]).current_dir("/").env_clear().stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut head = [0; 4096];
+    let (mut stream, _) = listener.accept().await.unwrap();
+    assert!(stream.read(&mut head).await.unwrap() > 0, "there is a request");
+    stream.write_all(trace().as_bytes()).await.unwrap();
+    drop(stream);
+    let (mut stream, _) = listener.accept().await.unwrap();
+    assert!(stream.read(&mut head).await.unwrap() > 0, "there is a request");
+    let begin = "HTTP/1.1 200 OK\r\n\r\n{\"output\":[{\"text\":\"";
+    stream.write_all(begin.as_bytes()).await.unwrap();
+    for _ in 0..OUTPUT >> 16 {
+        stream.write_all(&[b'x'; 1 << 16]).await.unwrap();
+    }
+    // All but what buffers of the system hold has been read.
+    let peak = peak_memory(child.id());
+    stream.write_all(b"\"}],\"status\":\"completed\",\"model\":\"m\"}").await.unwrap();
+    drop(stream);
+    let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
+    assert!(out(&output).starts_with("resp_1"), "{output:?}");
+    assert!(peak < OUTPUT, "{peak} bytes");
 }
 
 #[tokio::test]

@@ -84,7 +84,8 @@ impl Progress {
         self.screen.is_some()
     }
 
-    /// Writes what is to be shown.
+    /// Writes what is to be shown. At once, not through the queue of the log, which may drop it: a line that is not wiped would stay, and
+    /// standard output goes to the same terminal. There is something to show only if standard error is one, and is read.
     pub(super) fn print(text: &str) {
         if !text.is_empty() {
             let mut out = io::stderr();

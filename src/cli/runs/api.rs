@@ -1,6 +1,6 @@
 //! The API of a running gateway, as far as runs are read from it.
 
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, ErrorKind, Read};
 use std::time::Duration;
 
 use reqwest::Url;
@@ -8,7 +8,6 @@ use reqwest::blocking::{Client, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::short_strings::ShortStrings;
 use crate::cli::healthcheck::reachable;
 use crate::cli::words::between;
 use crate::config::{LoadOptions, listen_address};
@@ -17,7 +16,7 @@ use crate::config::{LoadOptions, listen_address};
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Larger than any list of summaries, account of a run or error of a gateway.
 const MAX_BODY_BYTES: u64 = 8 << 20;
-/// Larger than any response that a gateway stores. Of it only a few fields are kept.
+/// Larger than any response that a gateway stores. Of it only a few short fields are kept.
 const MAX_RESPONSE_BYTES: u64 = 256 << 20;
 
 /// A gateway.
@@ -52,16 +51,7 @@ impl Api {
     /// # Errors
     /// What the gateway says, or that it does not answer.
     pub(super) fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<String, String> {
-        let answer = self.send(path, query)?;
-        let status = answer.status();
-        let mut body = Vec::new();
-        let read = answer.take(MAX_BODY_BYTES + 1).read_to_end(&mut body);
-        read.map_err(|error| format!("no answer from {}: {}", self.name(), innermost(&error)))?;
-        if body.len() as u64 > MAX_BODY_BYTES {
-            return Err(format!("{} sends more than any gateway does", self.name()));
-        }
-        let body = String::from_utf8_lossy(&body).into_owned();
-        if status.is_success() { Ok(body) } else { Err(refusal(status.as_u16(), &body)) }
+        self.text(self.accepted(path, query)?)
     }
 
     /// How a response ended. Its output is passed over as it is received.
@@ -69,15 +59,34 @@ impl Api {
     /// # Errors
     /// What the gateway says, or that it does not answer.
     pub(super) fn outcome(&self, id: &str) -> Result<Outcome, String> {
-        let answer = self.send(&["responses", id], &[])?;
-        if !answer.status().is_success() {
-            let status = answer.status().as_u16();
-            let mut body = Vec::new();
-            _ = answer.take(MAX_BODY_BYTES).read_to_end(&mut body);
-            return Err(refusal(status, &String::from_utf8_lossy(&body)));
+        let answer = self.accepted(&["responses", id], &[])?;
+        let answer = BufReader::new(Bounded { from: answer, left: MAX_RESPONSE_BYTES });
+        serde_json::from_reader(answer).map_err(|error| match error.is_io() {
+            true => self.unread(&error.into()),
+            false => not_ours(&error),
+        })
+    }
+
+    /// The answer to a GET below `/v1` that the gateway does not refuse.
+    fn accepted(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Response, String> {
+        let answer = self.send(path, query)?;
+        let status = answer.status();
+        if status.is_success() { Ok(answer) } else { Err(refusal(status.as_u16(), &self.text(answer)?)) }
+    }
+
+    fn text(&self, answer: Response) -> Result<String, String> {
+        let mut body = Vec::new();
+        let read = Bounded { from: answer, left: MAX_BODY_BYTES }.read_to_end(&mut body);
+        read.map_err(|error| self.unread(&error))?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// Why an answer could not be read to its end.
+    fn unread(&self, error: &io::Error) -> String {
+        match error.kind() {
+            ErrorKind::FileTooLarge => format!("{} sends more than any gateway does", self.name()),
+            _ => format!("no answer from {}: {}", self.name(), innermost(error)),
         }
-        serde_json::from_reader(BufReader::new(ShortStrings::new(answer.take(MAX_RESPONSE_BYTES))))
-            .map_err(|error| not_ours(&error))
     }
 
     /// The gateway, for errors.
@@ -99,6 +108,20 @@ impl Api {
             request = request.bearer_auth(key);
         }
         request.send().map_err(no_answer)
+    }
+}
+
+/// Reads to a bound, and fails with [`ErrorKind::FileTooLarge`] beyond.
+struct Bounded<R> {
+    from: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let count = self.from.read(to)?;
+        self.left = self.left.checked_sub(count as u64).ok_or(ErrorKind::FileTooLarge)?;
+        Ok(count)
     }
 }
 

@@ -74,11 +74,10 @@ fn web_address(url: &str) -> Option<String> {
     }
     let parsed = Url::parse(url).ok()?;
     let is_web = matches!(parsed.scheme(), "http" | "https") && parsed.has_host();
-    let has_user = !parsed.username().is_empty() || parsed.password().is_some() || has_at_sign(url);
-    (is_web && !has_user).then(|| parsed.to_string())
+    (is_web && !has_at_sign(url)).then(|| parsed.to_string())
 }
 
-/// Whether the host of an address comes behind an `@`, maybe without a user before it, which is not kept when it is parsed.
+/// Whether the host of an address comes behind an `@`: behind a user, or behind none, which is not kept when it is parsed.
 fn has_at_sign(url: &str) -> bool {
     let behind_scheme = url.split_once(':').map_or(url, |(_, rest)| rest).trim_start_matches(['/', '\\']);
     behind_scheme.split(['/', '\\', '?', '#']).next().is_some_and(|authority| authority.contains('@'))

@@ -48,6 +48,8 @@ pub const WELL: &[(&str, &str)] = &[
         "0x120",
     ),
     ("antwort_config_reloads_total{job=\"antwort\",instance=\"a\",outcome=\"failure\"}", "0x120"),
+    ("antwort_log_lines_dropped_total{job=\"antwort\",instance=\"a\",kind=\"audit\"}", "3x120"),
+    ("antwort_log_lines_dropped_total{job=\"antwort\",instance=\"a\",kind=\"access\"}", "0+60x120"),
 ];
 
 pub const ALERTS: &[Alert] = &[
@@ -439,6 +441,22 @@ pub const ALERTS: &[Alert] = &[
         description: "The old one is in force. At the next restart the gateway would not start.",
         fires_with: &[(
             "antwort_config_reloads_total{job=\"antwort\",instance=\"a\",outcome=\"failure\"}",
+            "0x20 1x40",
+        )],
+    },
+    Alert {
+        name: "AntwortAuditLinesLost",
+        severity: "warning",
+        lasting: "0m",
+        when: &[(
+            "sum by (job, instance) (increase(antwort_log_lines_dropped_total{kind=\"audit\"}[1h]))",
+            "> 0",
+        )],
+        on: "",
+        summary: "The gateway {{ $labels.instance }} has lost lines of its audit log: {{ $value | humanize }} within an hour.",
+        description: "Standard error is not read, or cannot be written. Audit lines are lost last: others are lost, too.",
+        fires_with: &[(
+            "antwort_log_lines_dropped_total{job=\"antwort\",instance=\"a\",kind=\"audit\"}",
             "0x20 1x40",
         )],
     },

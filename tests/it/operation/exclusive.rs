@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::ask;
 use crate::support::eventually;
 use crate::support::gateway::{Gateway, JsonBody};
+use crate::support::process::Process;
 use crate::support::upstream::Upstream;
 
 /// A second server on the database of these settings: where it answers, how it ends, and what tells it to.
@@ -112,6 +113,25 @@ async fn a_server_that_is_told_to_stop_while_it_waits_ends_in_order() {
     let second = second(settings(&upstream, database), Duration::from_secs(60)).await;
     assert_eq!(get(&format!("{}/readyz", second.base)).await.0, 503);
     second.stop().await;
+}
+
+/// A disk that hangs: the lock file is a pipe, from which the note of the lock's holder cannot be read.
+#[tokio::test]
+async fn a_disk_that_hangs_at_the_first_attempt_holds_up_neither_probes_nor_the_end() {
+    let (folder, upstream) = (tempfile::tempdir().unwrap(), Upstream::spawn().await);
+    let lock = folder.path().join("test.db.lock");
+    assert!(std::process::Command::new("mkfifo").arg(&lock).status().unwrap().success());
+    let lock = std::fs::File::options().read(true).write(true).open(lock).unwrap();
+    lock.try_lock().unwrap();
+    let mut process = Process::launch(folder.path(), &upstream, &[]);
+    let alive = format!("{}/healthz", process.base);
+    let is_alive = async || reqwest::get(&alive).await.is_ok_and(|answer| answer.status() == 200);
+    assert!(eventually(is_alive).await);
+    let unready = json!({"status": "unavailable", "checks": {"store": "locked"}});
+    assert_eq!(get(&format!("{}/readyz", process.base)).await, (503, unready));
+    process.terminate();
+    assert!(eventually(async || process.exit_code().is_some()).await);
+    assert_eq!(process.exit_code(), Some(0));
 }
 
 #[tokio::test]

@@ -123,14 +123,21 @@ impl Process {
         std::fs::read_to_string(self.folder.join("log")).unwrap()
     }
 
-    /// Whether the thread that writes the log sleeps, or is gone.
+    /// Whether the thread that writes the log sleeps, or the process has ended.
     fn has_written(&self) -> bool {
-        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else { return true };
-        threads.flatten().all(|thread| {
-            let read = |name: &str| std::fs::read_to_string(thread.path().join(name)).unwrap_or_default();
-            read("comm") != "log\n"
-                || read("stat").split(") ").nth(1).is_none_or(|stat| stat.starts_with(['S', 'Z']))
-        })
+        let state = |thread: &Path| {
+            let stat = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
+            stat.rsplit(") ").next().and_then(|rest| rest.chars().next())
+        };
+        let process = PathBuf::from(format!("/proc/{}", self.child.id()));
+        // Nobody has waited for it yet, or somebody has.
+        if matches!(state(&process), Some('Z') | None) {
+            return true;
+        }
+        let threads = std::fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+        let mut paths = threads.map(|thread| thread.path());
+        let is_log = |thread: &PathBuf| std::fs::read(thread.join("comm")).is_ok_and(|name| name == b"log\n");
+        paths.find(is_log).is_some_and(|thread| state(&thread) == Some('S'))
     }
 
     /// The files that it has open.
@@ -145,9 +152,7 @@ impl Process {
 
     /// The most memory that it had, in bytes.
     pub fn peak_memory(&self) -> usize {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() * 1024
+        peak_memory(self.child.id())
     }
 
     /// Its exit code, once it has ended.
@@ -170,6 +175,13 @@ impl Drop for Process {
         _ = self.child.kill();
         _ = self.child.wait();
     }
+}
+
+/// The most memory that a process had, in bytes.
+pub fn peak_memory(process: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() * 1024
 }
 
 fn run(
