@@ -1,4 +1,4 @@
-// Forms from JSON Schemas.
+// Forms from JSON Schemas of servers: deep, huge, recursive or nonsense. Patterns are shown, never run.
 
 import { el, indented, parseJson, replace, reveal } from './lib/dom.js';
 
@@ -171,7 +171,7 @@ export function schemaForm(schema, { name, value = asObject(schema).default, bar
     const result = asJson ? { value: read, faults: wrong === null ? [] : [{ path: '', message: wrong }] } : valueOf(field, control.read());
     return { ...result, text: asJson ? typed : JSON.stringify(result.value) };
   }
-  // What was filled in goes along; gaps in it are no fault of who wants to write JSON.
+  // What was filled in goes along; gaps are no fault.
   function swap() {
     const { value: now, faults } = reading();
     if (asJson && faults.length > 0) return void readForm();
@@ -263,7 +263,7 @@ function listControl(field, value, path, frame, mark) {
     list.append(row);
     return row;
   }
-  // Those behind it get other numbers, so all are made anew.
+  // Those behind it get other numbers.
   function drop(/** @type {HTMLElement} */ gone) {
     const kept = rows.filter(({ row }) => row !== gone).map(({ control }) => valueOf({ ...item, required: false }, control.read()).value);
     rows = [];

@@ -49,7 +49,7 @@ const RULES = [
   [/^internal_error$/, 'gateway', 'Give the request id to the operator, who finds it in the log.'],
   [/^connection_failed$/, 'connection', 'Check that the gateway is running.'],
   [/^(aborted|cancelled)$/, 'connection', 'It was stopped on purpose.'],
-  [/^(invalid|unsupported|missing|mutually|array|string|object|integer|decimal|item|method|idempotency|stream|event|upstream_rejected)_|_not_cancellable$|e_deleted$/, 'request', CORRECT],
+  [/^(invalid|unsupported|missing|mutually|array|string|object|integer|decimal|item|method|idempotency|stream|event|upstream_rejected)_|_not_cancellable$|response_deleted/, 'request', CORRECT],
 ];
 
 /** @type {Record<string, [Cause, string]>} */
@@ -131,8 +131,6 @@ function clockText(seconds = 0) {
   const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60].map((part) => String(part).padStart(2, '0'));
   return hours === '00' ? `${Number(minutes)}:${rest}` : `${Number(hours)}:${minutes}:${rest}`;
 }
-
-// --- what a response waits for ---
 
 /** How long what has just come does not take clicks. */
 const INERT_MS = 1000;
@@ -216,6 +214,9 @@ function choices(legend, options, choose) {
     el('input', { type: 'radio', name, value, on: { change: () => choose(value) } }), words)));
 }
 
+/** @type {Of['addressOf']} */
+const addressOf = (response, label) => response.tools?.find?.((/** @type {any} */ tool) => tool?.server_label === label)?.server_url;
+
 /** @type {Of['approvalCard']} */
 function approvalCard({ id, server_label: label, name, arguments: text }, response, { get, update, request }) {
   let decided = '';
@@ -227,7 +228,7 @@ function approvalCard({ id, server_label: label, name, arguments: text }, respon
     why.hidden = value === 'yes';
     update();
   });
-  const address = response.tools?.find?.((/** @type {any} */ tool) => tool?.server_label === label)?.server_url;
+  const address = addressOf(response, label);
   const at = new Date((response.completed_at ?? response.created_at) * 1000).toLocaleString('en-GB');
   const root = card(`Approval: ${name} of ${label}`, 'Approval needed', name,
     el('dl', { class: 'facts' },
@@ -285,10 +286,9 @@ export async function findDefinition({ response, request, label, name }, get) {
     if (!more) break;
     after = last;
   }
-  if (found) return found;
-  // As it is now.
-  const { data } = await read('v1/tools', { server_label: label === 'antwort' ? '' : label });
-  return data?.find((/** @type {Json} */ one) => one.name === name);
+  // Now another server may have the label.
+  if (found || addressOf(response, label)) return found;
+  return (await read('v1/tools', { server_label: label === 'antwort' ? '' : label })).data?.find((/** @type {Json} */ one) => one.name === name);
 }
 
 /** @type {Of['effects']} */

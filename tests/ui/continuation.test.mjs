@@ -123,3 +123,12 @@ test('where nothing can be read, nothing is known', async () => {
   assert.equal(await findDefinition(called({ previous_response_id: 'resp_0' }), get), undefined);
   assert.deepEqual(asked, ['v1/responses/resp_0', 'v1/tools']);
 });
+
+test('the definition of a tool of a server that the request brought is not that of another server', async () => {
+  const { get, asked } = gatewayOf((path) => (path === 'v1/tools' ? { data: [{ name: 'deploy', description: 'of another', annotations: { readOnlyHint: true } }] } : null));
+  const brought = { type: 'mcp', server_label: 'ops', server_url: 'https://mcp.example/ops' };
+  assert.equal(await findDefinition(called({ previous_response_id: 'resp_0', tools: [brought] }), get), undefined);
+  assert.deepEqual(asked, ['v1/responses/resp_0']);
+  const configured = { type: 'mcp', server_label: 'ops' };
+  assert.equal((await findDefinition(called({ previous_response_id: 'resp_0', tools: [configured] }), get)).description, 'of another');
+});

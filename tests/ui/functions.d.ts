@@ -68,6 +68,8 @@ interface Of {
   choices: (legend: string, options: [string, string][], choose: (value: string) => void) => HTMLElement;
   /** `request`: the `mcp_approval_request`; `response`: that it is an item of; `options`: `request`: the one that the response is of, if it is known */
   approvalCard: (request: Json, response: Json, options: {get: Page.Api['get'], update: () => void, request?: Json | null}) => Card;
+  /** Of the server of this label, unless the operator has configured it */
+  addressOf: (response: Json, label: string) => string | undefined;
   definitionView: (of: Called, get: Page.Api['get']) => HTMLElement;
   /**
    * What is nearest counts: the response itself, what it was sent, those before it or its conversation, as far as the key may read them;

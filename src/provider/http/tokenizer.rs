@@ -73,7 +73,7 @@ async fn ask_llama_cpp(server: &Server, prompt: Bytes, call: &CallContext) -> Re
     }
     let Templated { prompt } = ask(server, "/apply-template", prompt, call).await?;
     let text = Text { content: prompt, add_special: true, parse_special: true };
-    let text = in_place(text.content.len(), || serde_json::to_vec(&text)).map_err(|_| malformed())?;
+    let text = run_on_bytes(text.content.len(), || serde_json::to_vec(&text)).map_err(|_| malformed())?;
     let Tokenized { tokens } = ask(server, "/tokenize", text.into(), call).await?;
     Ok(tokens.len() as u64)
 }
@@ -96,11 +96,7 @@ async fn ask<T: DeserializeOwned>(
     let response = response.map_err(|error| server.proxy_mode.send_error(&error))?;
     let response = server.check_status(response).await?;
     let answer = server.upstream_body(response, sent).read_to_end(server.settings.max_answer_bytes).await?;
-    in_place(answer.len(), || serde_json::from_str(&answer)).map_err(|_| malformed())
-}
-
-fn in_place<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    run_on_bytes(bytes, work)
+    run_on_bytes(answer.len(), || serde_json::from_str(&answer)).map_err(|_| malformed())
 }
 
 /// The server's root: the base URL without the `/v1` of the API.
