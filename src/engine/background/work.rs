@@ -39,7 +39,7 @@ enum NotMade {
     /// Its response fails.
     Failed(ApiError),
     /// Its response fails, which was to follow the result of this call.
-    NotFollowed(ApiError, Box<Step>),
+    NotFollowed(Box<(ApiError, Step)>),
     /// Its owner has cancelled it before.
     Cancelled,
     /// It is claimed again.
@@ -92,7 +92,8 @@ impl Engine {
                     Err(_) => Requeue { delay: RETRY_DELAY, counts: true },
                 }
             }
-            Err(NotMade::NotFollowed(error, step)) => {
+            Err(NotMade::NotFollowed(refused)) => {
+                let (error, step) = *refused;
                 let code = error.code().to_owned();
                 match self.end_job(&job.run, Termination::Failed(error.body)).await {
                     Ok(()) => {
@@ -251,7 +252,7 @@ impl Engine {
         match (prepared, caller.chain.as_deref().and_then(Chain::last)) {
             (Ok(prepared), _) => Ok((prepared, caller)),
             (Err(NotMade::Failed(error)), Some(step)) => {
-                Err(NotMade::NotFollowed(error, Box::new(step.clone())))
+                Err(NotMade::NotFollowed(Box::new((error, step.clone()))))
             }
             (Err(error), _) => Err(error),
         }
