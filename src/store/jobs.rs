@@ -32,6 +32,8 @@ pub struct ClaimedJob {
     pub spec: Arc<[u8]>,
     /// 1 for its first claim.
     pub attempt: u32,
+    /// Whether it was queued in a conversation, so that others may wait for its end.
+    pub in_conversation: bool,
 }
 
 /// How a claim is given back.
@@ -66,10 +68,12 @@ pub trait JobQueue: Send + Sync {
     async fn enqueue(&self, job: NewJob) -> Result<Option<KeyUse>, StoreError>;
 
     /// Claims at most `limit` runs, the oldest first: those that nobody has claimed or that were given back, and those
-    /// whose holder is gone or has not renewed its lease. Of several processes that ask, one gets each.
+    /// whose holder is gone or has not renewed its lease. Of several processes that ask, one gets each. Of the runs that were
+    /// queued in one conversation, those behind the first wait for its end, unless they were cancelled.
     async fn claim_jobs(&self, limit: usize) -> Result<Vec<ClaimedJob>, StoreError>;
 
-    /// Claims this run of an owner, if nobody makes it; also one that was given back for a while.
+    /// Claims this run of an owner, if nobody makes it, and none is before it in its conversation; also one that was given back
+    /// for a while.
     async fn claim_job(&self, owner: &Owner, id: &Id) -> Result<Option<ClaimedJob>, StoreError>;
 
     /// Replaces the status and the body of a run's row while it goes on. That of a deleted response is dropped.

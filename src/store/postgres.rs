@@ -40,6 +40,7 @@ mod jobs;
 mod journal;
 mod keys;
 mod lifecycle;
+mod limits;
 mod lineage;
 mod link;
 mod list;
@@ -98,6 +99,7 @@ pub use self::url::check_url;
 
 use self::conversation_locks::{HeldLocks, Released};
 use self::doubtful_claim::DoubtfulClaim;
+use self::limits::Limits;
 use self::link::Link;
 use self::owners::OwnerKeys;
 use self::pool::Pool;
@@ -147,8 +149,9 @@ impl PostgresStore {
         let target = Target::parse(&options.url)?;
         let size = options.pool_size.max(2);
         let writers = (size / CONNECTIONS_PER_WRITER).clamp(1, MAX_WRITERS);
+        let limits = Limits::new(options.statement_timeout, options.lease);
         let (prepares, tasks) = (options.prepared_statements, TaskTracker::new());
-        let pool = Pool::new(target, size - writers, options.statement_timeout, prepares, tasks.clone())?;
+        let pool = Pool::new(target, size - writers, limits, prepares, tasks.clone())?;
         let policy = Arc::new(options.policy());
         let closed = CancellationToken::new();
         let (startup, health) = (Arc::new(Startup::new()), Arc::new(StoreHealth::default()));

@@ -143,6 +143,8 @@ pub(super) const KINDS: &[Kind] = &[
             number("attempt"),
             bytes("job"),
             number("waits_until"),
+            bytes("conversation"),
+            number("place"),
         ],
     ),
     table(

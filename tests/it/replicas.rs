@@ -9,6 +9,7 @@ mod cancelled;
 mod chains;
 mod conversations;
 pub(crate) mod fleet;
+mod frozen;
 mod functions;
 mod keys;
 mod processes;

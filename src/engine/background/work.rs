@@ -29,8 +29,9 @@ use crate::store::{ClaimedJob, Lease, OrphanedRun, Requeue, StoreError};
 use crate::telemetry::fields::RESPONSE_ID;
 use crate::tools::{RefusedFollowUp, audit_refused_follow_up};
 
-/// When a run is claimed again whose conversation another one has.
-const BUSY_DELAY: Duration = Duration::from_millis(500);
+/// When a run is claimed again whose conversation another one has: of those that were queued the one before has just ended, or a client
+/// waits for another.
+const BUSY_DELAY: Duration = Duration::from_millis(100);
 /// When a run is claimed again that could not be begun or stored.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 
@@ -71,7 +72,16 @@ impl From<StoreError> for NotMade {
 
 impl Engine {
     /// Makes a claimed run to its end, or gives it back.
-    pub(crate) async fn work(&self, mut job: ClaimedJob) {
+    pub(crate) async fn work(&self, job: ClaimedJob) {
+        let in_conversation = job.in_conversation;
+        self.make_or_give_back(job).await;
+        if in_conversation {
+            // Any process may make the next one of its conversation.
+            self.parts.in_flight.bus().job_queued();
+        }
+    }
+
+    async fn make_or_give_back(&self, mut job: ClaimedJob) {
         let span = tracing::info_span!("job", response_id = job.run.lease.id.as_str(), attempt = job.attempt);
         let _held = self.parts.in_flight.claims().hold(&job.run.lease);
         let live = Arc::new(self.parts.in_flight.live().register(&job.run.lease.id));

@@ -2,20 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio_postgres::{Client, Statement};
 
 use super::error::Cause;
+use super::limits::Limits;
 
 /// An open connection.
 pub(super) struct Connection {
     pub client: Client,
     /// `None`: statements are not prepared.
     pub statements: Option<Statements>,
-    /// The limit of a statement.
-    pub limit: Duration,
+    pub limits: Limits,
     /// Whether the server ends a statement at the limit that stands alone.
     pub is_limited: bool,
     pub fate: Fate,

@@ -17,6 +17,7 @@ use super::copy_columns::{Numbers, Values};
 use super::copy_tables::Table;
 use super::error::database;
 use super::keys::ResponseKey;
+use super::limits::Limits;
 use super::pool::Pool;
 use super::schema::{self, DatabaseSchema};
 use super::session::Session;
@@ -29,7 +30,7 @@ use crate::store::neutral_row::{Known, NeutralRow, missing};
 use crate::store::row_kinds::{Holds, Kind};
 
 /// The limit of the statements around a copy; those of the copy itself have none.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMITS: Limits = Limits { statement: Duration::from_secs(30), transaction: Duration::from_secs(30) };
 
 /// Whether a process makes a run, or is about to.
 const IS_USED: &str = concat!(
@@ -55,7 +56,7 @@ impl PostgresSide {
         let target = Target::parse(url)?;
         let name = name(&target);
         // Statements are not prepared, so that poolers may stand between.
-        let pool = Pool::new(target, 1, LIMIT, false, TaskTracker::new())?;
+        let pool = Pool::new(target, 1, LIMITS, false, TaskTracker::new())?;
         let mut schema = schema::look(&pool).await?;
         if schema == DatabaseSchema::New && is_target {
             schema::migrate(&pool).await?;

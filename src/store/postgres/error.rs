@@ -28,6 +28,8 @@ pub(super) fn cause(error: &Error) -> Cause {
     };
     match *state {
         SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Cause::Conflict,
+        // This process was stopped, and the server has rolled back: the outcome is known, and another connection may do.
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Cause::Conflict,
         SqlState::DISK_FULL | SqlState::CONFIGURATION_LIMIT_EXCEEDED => Cause::Room,
         // A server that became a standby, or a pooler that hands statements to another server.
         SqlState::READ_ONLY_SQL_TRANSACTION
@@ -55,7 +57,7 @@ pub(super) fn database(error: &Error) -> StoreError {
         Cause::Statement | Cause::Conflict | Cause::Room => StoreError::Database,
     };
     match error.code() {
-        Some(&SqlState::QUERY_CANCELED) => StoreError::Timeout,
+        Some(&SqlState::QUERY_CANCELED | &SqlState::LOCK_NOT_AVAILABLE) => StoreError::Timeout,
         Some(_) if cause(error) == Cause::Room => {
             StoreError::Full(format!("free some space on the database's server ({})", text(error)))
         }

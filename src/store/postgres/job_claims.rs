@@ -18,10 +18,23 @@ use crate::store::row_policy::RowPolicy;
 use crate::store::taken_run::MAX_BATCH_BYTES;
 use crate::store::{ClaimedJob, Lease, StoreError};
 
+/// Which `runs r` are the next ones of their conversations. One that was cancelled ends without being made.
+macro_rules! is_next {
+    () => {
+        "(r.conversation IS NULL OR r.cancel_requested OR NOT EXISTS (SELECT 1 FROM runs e
+            WHERE e.owner = r.owner AND e.conversation = r.conversation AND (e.place, e.response) < (r.place, r.response)))"
+    };
+}
+
 /// Which `runs r` nobody has claimed, or were given back.
 macro_rules! is_waiting {
     () => {
-        concat!("r.attempt IS NOT NULL AND r.instance = '' AND r.lease_until < ", db_now!())
+        concat!(
+            "r.attempt IS NOT NULL AND r.instance = '' AND r.lease_until < ",
+            db_now!(),
+            " AND ",
+            is_next!()
+        )
     };
 }
 
@@ -67,7 +80,9 @@ pub const CLAIM_OLDEST: &str = concat!(
 /// One that was given back for a while is nobody's, and may be claimed before that time.
 const LOCK_ONE: &str = concat!(
     "SELECT r.response, r.owner FROM runs r WHERE r.response = $2 AND r.owner = $3
-        AND (r.attempt IS NOT NULL AND r.instance = '' OR ",
+        AND (r.attempt IS NOT NULL AND r.instance = '' AND ",
+    is_next!(),
+    " OR ",
     is_left!(),
     ") FOR UPDATE"
 );
@@ -134,7 +149,7 @@ const CLAIM: &str = concat!(
         AND s.key = r.response AND s.owner = r.owner AND o.key = r.owner
     RETURNING ",
     taken_runs::columns!(),
-    ", r.attempt, r.job"
+    ", r.attempt, r.job, r.conversation IS NOT NULL"
 );
 
 /// Claims runs that are locked, oldest first, as many as are not too large together. One that is damaged has no job, and so
@@ -162,7 +177,8 @@ pub(super) async fn claim(
     for Taken { row, place, run, is_damaged } in taken_runs::read(session, &rows).await? {
         let attempt = get::<i32>(row, taken_runs::COLUMNS)?.unsigned_abs();
         let spec = get::<Option<&[u8]>>(row, taken_runs::COLUMNS + 1)?.filter(|_| !is_damaged);
-        claimed.push((place, ClaimedJob { run, spec: spec.unwrap_or_default().into(), attempt }));
+        let (spec, in_conversation) = (spec.unwrap_or_default().into(), get(row, taken_runs::COLUMNS + 2)?);
+        claimed.push((place, ClaimedJob { run, spec, attempt, in_conversation }));
     }
     claimed.sort_unstable_by_key(|(place, _)| *place);
     Ok(claimed.into_iter().map(|(_, job)| job).collect())

@@ -17,8 +17,10 @@ use crate::store::row_policy::RowPolicy;
 use crate::store::{JobStats, Lease, Requeue, ResponseRecord, StoreError};
 
 /// Its instance is nobody's: a worker's claim gives it one.
-const INSERT: &str = "INSERT INTO runs (response, owner, instance, epoch, lease_until, state, attempt, job)
-    VALUES ($1, $2, '', $3, 0, $4, 0, $5)";
+const INSERT: &str =
+    "INSERT INTO runs (response, owner, instance, epoch, lease_until, state, attempt, job, conversation, place)
+    VALUES ($1, $2, '', $3, 0, $4, 0, $5, $6,
+        (SELECT coalesce(max(q.place), 0) + 1 FROM runs q WHERE q.owner = $2 AND q.conversation = $6))";
 
 /// Begins a queued response. Returns the key of its row, or why it has none for this run.
 pub(super) async fn begin(
@@ -35,12 +37,14 @@ pub(super) async fn begin(
     let Some(key) = rows::insert(session, owner, record, Lifetime::default()).await? else {
         return Ok(Err(WriteOutcome::Superseded));
     };
-    let parameters: [Param<'_>; 5] = [
+    let conversation = record.conversation.as_ref().map(|turn| turn.id.as_str().as_bytes());
+    let parameters: [Param<'_>; 6] = [
         (&key.0, Type::UUID),
         (&key.1, Type::INT8),
         (&running::epoch(&record.lease), Type::INT4),
         (&state, Type::BYTEA),
         (&job, Type::BYTEA),
+        (&conversation, Type::BYTEA),
     ];
     session.execute(INSERT, &parameters).await?;
     Ok(Ok(key))

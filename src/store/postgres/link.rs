@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
+use super::limits::Limits;
 use super::owners::OwnerKeys;
 use super::pool::Pool;
 use super::session::Session;
@@ -44,8 +45,8 @@ impl Link {
         Self { pool, owners, health, startup, connection: None, lost: None }
     }
 
-    pub(super) fn limit(&self) -> Duration {
-        self.pool.limit()
+    pub(super) fn limits(&self) -> Limits {
+        self.pool.limits()
     }
 
     /// The connection, or a new one. A short interruption is waited out, as long as a statement may take; after that,
@@ -58,11 +59,12 @@ impl Link {
         self.startup.check()?;
         loop {
             if let Some(lost) = &self.lost
-                && lost.since.elapsed() > self.limit()
+                && lost.since.elapsed() > self.limits().statement
                 && lost.tried.elapsed() < LONG_PAUSE
             {
                 return Err(lost.error.clone());
             }
+            let began = Instant::now();
             let error = match self.pool.connect().await {
                 Ok(connection) => {
                     self.lost = None;
@@ -70,9 +72,9 @@ impl Link {
                 }
                 Err(error) => error,
             };
-            let since = self.lost.as_ref().map_or_else(Instant::now, |lost| lost.since);
+            let since = self.lost.as_ref().map_or(began, |lost| lost.since);
             self.lost = Some(Lost { since, tried: Instant::now(), error: error.clone() });
-            if since.elapsed() > self.limit() {
+            if since.elapsed() > self.limits().statement {
                 return Err(error);
             }
             tokio::time::sleep(PAUSE).await;

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 
+use super::limits::Limits;
 use super::pool::Pool;
 use super::schema::{self, DatabaseSchema};
 use super::url::Target;
 use crate::store::StoreError;
 
 /// The limit of the statements around a migration.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMITS: Limits = Limits { statement: Duration::from_secs(30), transaction: Duration::from_secs(30) };
 
 /// The result of a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,5 +33,5 @@ pub async fn migrate(url: &str) -> Result<Option<PostgresMigration>, StoreError>
 }
 
 fn pool(url: &str) -> Result<Pool, StoreError> {
-    Pool::new(Target::parse(url)?, 1, LIMIT, false, TaskTracker::new())
+    Pool::new(Target::parse(url)?, 1, LIMITS, false, TaskTracker::new())
 }

@@ -9,13 +9,14 @@ use tokio_util::task::TaskTracker;
 
 use super::connection::{Connection, Fate, Statements};
 use super::error::{Cause, closed, database, is_refused_option};
+use super::limits::Limits;
 use super::server_limit::ServerLimit;
 use super::session::Session;
 use super::tls::Tls;
 use super::url::Target;
 use crate::store::StoreError;
 
-/// How long connecting may take, TLS and authentication included.
+/// How long connecting may take unless statements may take less, TLS and authentication included.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a connection is waited for.
@@ -29,8 +30,8 @@ struct Shared {
     target: Target,
     tls: Tls,
     is_preparing: bool,
-    limits: ServerLimit,
-    limit: Duration,
+    server_limit: ServerLimit,
+    limits: Limits,
     slots: Arc<Semaphore>,
     idle: Mutex<Vec<Arc<Connection>>>,
     /// The tasks of connections, which end with them.
@@ -38,23 +39,23 @@ struct Shared {
 }
 
 impl Pool {
-    /// A pool of so many connections, none of which is made yet. A statement takes no longer than `limit`.
+    /// A pool of so many connections, none of which is made yet. Statements and transactions have these limits.
     pub(super) fn new(
         target: Target,
         size: usize,
-        limit: Duration,
+        limits: Limits,
         is_preparing: bool,
         tasks: TaskTracker,
     ) -> Result<Self, StoreError> {
         let tls = Tls::new(&target.verification)?;
         let slots = Arc::new(Semaphore::new(size));
-        let (limits, idle) = (ServerLimit::new(limit), Mutex::default());
-        Ok(Self(Arc::new(Shared { target, tls, is_preparing, limits, limit, slots, idle, tasks })))
+        let (server_limit, idle) = (ServerLimit::new(limits), Mutex::default());
+        Ok(Self(Arc::new(Shared { target, tls, is_preparing, server_limit, limits, slots, idle, tasks })))
     }
 
-    /// The limit of a statement.
-    pub(super) fn limit(&self) -> Duration {
-        self.0.limit
+    /// The limits of its statements and transactions.
+    pub(super) fn limits(&self) -> Limits {
+        self.0.limits
     }
 
     /// A connection that is idle, or a new one.
@@ -72,12 +73,12 @@ impl Pool {
 
     /// A connection outside the bounds of the pool, for one who keeps it.
     pub(super) async fn connect(&self) -> Result<Connection, StoreError> {
-        let Shared { target, tls, is_preparing, limits, limit, tasks, .. } = &*self.0;
+        let Shared { target, tls, is_preparing, server_limit, limits, tasks, .. } = &*self.0;
         let connecting = async {
-            match limits.config(&target.config) {
+            match server_limit.config(&target.config) {
                 Some(config) => match config.connect(tls.clone()).await {
                     Err(error) if is_refused_option(&error) => {
-                        limits.refused();
+                        server_limit.refused();
                         target.config.connect(tls.clone()).await
                     }
                     connected => connected,
@@ -86,7 +87,7 @@ impl Pool {
             }
         };
         // The client's own limit ends with the socket: TLS and authentication have none.
-        let connected = tokio::time::timeout(CONNECT_LIMIT, connecting).await;
+        let connected = tokio::time::timeout(limits.statement.min(CONNECT_LIMIT), connecting).await;
         let connected = connected.map_err(|_| StoreError::Unavailable("connecting timed out".to_owned()))?;
         let (client, connection) = connected.map_err(|error| database(&error))?;
         tasks.spawn(async move {
@@ -96,8 +97,8 @@ impl Pool {
         });
         let statements = is_preparing.then(Statements::default);
         let mut connection =
-            Connection { client, statements, limit: *limit, is_limited: false, fate: Fate::default() };
-        connection.is_limited = limits.is_set(Session::new(&connection)).await?;
+            Connection { client, statements, limits: *limits, is_limited: false, fate: Fate::default() };
+        connection.is_limited = server_limit.is_set(Session::new(&connection)).await?;
         Ok(connection)
     }
 
@@ -157,7 +158,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("postgres://user@{}/db", listener.local_addr().unwrap());
         let target = Target::parse(&url).unwrap();
-        let pool = Pool::new(target, 1, Duration::from_secs(5), true, TaskTracker::new()).unwrap();
+        let limits = Limits::new(Duration::from_secs(5), Duration::from_secs(30));
+        let pool = Pool::new(target, 1, limits, true, TaskTracker::new()).unwrap();
         assert!(matches!(pool.lease().await, Err(StoreError::Unavailable(_))));
     }
 }

@@ -28,6 +28,10 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../../migrations/postgres/0005_tasks.sql"), compatible_with: 1 },
     Migration { sql: include_str!("../../../migrations/postgres/0006_traces.sql"), compatible_with: 1 },
     Migration { sql: include_str!("../../../migrations/postgres/0007_deleted_keys.sql"), compatible_with: 1 },
+    Migration {
+        sql: include_str!("../../../migrations/postgres/0008_conversation_queues.sql"),
+        compatible_with: 1,
+    },
 ];
 
 /// A migration: in one transaction.
@@ -116,7 +120,7 @@ async fn apply(transaction: &Transaction) -> Result<Option<i32>, StoreError> {
     let session = transaction.session();
     // Migrations take as long as they take. The number is arbitrary, and the lock ends with the transaction: of several
     // processes one makes the table, and a lock of it keeps the others.
-    session.batch("SET LOCAL statement_timeout = 0; SET LOCAL client_min_messages = warning").await?;
+    session.batch("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL client_min_messages = warning").await?;
     session.batch_unlimited("SELECT pg_advisory_xact_lock(4703919738795935662)").await?;
     session
         .batch_unlimited(

@@ -6,10 +6,10 @@
 //! with a connection that other clients get.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use tokio_postgres::Config;
 
+use super::limits::Limits;
 use super::session::Session;
 use super::values::get;
 use crate::store::StoreError;
@@ -19,13 +19,13 @@ const SET: &str = "SELECT setting::bigint FROM pg_settings WHERE name = 'stateme
 
 /// How the limit is asked for.
 pub(super) struct ServerLimit {
-    limit: Duration,
+    limits: Limits,
     is_refused: AtomicBool,
 }
 
 impl ServerLimit {
-    pub(super) fn new(limit: Duration) -> Self {
-        Self { limit, is_refused: AtomicBool::new(false) }
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, is_refused: AtomicBool::new(false) }
     }
 
     /// The configuration with which it is asked for; `None`: it is refused.
@@ -35,7 +35,9 @@ impl ServerLimit {
         }
         let mut config = config.clone();
         let before = config.get_options().map_or_else(String::new, |options| format!("{options} "));
-        config.options(format!("{before}-c statement_timeout={}", self.limit.as_millis()));
+        let Limits { statement, transaction } = self.limits;
+        let (statement, lock) = (statement.as_millis(), transaction.as_millis());
+        config.options(format!("{before}-c statement_timeout={statement} -c lock_timeout={lock}"));
         Some(config)
     }
 
@@ -50,6 +52,6 @@ impl ServerLimit {
     pub(super) async fn is_set(&self, session: Session<'_>) -> Result<bool, StoreError> {
         let Some(row) = session.query_opt(SET, &[]).await? else { return Ok(false) };
         let set: i64 = get(&row, 0)?;
-        Ok(set > 0 && u128::from(set.unsigned_abs()) <= self.limit.as_millis())
+        Ok(set > 0 && u128::from(set.unsigned_abs()) <= self.limits.statement.as_millis())
     }
 }

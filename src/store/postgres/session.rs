@@ -3,21 +3,17 @@
 //! With prepared statements each text is parsed once per connection; without, each statement is one unnamed round
 //! trip, which poolers that hand a connection to another client after each transaction allow.
 
-use std::time::Duration;
-
 use futures_util::future::try_join;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Row, Statement};
 
 use super::connection::Connection;
 use super::error::{Cause, cause, database};
+use super::limits::Limits;
 use crate::store::StoreError;
 
 /// A parameter with its type.
 pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
-
-/// How much longer than the server's own limit a statement is waited for.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// Statements on one connection, one after another.
 #[derive(Clone, Copy)]
@@ -30,9 +26,14 @@ impl<'a> Session<'a> {
         Self { connection }
     }
 
-    /// The limit of a statement.
-    pub(super) fn limit(&self) -> Duration {
-        self.connection.limit
+    /// The limits of its statements and transactions.
+    pub(super) fn limits(&self) -> Limits {
+        self.connection.limits
+    }
+
+    /// Whether the connection is closed, so that nothing can be sent.
+    pub(super) fn is_closed(&self) -> bool {
+        self.connection.client.is_closed()
     }
 
     /// Whether the server ends a statement at the limit that stands alone. In a transaction it always does.
@@ -140,16 +141,15 @@ impl<'a> Session<'a> {
         &self,
         statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, StoreError> {
-        let limit = self.connection.limit.saturating_add(GRACE);
         self.connection.fate.begin();
-        match tokio::time::timeout(limit, statement).await {
+        match self.connection.limits.wait(statement).await {
             Ok(done) => {
                 self.connection.fate.end();
                 self.noted(done)
             }
-            Err(_) => {
+            Err(error) => {
                 self.connection.fate.note(Cause::Connection);
-                Err(StoreError::Timeout)
+                Err(error)
             }
         }
     }

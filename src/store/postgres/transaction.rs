@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::error::Cause;
+use super::limits::Limits;
 use super::pool::{Lease, Pool};
 use super::session::Session;
 use crate::store::StoreError;
@@ -70,7 +71,7 @@ impl Pool {
                 Err(error) => {
                     let is_lost = lease.cause() == Some(Cause::Connection);
                     drop(lease);
-                    if !is_lost || !attempts.may_go_on(self.limit()) {
+                    if !is_lost || !attempts.may_go_on(self.limits().statement) {
                         return Err(error);
                     }
                     attempts.pause().await;
@@ -87,7 +88,7 @@ impl Lease {
             Access::Statement if !self.session().is_limited() => Access::Write,
             access => access,
         };
-        if let Some(sql) = begin_sql(access, self.session().limit()) {
+        if let Some(sql) = begin_sql(access, self.session().limits()) {
             self.is_reusable = false;
             self.session().batch(&sql).await?;
         }
@@ -107,7 +108,8 @@ impl Transaction {
         done: Result<T, StoreError>,
         attempts: &mut Attempts,
     ) -> Option<Result<T, StoreError>> {
-        let was_lost = self.lease.cause() == Some(Cause::Connection);
+        // Before its commit is sent.
+        let was_lost = self.lease.cause() == Some(Cause::Connection) || self.lease.session().is_closed();
         let ended = match done {
             Ok(value) => self.commit().await.map(|()| value),
             Err(error) => {
@@ -121,7 +123,9 @@ impl Transaction {
             // It was waited for long enough, and a statement that stands alone may have been made.
             Some(Cause::Connection) if matches!(error, StoreError::Timeout) => false,
             // Of a connection that is lost at its commit the outcome is unknown.
-            Some(Cause::Connection) => was_lost && attempts.may_go_on(self.lease.session().limit()),
+            Some(Cause::Connection) => {
+                was_lost && attempts.may_go_on(self.lease.session().limits().statement)
+            }
             _ => false,
         };
         if !is_again {
@@ -152,15 +156,14 @@ impl Transaction {
     }
 }
 
-/// How a transaction begins; `None`: there is none. What is set is over with the transaction, so that a pooler may give
-/// the connection to another client then.
-pub(super) fn begin_sql(access: Access, limit: Duration) -> Option<String> {
+/// How a transaction begins; `None`: there is none.
+pub(super) fn begin_sql(access: Access, limits: Limits) -> Option<String> {
     let begin = match access {
         Access::Write => "BEGIN",
         Access::Snapshot => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         Access::Statement => return None,
     };
-    Some(format!("{begin}; SET LOCAL statement_timeout = {}", limit.as_millis()))
+    Some(format!("{begin}; {}", limits.set_local()))
 }
 
 /// A pause that differs between those that were in each other's way.
@@ -169,24 +172,52 @@ pub(super) fn pause(attempt: u32) -> Duration {
 }
 
 /// Runs statements in a transaction, and again if others were in its way: `transact!(pool, Access::Write, session =>
-/// work(session).await)`. The work may run several times, and must change nothing else.
+/// work(session).await)`. The work may run several times, and must change nothing else. All of it is waited for as long as
+/// one statement is.
 macro_rules! transact {
     ($pool:expr, $access:expr, $session:ident => $work:expr) => {{
-        let mut attempts = $crate::store::postgres::transaction::Attempts::default();
-        loop {
-            let transaction = match $pool.begin($access).await {
-                Ok(transaction) => transaction,
-                Err(error) => break Err(error),
-            };
-            let done: Result<_, $crate::store::StoreError> = {
-                let $session = transaction.session();
-                async { $work }.await
-            };
-            if let Some(done) = transaction.end(done, &mut attempts).await {
-                break done;
+        let operation = async {
+            let mut attempts = $crate::store::postgres::transaction::Attempts::default();
+            loop {
+                let transaction = match $pool.begin($access).await {
+                    Ok(transaction) => transaction,
+                    Err(error) => break Err(error),
+                };
+                let done: Result<_, $crate::store::StoreError> = {
+                    let $session = transaction.session();
+                    async { $work }.await
+                };
+                if let Some(done) = transaction.end(done, &mut attempts).await {
+                    break done;
+                }
             }
-        }
+        };
+        $pool.limits().wait(operation).await.flatten()
     }};
 }
 
 pub(super) use transact;
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tokio::time::Instant;
+    use tokio_util::task::TaskTracker;
+
+    use super::super::url::Target;
+    use super::*;
+
+    /// The wait for a connection, each attempt to connect and each statement once had limits of their own.
+    #[tokio::test(start_paused = true)]
+    async fn an_operation_on_a_server_that_says_nothing_takes_no_longer_than_a_statement_may() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target =
+            Target::parse(&format!("postgres://user@{}/db", listener.local_addr().unwrap())).unwrap();
+        let limits = Limits::new(Duration::from_secs(5), Duration::from_secs(30));
+        let pool = Pool::new(target, 1, limits, true, TaskTracker::new()).unwrap();
+        let began = Instant::now();
+        let done = transact!(pool, Access::Write, session => session.batch("SELECT 1").await);
+        assert!(matches!(done, Err(StoreError::Timeout | StoreError::Unavailable(_))), "{done:?}");
+        assert!(began.elapsed() <= Duration::from_secs(7), "{:?}", began.elapsed());
+    }
+}

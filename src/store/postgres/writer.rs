@@ -43,16 +43,16 @@ pub(super) struct Writer {
 struct Pending {
     write: Write,
     answer: Reply,
-    /// When the first attempt began whose connection was lost.
+    /// When the first attempt was over whose connection was lost: it may have begun before this process was stopped.
     lost: Option<Instant>,
     /// What it has come to if it was committed, by an attempt of which that is not known.
     doubtful: Option<WriteOutcome>,
 }
 
 impl Pending {
-    /// An attempt, which began then, has lost its connection. With an outcome, its commit was sent.
-    fn lost(&mut self, began: Instant, outcome: Option<WriteOutcome>) {
-        self.lost.get_or_insert(began);
+    /// An attempt has lost its connection. With an outcome, its commit was sent.
+    fn lost(&mut self, outcome: Option<WriteOutcome>) {
+        self.lost.get_or_insert_with(Instant::now);
         self.doubtful = outcome.or(self.doubtful);
     }
 }
@@ -134,7 +134,6 @@ impl Writer {
         if chosen.is_empty() {
             return group;
         }
-        let began = Instant::now();
         let made = send(session, &chosen).await;
         let is_lost = connection.fate.cause() == Some(Cause::Connection);
         if made.is_err() {
@@ -150,7 +149,7 @@ impl Writer {
                     continue;
                 }
                 if is_lost {
-                    pending.lost(began, Some(WriteOutcome::Changed));
+                    pending.lost(Some(WriteOutcome::Changed));
                 }
             }
             rest.push(pending);
@@ -160,7 +159,7 @@ impl Writer {
 
     /// Commits these in one transaction. Returns them all if that fails.
     async fn commit_together(&mut self, connection: &Connection, mut group: Vec<Pending>) -> Vec<Pending> {
-        let (began, mut outcomes) = (Instant::now(), Vec::new());
+        let mut outcomes = Vec::new();
         match self.make(Session::new(connection), &group, &mut outcomes).await {
             Ok(()) => {
                 self.in_flight.commit();
@@ -175,7 +174,7 @@ impl Writer {
                     let is_sent = outcomes.len() == group.len();
                     let outcomes = outcomes.into_iter().map(|outcome| is_sent.then_some(outcome));
                     for (pending, outcome) in group.iter_mut().zip(outcomes.chain(std::iter::repeat(None))) {
-                        pending.lost(began, outcome);
+                        pending.lost(outcome);
                     }
                 }
                 self.roll_back(connection).await;
@@ -193,7 +192,7 @@ impl Writer {
                 Ok(connection) => connection,
                 Err(error) => return self.fail(pending, &error),
             };
-            let (began, mut outcomes) = (Instant::now(), Vec::new());
+            let mut outcomes = Vec::new();
             let session = Session::new(&connection);
             let made = self.make(session, std::slice::from_ref(&pending), &mut outcomes).await;
             let outcome = outcomes.first().copied();
@@ -207,14 +206,14 @@ impl Writer {
             self.in_flight.rollback();
             let cause = connection.fate.cause();
             if cause == Some(Cause::Connection) {
-                pending.lost(began, outcome);
+                pending.lost(outcome);
             }
             self.roll_back(&connection).await;
             attempts += 1;
             match cause {
                 Some(Cause::Conflict) if attempts < MAX_ATTEMPTS => {}
                 Some(Cause::Connection)
-                    if pending.lost.is_some_and(|lost| lost.elapsed() < self.link.limit()) => {}
+                    if pending.lost.is_some_and(|lost| lost.elapsed() < self.link.limits().statement) => {}
                 _ => return self.fail(pending, &error),
             }
             drop(connection);
@@ -229,7 +228,7 @@ impl Writer {
         group: &[Pending],
         outcomes: &mut Vec<WriteOutcome>,
     ) -> Result<(), StoreError> {
-        if let Some(begin) = begin_sql(Access::Write, self.link.limit()) {
+        if let Some(begin) = begin_sql(Access::Write, self.link.limits()) {
             session.batch(&begin).await?;
         }
         for Pending { write, doubtful, .. } in group {
@@ -289,7 +288,7 @@ impl Writer {
     }
 
     async fn probe(&self, session: Session<'_>) -> Result<(), StoreError> {
-        session.batch(&begin_sql(Access::Write, self.link.limit()).unwrap_or_default()).await?;
+        session.batch(&begin_sql(Access::Write, self.link.limits()).unwrap_or_default()).await?;
         session.execute(PROBE, &[(&now(), tokio_postgres::types::Type::INT8)]).await?;
         orphans::release_abandoned(session, &self.policy, self.in_flight.abandoned()).await?;
         session.batch("COMMIT").await
@@ -302,7 +301,7 @@ const PROBE: &str =
 /// Sends these in one transaction and one round trip. Returns for each whether its row was written.
 async fn send(session: Session<'_>, chosen: &[(usize, FastFinish<'_>)]) -> Result<Vec<bool>, StoreError> {
     let [(_, first), others @ ..] = chosen else { return Ok(Vec::new()) };
-    let begin = begin_sql(Access::Write, session.limit()).unwrap_or_default();
+    let begin = begin_sql(Access::Write, session.limits()).unwrap_or_default();
     if session.is_limited() {
         first.prepare(session).await?;
         if others.is_empty() {

@@ -20,18 +20,30 @@ use crate::store::{ClaimedJob, JobStats, Lease, NewJob, Owner, Requeue, Response
 /// The column `instance` of a run that nobody has claimed.
 pub(super) const NOBODY: &str = "";
 
-/// Which `runs r` the instance ?1 may claim at the time ?2. Of its own runs only those that were given up.
-macro_rules! waiting_sql {
+/// Which `runs r` are the next ones of their conversations. One that was cancelled ends without being made.
+macro_rules! is_next_sql {
     () => {
-        "r.attempt IS NOT NULL AND r.lease_until < ?2 AND (r.instance <> ?1 OR r.orphan IS NOT NULL)"
+        "(r.conversation IS NULL OR r.cancel_requested = 1 OR NOT EXISTS (SELECT 1 FROM runs e
+            WHERE e.conversation = r.conversation AND (e.place, e.response) < (r.place, r.response)))"
     };
 }
 
-/// The columns that [`Orphan::read`] takes, and two more.
+/// Which `runs r` the instance ?1 may claim at the time ?2. Of its own runs only those that were given up.
+macro_rules! waiting_sql {
+    () => {
+        concat!(
+            "r.attempt IS NOT NULL AND r.lease_until < ?2 AND (r.instance <> ?1 OR r.orphan IS NOT NULL) AND ",
+            is_next_sql!()
+        )
+    };
+}
+
+/// The columns that [`Orphan::read`] takes, and three more.
 macro_rules! columns_sql {
     () => {
         "SELECT s.key, s.id, o.tenant, o.principal, s.created_at, s.model, s.previous_id, s.body, r.epoch, r.orphan,
-            r.state, s.expires_at IS NOT NULL, s.item_index, s.items, r.cancel_requested, r.attempt, r.job
+            r.state, s.expires_at IS NOT NULL, s.item_index, s.items, r.cancel_requested, r.attempt, r.job,
+            r.conversation IS NOT NULL
         FROM runs r CROSS JOIN responses s ON s.key = r.response CROSS JOIN owners o ON o.key = s.owner WHERE "
     };
 }
@@ -45,7 +57,9 @@ const ONE: &str = concat!(
     columns_sql!(),
     "r.attempt IS NOT NULL AND (r.instance = '' OR ",
     waiting_sql!(),
-    ") AND r.response BETWEEN ?3 AND ?4 AND s.id = ?5 AND o.tenant = ?6 AND o.principal = ?7"
+    ") AND ",
+    is_next_sql!(),
+    " AND r.response BETWEEN ?3 AND ?4 AND s.id = ?5 AND o.tenant = ?6 AND o.principal = ?7"
 );
 
 const STATS: &str = concat!(
@@ -70,14 +84,16 @@ pub(super) fn enqueue(
         WriteOutcome::Changed => {}
         refused => return Ok(refused),
     }
-    let lease = &job.run.record.lease;
+    let record = &job.run.record;
+    let (lease, conversation) = (&record.lease, record.conversation.as_ref().map(|turn| turn.id.as_str()));
     // From now on it is nobody's, until a worker claims it.
     if let Some((response, _)) = running::find(connection, policy, lease)? {
         connection
             .prepare_cached(
-                "UPDATE runs SET instance = ?2, lease_until = 0, attempt = 0, job = ?3 WHERE response = ?1",
+                "UPDATE runs SET instance = ?2, lease_until = 0, attempt = 0, job = ?3, conversation = ?4, place =
+                    (SELECT coalesce(max(q.place), 0) + 1 FROM runs q WHERE q.conversation = ?4) WHERE response = ?1",
             )?
-            .execute(params![response, NOBODY, &*job.spec])?;
+            .execute(params![response, NOBODY, &*job.spec, conversation])?;
     }
     in_flight.remove(lease);
     Ok(WriteOutcome::Changed)
@@ -150,12 +166,14 @@ struct Waiting {
     orphan: Orphan,
     attempts: u32,
     spec: Arc<[u8]>,
+    in_conversation: bool,
 }
 
 impl Waiting {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let spec = row.get::<_, Option<Vec<u8>>>(16)?.unwrap_or_default().into();
-        Ok(Self { orphan: Orphan::read(row)?, attempts: row.get(15)?, spec })
+        let in_conversation = row.get(17)?;
+        Ok(Self { orphan: Orphan::read(row)?, attempts: row.get(15)?, spec, in_conversation })
     }
 
     /// `None`: it was deleted, or cannot be read. What is damaged has no job, and so it fails.
@@ -165,7 +183,7 @@ impl Waiting {
         policy: &RowPolicy,
         now: i64,
     ) -> rusqlite::Result<Option<ClaimedJob>> {
-        let Self { orphan, attempts, spec } = self;
+        let Self { orphan, attempts, spec, in_conversation } = self;
         if orphan.is_deleted {
             rows::remove(connection, orphan.key)?;
             return Ok(None);
@@ -187,7 +205,7 @@ impl Waiting {
         let whole = orphan.whole(connection)?;
         Ok(whole.map(|(run, is_damaged)| {
             let spec = if is_damaged { Arc::default() } else { spec };
-            ClaimedJob { run, spec, attempt }
+            ClaimedJob { run, spec, attempt, in_conversation }
         }))
     }
 }

@@ -97,6 +97,29 @@ async fn of_responses_that_both_make_in_one_conversation_none_is_lost_or_torn() 
     assert_eq!(questions, made);
 }
 
+/// They were once made in any order: each looked from time to time whether the conversation was free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn background_responses_that_both_queue_in_one_conversation_are_made_in_the_order_in_which_they_were_acknowledged()
+ {
+    let fleet = Fleet::new().await;
+    let replicas = fleet.two().await;
+    let id = conversation(&replicas[0]).await;
+    fleet.upstream.always(super::slow_answer(2, 10));
+    let (mut queued, mut questions) = (Vec::new(), Vec::new());
+    for number in 0..8 {
+        let mut body = ask(&id, format!("question {number}"));
+        body["background"] = json!(true);
+        queued.push(super::id_of(&replicas[number % 2].create(body).await));
+        questions.push(format!("question {number}"));
+    }
+    for response in &queued {
+        super::becomes(&replicas[0], response, "completed").await;
+    }
+    let (texts, _) = said(&replicas[1], &id).await;
+    let asked: Vec<_> = texts.into_iter().filter(|text| text.starts_with("question")).collect();
+    assert_eq!(asked, questions);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn items_that_both_add_at_once_are_all_there_in_the_order_of_each() {
     let fleet = Fleet::new().await;

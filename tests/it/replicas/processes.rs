@@ -14,7 +14,7 @@ use crate::support::stream_validator::assert_valid_resumed_stream;
 use crate::support::upstream::Upstream;
 
 /// A replica with this role (and, behind a `-`, a name) on the database, whose leases do not last long.
-async fn start(folder: &Path, upstream: &Upstream, database: &Database, role: &str) -> Process {
+pub(super) async fn start(folder: &Path, upstream: &Upstream, database: &Database, role: &str) -> Process {
     let own = folder.join(role);
     std::fs::create_dir_all(&own).unwrap();
     let url = database.url();
@@ -43,7 +43,7 @@ async fn read(replica: &Process, id: &str) -> Value {
     serde_json::from_str(&get(replica, id).await).unwrap()
 }
 
-fn request(replica: &Process, path: &str, body: &Value) -> RequestBuilder {
+pub(super) fn request(replica: &Process, path: &str, body: &Value) -> RequestBuilder {
     reqwest::Client::new().post(format!("{}/v1/{path}", replica.base)).json_body(body)
 }
 

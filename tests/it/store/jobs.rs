@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use antwort::protocol::id::Id;
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    CallOutcome, ClaimedJob, Direction, ErasureTarget, IdempotencyKey, JobStats, JournaledCall, LogEnd,
-    LoggedEvents, LoggedRun, NewJob, Requeue, ResponseRecord, Store, StoreError, TurnRecord,
+    CallOutcome, CancelRequest, ClaimedJob, ConversationTurn, Direction, ErasureTarget, IdempotencyKey,
+    JobStats, JournaledCall, LogEnd, LoggedEvents, LoggedRun, NewJob, Requeue, ResponseRecord, Store,
+    StoreError, TurnRecord,
 };
 use futures_util::future::join_all;
 
@@ -52,7 +54,7 @@ pub(super) async fn a_queued_run_is_seen_and_claimed_with_all_that_it_was_queued
     assert_eq!(body(store, &job).await.as_deref(), Some("queued"));
     let stats = store.job_stats().await.unwrap();
     assert_eq!(stats, JobStats { queued: 1, oldest_created_at: Some(job.run.record.created_at), waiting: 0 });
-    let ClaimedJob { run, spec, attempt } = claimed(store).await;
+    let ClaimedJob { run, spec, attempt, .. } = claimed(store).await;
     assert_eq!((&*spec, attempt, run.state.as_deref()), (&b"spec"[..], 1, Some(&b"state"[..])));
     assert_eq!((&run.lease.id, &run.owner, &*run.body), (&job.run.record.lease.id, &owner(), "queued"));
     assert_eq!((run.items.len(), run.calls.len()), (job.run.record.items.len(), 0));
@@ -88,6 +90,55 @@ pub(super) async fn the_oldest_runs_are_claimed_first(store: &dyn Store) {
     let rest: Vec<_> =
         store.claim_jobs(9).await.unwrap().into_iter().map(|claimed| claimed.run.lease.id).collect();
     assert_eq!([first, rest].concat(), jobs);
+}
+
+/// Queues a run in a conversation.
+async fn enqueued_in(store: &dyn Store, conversation: &str) -> Id {
+    let mut job = job();
+    let id = conversation.into();
+    job.run.record.conversation = Some(ConversationTurn { id, first: 0, until: 0, roles: Vec::new() });
+    assert_eq!(store.enqueue(job.clone()).await.unwrap(), None);
+    job.run.record.lease.id
+}
+
+pub(super) async fn runs_of_one_conversation_are_claimed_one_after_the_other_in_the_order_in_which_they_were_queued(
+    store: &dyn Store,
+) {
+    let mut queued = Vec::new();
+    for _ in 0..4 {
+        queued.push(enqueued_in(store, "conv_1").await);
+    }
+    let (other, outside) = (enqueued_in(store, "conv_2").await, enqueued(store).await.run.record.lease.id);
+    let ids = |claimed: &[ClaimedJob]| claimed.iter().map(|job| job.run.lease.id.clone()).collect::<Vec<_>>();
+    let mut found = store.claim_jobs(9).await.unwrap();
+    assert_eq!(ids(&found), [queued[0].clone(), other, outside]);
+    assert_eq!(found.iter().map(|job| job.in_conversation).collect::<Vec<_>>(), [true, true, false]);
+    let first = found.remove(0);
+
+    // It keeps its place while it is given back, for a while or not, and nobody makes one behind it by its id.
+    assert!(store.claim_job(&owner(), &queued[1]).await.unwrap().is_none());
+    store.requeue(first.run.lease, Requeue { delay: LEASE, counts: false }).await.unwrap();
+    assert!(store.claim_jobs(9).await.unwrap().is_empty());
+    let first = store.claim_job(&owner(), &queued[0]).await.unwrap().unwrap();
+
+    // One that is cancelled is ended at once.
+    assert_eq!(store.request_cancel(&owner(), &queued[2]).await.unwrap(), CancelRequest::Requested);
+    let cancelled = claimed(store).await;
+    assert!(cancelled.run.is_cancelled && cancelled.run.lease.id == queued[2]);
+    store.finish(ended(&cancelled)).await.unwrap();
+    assert!(store.claim_jobs(9).await.unwrap().is_empty());
+
+    // The next one begins with the end of the one before.
+    store.finish(ended(&first)).await.unwrap();
+    let second = claimed(store).await;
+    assert_eq!(second.run.lease.id, queued[1]);
+    let last = enqueued_in(store, "conv_1").await;
+    store.finish(ended(&second)).await.unwrap();
+    for id in [&queued[3], &last] {
+        let next = claimed(store).await;
+        assert_eq!(next.run.lease.id, *id);
+        store.finish(ended(&next)).await.unwrap();
+    }
 }
 
 pub(super) async fn a_claimed_run_is_written_and_ended_with_its_lease(store: &dyn Store) {
