@@ -34,7 +34,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Role, RunningConfig, ServerSettings, Settings};
+use crate::config::{DrainListener, Role, RunningConfig, ServerSettings, Settings};
 use crate::engine::WebhookDelivery;
 use crate::store::Store;
 use crate::store::sqlite::ServerLock;
@@ -54,6 +54,9 @@ use worker::Worker;
 
 /// Minimum time that connections have for closing once all runs have ended.
 const MIN_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long requests are still admitted once no connections are: those that were sent on connections from before.
+const LAST_REQUEST_WAIT: Duration = Duration::from_millis(250);
 
 /// Default of `server.shutdown_delay` unless the gateway listens on loopback: load balancers probe every few seconds.
 const AUTO_SHUTDOWN_DELAY: Duration = Duration::from_secs(5);
@@ -204,7 +207,7 @@ impl App {
         tasks.spawn(async move { sessions.run_eviction(until).await });
         let (close, close_timeout) = oneshot::channel();
         let delay = shutdown_delay(&server, &listener);
-        let draining = CancellationToken::new();
+        let (draining, listening) = (CancellationToken::new(), CancellationToken::new());
         if role.makes_jobs() {
             let worker = Worker {
                 current: Arc::clone(&current),
@@ -216,8 +219,14 @@ impl App {
             tasks.spawn(worker::settle_calls(current.clone(), Arc::clone(&in_flight), draining.clone()));
             tasks.spawn(worker::poll_tasks(current, in_flight, draining.clone()));
         }
-        let http_server =
-            HttpServer::new(Arc::clone(&current), &server, metrics, stopping.clone(), draining.clone());
+        let http_server = HttpServer::new(
+            Arc::clone(&current),
+            &server,
+            metrics,
+            stopping.clone(),
+            draining.clone(),
+            listening.clone(),
+        );
         let serving = tasks.spawn(http_server.serve(listener, close_timeout));
         tasks.spawn(announce::ready(Arc::clone(&current), closing.clone()));
         if let Some((running, hangups)) = reloading {
@@ -233,10 +242,10 @@ impl App {
         pass_shutdown_delay(delay).await;
         tracing::info!("draining");
         let deadline = Instant::now() + drain_timeout;
-        // Connections are still accepted while runs end: probes must see that this instance is not ready.
+        stop_listening(&server, &listening).await;
         admission.close();
         draining.cancel();
-        in_flight.drain(drain_timeout).await;
+        in_flight.drain(deadline.saturating_duration_since(Instant::now())).await;
         admission.close_sessions();
         // Passed-through requests are not runs; they have until the same deadline.
         let timeout = deadline.saturating_duration_since(Instant::now()).max(MIN_CLOSE_TIMEOUT);
@@ -249,6 +258,14 @@ impl App {
         tasks.wait().await;
         store.close().await;
         tracing::info!("stopped");
+    }
+}
+
+/// Closes the listener, unless it is to stay open while the gateway drains. Then new responses are refused.
+async fn stop_listening(server: &ServerSettings, listening: &CancellationToken) {
+    if server.drain_listener == DrainListener::Close {
+        listening.cancel();
+        tokio::time::sleep(LAST_REQUEST_WAIT.min(server.drain_timeout)).await;
     }
 }
 

@@ -36,6 +36,14 @@ impl Authenticator {
         matches!(self, Self::Open(_))
     }
 
+    /// Whether there are keys of several tenants.
+    pub(crate) fn has_several_tenants(&self) -> bool {
+        match self {
+            Self::Open(_) => false,
+            Self::ApiKeys(keys) => keys.has_several_tenants(),
+        }
+    }
+
     /// The caller with the key of this hash, as the configuration has it now. Without a hash: the one of this name.
     pub(crate) fn caller(&self, name: &str, key_hash: Option<&[u8; 32]>) -> Option<&Principal> {
         match (self, key_hash) {

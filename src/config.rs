@@ -8,6 +8,7 @@ mod auth;
 mod bus;
 mod changes;
 mod de;
+mod drain;
 mod egress;
 mod elsewhere;
 mod error;
@@ -44,6 +45,7 @@ mod webhooks;
 mod websocket;
 
 pub use changes::{ConfigChange, changes_between};
+pub use drain::DrainListener;
 pub use error::{ConfigError, ConfigErrors};
 pub use file_hashes::FileHashes;
 pub use files::ConfigFiles;

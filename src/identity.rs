@@ -9,6 +9,6 @@ mod requester;
 mod scopes;
 
 pub use owner::Owner;
-pub(crate) use principal::Principal;
+pub(crate) use principal::{Principal, Reach};
 pub(crate) use requester::Requester;
 pub(crate) use scopes::Scopes;

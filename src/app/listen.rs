@@ -34,6 +34,9 @@ use crate::transport::{PeerAddress, ShutdownFlag};
 const BACKLOG: u32 = 4096;
 /// Delay after a failed accept, such as one without free file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// How long a listener that is about to close waits for one more connection: those in the kernel's queue would be reset.
+const LAST_CONNECTION_WAIT: Duration = Duration::from_millis(20);
+
 /// Minimum interval between log lines about failed accepts; each has their number.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -68,6 +71,8 @@ pub(super) struct HttpServer {
     tasks: TaskTracker,
     upgrades: Arc<Upgrades>,
     closing: CancellationToken,
+    /// Cancelled when no further connections are accepted.
+    listening: CancellationToken,
     stopping: ShutdownFlag,
     /// Cancelled when the close timeout is over: remaining connections are aborted.
     force_close: CancellationToken,
@@ -80,6 +85,7 @@ impl HttpServer {
         metrics: Arc<Metrics>,
         stopping: ShutdownFlag,
         draining: CancellationToken,
+        listening: CancellationToken,
     ) -> Self {
         let (tasks, force_close) = (TaskTracker::new(), CancellationToken::new());
         let upgrades = Upgrades {
@@ -101,12 +107,14 @@ impl HttpServer {
             tasks,
             upgrades: Arc::new(upgrades),
             closing: CancellationToken::new(),
+            listening,
             stopping,
             force_close,
         }
     }
 
-    /// Serves until `closing` yields the close timeout: how long connections may take to finish their responses.
+    /// Accepts connections until `listening` is cancelled, and serves until `closing` yields the close timeout: how long
+    /// connections may take to finish their responses.
     pub(super) async fn serve(self, listener: TcpListener, mut closing: oneshot::Receiver<Duration>) {
         let max_connections = self.limit.max();
         match listener.local_addr() {
@@ -114,11 +122,15 @@ impl HttpServer {
             Err(error) => tracing::warn!(%error, "serving; the local address cannot be determined"),
         }
         let timeout = tokio::select! {
-            () = self.accept(&listener) => Duration::ZERO,
-            timeout = &mut closing => timeout.unwrap_or_default(),
+            () = self.accept(&listener) => None,
+            timeout = &mut closing => Some(timeout.unwrap_or_default()),
         };
         drop(listener);
         self.closing.cancel();
+        let timeout = match timeout {
+            Some(timeout) => timeout,
+            None => closing.await.unwrap_or_default(),
+        };
         self.tasks.close();
         if tokio::time::timeout(timeout, self.tasks.wait()).await.is_err() {
             tracing::warn!("connections still open after server.drain_timeout; aborting them");
@@ -127,11 +139,24 @@ impl HttpServer {
         }
     }
 
-    /// Accepts connections forever. An accepted connection waits for a permit, and further ones in the kernel's queue.
+    /// Accepts connections until it is told not to, and those that are in the kernel's queue then, where further ones wait while
+    /// one waits for a permit.
     async fn accept(&self, listener: &TcpListener) {
         let mut failures = AcceptFailures::default();
+        let mut left = BACKLOG;
         loop {
-            match listener.accept().await {
+            let accepted = match self.listening.is_cancelled() {
+                false => tokio::select! {
+                    accepted = listener.accept() => accepted,
+                    () = self.listening.cancelled() => continue,
+                },
+                true => match tokio::time::timeout(LAST_CONNECTION_WAIT, listener.accept()).await {
+                    Ok(accepted) if left > 0 => accepted,
+                    _ => return,
+                },
+            };
+            left -= u32::from(self.listening.is_cancelled());
+            match accepted {
                 Ok((stream, peer)) => {
                     let Some(permit) = self.limit.permit().await else { return };
                     self.serve_connection(stream, PeerAddress(peer.ip()), permit);

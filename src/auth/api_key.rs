@@ -32,6 +32,12 @@ impl ApiKeys {
         Self(keys.iter().map(|(name, key)| (key.hash, principal(name, key))).collect())
     }
 
+    /// Looked at for operators' requests, which are few.
+    pub(super) fn has_several_tenants(&self) -> bool {
+        let mut tenants = self.0.values().map(|caller| &caller.owner.tenant);
+        tenants.next().is_some_and(|first| tenants.any(|other| other != first))
+    }
+
     pub(super) fn with_hash(&self, hash: &[u8; 32]) -> Option<&Principal> {
         self.0.get(hash)
     }

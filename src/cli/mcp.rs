@@ -17,6 +17,7 @@ use super::{offline, tools};
 use crate::app::tools::GatewayTools;
 use crate::config::mcp::is_safe_for_secrets;
 use crate::config::{LoadOptions, McpAuth, McpServerSettings, Settings};
+use crate::identity::Reach;
 use crate::mcp::{CallDecision, Freshness, McpCaller, OnBehalfOf, ServedTool, ServerHandle, ServerToolSet};
 use crate::protocol::elicitation::ElicitationModes;
 use crate::tools::{Progress, ToolCall, ToolContext};
@@ -154,7 +155,7 @@ impl<'a> Caller<'a> {
                 Ok(set) => Ok((binding, set)),
             },
         };
-        let states = tools.mcp.statuses();
+        let states = tools.mcp.statuses(Reach::AllTenants);
         let state = states.into_iter().find(|state| state.server_label.as_deref() == Some(label));
         match tools_of_server {
             Ok((binding, set)) => {

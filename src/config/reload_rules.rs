@@ -40,6 +40,7 @@ pub(super) const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     // Of the listener, whose connections outlive generations.
     ("server.write_timeout", Restart),
     ("server.shutdown_delay", Restart),
+    ("server.drain_listener", Restart),
     ("server.drain_timeout", Restart),
     ("server.max_connections", Restart),
     ("server.first_byte_timeout", Restart),

@@ -15,6 +15,7 @@ pub use super::agents::{
 };
 pub use super::auth::{ApiKeySettings, AuthSettings, Scope, StorePolicy};
 pub use super::bus::{BusSettings, BusUrl};
+use super::drain::DrainListener;
 pub use super::egress::EgressSettings;
 use super::file_hashes::FileHashes;
 pub use super::jobs::{JobSettings, Role};
@@ -201,6 +202,8 @@ pub struct ServerSettings {
     /// `None`: 5 s if the gateway listens beyond loopback, else 0.
     #[serde(with = "units::DurationOrAuto")]
     pub shutdown_delay: Option<Duration>,
+    /// What becomes of new connections after that.
+    pub drain_listener: DrainListener,
     /// How long running responses may take to finish after that.
     #[serde(with = "units::HumanDuration")]
     pub drain_timeout: Duration,
@@ -248,6 +251,7 @@ impl Default for ServerSettings {
             body_idle_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             shutdown_delay: None,
+            drain_listener: DrainListener::Close,
             drain_timeout: Duration::from_secs(30),
             ready_requires: vec![ReadyRequirement::Store],
             max_connections: None,

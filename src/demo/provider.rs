@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::reply::reply;
+use super::reply::{formatted, reply};
 use super::trip::{self, TripReply};
 use super::turn::{MODEL, Turn};
 
@@ -40,7 +40,7 @@ async fn models() -> Response {
 async fn complete(Json(request): Json<Value>) -> Response {
     let turn = match trip::next(&request) {
         Some(TripReply::Busy) => return busy(),
-        Some(TripReply::Turn(turn)) => turn,
+        Some(TripReply::Turn(turn)) => formatted(&request, turn),
         None => reply(&request),
     };
     if request["stream"] == true { streamed(&turn) } else { Json(turn.completion()).into_response() }

@@ -5,11 +5,11 @@
 #[cfg(test)]
 mod tests;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::arguments;
 use super::turn::{ScriptedCall, Turn, content};
-use super::words::{has_calculation, named_after, quoted, words};
+use super::words::{has_calculation, name, named_after, quoted, words};
 
 /// The answer to a greeting.
 const INTRODUCTION: &str =
@@ -18,11 +18,40 @@ const INTRODUCTION: &str =
 const COMMON: [&str; 10] =
     ["what", "which", "that", "this", "with", "from", "have", "tell", "please", "could"];
 
+/// The answer to a question that needs a tool which it does not fit.
+const ONLY_EXPRESSIONS: &str =
+    "I calculate only expressions, such as 6 * 7 or 20% of 85.50, and find none in that.";
+
 /// The model's next turn.
 pub(super) fn reply(request: &Value) -> Turn {
+    formatted(request, unformatted(request))
+}
+
+/// A turn in the format that the request asks for.
+pub(super) fn formatted(request: &Value, turn: Turn) -> Turn {
+    let format = &request["response_format"];
+    let Some(text) = turn.final_text() else { return turn };
+    match format["type"].as_str() {
+        Some("json_schema") => {
+            let schema = &format["json_schema"]["schema"];
+            let (_, since) = split_at_question(request);
+            let prompt = since.first().map(|message| content(&message["content"])).unwrap_or_default();
+            Turn::say(arguments::answer(schema, &prompt, text).to_string())
+        }
+        Some("json_object") => Turn::say(json!({"answer": text}).to_string()),
+        _ => turn,
+    }
+}
+
+/// The messages before the last question, and those from it on.
+fn split_at_question(request: &Value) -> (&[Value], &[Value]) {
     let messages = request["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let asked_at = messages.iter().rposition(|message| message["role"] == "user").unwrap_or(messages.len());
-    let (before, since) = messages.split_at(asked_at);
+    messages.split_at(asked_at)
+}
+
+fn unformatted(request: &Value) -> Turn {
+    let (before, since) = split_at_question(request);
     let prompt = since.first().map(|message| content(&message["content"])).unwrap_or_default();
     let results: Vec<_> = since
         .iter()
@@ -45,11 +74,12 @@ pub(super) fn reply(request: &Value) -> Turn {
             vec![ScriptedCall { name, arguments: arguments::of(&tool["parameters"], &prompt) }],
         );
     }
-    let schema = &request["response_format"]["json_schema"]["schema"];
-    if schema.is_object() {
-        return Turn::say(arguments::all_of(schema, &prompt).to_string());
-    }
-    Turn::say(talk.unwrap_or_else(|| no_answer(&prompt, &said)))
+    let has_calculator =
+        request["tools"].as_array().into_iter().flatten().any(|tool| calculates(&tool["function"]));
+    Turn::say(talk.unwrap_or_else(|| match has_calculator {
+        true => ONLY_EXPRESSIONS.to_owned(),
+        false => no_answer(&prompt, &said),
+    }))
 }
 
 /// The tool to call, if one is offered and may be called: the one that `tool_choice` names or that has most words in common
@@ -63,6 +93,10 @@ fn chosen_tool<'a>(request: &'a Value, prompt: &str, small_talk: bool) -> Option
     if let Some(name) = choice["function"]["name"].as_str() {
         return tools.into_iter().find(|tool| tool["name"] == name);
     }
+    let is_forced = *choice == "required";
+    // A calculator has nothing to do without an expression.
+    let tools: Vec<_> =
+        tools.into_iter().filter(|tool| is_forced || !calculates(tool) || has_calculation(prompt)).collect();
     let mut best = (0, tools.first().copied()?);
     for tool in tools {
         let score = score(tool, prompt);
@@ -70,7 +104,7 @@ fn chosen_tool<'a>(request: &'a Value, prompt: &str, small_talk: bool) -> Option
             best = (score, tool);
         }
     }
-    (best.0 > 0 || !small_talk || *choice == "required").then_some(best.1)
+    (best.0 > 0 || !small_talk || is_forced).then_some(best.1)
 }
 
 fn score(tool: &Value, prompt: &str) -> usize {
@@ -80,8 +114,11 @@ fn score(tool: &Value, prompt: &str) -> usize {
     let said: usize = asked
         .map(|word| 3 * usize::from(name.contains(&word)) + usize::from(description.contains(&word)))
         .sum();
-    let calculates = has_calculation(prompt) && tool["parameters"]["properties"]["expression"].is_object();
-    said + 10 * usize::from(calculates)
+    said + 10 * usize::from(calculates(tool) && has_calculation(prompt))
+}
+
+fn calculates(tool: &Value) -> bool {
+    tool["parameters"]["properties"]["expression"].is_object()
 }
 
 /// What needs no tool: a greeting, a name, thanks. `said` is what the user has said before.
@@ -90,6 +127,9 @@ fn small_talk(prompt: &str, said: &[String]) -> Option<String> {
     let has = |word: &str| words.iter().any(|other| other == word);
     let begins = |greetings: &[&str]| words.first().is_some_and(|word| greetings.contains(&word.as_str()));
     let asks_for_name = has("my") && has("name") && !prompt.to_lowercase().contains("my name is");
+    if has("your") && has("name") {
+        return Some(INTRODUCTION.to_owned());
+    }
     if asks_for_name || prompt.to_lowercase().contains("who am i") {
         return Some(match said.iter().rev().find_map(|text| name_told(text)) {
             Some(name) => format!("Your name is {name}."),
@@ -105,7 +145,13 @@ fn small_talk(prompt: &str, said: &[String]) -> Option<String> {
             None => "This is the first thing that you say to me.".to_owned(),
         });
     }
-    if begins(&["hello", "hi", "hey", "hallo", "greetings"]) || (begins(&["good"]) && words.len() < 4) {
+    if begins(&["how"]) && has("are") && has("you") && words.len() < 6 {
+        return Some("I am well, thank you. A script always is.".to_owned());
+    }
+    let is_short = words.len() < 6 && !has_calculation(prompt);
+    if is_short && begins(&["hello", "hi", "hey", "hallo", "greetings"])
+        || (begins(&["good"]) && words.len() < 4)
+    {
         return Some(format!("Hello! {INTRODUCTION}"));
     }
     if has("you") && (begins(&["who"]) || (begins(&["what"]) && (has("are") || has("can")))) {
@@ -116,7 +162,27 @@ fn small_talk(prompt: &str, said: &[String]) -> Option<String> {
 
 /// The name in "My name is Ada."
 fn name_told(text: &str) -> Option<String> {
-    ["my name is", "i am called", "call me", "i am", "i'm"].iter().find_map(|words| named_after(text, words))
+    let told = ["my name is", "i am called", "call me"].iter().find_map(|words| named_after(text, words));
+    told.or_else(|| in_lower_case(text)).or_else(|| sentences(text).find_map(introduced))
+}
+
+/// The name in "my name is ada".
+fn in_lower_case(text: &str) -> Option<String> {
+    let behind = text.split_once("my name is ").map(|(_, behind)| behind)?;
+    let name: String = behind.chars().take_while(|c| c.is_alphanumeric() || *c == '-').collect();
+    let mut letters = name.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect())
+}
+
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    text.split(['.', '!', '?', ',', '\n']).map(str::trim)
+}
+
+/// The name in "I am Ada", if the sentence begins so and has no more.
+fn introduced(sentence: &str) -> Option<String> {
+    let behind = ["I am ", "I'm ", "i am ", "i'm "].iter().find_map(|words| sentence.strip_prefix(words))?;
+    let name = name(behind);
+    (!name.is_empty() && name.len() == behind.trim_end().len()).then_some(name)
 }
 
 /// The answer to what the script does not understand.

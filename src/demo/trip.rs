@@ -20,8 +20,7 @@ pub(super) const TRAINS: &str = "find_trains";
 pub(super) const BOOK: &str = "book_train";
 
 /// Words of questions about a trip; others get an answer of their own, also if the tools are offered.
-const ABOUT_TRIPS: [&str; 10] =
-    ["train", "trains", "book", "trip", "travel", "journey", "ticket", "tickets", "from", "ride"];
+const ABOUT_TRIPS: [&str; 8] = ["train", "trains", "trip", "travel", "journey", "ticket", "tickets", "ride"];
 
 /// Whether the next trip begins with a failure of the model server: the first does, which is the demo's own.
 static FAILS_FIRST: AtomicBool = AtomicBool::new(true);
@@ -44,11 +43,12 @@ pub(super) fn next(request: &Value) -> Option<TripReply> {
     let messages = request["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let asked_at = messages.iter().rposition(|message| message["role"] == "user").unwrap_or_default();
     let question = messages.get(asked_at).map(|message| content(&message["content"])).unwrap_or_default();
-    if !words(&question).iter().any(|word| ABOUT_TRIPS.contains(&word.as_str())) {
+    let (from, to) = (named_after(&question, "from"), named_after(&question, "to"));
+    let is_about_trips = words(&question).iter().any(|word| ABOUT_TRIPS.contains(&word.as_str()));
+    if request["tool_choice"] == "none" || !is_about_trips && (from.is_none() || to.is_none()) {
         return None;
     }
-    let place = |word, usual: &str| named_after(&question, word).unwrap_or_else(|| usual.to_owned());
-    let (from, to) = (place("from", "Bergen"), place("to", "Oslo"));
+    let (from, to) = (from.unwrap_or_else(|| "Bergen".to_owned()), to.unwrap_or_else(|| "Oslo".to_owned()));
     let is_result = |message: &&Value| message["role"] == "tool";
     let results: Vec<_> = messages.iter().skip(asked_at).filter(is_result).collect();
     Some(match results.len() {
@@ -69,9 +69,54 @@ pub(super) fn next(request: &Value) -> Option<TripReply> {
         )),
         _ => {
             let last = results.last().map(|message| content(&message["content"])).unwrap_or_default();
-            TripReply::Turn(Turn::say(format!(
-                "{last} The train leaves {from} at 8:01 and arrives in {to} at 14:35. Expect sunshine and 14 degrees."
-            )))
+            TripReply::Turn(Turn::say(match last.starts_with("Error") {
+                true => format!("I have not booked the train. {last}"),
+                false => format!(
+                    "{last} The train leaves {from} at 8:01 and arrives in {to} at 14:35. Expect sunshine and 14 degrees."
+                ),
+            }))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(question: &str, results: &[&str], choice: &str) -> Option<Value> {
+        FAILS_FIRST.store(false, Ordering::Relaxed);
+        let tools: Vec<_> =
+            [FORECAST, TRAINS, BOOK].iter().map(|name| json!({"function": {"name": name}})).collect();
+        let mut messages = vec![json!({"role": "user", "content": question})];
+        messages.extend(results.iter().map(|text| json!({"role": "tool", "content": text})));
+        match next(&json!({"messages": messages, "tools": tools, "tool_choice": choice})) {
+            Some(TripReply::Turn(turn)) => Some(turn.completion()["choices"][0]["message"].clone()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_booking_that_is_refused_is_not_said_to_be_made() {
+        let refused =
+            said(QUESTION, &["sunny", "train 62", "Error: The call was not approved."], "auto").unwrap();
+        assert_eq!(refused["content"], "I have not booked the train. Error: The call was not approved.");
+        let booked = said(QUESTION, &["sunny", "train 62", "Train 62 is booked."], "auto").unwrap();
+        assert!(
+            booked["content"].as_str().unwrap().starts_with("Train 62 is booked. The train leaves Bergen")
+        );
+    }
+
+    #[test]
+    fn a_trip_is_planned_only_for_who_asks_for_one_and_allows_tools() {
+        assert!(said("I want to go from New York to Boston", &[], "auto").is_some());
+        for (question, choice) in
+            [(QUESTION, "none"), ("Recommend a book", "auto"), ("Where are you from?", "auto")]
+        {
+            assert_eq!(said(question, &[], choice), None, "{question}");
+        }
+        let call = said("I want to go from New York to Boston", &[], "auto").unwrap();
+        let arguments = call["tool_calls"][1]["function"]["arguments"].as_str().unwrap();
+        let arguments: Value = serde_json::from_str(arguments).unwrap();
+        assert_eq!(arguments, json!({"from": "New York", "to": "Boston", "day": "tomorrow"}));
+    }
 }

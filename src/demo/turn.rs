@@ -28,6 +28,11 @@ impl Turn {
         Self { text: text.to_owned(), calls }
     }
 
+    /// What is said, if there are no calls: the turn is the last.
+    pub(super) fn final_text(&self) -> Option<&str> {
+        self.calls.is_empty().then_some(&self.text)
+    }
+
     pub(super) fn completion(&self) -> Value {
         let content = Some(&self.text).filter(|text| !text.is_empty());
         let calls = || {

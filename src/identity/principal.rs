@@ -27,6 +27,25 @@ pub(crate) struct Principal {
     pub store: StorePolicy,
 }
 
+/// Whose data an operator's scope covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach<'a> {
+    /// That of all tenants: the key names the scope.
+    AllTenants,
+    /// That of the key's own tenant: it has the scope by `*`.
+    Tenant(&'a str),
+}
+
+impl Reach<'_> {
+    /// Whether what belongs to a tenant is covered.
+    pub(crate) fn covers(self, tenant: &str) -> bool {
+        match self {
+            Self::AllTenants => true,
+            Self::Tenant(own) => own == tenant,
+        }
+    }
+}
+
 impl Principal {
     /// The caller of a gateway without keys: an owner like any other, so that its rows have one, too.
     pub(crate) fn anonymous() -> Self {
@@ -36,8 +55,14 @@ impl Principal {
             name,
             key_hash: None,
             owner,
-            // All data is this caller's.
-            scopes: Scopes::new(&[Scope::All, Scope::DataAdmin]),
+            // All data is this caller's, and who else would operate the gateway?
+            scopes: Scopes::new(&[
+                Scope::All,
+                Scope::DataAdmin,
+                Scope::McpAdmin,
+                Scope::MetricsRead,
+                Scope::ToolsAdmin,
+            ]),
             dialect: None,
             client_action_status: None,
             store: StorePolicy::Allow,
@@ -50,6 +75,19 @@ impl Principal {
     /// 403 `insufficient_scope` with the scope's name.
     pub(crate) fn require(&self, scope: Scope) -> Result<(), ApiError> {
         if self.scopes.allow(scope) { Ok(()) } else { Err(scopes::missing(scope)) }
+    }
+
+    /// Checks that the scope itself was granted: `*`, which keys have by default, makes nobody an operator.
+    ///
+    /// # Errors
+    /// 403 `insufficient_scope` with the scope's name.
+    pub(crate) fn require_named(&self, scope: Scope) -> Result<(), ApiError> {
+        if self.scopes.names(scope) { Ok(()) } else { Err(scopes::not_named(scope)) }
+    }
+
+    /// What the caller sees and changes by an operator's scope, which it has.
+    pub(crate) fn reach(&self, scope: Scope) -> Reach<'_> {
+        if self.scopes.names(scope) { Reach::AllTenants } else { Reach::Tenant(&self.owner.tenant) }
     }
 
     /// The tenant and key that the caller's admission quotas are counted for.

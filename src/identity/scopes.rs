@@ -31,6 +31,16 @@ pub(super) fn missing(scope: Scope) -> ApiError {
     ApiError::new(ErrorKind::PermissionDenied, message)
 }
 
+/// The error of a caller that has an operator's scope by `*` alone.
+pub(super) fn not_named(scope: Scope) -> ApiError {
+    let message = format!(
+        "This gateway has keys of several tenants, and this operation is about all of them: the API key must name the scope \
+         `{}`; `*` does not contain it here.",
+        scope.name()
+    );
+    ApiError::new(ErrorKind::PermissionDenied, message)
+}
+
 #[cfg(test)]
 mod tests {
     use super::Scopes;

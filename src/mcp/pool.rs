@@ -45,7 +45,7 @@ pub(super) struct SessionKey {
     server: String,
     source: u64,
     credentials: Fingerprint,
-    tenant: Arc<str>,
+    pub(super) tenant: Arc<str>,
     /// What the server is told of the clients: the questions to the user that they show; and whose these are, as not every
     /// transport says which call asks.
     shows: Option<(ElicitationModes, Arc<str>)>,

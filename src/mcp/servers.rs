@@ -21,7 +21,7 @@ use super::source::{ServerAccess, SessionLimits, SessionSource};
 use super::tool_config::ServerToolConfig;
 use crate::admission::Admission;
 use crate::config::{ConfigChange, McpSettings, Settings};
-use crate::identity::Requester;
+use crate::identity::{Reach, Requester};
 use crate::net::egress::{Egress, EgressError, EgressOptions, intersect_domains};
 use crate::protocol::elicitation::ElicitationModes;
 use crate::protocol::error::ApiError;
@@ -382,14 +382,22 @@ impl McpServers {
         &self.request_source
     }
 
-    /// Status of every configured server, and of servers from requests with a session.
-    pub fn statuses(&self) -> Vec<super::status::ServerStatus> {
+    /// Status of every configured server that these tenants may use, and of servers from their requests with a session.
+    pub(crate) fn statuses(&self, reach: Reach<'_>) -> Vec<super::status::ServerStatus> {
         let sources: Vec<u64> = self.configured.values().map(|server| server.access.source.id).collect();
         let is_ours = |id| id == self.request_source.id || sources.contains(&id);
         let known = self.pool.known(is_ours);
-        let mut states: Vec<_> = known.iter().map(|(key, session)| key.state(session)).collect();
+        let mut states: Vec<_> = known
+            .iter()
+            .filter(|(key, _)| reach.covers(&key.tenant))
+            .map(|(key, session)| key.state(session))
+            .collect();
         for (label, server) in &self.configured {
-            if !states.iter().any(|state| state.server_label.as_deref() == Some(label)) {
+            let is_open = match reach {
+                Reach::AllTenants => true,
+                Reach::Tenant(tenant) => server.allows_tenant(tenant),
+            };
+            if is_open && !states.iter().any(|state| state.server_label.as_deref() == Some(label)) {
                 states.push(super::status::ServerStatus::unused(label, &server.access.endpoint));
             }
         }

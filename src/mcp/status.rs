@@ -15,7 +15,7 @@ pub struct ServerStatus {
     /// Description from the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// URL without query, or program name.
+    /// URL without query, or program name; of a server from a request the host alone.
     pub endpoint: String,
     /// Tenant of the session; `null` if the server is unused.
     pub tenant: Option<String>,
@@ -60,7 +60,7 @@ impl ServerStatus {
         Self {
             server_label: Some(label.to_owned()),
             description: None,
-            endpoint: address(endpoint),
+            endpoint: address(endpoint, true),
             tenant: None,
             state: "unused",
             transport: None,
@@ -107,6 +107,8 @@ impl ServerStatus {
             mean_latency_ms: (calls > 0).then(|| mean(stats.micros.load(Ordering::Relaxed))),
             connects: stats.connects.load(Ordering::Relaxed),
             last_error,
+            // What a client has sent may have a key in its path.
+            endpoint: address(&session.endpoint, label.is_some()),
             ..Self::unused("", &session.endpoint)
         }
     }
@@ -122,11 +124,15 @@ fn left_out((name, reason): &(String, String)) -> LeftOut {
 }
 
 /// The address without query and user info, which may hold secrets.
-fn address(endpoint: &Endpoint) -> String {
+fn address(endpoint: &Endpoint, with_path: bool) -> String {
     match &endpoint.address {
         ServerAddress::Http { url, .. } => {
             let mut url = url.clone();
             url.set_query(None);
+            url.set_fragment(None);
+            if !with_path {
+                url.set_path("");
+            }
             // Fails only for URLs that cannot have user info.
             _ = url.set_password(None);
             _ = url.set_username("");

@@ -162,9 +162,9 @@ impl ToolRegistry {
         self.stack.clone()
     }
 
-    /// Clears the result cache.
-    pub fn purge_cache(&self) {
-        self.cache.clear();
+    /// Removes the results of these tenants' calls from the cache.
+    pub fn purge_cache(&self, is_meant: impl Fn(&str) -> bool) {
+        self.cache.remove_if(|key| is_meant(&key.tenant));
     }
 
     /// Health of each executor, in the order of configuration.

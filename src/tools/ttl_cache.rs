@@ -59,9 +59,13 @@ where
         (Instant::now() < entry.expires_at).then_some(entry.value)
     }
 
-    /// Removes all values.
-    pub(super) fn clear(&self) {
-        self.0.invalidate_all();
+    /// Removes the values of these keys.
+    pub(super) fn remove_if(&self, is_meant: impl Fn(&K) -> bool) {
+        for (key, _) in &self.0 {
+            if is_meant(&key) {
+                self.0.invalidate(&*key);
+            }
+        }
     }
 }
 
@@ -102,9 +106,9 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(kept.get("a"), None);
         kept.insert("a", 2, 10, Duration::from_secs(60));
-        assert_eq!(kept.get("a").as_deref(), Some(&2));
-        kept.clear();
-        assert_eq!(kept.get("a"), None);
+        kept.insert("b", 3, 10, Duration::from_secs(60));
+        kept.remove_if(|key| *key == "a");
+        assert_eq!((kept.get("a"), kept.get("b").as_deref()), (None, Some(&3)));
     }
 
     #[tokio::test]

@@ -38,9 +38,10 @@ pub(super) async fn authorize(
     let Some(route) = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) else {
         return Ok(None);
     };
-    let scope = match access_of(request.method(), route, &app.access.pass_through) {
+    let (scope, is_shared) = match access_of(request.method(), route, &app.access.pass_through) {
         Some(Access::Public) => return Ok(None),
-        Some(Access::Requires(scope)) => scope,
+        Some(Access::Requires(scope)) => (scope, false),
+        Some(Access::Operates(scope)) => (scope, true),
         None => return Err(ErrorResponse(method_not_allowed(request.method(), request.uri()))),
     };
     let principal = app.access.auth.authenticate(request.headers()).await?;
@@ -49,6 +50,9 @@ pub(super) async fn authorize(
         context.log.update(|facts| facts.key = Some((Arc::clone(&principal.name), tenant)));
     }
     principal.require(scope)?;
+    if is_shared && app.access.auth.has_several_tenants() {
+        principal.require_named(scope)?;
+    }
     let caller = Authenticated(principal);
     request.extensions_mut().insert(caller.clone());
     Ok(Some(caller))

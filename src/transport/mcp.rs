@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use secrecy::SecretString;
@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::AppState;
 use super::access::Authenticated;
+use crate::config::settings::Scope;
 use crate::mcp::{
     BindError, CallDecision, CallerCatalog, Freshness, McpCaller, McpError, OnBehalfOf, ServedTool,
     ServerHandle, ServerStatus, ServerToolSet,
@@ -21,14 +22,18 @@ use crate::protocol::parse::truncate_for_display;
 use crate::tools::{PolicySubject, RegisteredTool, ToolDefinition};
 
 /// `GET /v1/mcp/servers`
-pub(super) async fn servers(State(app): State<AppState>) -> Response {
+pub(super) async fn servers(
+    State(app): State<AppState>,
+    Extension(caller): Extension<Authenticated>,
+) -> Response {
     #[derive(Serialize)]
     struct List {
         object: &'static str,
         data: Vec<ServerStatus>,
         has_more: bool,
     }
-    Json(List { object: "list", data: app.services.mcp.statuses(), has_more: false }).into_response()
+    let data = app.services.mcp.statuses(caller.0.reach(Scope::McpAdmin));
+    Json(List { object: "list", data, has_more: false }).into_response()
 }
 
 /// The client's `Authorization` header, if any configured server forwards callers' credentials.

@@ -9,8 +9,11 @@ use crate::config::settings::{PASSED_BY_DEFAULT, Scope};
 pub enum Access {
     /// No key.
     Public,
-    /// A key with this scope.
+    /// A key with this scope. If the route shows or changes what belongs to tenants, a key that has it by `*` reaches its own
+    /// tenant's alone (`Principal::reach`).
     Requires(Scope),
+    /// A key with this scope, for what all tenants share: with keys of several tenants, `*` does not count.
+    Operates(Scope),
 }
 
 /// All API routes, without their prefix. A test compares the OpenAPI document with them.
@@ -38,7 +41,7 @@ pub const API_ROUTES: &[(Method, &str, Access)] = &[
     (Method::POST, "/chat/completions", Access::Requires(Scope::ChatCreate)),
     (Method::POST, "/embeddings", Access::Requires(Scope::EmbeddingsCreate)),
     (Method::GET, "/tools", Access::Requires(Scope::ToolsRead)),
-    (Method::POST, "/tools/refresh", Access::Requires(Scope::ToolsAdmin)),
+    (Method::POST, "/tools/refresh", Access::Operates(Scope::ToolsAdmin)),
     (Method::GET, "/tools/{name}", Access::Requires(Scope::ToolsRead)),
     (Method::POST, "/tools/{name}/execute", Access::Requires(Scope::ToolsExecute)),
     (Method::POST, "/tool_callbacks/{token}", Access::Public),
@@ -53,7 +56,7 @@ pub const API_ROUTES: &[(Method, &str, Access)] = &[
 pub const SERVICE_ROUTES: &[(Method, &str, Access)] = &[
     (Method::GET, "/healthz", Access::Public),
     (Method::GET, "/readyz", Access::Public),
-    (Method::GET, "/metrics", Access::Requires(Scope::MetricsRead)),
+    (Method::GET, "/metrics", Access::Operates(Scope::MetricsRead)),
     (Method::GET, "/openapi.yaml", Access::Public),
     (Method::GET, "/openapi.json", Access::Public),
     (Method::POST, "/api/a2a/input", Access::Requires(Scope::ResponsesCreate)),

@@ -18,6 +18,7 @@ use super::mcp::{McpServerTools, own_tools};
 use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::tool_result::{ResultView, render};
+use crate::config::settings::Scope;
 use crate::mcp::CallerCatalog;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::{self, ParseError, truncate_for_display};
@@ -157,8 +158,12 @@ pub(super) async fn execute(
 }
 
 /// `DELETE /v1/tool_cache`
-pub(super) async fn purge_cache(State(app): State<AppState>) -> StatusCode {
-    app.services.toolbox.purge_cache();
+pub(super) async fn purge_cache(
+    State(app): State<AppState>,
+    Extension(caller): Extension<Authenticated>,
+) -> StatusCode {
+    let reach = caller.0.reach(Scope::ToolsAdmin);
+    app.services.toolbox.purge_cache(|tenant| reach.covers(tenant));
     StatusCode::NO_CONTENT
 }
 

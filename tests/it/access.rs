@@ -230,6 +230,32 @@ async fn keys_of_one_owner_share_their_rows() {
     assert_eq!(send(&gateway, "key-alice", "GET", &path, None).await.status, 404);
 }
 
+/// `*` is what keys have by default: it once made the key of any tenant an operator's.
+#[tokio::test]
+async fn what_is_about_all_tenants_needs_a_key_that_names_its_scope_once_there_are_two() {
+    let upstream = Upstream::spawn().await;
+    let (two, one) = (
+        "auth: {keys: {a: {key: key-a}, b: {key: key-b, tenant: b}, o: {key: key-o, scopes: ['metrics:read', 'tools:admin']}}}",
+        "auth: {keys: {a: {key: key-a}, b: {key: key-b}}}",
+    );
+    for (keys, key, status) in [(two, "key-a", 403), (two, "key-o", 200), (one, "key-a", 200)] {
+        let gateway = Gateway::with(settings(&upstream, &[], keys)).spawn().await;
+        for (method, path, scope) in
+            [("GET", "/metrics", "`metrics:read`"), ("POST", "/v1/tools/refresh", "`tools:admin`")]
+        {
+            let answer = send(&gateway, key, method, path, None).await;
+            assert_eq!(answer.status, status, "{path} {key}: {:#}", answer.body);
+            if status == 403 {
+                let error = &answer.body["error"];
+                assert_eq!(error["code"], "insufficient_scope");
+                assert!(error["message"].as_str().unwrap().contains(scope), "{error}");
+            }
+        }
+        // Its own part of the cache is its own affair.
+        assert_eq!(send(&gateway, key, "DELETE", "/v1/tool_cache", None).await.status, 204);
+    }
+}
+
 #[tokio::test]
 async fn one_variable_sets_the_one_key() {
     let upstream = Upstream::spawn().await;

@@ -138,3 +138,73 @@ fn what_the_script_does_not_understand_is_answered_honestly_and_with_what_was_sa
     let structured: Value = serde_json::from_str(structured["content"].as_str().unwrap()).unwrap();
     assert_eq!(structured, json!({"city": "Rome", "people": 1}));
 }
+
+#[test]
+fn answers_fit_the_schema_that_is_asked_for_also_behind_results_of_tools() {
+    let schema = json!({"type": "object", "additionalProperties": false, "required": ["time", "event", "tags"], "properties": {
+        "time": {"type": "string", "maxLength": 500},
+        "event": {"$ref": "#/$defs/Event"},
+        "tags": {"type": "array", "items": {"$ref": "#/$defs/Tag"}, "minItems": 2}},
+        "$defs": {"Tag": {"type": "string", "enum": ["work", "home"]},
+            "Place": {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}},
+            "Event": {"allOf": [{"$ref": "#/$defs/Place"}], "type": "object", "required": ["people", "sum", "note"],
+                "properties": {"people": {"type": "integer", "exclusiveMinimum": 2, "maximum": 9},
+                    "sum": {"type": "number", "maximum": 0.5}, "note": {"type": "string"}, "name": {"type": "string"},
+                    "own": {"anyOf": [{"$ref": "#/$defs/Event"}, {"type": "null"}]}}}}});
+    let format =
+        json!({"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": schema}});
+    let call = json!({"id": "c", "type": "function", "function": {"name": "datetime", "arguments": "{}"}});
+    let turn = json!([{"role": "user", "content": "What time is it in Rome?"}, {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "It is late."}]);
+    let text = message(&turn, &json!({"tools": [datetime()], "response_format": format}));
+    let answer: Value = serde_json::from_str(text["content"].as_str().unwrap()).unwrap();
+    assert_eq!(answer["tags"], json!(["work", "work"]));
+    let event = &answer["event"];
+    let expected = json!(["Rome", 3, 0.5, "Ada"]);
+    assert_eq!(json!([event["city"], event["people"], event["sum"], event["name"]]), expected);
+    assert_eq!(event["note"], "The tool datetime says: It is late.");
+    // One that refers to itself ends.
+    assert!(event["own"].is_object());
+    let free = message(
+        &json!([{"role": "user", "content": "Thanks"}]),
+        &json!({"response_format": {"type": "json_object"}}),
+    );
+    assert_eq!(free["content"], r#"{"answer":"You are welcome!"}"#);
+}
+
+#[test]
+fn a_calculator_gets_expressions_and_nothing_else() {
+    for (question, expression) in [
+        ("What is 2+2?", "2+2"),
+        ("Hi, what is 3 * 4?", "3 * 4"),
+        ("What is 15% of 80?", "80 * 15 / 100"),
+        ("How much is a 20% tip on $85.50?", "85.50 * 20 / 100"),
+        ("What is 17 % 5?", "17 % 5"),
+    ] {
+        assert_eq!(
+            called(question, &json!([calculate()])).1,
+            json!({"expression": expression}),
+            "{question}"
+        );
+    }
+    for question in ["What is on 2026-11-27?", "How much is seven times six?"] {
+        let answer =
+            message(&json!([{"role": "user", "content": question}]), &json!({"tools": [calculate()]}));
+        assert_eq!(answer["content"], super::ONLY_EXPRESSIONS, "{question}");
+    }
+}
+
+#[test]
+fn small_talk_is_answered() {
+    for (question, begin) in [
+        ("What is your name?", "I am the demo model"),
+        ("How are you?", "I am well"),
+        ("my name is ada", "Nice to meet you, Ada!"),
+        ("I am Grace Hopper.", "Nice to meet you, Grace Hopper!"),
+        ("I am Norwegian and like tea", "You said"),
+        ("I think I am Lost", "You said"),
+    ] {
+        let answer = said(&json!([{"role": "user", "content": question}]));
+        assert!(answer.starts_with(begin), "{question}: {answer}");
+    }
+}

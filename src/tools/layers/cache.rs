@@ -17,8 +17,14 @@ use crate::util::digest::FieldHasher;
 /// Results by a hash of everything that they depend on.
 pub(in crate::tools) type ResultCache = TtlCache<Key, ToolOutput>;
 
-/// SHA-256 of the call.
-type Key = [u8; 32];
+/// A call.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(in crate::tools) struct Key {
+    /// Who alone gets the result, and may remove it.
+    pub tenant: Arc<str>,
+    /// SHA-256 of everything that the result depends on.
+    call: [u8; 32],
+}
 
 /// Answers from the cache; stores successful results.
 #[derive(Clone)]
@@ -69,8 +75,7 @@ impl<S: ToolService> Service<ToolRequest> for Cached<S> {
 
 fn key(request: &ToolRequest, plan: CachePolicy) -> Key {
     let definition = &request.plan.definition;
-    FieldHasher::new()
-        .field(&*request.context.tenant)
+    let call = FieldHasher::new()
         .field(&*definition.executor)
         .field(&definition.name)
         .field(definition.version.as_deref().unwrap_or_default())
@@ -81,7 +86,8 @@ fn key(request: &ToolRequest, plan: CachePolicy) -> Key {
         .option(
             request.call.asker.as_ref().map(|asker| [asker.modes().form.into(), asker.modes().url.into()]),
         )
-        .finish()
+        .finish();
+    Key { tenant: Arc::clone(&request.context.tenant), call }
 }
 
 /// Approximate memory of a result.

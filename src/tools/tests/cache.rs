@@ -103,8 +103,21 @@ async fn results_are_forgotten_after_their_time_or_on_demand() {
     assert!(!cached("t").await && cached("search").await);
     tokio::time::advance(Duration::from_secs(240)).await;
     assert!(!cached("search").await && cached("search").await);
-    toolbox.purge_cache();
+    toolbox.purge_cache(|_| true);
     assert!(!cached("search").await);
+}
+
+#[tokio::test]
+async fn a_tenant_removes_its_own_results_alone() {
+    let script = counting(vec![lookup("t")]);
+    let toolbox = open(json!({}), &[&script]).await;
+    let cached = async |tenant: &str| {
+        let context = Arc::new(of(tenant, "ann"));
+        call_with(&toolbox, "t", "{}", &context).await.unwrap().meta.cached
+    };
+    assert!(!cached("acme").await && !cached("other").await);
+    toolbox.purge_cache(|tenant| tenant == "acme");
+    assert!(!cached("acme").await && cached("other").await);
 }
 
 #[tokio::test]

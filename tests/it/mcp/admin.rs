@@ -5,7 +5,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::{ask, before, brought, call};
-use crate::support::gateway::{Builder, Gateway};
+use crate::support::gateway::{Builder, Gateway, JsonBody};
 use crate::support::mcp_server::{Auth, McpServer, tools};
 use crate::support::openapi;
 use crate::support::upstream::Upstream;
@@ -22,14 +22,17 @@ fn at(url: String) -> McpServerSettings {
 
 /// One key that may do this, and one that may not.
 fn keys(scope: &str) -> AuthSettings {
+    auth(&format!(
+        "right: {{key: key-right, tenant: red, scopes: ['{scope}']}}, \
+         wrong: {{key: key-wrong, scopes: ['responses:create', 'tools:admin', 'metrics:read']}}, \
+         far: {{key: key-far, tenant: blue, scopes: ['{scope}']}}"
+    ))
+}
+
+fn auth(keys: &str) -> AuthSettings {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("antwort.yaml");
-    let keys = format!(
-        "auth: {{keys: {{right: {{key: key-right, tenant: red, scopes: ['{scope}']}}, \
-         wrong: {{key: key-wrong, scopes: ['responses:create', 'tools:admin', 'metrics:read']}}, \
-         far: {{key: key-far, tenant: blue, scopes: ['{scope}']}}}}}}"
-    );
-    std::fs::write(&path, keys).unwrap();
+    std::fs::write(&path, format!("auth: {{keys: {{{keys}}}}}")).unwrap();
     let environment = [("ANTWORT_UPSTREAM_URL".into(), "http://127.0.0.1:1/v1".into())].into();
     let options = LoadOptions { file: Some(path), environment, ..LoadOptions::default() };
     Settings::load(&options).unwrap().auth
@@ -85,7 +88,43 @@ async fn operators_see_state_tools_latency_and_errors_of_each_server() {
     assert_eq!((&bad["state"], &bad["tools"]), (&json!("failing"), &json!([])));
     assert!(bad["last_error"].as_str().unwrap().contains("500"), "{bad:#}");
     assert_eq!((&spare["state"], &spare["calls"]), (&json!("unused"), &json!(0)));
-    assert_eq!((&brought["state"], &brought["endpoint"]), (&json!("connected"), &json!(other.url())));
+    // Its path may have a key of the client's.
+    let host = other.url().strip_suffix("mcp").unwrap().to_owned();
+    assert_eq!((&brought["state"], &brought["endpoint"]), (&json!("connected"), &json!(host)));
+}
+
+/// `*`, which keys have by default, once showed the servers that other tenants' requests had brought.
+#[tokio::test]
+async fn a_key_that_does_not_name_the_scope_sees_the_sessions_of_its_own_tenant() {
+    let (upstream, ours, theirs) =
+        (Upstream::spawn().await, McpServer::spawn().await, McpServer::spawn().await);
+    let mut red = at("http://127.0.0.1:1/mcp".into());
+    red.tenants = Some(vec!["red".into()]);
+    let servers = vec![("red", red), ("open", at("http://127.0.0.1:1/mcp".into()))];
+    let keys = auth(
+        "red: {key: key-red, tenant: red}, blue: {key: key-blue, tenant: blue}, \
+         operator: {key: key-operator, tenant: green, scopes: ['mcp:admin']}",
+    );
+    let gateway = configured(&upstream, servers).set(|settings| settings.auth = keys).spawn().await;
+    let send = async |request: reqwest::RequestBuilder, key: &str| {
+        let answer = gateway.send(request.header("authorization", format!("Bearer {key}"))).await;
+        assert_eq!(answer.status, 200, "{:#}", answer.body);
+        answer.body
+    };
+    for (key, server) in [("key-red", &ours), ("key-blue", &theirs)] {
+        let url = format!("{}/v1/responses", gateway.base);
+        send(gateway.http.post(url).json_body(&ask(json!([brought(server)]))), key).await;
+    }
+    let mut seen = Vec::new();
+    for key in ["key-red", "key-blue", "key-operator"] {
+        let list = send(gateway.http.get(format!("{}/v1/mcp/servers", gateway.base)), key).await;
+        let states = list["data"].as_array().unwrap().iter();
+        let mut shown: Vec<_> =
+            states.filter_map(|state| state["server_label"].as_str().or(state["tenant"].as_str())).collect();
+        shown.sort_unstable();
+        seen.push(shown.join(" "));
+    }
+    assert_eq!(seen, ["open red red", "blue open", "blue open red red"]);
 }
 
 #[tokio::test]

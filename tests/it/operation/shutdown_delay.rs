@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use antwort::config::DrainListener;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -112,6 +113,58 @@ async fn in_the_shutdown_delay_an_answer_over_http2_brings_goaway_and_streams_go
     let request = http2.post(format!("{}/v1/responses", gateway.base)).json_body(&body);
     let text = request.send().await.unwrap().text().await.unwrap();
     assert_eq!(stream_validator::assert_valid_stream(&frames(&text)).response["status"], "completed");
+}
+
+/// Connections were once accepted to the end and their requests refused, so a balancer without health checks passed 503s on.
+#[tokio::test]
+async fn after_the_shutdown_delay_nobody_listens_and_idle_connections_are_closed_while_runs_end() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream)
+        .set(|settings| settings.server.drain_listener = DrainListener::Close)
+        .spawn()
+        .await;
+    let steps = vec![text("Hel"), Step::Wait(Duration::from_secs(2)), text("lo"), finish("stop"), done()];
+    upstream.reply(Reply::Stream(steps));
+    let mut idle = connect(&gateway).await;
+    idle.write_all(GET).await.unwrap();
+    let mut running = gateway.open_stream(ask()).await;
+    let mut seen = read_until(&mut running, "delta").await;
+    gateway.begin_stop();
+    assert!(until_closed(idle).await.starts_with("HTTP/1.1 200"));
+    let address = gateway.base.strip_prefix("http://").unwrap();
+    let is_closed = async || match TcpStream::connect(address).await {
+        Ok(_) => false,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionRefused,
+    };
+    assert!(eventually(is_closed).await, "somebody listens");
+    while let Some(piece) = running.chunk().await.expect("not cut") {
+        seen.push_str(std::str::from_utf8(&piece).unwrap());
+    }
+    let verdict = stream_validator::assert_valid_stream(&frames(&seen));
+    assert_eq!(verdict.response["status"], "completed");
+    gateway.stop().await;
+}
+
+/// Whoever has connected is served, however late the listener closes behind.
+#[tokio::test]
+async fn connections_that_were_made_before_the_listener_closes_are_served() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream)
+        .set(|settings| settings.server.drain_listener = DrainListener::Close)
+        .spawn()
+        .await;
+    let mut waiting = Vec::new();
+    for _ in 0..200 {
+        let mut stream = connect(&gateway).await;
+        stream.write_all(GET).await.unwrap();
+        waiting.push(stream);
+    }
+    gateway.begin_stop();
+    for stream in waiting {
+        let answer = until_closed(stream).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    gateway.stop().await;
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use antwort::app::App;
-use antwort::config::{Preset, ProviderSettings, Settings, StoreUrl};
+use antwort::config::{DrainListener, Preset, ProviderSettings, Settings, StoreUrl};
 use antwort::store::Store;
 use antwort::tools::ToolExecutor;
 use reqwest::header::HeaderMap;
@@ -124,6 +124,8 @@ impl Gateway {
     pub fn with_upstream_url(url: &str) -> Builder {
         let mut settings = Settings::default();
         settings.store.url = StoreUrl::Memory;
+        // So that a test can look at a gateway that drains.
+        settings.server.drain_listener = DrainListener::Refuse;
         let mut provider = ProviderSettings::new(Preset::Generic, url);
         provider.default = true;
         provider.retries.initial_backoff = Duration::from_millis(5);
