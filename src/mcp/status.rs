@@ -9,7 +9,7 @@ use super::session::Session;
 
 /// The status of a server. Serializes to an element of `GET /v1/mcp/servers`.
 #[derive(Debug, Clone, Serialize)]
-pub struct ServerStatus {
+pub(crate) struct ServerStatus {
     /// Label in the configuration; `null` for a server from a request.
     pub server_label: Option<String>,
     /// Description from the configuration.
@@ -47,7 +47,7 @@ pub struct ServerStatus {
 
 /// A tool that cannot be offered.
 #[derive(Debug, Clone, Serialize)]
-pub struct LeftOut {
+pub(crate) struct LeftOut {
     /// Name of the tool.
     pub name: String,
     /// Why it cannot be offered.

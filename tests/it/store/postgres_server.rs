@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use antwort::internal::postgres::{DatabaseSchema, PostgresOptions, PostgresStore, schema_of};
@@ -89,26 +90,29 @@ async fn a_short_interruption_is_waited_out() {
 async fn nothing_that_was_acknowledged_is_lost_when_the_server_crashes() {
     let mut cluster = Cluster::start(&["fsync=on", "synchronous_commit=on"]);
     let store = Arc::new(open(&cluster, |options| options.statement_timeout = SHORT_TIMEOUT).await);
-    let tasks = TaskTracker::new();
+    let (tasks, count) = (TaskTracker::new(), Arc::new(AtomicUsize::new(0)));
     let writers = (0..16).map(|number| {
-        let store = Arc::clone(&store);
+        let (store, count) = (Arc::clone(&store), Arc::clone(&count));
         tasks.spawn(async move {
             let mut acknowledged: Vec<ResponseRecord> = Vec::new();
             loop {
                 // Chains and single responses.
                 let next = turn(acknowledged.last().filter(|_| number % 2 == 0), "q", "a");
                 match store.finish(next.clone()).await {
-                    Ok(()) => acknowledged.push(next),
+                    Ok(()) => {
+                        acknowledged.push(next);
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
                     Err(_) => return acknowledged,
                 }
             }
         })
     });
     let writers: Vec<_> = writers.collect();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(eventually(async || count.load(Ordering::Relaxed) > 64).await);
     cluster.stop();
     let acknowledged: Vec<_> = join_all(writers).await.into_iter().flat_map(Result::unwrap).collect();
-    assert!(acknowledged.len() > 16, "{}", acknowledged.len());
+    assert!(acknowledged.len() > 64, "{}", acknowledged.len());
     cluster.restart();
     assert!(eventually(async || store.check_writable().await.is_ok()).await);
     for record in &acknowledged {
