@@ -15,11 +15,12 @@ import papers
 import phases
 import upgrade
 from processes import Failed, Gateway, Haproxy, Nginx, end_all, say
-from scene import Row, Scene
+from scene import MONITOR_KEY, Row, Scene
 from upstream import Provider, Tools
 
 BALANCERS = {"nginx": Nginx, "haproxy": Haproxy}
 KEYS = [f"sk-deploy-{i}" for i in range(16)]
+MONITOR = {"key": MONITOR_KEY, "scopes": ["metrics:read"]}
 # `streams` are open at each restart and reload, `outage` when the provider goes.
 LONG = {"restarts": 20, "reloads": 20, "streams": 200, "outage": 200, "idle": 62.0}
 SHORT = {"restarts": 1, "reloads": 3, "streams": 20, "outage": 50, "idle": 3.0}
@@ -64,7 +65,7 @@ async def behind(name: str, kind, options: argparse.Namespace, parent: Path) -> 
 def configuration(binary: str, provider: Provider, tools: Tools) -> dict:
     config = {
         "providers": {"mock": {"url": f"http://127.0.0.1:{provider.port}/v1", "retries": {"max": 0}}},
-        "auth": {"keys": {f"k{i}": {"key": key, "tenant": f"t{i}"} for i, key in enumerate(KEYS)}},
+        "auth": {"keys": {"monitor": MONITOR, **{f"k{i}": {"key": key, "tenant": f"t{i}"} for i, key in enumerate(KEYS)}}},
         "mcp": {"servers": {"work": {"url": f"http://127.0.0.1:{tools.port}/mcp", "trust": "trusted"}}},
         "egress": {"allow": ["127.0.0.1"]},
         "server": {"drain_timeout": "20s"},
@@ -79,6 +80,7 @@ async def steps(scene: Scene, options: argparse.Namespace) -> list[Row]:
     does = {
         "idle": lambda: phases.idle(scene, size["idle"]),
         "restarts": lambda: phases.restarts(scene, size["restarts"], size["streams"]),
+        "untold": lambda: phases.restarts(scene, size["restarts"], size["streams"], told=False),
         "reloads": lambda: phases.reloads(scene, size["reloads"], size["streams"]),
         "outage": lambda: phases.outage(scene, size["outage"]),
     }
@@ -126,7 +128,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--old-binary", default="")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--only", action="append", choices=["papers", "upgrade", *BALANCERS])
-    parser.add_argument("--step", action="append", choices=["idle", "restarts", "reloads", "outage"])
+    parser.add_argument("--step", action="append", choices=["idle", "restarts", "untold", "reloads", "outage"])
     parser.add_argument("--rounds", type=int, help="restarts and reloads, instead of those of the form")
     options = parser.parse_args()
     options.size = dict(SHORT if options.short else LONG)

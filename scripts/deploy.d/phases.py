@@ -81,8 +81,9 @@ async def idle(scene: Scene, seconds: float, connections: int = 20) -> Row:
     return Row(scene.balancer.name, "idle connections", figures, faults)
 
 
-async def restarts(scene: Scene, times: int, streams: int) -> Row:
-    """Rolling restarts: both gateways, one after the other, each while clients go on."""
+async def restarts(scene: Scene, times: int, streams: int, told: bool = True) -> Row:
+    """Rolling restarts: both gateways, one after the other, each while clients go on. `told`: the balancer is told before and after,
+    as the page says; else it finds out by itself, and the next gateway follows when the one before has work again."""
     stored = {each.name: await scene.stored(each) for each in scene.gateways}
     traffic, moments, faults = scene.traffic(), Moments(streams), []
     traffic.start(moments.load())
@@ -90,19 +91,24 @@ async def restarts(scene: Scene, times: int, streams: int) -> Row:
     for number in range(times):
         for gateway in scene.gateways:
             await moments.awaited(scene, traffic, gateway)
-            await scene.balancer.take_out(gateway)
+            if told:
+                await scene.balancer.take_out(gateway)
             await moments.noted(scene, traffic, gateway)
             await gateway.stop()
             await gateway.start()
             if outcome := await missing(Client(gateway.port, scene.keys[0]), stored[gateway.name]):
                 faults.append(f"a stored response was missing after a restart: {outcome}")
-            await scene.balancer.put_back(gateway)
+            if told:
+                await scene.balancer.put_back(gateway)
+            else:
+                await moments.awaited(scene, traffic, gateway)
         say(f"{scene.balancer.name}: rolling restart {number + 1} of {times}; {traffic.counts}; {moments}")
     seconds = time.monotonic() - begun
     await asyncio.sleep(1)
     faults += await traffic.stop() + moments.faults()
     figures = f"{traffic.counts}; {moments}; {seconds:.0f} s"
-    return Row(scene.balancer.name, f"{times} rolling restarts under {streams} streams", figures, faults)
+    what = "rolling restarts" if told else "rolling restarts of which the balancer is not told"
+    return Row(scene.balancer.name, f"{times} {what} under {streams} streams", figures, faults)
 
 
 async def reloads(scene: Scene, times: int, streams: int) -> Row:

@@ -260,7 +260,11 @@ async fn add_keyed(store: &dyn Store, random: &mut Random, number: u32) -> Logge
 async fn add_jobs(store: &dyn Store, random: &mut Random) {
     for is_cancelled in [false, true] {
         let owner = random.owner();
-        let record = ResponseRecord { status: ResponseStatus::Queued, ..random.response(&owner, None) };
+        let mut record = ResponseRecord { status: ResponseStatus::Queued, ..random.response(&owner, None) };
+        if random.chance(2) {
+            let id = format!("conv_{}", random.below(3)).as_str().into();
+            record.conversation = Some(ConversationTurn { id, first: 0, until: 0, roles: Vec::new() });
+        }
         let (id, events) = (record.lease.id.clone(), LoggedEvents { first: 0, last: 1, bytes: vec![1; 9] });
         let run = LoggedRun { key: None, record, state: Some(vec![2; 9].into()), events: Some(events) };
         store.enqueue(NewJob { run, spec: vec![3; 99].into() }).await.unwrap();
