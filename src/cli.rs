@@ -24,6 +24,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::compat::import::ForeignReads;
 use crate::config::LoadOptions;
 
 pub(crate) use doctor::DoctorArgs;
@@ -99,7 +100,8 @@ pub(crate) enum Command {
     /// Sends a prompt to a model; with --execute-tools, server-side tools are run
     ///
     /// Flags may have one or two dashes, and be written as -flag=value or -flag value. The configuration may also be an
-    /// agent file of go-agents; without --config, config.ollama.json is read if it exists.
+    /// agent file of go-agents; without --config, config.ollama.json is read if it exists. Files and environment variables
+    /// that an agent file names are read only with --allow-files.
     #[command(alias = "prompt-agent")]
     Prompt(Box<PromptArgs>),
     /// Lists the responses of a running gateway, and draws what one of them has done, and when
@@ -256,6 +258,10 @@ pub(crate) enum ConfigCommand {
         /// File to write [default: standard output]
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
+        /// Keep values that name files and environment variables, which the gateway would read and may send to a server
+        /// that the same file names; otherwise they are left out
+        #[arg(long)]
+        allow_files: bool,
     },
 }
 
@@ -298,8 +304,9 @@ impl Cli {
                 Some(config::show(&self.load_options()))
             }
             Command::Config(ConfigCommand::Diff { files }) => Some(config::diff(files, &self.load_options())),
-            Command::Config(ConfigCommand::Import { file, format, output }) => {
-                Some(import::write(file, *format, output.as_deref()))
+            Command::Config(ConfigCommand::Import { file, format, output, allow_files }) => {
+                let reads = if *allow_files { ForeignReads::Allowed } else { ForeignReads::LeftOut };
+                Some(import::write(file, *format, output.as_deref(), reads))
             }
             Command::Doctor(doctor) => Some(doctor.run(&self.load_options())),
             Command::Healthcheck { url } => Some(healthcheck::run(url.as_deref(), &self.load_options())),

@@ -47,6 +47,7 @@ pub use changes::{ConfigChange, changes_between};
 pub use error::{ConfigError, ConfigErrors};
 pub use file_hashes::FileHashes;
 pub use files::ConfigFiles;
+pub(crate) use interpolate::named_sources;
 pub use listen_address::listen_address;
 pub use load::{LoadedConfig, load};
 pub use load_options::LoadOptions;
