@@ -30,7 +30,7 @@ fn write(folder: &Path, name: &str, content: impl ToString) -> String {
 /// An agent file whose server is this one.
 fn agent(upstream: &Upstream) -> Value {
     json!({"name": "a", "transport": {"provider": {
-        "name": "openai", "base_url": upstream.url, "model": {"name": "m", "options": {}}, "options": {}}}})
+        "name": "ollama", "base_url": upstream.url, "model": {"name": "m", "options": {}}, "options": {}}}})
 }
 
 fn set(mut file: Value, pointer: &str, value: impl Into<Value>) -> Value {

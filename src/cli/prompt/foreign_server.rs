@@ -59,7 +59,7 @@ mod tests {
             match refused {
                 None => assert_eq!(checked, Ok(()), "{provider} {variables}"),
                 Some(name) => {
-                    assert!(checked.is_err_and(|error| error.contains(name)), "{provider} {variables}")
+                    assert!(checked.is_err_and(|error| error.contains(name)), "{provider} {variables}");
                 }
             }
         }

@@ -133,8 +133,7 @@ fn search(value: &Value, path: &mut Vec<String>, found: &mut Vec<Found>) {
             let is_own = |(key, name): &(&str, &str)| {
                 path.join(".") == *key && [format!("${{{name}}}"), format!("${{{name}:-}}")].contains(text)
             };
-            if let Some(sources) = named_sources(text).filter(|_| !OF_SERVICES.iter().any(|own| is_own(own)))
-            {
+            if let Some(sources) = named_sources(text).filter(|_| !OF_SERVICES.iter().any(is_own)) {
                 found.push(Found { path: path.clone(), sources });
             }
         }
