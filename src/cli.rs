@@ -3,6 +3,7 @@
 //! `serve`, `demo` and `openapi` are only parsed here; `program` runs them.
 
 mod config;
+mod connect;
 mod doctor;
 mod flags;
 mod healthcheck;
@@ -231,7 +232,11 @@ pub(crate) enum McpCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Prints all errors of the settings; exits with 0 if there are none, else with 2
-    Check,
+    Check {
+        /// Ask each provider for its models, too, and print a line for each; exits with 1 if one cannot serve
+        #[arg(long)]
+        connect: bool,
+    },
     /// Prints the settings in force as YAML, secrets masked, with the origins of non-default values
     Show {
         /// Print every key with its default and a comment instead
@@ -298,7 +303,9 @@ impl Cli {
     /// Runs a command that needs no gateway; `None`: it needs one.
     pub(crate) fn run_offline(&self) -> Option<ExitCode> {
         match &self.command {
-            Command::Config(ConfigCommand::Check) => Some(config::check(&self.load_options())),
+            Command::Config(ConfigCommand::Check { connect }) => {
+                Some(config::check(*connect, &self.load_options()))
+            }
             Command::Config(ConfigCommand::Show { defaults: true }) => Some(config::show_defaults()),
             Command::Config(ConfigCommand::Show { defaults: false }) => {
                 Some(config::show(&self.load_options()))
@@ -379,7 +386,10 @@ mod tests {
     fn every_command_is_understood() {
         let command = |words: &[&str]| try_parse::<Cli>(words).expect("understood").command;
         assert!(matches!(command(&["antwort", "demo"]), Command::Demo));
-        assert!(matches!(command(&["antwort", "config", "check"]), Command::Config(ConfigCommand::Check)));
+        assert!(matches!(
+            command(&["antwort", "config", "check"]),
+            Command::Config(ConfigCommand::Check { connect: false })
+        ));
         assert!(matches!(
             command(&["antwort", "config", "show", "--defaults"]),
             Command::Config(ConfigCommand::Show { defaults: true })

@@ -40,10 +40,12 @@ mod tools;
 mod tree;
 mod ui;
 pub(crate) mod units;
+mod unserved;
 mod webhooks;
 mod websocket;
 
 pub use changes::{ConfigChange, changes_between};
+pub(crate) use de::suggestion as nearest_of;
 pub use error::{ConfigError, ConfigErrors};
 pub use file_hashes::FileHashes;
 pub use files::ConfigFiles;
@@ -81,6 +83,7 @@ pub use settings::{
 };
 pub use show::{DEFAULT_CONFIG, show};
 pub use tree::Origin;
+pub(crate) use unserved::server_of_tool;
 
 #[cfg(test)]
 mod tests;
