@@ -1,5 +1,6 @@
 //! Builds the gateway from its settings and runs it: startup, serving, reloads, graceful shutdown.
 
+pub(crate) mod agent_tools;
 pub(crate) mod announce;
 mod assembly;
 mod bus;

@@ -3,6 +3,7 @@
 //! `serve`, `demo` and `openapi` are only parsed here; `program` runs them.
 
 mod config;
+mod connect;
 mod doctor;
 mod flags;
 mod healthcheck;
@@ -24,6 +25,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::compat::import::ForeignReads;
 use crate::config::LoadOptions;
 
 pub(crate) use doctor::DoctorArgs;
@@ -99,7 +101,8 @@ pub(crate) enum Command {
     /// Sends a prompt to a model; with --execute-tools, server-side tools are run
     ///
     /// Flags may have one or two dashes, and be written as -flag=value or -flag value. The configuration may also be an
-    /// agent file of go-agents; without --config, config.ollama.json is read if it exists.
+    /// agent file of go-agents; without --config, config.ollama.json is read if it exists. Files and environment variables
+    /// that an agent file names are read only with --allow-files.
     #[command(alias = "prompt-agent")]
     Prompt(Box<PromptArgs>),
     /// Lists the responses of a running gateway, and draws what one of them has done, and when
@@ -229,7 +232,11 @@ pub(crate) enum McpCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Prints all errors of the settings; exits with 0 if there are none, else with 2
-    Check,
+    Check {
+        /// Ask each provider for its models, too, and print a line for each; exits with 1 if one cannot serve
+        #[arg(long)]
+        connect: bool,
+    },
     /// Prints the settings in force as YAML, secrets masked, with the origins of non-default values
     Show {
         /// Print every key with its default and a comment instead
@@ -256,6 +263,10 @@ pub(crate) enum ConfigCommand {
         /// File to write [default: standard output]
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
+        /// Keep values that name files and environment variables, which the gateway would read and may send to a server
+        /// that the same file names; otherwise they are left out
+        #[arg(long)]
+        allow_files: bool,
     },
 }
 
@@ -292,14 +303,17 @@ impl Cli {
     /// Runs a command that needs no gateway; `None`: it needs one.
     pub(crate) fn run_offline(&self) -> Option<ExitCode> {
         match &self.command {
-            Command::Config(ConfigCommand::Check) => Some(config::check(&self.load_options())),
+            Command::Config(ConfigCommand::Check { connect }) => {
+                Some(config::check(*connect, &self.load_options()))
+            }
             Command::Config(ConfigCommand::Show { defaults: true }) => Some(config::show_defaults()),
             Command::Config(ConfigCommand::Show { defaults: false }) => {
                 Some(config::show(&self.load_options()))
             }
             Command::Config(ConfigCommand::Diff { files }) => Some(config::diff(files, &self.load_options())),
-            Command::Config(ConfigCommand::Import { file, format, output }) => {
-                Some(import::write(file, *format, output.as_deref()))
+            Command::Config(ConfigCommand::Import { file, format, output, allow_files }) => {
+                let reads = if *allow_files { ForeignReads::Allowed } else { ForeignReads::LeftOut };
+                Some(import::write(file, *format, output.as_deref(), reads))
             }
             Command::Doctor(doctor) => Some(doctor.run(&self.load_options())),
             Command::Healthcheck { url } => Some(healthcheck::run(url.as_deref(), &self.load_options())),
@@ -372,7 +386,10 @@ mod tests {
     fn every_command_is_understood() {
         let command = |words: &[&str]| try_parse::<Cli>(words).expect("understood").command;
         assert!(matches!(command(&["antwort", "demo"]), Command::Demo));
-        assert!(matches!(command(&["antwort", "config", "check"]), Command::Config(ConfigCommand::Check)));
+        assert!(matches!(
+            command(&["antwort", "config", "check"]),
+            Command::Config(ConfigCommand::Check { connect: false })
+        ));
         assert!(matches!(
             command(&["antwort", "config", "show", "--defaults"]),
             Command::Config(ConfigCommand::Show { defaults: true })

@@ -41,14 +41,17 @@ mod tools;
 mod tree;
 mod ui;
 pub(crate) mod units;
+mod unserved;
 mod webhooks;
 mod websocket;
 
 pub use changes::{ConfigChange, changes_between};
+pub(crate) use de::suggestion as nearest_of;
 pub use drain::DrainListener;
 pub use error::{ConfigError, ConfigErrors};
 pub use file_hashes::FileHashes;
 pub use files::ConfigFiles;
+pub(crate) use interpolate::named_sources;
 pub use listen_address::listen_address;
 pub use load::{LoadedConfig, load};
 pub use load_options::LoadOptions;
@@ -82,6 +85,7 @@ pub use settings::{
 };
 pub use show::{DEFAULT_CONFIG, show};
 pub use tree::Origin;
+pub(crate) use unserved::server_of_tool;
 
 #[cfg(test)]
 mod tests;

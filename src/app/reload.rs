@@ -91,6 +91,9 @@ impl Reloader {
                     .map(|change| &*change.key)
                     .collect();
                 tracing::info!(trigger, keys = keys.join(", "), "configuration reloaded");
+                for warning in self.running.warnings() {
+                    tracing::warn!("{warning}");
+                }
                 for change in changes.iter().filter(has_effect(ReloadEffect::Restart)) {
                     tracing::warn!(
                         key = change.key,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::agent_tools::AgentToolNames;
 use crate::admission::Admission;
 use crate::config::{ConfigChange, EgressSettings, MockTool, Settings};
 use crate::engine::EngineSampler;
@@ -68,7 +69,13 @@ pub(crate) async fn open(
     extra: ExtraTools,
 ) -> anyhow::Result<GatewayTools> {
     let egress = open_egress(settings)?;
+    // A command line that replaces the mock tools decides which there are.
+    let has_settings_tools = extra.mocks.is_none();
     let toolbox = open_toolbox(settings, &egress, metrics, extra).await?;
+    if has_settings_tools && let Err(error) = AgentToolNames::check(settings, &toolbox).await.accept() {
+        toolbox.shutdown().await;
+        return Err(error);
+    }
     let (sampler, connector) = mcp_client(settings);
     let parts =
         McpDependencies { egress: &egress, connector, toolbox: &toolbox, admission, metrics, previous: None };
@@ -96,11 +103,34 @@ pub(crate) async fn reopen(
         true => (Arc::clone(&tools.toolbox), (Arc::clone(&tools.in_use), tools.unused.clone())),
         false => (open_toolbox(settings, &egress, metrics, ExtraTools::default()).await?, in_use()),
     };
+    if let Err(error) = AgentToolNames::check(settings, &toolbox).await.accept() {
+        if !keeps_toolbox {
+            toolbox.shutdown().await;
+        }
+        return Err(error);
+    }
     let previous = Some(previous);
     let parts =
         McpDependencies { egress: &egress, connector, toolbox: &toolbox, admission, metrics, previous };
     let mcp = McpServers::new(settings, parts).map_err(anyhow::Error::msg)?;
     Ok(GatewayTools { mcp, toolbox, sampler, in_use, unused })
+}
+
+/// Opens the tools of the settings as the start would, and closes them again: what is wrong with them, and with the tools that agents
+/// name.
+pub(crate) async fn check(settings: &Settings) -> AgentToolNames {
+    let opened = async {
+        let toolbox =
+            open_toolbox(settings, &open_egress(settings)?, &Metrics::new(), ExtraTools::default()).await?;
+        let names = AgentToolNames::check(settings, &toolbox).await;
+        toolbox.shutdown().await;
+        anyhow::Ok(names)
+    };
+    let failed = |error: anyhow::Error| AgentToolNames {
+        errors: vec![format!("{error:#}")],
+        ..AgentToolNames::default()
+    };
+    opened.await.unwrap_or_else(failed)
 }
 
 fn in_use() -> (Arc<DropGuard>, CancellationToken) {

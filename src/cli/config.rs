@@ -3,18 +3,29 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::connect;
 use super::output::{EXIT_INVALID_CONFIG, print_error, print_line};
-use crate::app::server_urls;
+use crate::app::{server_urls, tools};
 use crate::config::{self, ConfigErrors, LoadOptions, LoadedConfig};
 
-/// Prints all errors of the settings, as `serve` would.
-pub(super) fn check(options: &LoadOptions) -> ExitCode {
+/// Prints all errors of the settings, as `serve` would. `connect`: also asks the providers, if there is no error.
+pub(super) fn check(connect: bool, options: &LoadOptions) -> ExitCode {
     let checked =
         config::load(options).and_then(|loaded| loaded.settings.require_provider().map(|()| loaded));
     match checked {
         Ok(loaded) => {
             warn(&loaded);
-            let errors = server_urls::errors(&loaded.settings);
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    print_error(&format!("cannot start the async runtime: {error}"));
+                    return ExitCode::FAILURE;
+                }
+            };
+            let names = runtime.block_on(tools::check(&loaded.settings));
+            names.warnings.iter().for_each(|warning| print_error(&format!("warning: {warning}")));
+            let mut errors = server_urls::errors(&loaded.settings);
+            errors.extend(names.errors);
             if !errors.is_empty() {
                 errors.iter().for_each(|error| print_error(error));
                 return ExitCode::from(EXIT_INVALID_CONFIG);
@@ -23,7 +34,12 @@ pub(super) fn check(options: &LoadOptions) -> ExitCode {
                 Some(file) => format!("{} is valid", file.display()),
                 None => "the settings are valid; no file was read".to_owned(),
             });
-            ExitCode::SUCCESS
+            if !connect {
+                return ExitCode::SUCCESS;
+            }
+            let findings = runtime.block_on(connect::ask_all(&loaded.settings.providers));
+            findings.iter().for_each(|finding| print_line(&finding.line));
+            ExitCode::from(u8::from(!findings.iter().all(|finding| finding.serves)))
         }
         Err(errors) => refuse(&errors),
     }

@@ -1,17 +1,14 @@
 //! `antwort config import`: translates a file of another program into a configuration.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
 
 use super::output::{EXIT_INVALID_CONFIG, print_error, print_line};
-use crate::compat::import;
-
-/// Maximum bytes of a file; those of programs have kilobytes.
-const MAX_FILE_BYTES: u64 = 4 << 20;
+use crate::compat::foreign_files;
+use crate::compat::import::{self, ForeignReads};
 
 /// Formats of other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -23,13 +20,18 @@ pub(crate) enum ImportFormat {
 }
 
 /// Writes the configuration to `output`, or to standard output.
-pub(super) fn write(file: &Path, format: Option<ImportFormat>, output: Option<&Path>) -> ExitCode {
+pub(super) fn write(
+    file: &Path,
+    format: Option<ImportFormat>,
+    output: Option<&Path>,
+    reads: ForeignReads,
+) -> ExitCode {
     let read = match format {
         Some(ImportFormat::GoAgents) => import::from_go_agents,
         Some(ImportFormat::McpServers) => import::from_mcp_servers,
         None => import::from_any,
     };
-    let imported = content(file).and_then(|text| read(&text));
+    let imported = foreign_files::read(file).and_then(|text| read(&text, reads));
     let imported = match imported {
         Ok(imported) => imported,
         Err(error) => {
@@ -51,14 +53,4 @@ pub(super) fn write(file: &Path, format: Option<ImportFormat>, output: Option<&P
             ExitCode::FAILURE
         }
     }
-}
-
-fn content(file: &Path) -> Result<String, String> {
-    let mut content = Vec::new();
-    let read = File::open(file).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content));
-    read.map_err(|error| error.to_string())?;
-    if content.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("the file has more than {} MiB", MAX_FILE_BYTES >> 20));
-    }
-    String::from_utf8(content).map_err(|_| "the file is not UTF-8 text".to_owned())
 }

@@ -6,6 +6,7 @@
 mod answer;
 mod arguments;
 mod embeddings;
+mod foreign_server;
 mod images;
 mod progress;
 mod request;

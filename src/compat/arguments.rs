@@ -29,7 +29,7 @@ pub(crate) const WITH_VALUE: &[&str] = &[
     "upstream-url",
 ];
 /// Flags of `prompt` without a value.
-pub(crate) const SWITCHES: &[&str] = &["execute-tools", "stream"];
+pub(crate) const SWITCHES: &[&str] = &["allow-files", "execute-tools", "stream"];
 /// Names of the command.
 pub(crate) const COMMANDS: &[&str] = &["prompt", "prompt-agent"];
 

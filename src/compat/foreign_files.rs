@@ -1,6 +1,27 @@
 //! Files of other programs, recognised by their content, so that nobody reads one as a configuration of antwort.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
 use serde_json::{Map, Value};
+
+/// Maximum bytes of a file; those of programs have kilobytes.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// The text of a file, read with a bound.
+///
+/// # Errors
+/// If it cannot be read, is too long or no text.
+pub(crate) fn read(file: &Path) -> Result<String, String> {
+    let mut content = Vec::new();
+    let read = File::open(file).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut content));
+    read.map_err(|error| format!("cannot read the file: {error}"))?;
+    if content.len() as u64 > MAX_BYTES {
+        return Err(format!("the file has more than {} MiB", MAX_BYTES >> 20));
+    }
+    String::from_utf8(content).map_err(|_| "the file is not UTF-8 text".to_owned())
+}
 
 /// What a text is, in words, if `antwort config import` can translate it.
 pub(crate) fn kind(text: &str) -> Option<&'static str> {

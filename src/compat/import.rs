@@ -7,12 +7,14 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use self::field_reader::FieldReader;
+pub(crate) use self::reads::ForeignReads;
 use crate::compat::foreign_files::is_mcp_servers;
 use crate::config::Preset;
 
 mod field_reader;
 mod mcp_servers;
 mod options;
+mod reads;
 
 pub(crate) use mcp_servers::from_mcp_servers;
 
@@ -25,6 +27,8 @@ pub(crate) struct ImportedConfig {
     pub notes: Vec<String>,
     /// The name of the agent profile; empty if the file has no agent.
     pub agent: String,
+    /// The name of the provider; empty if the file has none.
+    pub provider: String,
     /// The model's options that agent profiles do not have, as fields of a request.
     pub request: Map<String, Value>,
 }
@@ -33,15 +37,15 @@ pub(crate) struct ImportedConfig {
 ///
 /// # Errors
 /// As of the formats.
-pub(crate) fn from_any(text: &str) -> Result<ImportedConfig, String> {
-    if is_mcp_servers(text) { from_mcp_servers(text) } else { from_go_agents(text) }
+pub(crate) fn from_any(text: &str, reads: ForeignReads) -> Result<ImportedConfig, String> {
+    if is_mcp_servers(text) { from_mcp_servers(text, reads) } else { from_go_agents(text, reads) }
 }
 
 /// Imports an agent file of go-agents.
 ///
 /// # Errors
-/// If it is no JSON object, or a value has the wrong type; the message names it.
-pub(crate) fn from_go_agents(text: &str) -> Result<ImportedConfig, String> {
+/// If it is no JSON object, or a value has the wrong type, or names what may not be read; the message names it.
+pub(crate) fn from_go_agents(text: &str, reads: ForeignReads) -> Result<ImportedConfig, String> {
     let file: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let mut file = FieldReader::new("", file)?;
     let (mut notes, mut config) = (Vec::new(), Map::new());
@@ -56,10 +60,11 @@ pub(crate) fn from_go_agents(text: &str) -> Result<ImportedConfig, String> {
             profile.insert("variables".into(), variables.into());
         }
     }
-    let mut request = Map::new();
+    let (mut request, mut provider_name) = (Map::new(), String::new());
     if let Some(mut transport) = file.section("transport")? {
         let (name, provider, model) = provider(&mut transport, &mut request, &mut notes)?;
-        config.insert("providers".into(), json!({name: provider}));
+        config.insert("providers".into(), json!({name.clone(): provider}));
+        provider_name = name;
         profile.extend(model.map(|model| ("model".to_owned(), model.into())));
         profile.extend(options::take(&mut request));
         notes.extend(transport.unknown_fields());
@@ -71,9 +76,10 @@ pub(crate) fn from_go_agents(text: &str) -> Result<ImportedConfig, String> {
         config.extend(egress.map(|egress| ("egress".to_owned(), egress)));
     }
     notes.extend(file.unknown_fields());
+    reads.apply(&mut config, &mut notes)?;
     let all: Vec<String> = notes.iter().cloned().chain(unsupported_options(&request)).collect();
     let yaml = render_yaml("Imported from an agent file of go-agents.", &all, &config)?;
-    Ok(ImportedConfig { yaml, notes, agent, request })
+    Ok(ImportedConfig { yaml, notes, agent, provider: provider_name, request })
 }
 
 /// The configuration as YAML, with the notes as comments at its head.

@@ -113,7 +113,7 @@ fn describe_found(found: Unexpected<'_>) -> &'static str {
 }
 
 /// The nearest known word; or all of them if none is near.
-pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
+pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {
     let near = known
         .iter()
         .map(|known| (strsim::damerau_levenshtein(&word.to_lowercase(), known), known))

@@ -3,6 +3,7 @@
 //! Works on single values after the YAML was parsed: the content of a variable can never change the structure of the
 //! file.
 
+use std::cell::RefCell;
 use std::fs;
 
 /// Looks up an environment variable; an empty one counts as unset.
@@ -73,9 +74,24 @@ pub(super) fn file(text: &str) -> Result<Option<String>, String> {
     }
 }
 
+/// What would be read for a text, in words: the variables that it names, or else the file; `None`: nothing.
+pub(crate) fn named_sources(text: &str) -> Option<String> {
+    let names = RefCell::new(Vec::new());
+    // An error comes behind what was found, and is reported when the text is loaded.
+    _ = variables(text, &|name| {
+        names.borrow_mut().push(name.to_owned());
+        Some(String::new())
+    });
+    match names.into_inner().as_slice() {
+        [] => file_named(text).map(|path| format!("the file {path}")),
+        [name] => Some(format!("the variable {name}")),
+        names => Some(format!("the variables {}", names.join(", "))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{file, variables};
+    use super::{file, named_sources, variables};
 
     fn filled(text: &str) -> Result<Option<String>, String> {
         variables(text, &|name| (name == "HOST").then(|| "example.com".to_owned()))
@@ -109,6 +125,22 @@ mod tests {
         ] {
             let error = filled(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_would_be_read_is_known_without_reading_it() {
+        for (text, expected) in [
+            ("plain", None),
+            ("$${HOST}", None),
+            ("see file:/a", None),
+            ("file:/a", Some("the file /a")),
+            ("file:///a", Some("the file /a")),
+            ("${A}", Some("the variable A")),
+            ("x${A:-file:/b}${C}${", Some("the variables A, C")),
+            ("file:${A}", Some("the variable A")),
+        ] {
+            assert_eq!(named_sources(text).as_deref(), expected, "{text}");
         }
     }
 

@@ -10,7 +10,10 @@ use super::files::ConfigFiles;
 use super::load_options::LoadOptions;
 use super::raw::Raw;
 use super::tree::{Origin, OriginKind, Tree};
-use super::{NetworkSettings, ProxySource, Settings, de, interpolate, moved_keys, resolve, sources};
+use super::{
+    NetworkSettings, ProviderSettings, ProxySource, Settings, de, interpolate, moved_keys, resolve, sources,
+    unserved,
+};
 use crate::net::client::PROXY_VARIABLES;
 
 /// Read if it exists and no other file is named.
@@ -44,14 +47,19 @@ impl Settings {
         load(options).map(|loaded| loaded.settings)
     }
 
-    /// Refuses settings without a provider: they are valid, but there is nothing to serve.
+    /// Refuses settings without a provider, or with none that a request could reach: they are valid, but there is nothing to serve.
     ///
     /// # Errors
-    /// If there is no provider.
+    /// If there is no such provider.
     pub fn require_provider(&self) -> Result<(), ConfigErrors> {
         if self.providers.is_empty() {
             let message = "no model server is configured: set ANTWORT_UPSTREAM_URL to its base URL (usually ending \
                            in /v1), or configure it under `providers`";
+            return Err(ConfigErrors::single(message));
+        }
+        if !self.providers.values().any(ProviderSettings::is_reachable) {
+            let message = "providers: none of them serves a model: each needs `models`, a `prefix` or `aliases`, or one of them \
+                           `default: true`";
             return Err(ConfigErrors::single(message));
         }
         Ok(())
@@ -91,6 +99,7 @@ pub(super) fn load_tracking_files(
 
     let settings = resolve_settings(&mut tree, &lookup, &mut diagnostics);
     warnings.extend(unused_proxies(&settings.network, &lookup));
+    warnings.extend(unserved::warnings(&settings));
     files.merge(settings.contents.files().clone());
     let origins = tree.origins();
     let files = files.clone();

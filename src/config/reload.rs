@@ -36,6 +36,11 @@ impl RunningConfig {
         &self.loaded.settings
     }
 
+    /// What is valid and probably not meant.
+    pub fn warnings(&self) -> &[String] {
+        &self.loaded.warnings
+    }
+
     /// The files that were read, with their metadata at that time.
     pub fn files(&self) -> &ConfigFiles {
         &self.loaded.files

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::sync::Mutex;
 
-use super::routing::ProviderRouter;
-use super::{ModelInfo, ProviderError};
+use super::routing::{ModelNames, ProviderRouter};
+use super::{ModelInfo, ProviderError, ProviderErrorKind};
 
 /// How long a failure is cached: requests that waited for the same list must not ask the providers one after the other.
 const FAILURE_TTL: Duration = Duration::from_secs(1);
@@ -76,17 +76,17 @@ impl ModelCatalog {
     async fn fetch(&self) -> Result<Arc<[ModelInfo]>, ProviderError> {
         let mut models = Vec::new();
         let mut failed = None;
-        let lists = self.router.model_names().map(async |names| (names, names.0.models().await));
-        for ((provider, prefix, aliases), answer) in join_all(lists).await {
+        let lists = self.router.model_names().map(async |names| (names, names.provider.models().await));
+        for (names, answer) in join_all(lists).await {
             match answer {
-                Ok(found) => {
-                    let aliased: Vec<_> =
-                        aliases.iter().map(|(alias, name)| alias_of(alias, name, &found)).collect();
-                    models.extend(found.into_iter().map(|model| with_prefix(prefix, model)));
-                    models.extend(aliased);
-                }
+                Ok(found) => models.extend(self.usable(names, &found)),
                 Err(error) => {
-                    tracing::debug!(provider = provider.name(), %error, "listing the models of a provider failed");
+                    let provider = names.provider.name();
+                    tracing::debug!(provider, %error, "listing the models of a provider failed");
+                    // A server without a list: what is known of its models is in the settings.
+                    if matches!(error.kind, ProviderErrorKind::Status(404 | 405 | 501)) {
+                        models.extend(self.usable(names, &configured(names)));
+                    }
                     failed = Some(error);
                 }
             }
@@ -100,13 +100,24 @@ impl ModelCatalog {
         models.dedup_by(|a, b| a.id == b.id);
         Ok(models.into())
     }
+
+    /// These models and the aliases under names by which requests reach them; what no name leads to is left out.
+    fn usable(&self, names: ModelNames<'_>, found: &[ModelInfo]) -> Vec<ModelInfo> {
+        let leads = |name: &str, model: &str| self.router.leads_to(name, names.provider, model);
+        let listed = found.iter().filter_map(|model| {
+            let prefixed = names.prefix.map(|prefix| format!("{prefix}/{}", model.id));
+            let mut ids = prefixed.into_iter().chain([model.id.clone()]);
+            ids.find(|id| leads(id, &model.id)).map(|id| ModelInfo { id, ..model.clone() })
+        });
+        let aliases = names.aliases.iter().filter(|(alias, model)| leads(alias, model));
+        listed.chain(aliases.map(|(alias, model)| alias_of(alias, model, found))).collect()
+    }
 }
 
-fn with_prefix(prefix: Option<&str>, model: ModelInfo) -> ModelInfo {
-    match prefix {
-        Some(prefix) => ModelInfo { id: format!("{prefix}/{}", model.id), ..model },
-        None => model,
-    }
+/// The models that the settings name.
+fn configured(names: ModelNames<'_>) -> Vec<ModelInfo> {
+    let named = names.patterns.iter().filter(|pattern| !pattern.contains('*'));
+    named.map(|model| ModelInfo { id: model.clone(), created: 0, owned_by: String::new() }).collect()
 }
 
 fn alias_of(alias: &str, name: &str, found: &[ModelInfo]) -> ModelInfo {
@@ -127,14 +138,13 @@ mod tests {
 
     use super::*;
     use crate::config::{Preset, ProviderSettings};
-    use crate::provider::{
-        CallContext, ModelStream, Provider, ProviderErrorKind, ProviderInfo, ProxiedBody, ProxiedResponse,
-    };
+    use crate::provider::{CallContext, ModelStream, Provider, ProviderInfo, ProxiedBody, ProxiedResponse};
     use crate::response::turn::ModelRequest;
 
     /// Lists these models, or fails.
     struct Lister {
         models: Option<Vec<&'static str>>,
+        failure: ProviderErrorKind,
         asked: AtomicUsize,
         profile: ProviderInfo,
     }
@@ -174,7 +184,7 @@ mod tests {
             tokio::task::yield_now().await;
             let info = |id: &&str| ModelInfo { id: (*id).to_owned(), created: 7, owned_by: "o".to_owned() };
             let models = self.models.as_ref().map(|models| models.iter().map(info).collect());
-            models.ok_or_else(|| ProviderError::new(ProviderErrorKind::Connect, ""))
+            models.ok_or_else(|| ProviderError::new(self.failure, ""))
         }
 
         async fn pass_through(
@@ -188,14 +198,16 @@ mod tests {
     }
 
     fn lister(models: Option<Vec<&'static str>>) -> Arc<Lister> {
-        Arc::new(Lister { models, asked: AtomicUsize::new(0), profile: ProviderInfo::default() })
+        let failure = ProviderErrorKind::Connect;
+        Arc::new(Lister { models, failure, asked: AtomicUsize::new(0), profile: ProviderInfo::default() })
     }
 
     fn catalog(listers: &[(&Arc<Lister>, Option<&str>)], ttl: Duration) -> ModelCatalog {
-        let entries = listers.iter().map(|(lister, prefix)| {
+        let entries = listers.iter().enumerate().map(|(index, (lister, prefix))| {
             let aliases = BTreeMap::from([("fast".to_owned(), "org/m:7b".to_owned())]);
             let prefix = prefix.map(str::to_owned);
-            let settings = ProviderSettings { prefix, aliases, ..ProviderSettings::new(Preset::Generic, "") };
+            let base = ProviderSettings::new(Preset::Generic, "");
+            let settings = ProviderSettings { prefix, aliases, default: index == 0, ..base };
             (Arc::clone(lister) as Arc<dyn Provider>, settings)
         });
         ModelCatalog::new(Arc::new(ProviderRouter::from_providers(entries)), ttl)
@@ -212,6 +224,25 @@ mod tests {
         let models = catalog.list().await.unwrap();
         assert_eq!(ids(&models), ["b/m", "fast", "org/m:7b", "z"]);
         assert_eq!((models[1].created, models[1].owned_by.as_str()), (7, "o"));
+    }
+
+    #[tokio::test]
+    async fn of_a_server_without_a_list_the_names_of_the_settings_are_listed() {
+        for (failure, expected) in [
+            (ProviderErrorKind::Status(404), Some(vec!["fast", "named"])),
+            (ProviderErrorKind::Status(500), None),
+        ] {
+            let (asked, profile) = (AtomicUsize::new(0), ProviderInfo::default());
+            let provider: Arc<dyn Provider> = Arc::new(Lister { models: None, failure, asked, profile });
+            let settings = ProviderSettings {
+                models: vec!["named".to_owned(), "x*".to_owned()],
+                aliases: BTreeMap::from([("fast".to_owned(), "m".to_owned())]),
+                ..ProviderSettings::new(Preset::Generic, "")
+            };
+            let router = Arc::new(ProviderRouter::from_providers([(provider, settings)]));
+            let listed = ModelCatalog::new(router, Duration::ZERO).list().await.ok();
+            assert_eq!(listed.as_deref().map(ids), expected);
+        }
     }
 
     #[tokio::test]

@@ -31,6 +31,16 @@ struct Entry {
     default: bool,
 }
 
+/// A provider, and the names that the settings give its models.
+#[derive(Clone, Copy)]
+pub(super) struct ModelNames<'a> {
+    pub provider: &'a Arc<dyn Provider>,
+    pub prefix: Option<&'a str>,
+    pub aliases: &'a BTreeMap<String, String>,
+    /// Patterns of the models that it serves.
+    pub patterns: &'a [String],
+}
+
 /// The provider and model that serve a request.
 #[derive(Clone)]
 pub struct ModelRoute {
@@ -97,11 +107,19 @@ impl ProviderRouter {
         self.entries.iter().map(|entry| &entry.provider)
     }
 
-    /// Each provider with the prefix and aliases of its models.
-    pub(super) fn model_names(
-        &self,
-    ) -> impl Iterator<Item = (&Arc<dyn Provider>, Option<&str>, &BTreeMap<String, String>)> {
-        self.entries.iter().map(|entry| (&entry.provider, entry.prefix.as_deref(), &entry.aliases))
+    /// Whether requests that name this model go to that model of the provider.
+    pub(super) fn leads_to(&self, name: &str, provider: &Arc<dyn Provider>, model: &str) -> bool {
+        self.resolve(name).is_ok_and(|route| Arc::ptr_eq(&route.provider, provider) && route.model == model)
+    }
+
+    /// Each provider with the names that the settings give its models.
+    pub(super) fn model_names(&self) -> impl Iterator<Item = ModelNames<'_>> {
+        self.entries.iter().map(|entry| ModelNames {
+            provider: &entry.provider,
+            prefix: entry.prefix.as_deref(),
+            aliases: &entry.aliases,
+            patterns: &entry.models,
+        })
     }
 
     /// Routes a proxied form by its field `model`; the rest of it is not parsed.

@@ -122,6 +122,11 @@ impl ToolRegistry {
         self.catalog.load_full()
     }
 
+    /// Whether every executor has listed its tools, so that no others are to come but by a change.
+    pub(crate) async fn has_listed_all(&self) -> bool {
+        self.listings.lock().await.iter().all(|listing| listing.has_listed)
+    }
+
     /// Lists all tools again and publishes a new catalogue. An executor whose listing fails keeps its previous tools.
     ///
     /// # Errors

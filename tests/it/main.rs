@@ -34,6 +34,7 @@ mod errors;
 mod fields;
 mod floors;
 mod follow;
+mod foreign_files;
 mod functions;
 mod hostile;
 mod idempotency;

@@ -21,6 +21,7 @@ mod silence;
 mod tool_failures;
 mod traces;
 mod unread_log;
+mod unserved_settings;
 mod upgrade;
 mod waiting;
 

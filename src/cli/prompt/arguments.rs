@@ -34,6 +34,10 @@ pub(crate) struct PromptArgs {
     /// API key of the provider; overrides the file
     #[arg(long, value_name = "KEY")]
     pub(super) token: Option<String>,
+    /// Read the files and environment variables that an agent file names, and let its tools read files: what they hold may be
+    /// sent to the server that it names
+    #[arg(long)]
+    pub(super) allow_files: bool,
     /// JSON file with the tools that the model may call
     #[arg(long, value_name = "FILE")]
     pub(super) tools_file: Option<PathBuf>,

@@ -4,8 +4,9 @@ use reqwest::Url;
 use serde_json::{Map, Value};
 
 use super::arguments::PromptArgs;
+use super::foreign_server;
 use crate::cli::print_error;
-use crate::compat::import::{self, ImportedConfig};
+use crate::compat::import::{self, ForeignReads, ImportedConfig};
 use crate::compat::prompt::agent_file::{self, AgentFile};
 use crate::config::{
     self, ClientActionStatus, LoadOptions, Preset, ProviderSettings, Settings, StoreUrl, ToolCollision,
@@ -23,7 +24,7 @@ pub(super) struct Setup {
 
 /// Loads the settings.
 pub(super) fn load(args: &PromptArgs, mut options: LoadOptions) -> Result<Setup, String> {
-    let imported = agent_file(&mut options)?;
+    let imported = agent_file(args, &mut options)?;
     let loaded = config::load(&options).map_err(|errors| format!("Error: {errors}"))?;
     for warning in &loaded.warnings {
         print_error(&format!("warning: {warning}"));
@@ -78,8 +79,13 @@ fn agent(args: &PromptArgs, settings: &Settings) -> Result<Option<String>, Strin
 }
 
 /// The translation of an agent file, which replaces it; what is lost in it is reported.
-fn agent_file(options: &mut LoadOptions) -> Result<Option<ImportedConfig>, String> {
-    let Some(AgentFile { file, imported }) = agent_file::replace(options)? else { return Ok(None) };
+fn agent_file(args: &PromptArgs, options: &mut LoadOptions) -> Result<Option<ImportedConfig>, String> {
+    let reads = if args.allow_files { ForeignReads::Allowed } else { ForeignReads::Refused };
+    let Some(AgentFile { file, imported }) = agent_file::replace(options, reads)? else { return Ok(None) };
+    if !args.allow_files && args.base_url.is_none() {
+        foreign_server::check(&imported.provider, options)
+            .map_err(|error| format!("Error: {}: {error}", file.display()))?;
+    }
     for note in &imported.notes {
         print_error(&format!("note: {}: {note}", file.display()));
     }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::field_reader::FieldReader;
-use super::{ImportedConfig, agent_name, render_yaml};
+use super::{ForeignReads, ImportedConfig, agent_name, render_yaml};
 use crate::config::units;
 
 /// Names of the URL in various programs.
@@ -14,7 +14,7 @@ const URLS: [&str; 4] = ["url", "serverUrl", "server_url", "httpUrl"];
 ///
 /// # Errors
 /// If it is no such list, or a value has the wrong type; the message names it.
-pub(crate) fn from_mcp_servers(text: &str) -> Result<ImportedConfig, String> {
+pub(crate) fn from_mcp_servers(text: &str, reads: ForeignReads) -> Result<ImportedConfig, String> {
     let file: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let mut file = FieldReader::new("", file)?;
     let all = file.section("mcpServers")?.ok_or("mcpServers is missing")?;
@@ -36,9 +36,10 @@ pub(crate) fn from_mcp_servers(text: &str) -> Result<ImportedConfig, String> {
         servers.insert(label, server.into());
     }
     notes.extend(file.unknown_fields());
-    let config = Map::from_iter([("mcp".to_owned(), json!({"servers": servers}))]);
+    let mut config = Map::from_iter([("mcp".to_owned(), json!({"servers": servers}))]);
+    reads.apply(&mut config, &mut notes)?;
     let yaml = render_yaml("Imported from a list of MCP servers.", &notes, &config)?;
-    Ok(ImportedConfig { yaml, notes, agent: String::new(), request: Map::new() })
+    Ok(ImportedConfig { yaml, notes, agent: String::new(), provider: String::new(), request: Map::new() })
 }
 
 /// A valid label.
@@ -107,9 +108,6 @@ fn server(
 
 /// A text in which `${NAME}` is still a variable, and everything else is literal.
 fn escape_variables(path: &str, text: &str, notes: &mut Vec<String>) -> String {
-    if text.starts_with("file:") {
-        notes.push(format!("{path}: a value that begins with `file:` will be read from that file"));
-    }
     let mut pieces = text.split("${");
     let mut escaped = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
@@ -163,7 +161,7 @@ mod tests {
             "odd": {"command": "x", "args": ["${input:folder}/a", "${KEY:-b}"]},
         }, "inputs": []});
         assert!(is_mcp_servers(&text.to_string()) && !is_mcp_servers("mcp: {}"));
-        let imported = from_mcp_servers(&text.to_string()).unwrap();
+        let imported = from_mcp_servers(&text.to_string(), ForeignReads::Allowed).unwrap();
         let servers = settings(&imported).mcp.servers;
         assert_eq!(servers.keys().collect::<Vec<_>>(), ["files", "my-docs", "odd", "old"]);
         let files = &servers["files"];
@@ -198,7 +196,7 @@ mod tests {
             (r#"{"mcpServers": {"a": {"timeout": -1}}}"#, "mcpServers.a.timeout: expected a number"),
             ("{}", "mcpServers is missing"),
         ] {
-            let error = from_mcp_servers(text).expect_err(text);
+            let error = from_mcp_servers(text, ForeignReads::LeftOut).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{ImportedConfig, from_go_agents};
+use super::{ForeignReads, ImportedConfig, from_go_agents};
 use crate::compat::foreign_files::is_go_agents;
 use crate::config::provider::Preset;
 use crate::config::{LoadOptions, LoadedConfig, load};
@@ -13,7 +13,7 @@ use crate::config::{LoadOptions, LoadedConfig, load};
 const EXAMPLE: &str = include_str!("../../../tests/it/data/go-agents.json");
 
 fn imported(text: &str) -> ImportedConfig {
-    from_go_agents(text).unwrap_or_else(|error| panic!("{error}"))
+    from_go_agents(text, ForeignReads::Refused).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn loaded(imported: &ImportedConfig) -> LoadedConfig {
@@ -60,7 +60,7 @@ fn what_has_no_place_is_said() {
         "name": "my agent", "system_prompt": "Costs ${5}, {{ not }} more", "colour": "blue",
         "transport": {"provider": {"name": "azure", "base_url": "https://x.example/openai",
             "model": {"name": "m", "format": "other", "options": {"top_k": 4}},
-            "options": {"token": "${TOKEN:-t}", "deployment": "d"}},
+            "options": {"token": "t", "deployment": "d"}},
             "timeout": "1m30s", "max_retries": 3, "retry_backoff_base": "500ms", "connection_pool_size": 10},
         "tools": {"timeout": "5s", "api_keys": {"search": "k", "maps": "x"}, "sandbox": true}
     });
@@ -128,7 +128,7 @@ fn what_cannot_be_read_is_an_error_that_names_it() {
         (r#"{"tools": {"allowed_tools": [1]}}"#, "tools.allowed_tools: expected a list"),
         (r#"{"name": 1}"#, "name: expected text"),
     ] {
-        let error = from_go_agents(text).expect_err(text);
+        let error = from_go_agents(text, ForeignReads::Refused).expect_err(text);
         assert!(error.contains(part), "{text}: {error}");
     }
 }

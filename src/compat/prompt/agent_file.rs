@@ -1,10 +1,9 @@
 //! An agent file in the place of a configuration.
 
-use std::fs;
 use std::path::PathBuf;
 
-use crate::compat::foreign_files::is_go_agents;
-use crate::compat::import::{ImportedConfig, from_go_agents};
+use crate::compat::foreign_files::{self, is_go_agents};
+use crate::compat::import::{ForeignReads, ImportedConfig, from_go_agents};
 use crate::config::LoadOptions;
 
 /// Read if it exists and no other file is named.
@@ -19,19 +18,26 @@ pub(crate) struct AgentFile {
 /// Replaces an agent file by its translation; `None`: the file is a configuration, or there is none.
 ///
 /// # Errors
-/// If it cannot be translated; the message names the file.
-pub(crate) fn replace(options: &mut LoadOptions) -> Result<Option<AgentFile>, String> {
+/// If it cannot be translated, or names what may not be read; the message names the file.
+pub(crate) fn replace(options: &mut LoadOptions, reads: ForeignReads) -> Result<Option<AgentFile>, String> {
     let named = options.environment.get("ANTWORT_CONFIG").filter(|name| !name.is_empty()).map(PathBuf::from);
-    if options.file.is_none() && named.is_none() {
+    let is_named = options.file.is_some() || named.is_some();
+    if !is_named {
         options.file = Some(PathBuf::from(DEFAULT_FILE)).filter(|file| file.exists());
     }
     let Some(file) = options.file.clone().or(named) else { return Ok(None) };
-    // The loader reports files that cannot be read.
-    let Ok(text) = fs::read_to_string(&file) else { return Ok(None) };
+    let error = |error: String| format!("Error: {}: {error}", file.display());
+    let text = foreign_files::read(&file).map_err(error)?;
     if !is_go_agents(&text) {
-        return Ok(None);
+        // A configuration may name files to read: nobody uses one by entering a folder that has a file of this name.
+        return match is_named {
+            true => Ok(None),
+            false => {
+                Err(error("is not an agent file; to use it as a configuration, name it with --config".into()))
+            }
+        };
     }
-    let imported = from_go_agents(&text).map_err(|error| format!("Error: {}: {error}", file.display()))?;
+    let imported = from_go_agents(&text, reads).map_err(error)?;
     options.file = Some(file.clone());
     options.text = Some(imported.yaml.clone());
     Ok(Some(AgentFile { file, imported }))
