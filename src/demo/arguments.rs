@@ -11,8 +11,10 @@ use super::words::{calculation, named_after, words};
 
 /// Names of arguments that are a place.
 const PLACES: [&str; 5] = ["city", "location", "place", "town", "to"];
-/// Schemas within schemas are followed to this depth, and references to others as often.
+/// Schemas within schemas are followed to this depth.
 const MAX_DEPTH: usize = 8;
+/// References of references are followed so often.
+const MAX_REFERENCES: usize = 4;
 /// Items of a list, however many a schema asks for.
 const MAX_ITEMS: u64 = 16;
 
@@ -54,15 +56,20 @@ impl Filler<'_> {
 
     /// A schema, with what it refers to in its place, and all parts of `allOf` in one.
     fn resolved<'a>(&self, schema: &'a Value) -> Cow<'a, Value> {
+        self.resolved_within(schema, MAX_REFERENCES)
+    }
+
+    /// It may refer to itself: references are followed so many times.
+    fn resolved_within<'a>(&self, schema: &'a Value, most: usize) -> Cow<'a, Value> {
         let mut schema = Cow::Borrowed(schema);
-        for _ in 0..MAX_DEPTH {
+        for left in (0..most).rev() {
             if let Some(path) = schema["$ref"].as_str().and_then(|name| name.strip_prefix('#')) {
                 schema = Cow::Owned(self.root.pointer(path).cloned().unwrap_or_default());
             } else if let Some(parts) = schema["allOf"].as_array().cloned() {
                 let mut merged = schema.into_owned();
                 merged.as_object_mut().map(|fields| fields.remove("allOf"));
-                for part in parts {
-                    merge(&mut merged, part);
+                for part in parts.into_iter().take(MAX_DEPTH) {
+                    merge(&mut merged, self.resolved_within(&part, left).into_owned());
                 }
                 schema = Cow::Owned(merged);
             } else {
