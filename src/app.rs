@@ -215,10 +215,7 @@ impl App {
                 store: Arc::clone(&store),
                 in_flight: Arc::clone(&in_flight),
             };
-            tasks.spawn(worker.run(draining.clone()));
-            let (current, in_flight) = (Arc::clone(&current), Arc::clone(&in_flight));
-            tasks.spawn(worker::settle_calls(current.clone(), Arc::clone(&in_flight), draining.clone()));
-            tasks.spawn(worker::poll_tasks(current, in_flight, draining.clone()));
+            worker.spawn(&tasks, &draining);
         }
         let http_server = HttpServer::new(
             Arc::clone(&current),

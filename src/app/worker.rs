@@ -21,8 +21,16 @@ pub(super) struct Worker {
 }
 
 impl Worker {
+    /// Makes background runs, does what the results of tools lead to, and looks for those of tasks, until `draining`.
+    pub(super) fn spawn(self, tasks: &TaskTracker, draining: &CancellationToken) {
+        let (current, in_flight) = (self.current.clone(), Arc::clone(&self.in_flight));
+        tasks.spawn(self.run(draining.clone()));
+        tasks.spawn(settle_calls(current.clone(), Arc::clone(&in_flight), draining.clone()));
+        tasks.spawn(poll_tasks(current, in_flight, draining.clone()));
+    }
+
     /// Claims runs until `draining`. Those that go on then are waited for, or given back, as other runs in flight.
-    pub(super) async fn run(self, draining: CancellationToken) {
+    async fn run(self, draining: CancellationToken) {
         let running = TaskTracker::new();
         loop {
             let has_more = self.claim(&running, &draining).await;
@@ -86,11 +94,7 @@ impl Worker {
 const SETTLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Does what the results of tools lead to whose work has gone on, until `draining`.
-pub(super) async fn settle_calls(
-    current: CurrentGeneration,
-    in_flight: Arc<InFlight>,
-    draining: CancellationToken,
-) {
+async fn settle_calls(current: CurrentGeneration, in_flight: Arc<InFlight>, draining: CancellationToken) {
     loop {
         tokio::select! {
             () = draining.cancelled() => return,
@@ -114,11 +118,7 @@ pub(super) async fn settle_calls(
 const MAX_POLLS: usize = 32;
 
 /// Looks for the results of calls that go on as tasks of MCP servers, until `draining`.
-pub(super) async fn poll_tasks(
-    current: CurrentGeneration,
-    in_flight: Arc<InFlight>,
-    draining: CancellationToken,
-) {
+async fn poll_tasks(current: CurrentGeneration, in_flight: Arc<InFlight>, draining: CancellationToken) {
     let running = TaskTracker::new();
     loop {
         tokio::select! {

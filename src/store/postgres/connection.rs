@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tokio_postgres::{Client, Statement};
 
 use super::error::Cause;
@@ -15,6 +16,8 @@ pub(super) struct Connection {
     /// `None`: statements are not prepared.
     pub statements: Option<Statements>,
     pub limits: Limits,
+    /// When a statement was last sent.
+    pub sent: Mutex<Instant>,
     /// Whether the server ends a statement at the limit that stands alone.
     pub is_limited: bool,
     pub fate: Fate,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::connection::{Connection, Fate, Statements};
@@ -96,8 +97,14 @@ impl Pool {
             }
         });
         let statements = is_preparing.then(Statements::default);
-        let mut connection =
-            Connection { client, statements, limits: *limits, is_limited: false, fate: Fate::default() };
+        let mut connection = Connection {
+            client,
+            statements,
+            limits: *limits,
+            sent: Mutex::new(Instant::now()),
+            is_limited: false,
+            fate: Fate::default(),
+        };
         connection.is_limited = server_limit.is_set(Session::new(&connection)).await?;
         Ok(connection)
     }

@@ -4,6 +4,7 @@
 //! trip, which poolers that hand a connection to another client after each transaction allow.
 
 use futures_util::future::try_join;
+use tokio::time::Instant;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Row, Statement};
 
@@ -29,6 +30,12 @@ impl<'a> Session<'a> {
     /// The limits of its statements and transactions.
     pub(super) fn limits(&self) -> Limits {
         self.connection.limits
+    }
+
+    /// Whether so much time has passed since the last statement was sent that the server may have ended the transaction: this
+    /// process was stopped.
+    pub(super) fn may_be_ended(&self) -> bool {
+        self.connection.sent.lock().elapsed() >= self.connection.limits.transaction / 2
     }
 
     /// Whether the connection is closed, so that nothing can be sent.
@@ -142,6 +149,7 @@ impl<'a> Session<'a> {
         statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, StoreError> {
         self.connection.fate.begin();
+        *self.connection.sent.lock() = Instant::now();
         match self.connection.limits.wait(statement).await {
             Ok(done) => {
                 self.connection.fate.end();

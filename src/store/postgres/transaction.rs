@@ -108,6 +108,10 @@ impl Transaction {
         done: Result<T, StoreError>,
         attempts: &mut Attempts,
     ) -> Option<Result<T, StoreError>> {
+        let done = match done {
+            Ok(value) => self.check_open().await.map(|()| value),
+            failed => failed,
+        };
         // Before its commit is sent.
         let was_lost = self.lease.cause() == Some(Cause::Connection) || self.lease.session().is_closed();
         let ended = match done {
@@ -134,6 +138,17 @@ impl Transaction {
         drop(self);
         attempts.pause().await;
         None
+    }
+
+    /// Asks the server, where it may have ended the transaction meanwhile: of a commit that is sent then the outcome would be
+    /// unknown.
+    async fn check_open(&self) -> Result<(), StoreError> {
+        let session = self.lease.session();
+        if self.access != Access::Statement && session.may_be_ended() {
+            session.batch("SELECT 1").await
+        } else {
+            Ok(())
+        }
     }
 
     async fn commit(&mut self) -> Result<(), StoreError> {

@@ -85,7 +85,7 @@ impl Running {
 }
 
 pub(super) const KEY_A: &str = "a: {key: key-a, tenant: red}";
-pub(super) const KEY_B: &str = "b: {key: key-b, tenant: blue}";
+pub(super) const KEY_B: &str = "b: {key: key-b, tenant: blue, scopes: ['*', 'metrics:read']}";
 
 pub(super) fn yaml(upstream: &Upstream, keys: &[&str], more: &str) -> String {
     let keys = keys.join(", ");
