@@ -19,7 +19,7 @@ pub(super) fn key(name: &str, tenant: &str) -> (String, ApiKeySettings) {
         hash: hash.as_ref().try_into().unwrap(),
         tenant: tenant.into(),
         owner: name.into(),
-        scopes: vec![Scope::All],
+        scopes: vec![Scope::All, Scope::MetricsRead],
         dialect: None,
         client_action_status: None,
         max_runs: None,
