@@ -176,8 +176,7 @@ impl App {
     /// Serves until `shutdown` and the shutdown delay, then drains: waits for running responses and open connections within
     /// `server.drain_timeout`, and closes the store.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
-        let tasks = TaskTracker::new();
-        let closing = CancellationToken::new();
+        let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
         let Self {
             assembly,
             stopping,
@@ -210,12 +209,8 @@ impl App {
         let delay = shutdown_delay(&server, &listener);
         let (draining, listening) = (CancellationToken::new(), CancellationToken::new());
         if role.makes_jobs() {
-            let worker = Worker {
-                current: Arc::clone(&current),
-                store: Arc::clone(&store),
-                in_flight: Arc::clone(&in_flight),
-            };
-            worker.spawn(&tasks, &draining);
+            let (current, store) = (Arc::clone(&current), Arc::clone(&store));
+            Worker { current, store, in_flight: Arc::clone(&in_flight) }.spawn(&tasks, &draining);
         }
         let http_server = HttpServer::new(
             Arc::clone(&current),

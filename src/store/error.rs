@@ -98,7 +98,7 @@ impl From<StoreError> for ApiError {
             ),
             StoreError::Timeout => {
                 tracing::warn!(%error, "store: a read timed out");
-                Self::new(ErrorKind::Unavailable, "Reading from the response store timed out after 10 seconds. Try again shortly.").with_code("storage_timeout")
+                Self::new(ErrorKind::Unavailable, "The response store did not answer in time. Try again shortly.").with_code("storage_timeout")
                 .with_retry_after(Duration::from_secs(1))
             }
             StoreError::Unavailable(_) => {
