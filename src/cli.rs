@@ -336,13 +336,13 @@ impl Cli {
             }
             Command::Store(StoreCommand::Backup { file }) => Some(store::backup(file, &self.load_options())),
             Command::Store(StoreCommand::Migrate { check: true, .. }) => {
-                Some(store::check(&self.load_options()))
+                Some(store::check(self.load_options()))
             }
             Command::Store(StoreCommand::Migrate { check: false, no_backup }) => {
                 Some(store::migrate(!no_backup, &self.load_options()))
             }
             Command::Store(StoreCommand::Erase { tenant, owner }) => {
-                Some(store::erase(tenant, owner.as_deref(), &self.load_options()))
+                Some(store::erase(tenant, owner.as_deref(), self.load_options()))
             }
             Command::Store(StoreCommand::Copy { from, to }) => {
                 Some(store_copy::copy(from, to, &self.load_options()))

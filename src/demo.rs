@@ -22,8 +22,13 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::conversation::Gateway;
 use crate::app::{self, App, SighupListener};
-use crate::config::{McpServerSettings, McpTransport, McpTrust, Preset, ProviderSettings, Settings};
+use crate::config::{
+    ApiKeySettings, McpServerSettings, McpTransport, McpTrust, Preset, ProviderSettings, Scope, Settings,
+};
+use crate::util::digest::sha256;
+use crate::util::random;
 
 pub(crate) use turn::MODEL;
 
@@ -57,19 +62,21 @@ pub(crate) async fn run(
         tasks.spawn(mcp_server::serve(listener, shutdown.clone()));
         settings.mcp.servers.entry(trip::SERVER.to_owned()).or_insert_with(|| travel_agency(address));
     }
+    let key = own_key(&mut settings);
     let listener = app::bind(settings.listen)?;
     let base = format!("http://{}/v1", listener.local_addr()?);
+    let gateway = Gateway { base, key };
     let app = App::build(&settings).await?;
     let serving = tasks.spawn(app.serve(listener, shutdown.clone()));
-    print::opening(&base, &settings);
+    print::opening(&gateway.base, &settings);
     let model = if scripted {
-        show_conversation(&base, &shutdown).await?;
+        show_conversation(&gateway, &shutdown).await?;
         Some(MODEL.to_owned())
     } else {
-        conversation::first_model(&base).await?.inspect_err(|why| print::no_models(why, &settings)).ok()
+        conversation::first_model(&gateway).await?.inspect_err(|why| print::no_models(why, &settings)).ok()
     };
     if !shutdown.is_cancelled() {
-        print::closing(&base, model.as_deref());
+        print::closing(&gateway, model.as_deref());
     }
     serving.await.context("serving")?;
     tasks.close();
@@ -77,12 +84,21 @@ pub(crate) async fn run(
     Ok(())
 }
 
+/// A key for the demo's own requests, if the gateway wants one: those of the user are known by their hashes only.
+fn own_key(settings: &mut Settings) -> Option<String> {
+    let of_user = settings.auth.keys.values().next()?.clone();
+    let key = random::token()?;
+    let own = ApiKeySettings { hash: sha256(key.as_bytes()), scopes: vec![Scope::All], ..of_user };
+    settings.auth.keys.insert("the demo's own".to_owned(), own);
+    Some(key)
+}
+
 /// Shows the conversation; whoever stops the demo in the midst of it gets no error.
-async fn show_conversation(base: &str, shutdown: &CancellationToken) -> anyhow::Result<()> {
+async fn show_conversation(gateway: &Gateway, shutdown: &CancellationToken) -> anyhow::Result<()> {
     tokio::select! {
         biased;
         () = shutdown.cancelled() => Ok(()),
-        shown = conversation::show(base) => shown.context("the demo conversation"),
+        shown = conversation::show(gateway) => shown.context("the demo conversation"),
     }
 }
 

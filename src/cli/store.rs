@@ -19,6 +19,12 @@ pub(super) fn backup(file: &Path, options: &LoadOptions) -> ExitCode {
             return Err("a PostgreSQL database is backed up with its own tools, such as pg_dump".to_owned());
         }
         let database = database(&settings)?;
+        if file.symlink_metadata().is_ok() {
+            return Err(format!(
+                "{} exists, and no file is overwritten: choose another name",
+                file.display()
+            ));
+        }
         let copy = sqlite::backup(&database, file, &FileSystem)
             .map_err(|error| format!("cannot back up {}: {error}", database.display()))?;
         print_line(&format!(
@@ -34,8 +40,8 @@ pub(super) fn backup(file: &Path, options: &LoadOptions) -> ExitCode {
 }
 
 /// Prints whether the database has the schema of this version.
-pub(super) fn check(options: &LoadOptions) -> ExitCode {
-    offline::run(options, async |settings| {
+pub(super) fn check(options: LoadOptions) -> ExitCode {
+    offline::run(&without_keys(options), async |settings| {
         if let StoreUrl::Postgres(url) = &settings.store.url {
             return store_postgres::check(url).await;
         }
@@ -94,8 +100,8 @@ pub(super) fn migrate(backup: bool, options: &LoadOptions) -> ExitCode {
 }
 
 /// Deletes all that a tenant or an owner has stored.
-pub(super) fn erase(tenant: &str, owner: Option<&str>, options: &LoadOptions) -> ExitCode {
-    offline::run(options, async |settings| {
+pub(super) fn erase(tenant: &str, owner: Option<&str>, options: LoadOptions) -> ExitCode {
+    offline::run(&without_keys(options), async |settings| {
         let target = ErasureTarget { tenant: tenant.into(), principal: owner.map(Into::into) };
         if let StoreUrl::Postgres(url) = &settings.store.url {
             return store_postgres::erase(url, &target).await;
@@ -117,6 +123,16 @@ pub(super) fn erase(tenant: &str, owner: Option<&str>, options: &LoadOptions) ->
         print_erased(&file, &target, erased.map_err(failed)?);
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Options for a command that neither seals nor opens anything: keys may be missing. One that is never used stands for them.
+fn without_keys(mut options: LoadOptions) -> LoadOptions {
+    const KEYS: &str = "ANTWORT_SEAL_KEYS";
+    const UNUSED: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    if options.environment.get(KEYS).is_none_or(String::is_empty) {
+        options.environment.insert(KEYS.to_owned(), UNUSED.to_owned());
+    }
+    options
 }
 
 /// The file of the configured database.

@@ -42,6 +42,8 @@ pub struct McpSettings {
     pub elicitation: ElicitationPolicy,
     /// Whether configured servers with `sampling: true` may call the model; those of requests never may.
     pub sampling: SamplingSettings,
+    /// Calls that go on as tasks of servers.
+    pub tasks: McpTaskSettings,
 }
 
 impl Default for McpSettings {
@@ -56,6 +58,7 @@ impl Default for McpSettings {
             approvals: McpApprovalSettings::default(),
             elicitation: ElicitationPolicy::default(),
             sampling: SamplingSettings::default(),
+            tasks: McpTaskSettings::default(),
         }
     }
 }
@@ -298,6 +301,20 @@ pub enum ElicitationPolicy {
     Cancel,
     /// None: the capability is not offered.
     Off,
+}
+
+/// Calls that go on as tasks of servers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct McpTaskSettings {
+    /// Maximum looks a second at the tasks that a tenant has at one server, by each process.
+    pub max_polls_per_second: u32,
+}
+
+impl Default for McpTaskSettings {
+    fn default() -> Self {
+        Self { max_polls_per_second: 10 }
+    }
 }
 
 /// Calls of the model by servers.

@@ -3,6 +3,7 @@
 #![expect(clippy::indexing_slicing, reason = "a JSON value indexed by what it lacks is null")]
 
 use anyhow::{Context, bail};
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
 use super::print::{bold, dim, line, piece};
@@ -13,9 +14,26 @@ use crate::net::sse::Decoder;
 
 const MAX_EVENT_BYTES: usize = 1 << 20;
 
+/// Where the gateway is, and the key of the demo's own requests, if it wants one.
+pub(super) struct Gateway {
+    /// Its address with `/v1`.
+    pub base: String,
+    pub key: Option<String>,
+}
+
+impl Gateway {
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = reqwest::Client::new().request(method, format!("{}/{path}", self.base));
+        match &self.key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        }
+    }
+}
+
 /// A trip that is planned with tools of the gateway, in two requests: at the end of the first a call waits for an approval,
 /// which the second brings.
-pub(super) async fn show(base: &str) -> anyhow::Result<()> {
+pub(super) async fn show(gateway: &Gateway) -> anyhow::Result<()> {
     let tools = json!([{"type": "mcp", "server_label": SERVER}]);
     line(&dim(
         "The demo's model server refuses the first request with status 503, and the gateway asks it again. A warning of",
@@ -23,7 +41,7 @@ pub(super) async fn show(base: &str) -> anyhow::Result<()> {
     line(&dim("the provider's failure may be logged: this failure is part of the demo."));
     line(&format!("{} {QUESTION}", bold("You:")));
     let response =
-        stream(base, &json!({"model": MODEL, "input": QUESTION, "tools": tools, "stream": true})).await?;
+        stream(gateway, &json!({"model": MODEL, "input": QUESTION, "tools": tools, "stream": true})).await?;
     let request = response["output"]
         .as_array()
         .into_iter()
@@ -35,7 +53,7 @@ pub(super) async fn show(base: &str) -> anyhow::Result<()> {
     let approval =
         json!([{"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": true}]);
     stream(
-        base,
+        gateway,
         &json!({"model": MODEL, "previous_response_id": response["id"], "input": approval, "tools": tools, "stream": true}),
     )
     .await?;
@@ -44,8 +62,8 @@ pub(super) async fn show(base: &str) -> anyhow::Result<()> {
 }
 
 /// The first model that the gateway lists and that can be talked to, or why there is none.
-pub(super) async fn first_model(base: &str) -> anyhow::Result<Result<String, String>> {
-    let answer = reqwest::get(format!("{base}/models")).await?;
+pub(super) async fn first_model(gateway: &Gateway) -> anyhow::Result<Result<String, String>> {
+    let answer = gateway.request(Method::GET, "models").send().await?;
     let status = answer.status();
     let body: Value = serde_json::from_str(&answer.text().await?).unwrap_or_default();
     if !status.is_success() {
@@ -57,8 +75,8 @@ pub(super) async fn first_model(base: &str) -> anyhow::Result<Result<String, Str
 }
 
 /// Sends one request, shows its events, and returns the response of the last one.
-async fn stream(base: &str, body: &Value) -> anyhow::Result<Value> {
-    let request = reqwest::Client::new().post(format!("{base}/responses"));
+async fn stream(gateway: &Gateway, body: &Value) -> anyhow::Result<Value> {
+    let request = gateway.request(Method::POST, "responses");
     let mut response =
         request.header("content-type", "application/json").body(body.to_string()).send().await?;
     if !response.status().is_success() {

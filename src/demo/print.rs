@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
+use super::conversation::Gateway;
 use crate::config::{Settings, StoreUrl};
 
 /// What stands in the commands for a model whose name is not known.
@@ -70,16 +71,17 @@ pub(super) fn no_models(why: &str, settings: &Settings) {
 }
 
 /// Commands to try.
-pub(super) fn closing(base: &str, model: Option<&str>) {
-    let model = model.unwrap_or(UNKNOWN_MODEL);
+pub(super) fn closing(gateway: &Gateway, model: Option<&str>) {
+    let (base, model) = (&gateway.base, model.unwrap_or(UNKNOWN_MODEL));
+    let key = if gateway.key.is_some() { " -H \"authorization: Bearer $ANTWORT_API_KEY\"" } else { "" };
+    let post = format!("{base}/responses{key} -H 'content-type: application/json'");
     line(&bold("Try it:"));
-    line(&format!(
-        "  curl -s {base}/responses -H 'content-type: application/json' -d '{{\"model\":\"{model}\",\"input\":\"Hello\"}}'"
-    ));
-    line(&format!(
-        "  curl -sN {base}/responses -H 'content-type: application/json' -d '{{\"model\":\"{model}\",\"input\":\"Hello\",\"stream\":true}}'"
-    ));
-    line(&format!("  curl -s '{base}/responses?limit=2'"));
+    if gateway.key.is_some() {
+        line("  (with one of the gateway's keys in ANTWORT_API_KEY)");
+    }
+    line(&format!("  curl -s {post} -d '{{\"model\":\"{model}\",\"input\":\"Hello\"}}'"));
+    line(&format!("  curl -sN {post} -d '{{\"model\":\"{model}\",\"input\":\"Hello\",\"stream\":true}}'"));
+    line(&format!("  curl -s{key} '{base}/responses?limit=2'"));
     line("");
     line("Serving until Ctrl-C.");
 }

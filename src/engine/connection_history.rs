@@ -193,6 +193,7 @@ mod tests {
             items: Vec::new(),
             outbox: Vec::new(),
             trace: None,
+            is_unlisted: false,
         }
     }
 

@@ -109,11 +109,11 @@ impl EventLogger {
     /// How the log ends with this response. All other events are logged and settled.
     pub(super) fn end(self, closed: &ClosedResponse) -> LogEnd {
         if self.is_lost {
-            return LogEnd { keep_below: Some(0), events: None, keep_for: None };
+            return LogEnd { keep_below: Some(0), events: None, is_unlisted: false };
         }
         let mut events = Events::new();
         closed.emit_terminal_event(true, &mut events);
-        LogEnd { keep_below: None, events: logged(self.encoder, &events), keep_for: None }
+        LogEnd { keep_below: None, events: logged(self.encoder, &events), is_unlisted: false }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::store::{KeyUse, LogKept, StoreError};
 /// The header of a key, as errors name it.
 pub(super) const KEY_PARAM: &str = "idempotency-key";
 /// The code of a create whose key has led to a response that was deleted.
-pub(super) const RESPONSE_DELETED: &str = "response_deleted";
+pub(crate) const RESPONSE_DELETED: &str = "response_deleted";
 /// How long is waited for events that were told of and cannot be read yet.
 const POLL: Duration = Duration::from_millis(250);
 
@@ -93,6 +93,11 @@ impl Engine {
 }
 
 impl Follower {
+    /// The number of the next event.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
     /// A follower from the first event on.
     pub(super) fn new(parts: Arc<EngineParts>, owner: Owner, id: Id, asked: Asked) -> Self {
         let watch = parts.in_flight.bus().watch_run(&id);
@@ -223,7 +228,7 @@ impl Follower {
     /// Why there is no such response any more. That of a key was deleted, or was withdrawn by the process that has made it.
     pub(crate) async fn gone(&self) -> ApiError {
         let Asked::ByKey(key) = &self.asked else {
-            return ApiError::not_found(format!("Response '{}' was deleted while it was followed.", self.id));
+            return deleted_meanwhile(&self.id);
         };
         match self.parts.store.key_use(&self.owner, key).await {
             Ok(Some(KeyUse::Deleted { .. })) => response_deleted(),
@@ -282,6 +287,13 @@ fn replaced(id: &Id) -> ApiError {
          their place. Read it without 'starting_after'."
     );
     ApiError::new(ErrorKind::Gone, message).with_code("stream_expired").with_param("starting_after")
+}
+
+/// A response was deleted while its client waited for it.
+pub(crate) fn deleted_meanwhile(id: &Id) -> ApiError {
+    let message = format!("Response '{id}' was deleted while it was followed.");
+    let error = ApiError::new(ErrorKind::Gone, message).with_code(RESPONSE_DELETED);
+    ApiError { should_retry: Some(false), ..error }
 }
 
 /// The response that a key has led to was deleted: it is not made again.

@@ -16,6 +16,7 @@ use super::claims::Claims;
 use super::deadlines::Deadlines;
 use super::live_runs::LiveRuns;
 use super::log_tails::LogTails;
+use super::poll_rates::PollRates;
 use super::stops::StopSignals;
 use crate::admission::{Permit, Resource};
 use crate::bus::Bus;
@@ -39,6 +40,7 @@ pub struct InFlight {
     deadlines: Deadlines,
     /// When results of calls that go on as tasks are looked for.
     task_deadlines: Deadlines,
+    poll_rates: PollRates,
     /// Results of tools have come whose work has gone on.
     completed: Notify,
     /// Those that others may wait for or follow.
@@ -59,6 +61,7 @@ impl InFlight {
             claims: Arc::default(),
             deadlines: Deadlines::default(),
             task_deadlines: Deadlines::default(),
+            poll_rates: PollRates::default(),
             completed: Notify::new(),
             live: LiveRuns::new(bus.clone()),
             log_tails: Arc::default(),
@@ -113,6 +116,11 @@ impl InFlight {
     /// When runs that wait can be claimed again.
     pub(super) fn deadlines(&self) -> &Deadlines {
         &self.deadlines
+    }
+
+    /// How often these results are looked for.
+    pub(super) fn poll_rates(&self) -> &PollRates {
+        &self.poll_rates
     }
 
     /// When results of calls that go on as tasks are looked for.

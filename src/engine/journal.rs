@@ -244,6 +244,7 @@ mod tests {
                 items: Vec::new(),
                 outbox: Vec::new(),
                 trace: None,
+                is_unlisted: false,
             });
             let record = TurnRecord {
                 lease: Lease::first(id.clone()),

@@ -71,9 +71,6 @@ pub(super) struct Resumed {
     pub committed: Vec<StoredItem>,
 }
 
-/// How long a response is kept that was made in the background with `store: false`.
-pub(super) const UNSTORED_TTL: Duration = Duration::from_mins(10);
-
 impl<'a> Purpose<'a> {
     /// Whether a run follows.
     fn runs(self) -> bool {
@@ -173,8 +170,8 @@ pub(super) struct PreparedRun {
     pub store: bool,
     /// The request as it was sent, if tools may be called whose work goes on.
     pub sent: Option<SentFields>,
-    /// How long it is kept after its end, if that is less than others are.
-    pub keep_for: Option<Duration>,
+    /// Whether it is polled, but not stored: made in the background with `store: false`.
+    pub is_unlisted: bool,
     /// Removes the agent's instructions from errors of the provider.
     pub redaction: Option<Redaction>,
     /// Request fields that were ignored.
@@ -260,7 +257,7 @@ pub(super) async fn prepare(
         committed: resumed.map(|resumed| resumed.committed.clone()).unwrap_or_default(),
         sent: sent.filter(|_| may_go_on),
         store,
-        keep_for: (request.background && !request.store).then_some(UNSTORED_TTL),
+        is_unlisted: request.background && !request.store,
         ignored,
         is_compaction: compacts,
         retained,

@@ -47,6 +47,7 @@ pub(super) fn recovered(
         items,
         outbox: Vec::new(),
         trace,
+        is_unlisted: false,
     }
 }
 
@@ -64,6 +65,7 @@ pub(super) fn unreadable(orphan: &OrphanedRun) -> ResponseRecord {
         items: orphan.items.clone(),
         outbox: Vec::new(),
         trace: None,
+        is_unlisted: false,
     }
 }
 
@@ -150,6 +152,7 @@ fn record(
         items,
         outbox: Vec::new(),
         trace: None,
+        is_unlisted: prepared.is_unlisted,
     }
 }
 

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use super::context::unix_now;
-use super::prepare::UNSTORED_TTL;
 use super::run::SavedRun;
 use super::webhooks::Webhooks;
 use super::{client_answers, event_log, journal, record, seen_log, user_questions};
@@ -146,8 +145,8 @@ impl Recovery {
                 let record = ResponseRecord { outbox, ..record::recovered(run, &closed, (stored, trace)) };
                 let events = event_log::logged(encoder, &events);
                 let keep_below = next.is_none().then_some(0);
-                let keep_for = (!closed.snapshot.response.echo.store).then_some(UNSTORED_TTL);
-                self.store.finish_logged(record, LogEnd { keep_below, events, keep_for }).await?;
+                let is_unlisted = !closed.snapshot.response.echo.store;
+                self.store.finish_logged(record, LogEnd { keep_below, events, is_unlisted }).await?;
                 log_failure(&closed);
                 Ok(())
             }
@@ -250,9 +249,9 @@ struct Ended {
 fn log_end(logged: LogExtent, events: LoggedEvents) -> LogEnd {
     // The log was given up before the state was saved: a stream with a gap must not look whole.
     if events.first > logged.next {
-        return LogEnd { keep_below: Some(0), events: None, keep_for: None };
+        return LogEnd { keep_below: Some(0), events: None, is_unlisted: false };
     }
-    LogEnd { keep_below: Some(events.first), events: Some(events), keep_for: None }
+    LogEnd { keep_below: Some(events.first), events: Some(events), is_unlisted: false }
 }
 
 /// The sequence number of the first event of a run of which no state is known: behind all events that were logged, or

@@ -16,6 +16,7 @@ use crate::identity::Owner;
 use crate::mcp::task::RemoteTask;
 use crate::mcp::{McpCaller, OnBehalfOf, ServerHandle, TaskOutput, bearer};
 use crate::protocol::elicitation::ElicitationModes;
+use crate::protocol::id::Id;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::tool::Tool;
 use crate::store::{AsyncResult, DueTask, PolledTask, StoreError};
@@ -94,7 +95,14 @@ pub(super) fn ticket(
         task: serde_json::from_str(&started.state).ok()?,
     };
     let sealed = parts.seal.seal_run(&caller.owner.tenant, &serde_json::to_vec(&ticket).ok()?)?;
-    Some(PolledTask { sealed: sealed.into(), after: started.poll })
+    let after = in_turn(parts, &caller.owner, server, started.poll);
+    Some(PolledTask { sealed: sealed.into(), after })
+}
+
+/// After which time a task of this server is looked at.
+fn in_turn(parts: &EngineParts, owner: &Owner, server: &str, asked: Duration) -> Duration {
+    let per_second = parts.mcp.max_polls_per_second();
+    parts.in_flight.poll_rates().turn(&owner.tenant, server, per_second, asked)
 }
 
 /// The `Authorization` for a server: that of the request, or else the caller's. Only for servers that are given it.
@@ -152,7 +160,8 @@ impl Engine {
             }
             Some(ticket) => {
                 let output = tokio::time::timeout(TIMEOUT, self.output_of(ticket, &key.owner)).await;
-                output.unwrap_or(Err(RETRY)).map_err(|after| ticket.after(after))
+                let next = |after| in_turn(&self.parts, &key.owner, &ticket.server, ticket.after(after));
+                output.unwrap_or(Err(RETRY)).map_err(next)
             }
         };
         match found {
@@ -168,6 +177,37 @@ impl Engine {
                 self.parts.in_flight.task_deadlines().add(after);
                 Ok(())
             }
+        }
+    }
+
+    /// Deletes a response. Servers are told that nobody waits for the results of its calls that go on as tasks.
+    pub(crate) async fn delete_response(
+        self: &Arc<Self>,
+        owner: &Owner,
+        id: &Id,
+    ) -> Result<bool, StoreError> {
+        let store = &self.parts.store;
+        let tasks = store.open_tasks(owner, id).await?;
+        let is_deleted = store.delete(owner, id.as_str()).await?;
+        if is_deleted && !tasks.is_empty() {
+            let (engine, owner) = (Arc::clone(self), owner.clone());
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a server that is not told ends its task with its time"
+            )]
+            tokio::spawn(async move {
+                for sealed in tasks {
+                    engine.cancel_sealed(&sealed, &owner).await;
+                }
+            });
+        }
+        Ok(is_deleted)
+    }
+
+    async fn cancel_sealed(&self, sealed: &[u8], owner: &Owner) {
+        let plain = self.parts.seal.open_run(&owner.tenant, sealed);
+        if let Some(ticket) = plain.and_then(|plain| serde_json::from_slice::<TaskTicket>(&plain).ok()) {
+            self.cancel_task(&ticket, owner).await;
         }
     }
 

@@ -221,6 +221,11 @@ impl McpServers {
         self.configured.values().any(|server| server.uses_caller_credentials)
     }
 
+    /// Maximum looks a second at the tasks that a tenant has at one server.
+    pub fn max_polls_per_second(&self) -> u32 {
+        self.settings.tasks.max_polls_per_second
+    }
+
     /// Maximum number of servers per request.
     pub fn max_servers(&self) -> usize {
         self.settings.requests.max_servers

@@ -36,6 +36,17 @@ pub enum ResponseStatus {
 }
 
 impl ResponseStatus {
+    /// Every status.
+    pub const ALL: [Self; 7] = [
+        Self::Queued,
+        Self::InProgress,
+        Self::Completed,
+        Self::RequiresAction,
+        Self::Incomplete,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {

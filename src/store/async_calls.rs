@@ -159,6 +159,9 @@ pub trait AsyncCalls: Send + Sync {
     /// `lease`.
     async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError>;
 
+    /// What it takes to look for the results of a response's calls that go on, each as in [`PolledTask`].
+    async fn open_tasks(&self, owner: &Owner, response: &Id) -> Result<Vec<Arc<[u8]>>, StoreError>;
+
     /// Looks for the result of a call again after this time; with `None` never again.
     async fn poll_task(&self, key: AsyncCallKey, after: Option<Duration>) -> Result<(), StoreError>;
 

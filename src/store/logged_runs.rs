@@ -1,7 +1,6 @@
 //! Runs that their client may ask for more than once: their idempotency keys, and the log of their events.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -92,8 +91,8 @@ pub struct LogEnd {
     pub keep_below: Option<u64>,
     /// The last events, with the terminal event.
     pub events: Option<LoggedEvents>,
-    /// How long the response is kept, if that is less than others are.
-    pub keep_for: Option<Duration>,
+    /// Whether the response is kept as long as its log only, see [`ResponseRecord::is_unlisted`].
+    pub is_unlisted: bool,
 }
 
 /// What is known of the log of a response.
@@ -193,4 +192,7 @@ pub trait EventLog: Send + Sync {
 
     /// Whether the log of a response is kept, and how far it goes; `None` if the owner has no such response.
     async fn log_state(&self, owner: &Owner, id: &Id) -> Result<Option<LogState>, StoreError>;
+
+    /// The state of a running response as it was last committed; `None` if it does not run, or has none.
+    async fn run_state(&self, owner: &Owner, id: &Id) -> Result<Option<Arc<[u8]>>, StoreError>;
 }

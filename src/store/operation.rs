@@ -251,6 +251,7 @@ mod tests {
             items: vec![item.clone()],
             outbox: Vec::new(),
             trace: None,
+            is_unlisted: false,
         };
         let conversation = ConversationTurn { id: "conv_1".into(), first: 0, until: 0, roles: Vec::new() };
         let in_conversation = ResponseRecord { conversation: Some(conversation), ..begin.clone() };

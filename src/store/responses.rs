@@ -40,6 +40,9 @@ pub struct ResponseRecord {
     pub outbox: Vec<OutboxNotice>,
     /// The account of its run, written when the response ends; the store does not read it.
     pub trace: Option<Arc<str>>,
+    /// Whether its client wants it polled, but not stored: it is found by its id alone, and kept as long as its log.
+    /// Counts when the row is written first.
+    pub is_unlisted: bool,
 }
 
 impl ResponseRecord {

@@ -10,7 +10,7 @@ use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::response_budget::ResponseBudget;
 use super::{AppState, follow, idempotency, names_header, stored};
-use crate::engine::{Keyed, Queued, RunContext};
+use crate::engine::{Keyed, Queued, RunContext, deleted_meanwhile};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::request::CreateResponse;
@@ -69,7 +69,8 @@ async fn followed(
     id: &Id,
 ) -> Result<Response, ErrorResponse> {
     let follower = app.engine.follow(&principal.0.owner, id.clone(), None).await?;
-    let follower = follower.ok_or_else(ApiError::internal)?;
+    // Its owner, or an erasure, was faster.
+    let follower = follower.ok_or_else(|| deleted_meanwhile(id))?;
     let budget = ResponseBudget::new(app, principal.requester());
     follow::replay(follower, budget, app.requests.keepalive, &Arc::clone(&context.log)).await
 }

@@ -17,8 +17,10 @@ use super::query::Query;
 use super::request_context::RequestContext;
 use super::response_budget::{self, ResponseBudget};
 use super::sse::{self, Keepalive};
-use crate::engine::{Follower, NextEvents};
+use crate::engine::{Follower, NextEvents, RESPONSE_DELETED};
+use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
+use crate::protocol::event::{EventEncoder, ResponseEvent, StreamEvent};
 use crate::protocol::id::Id;
 use crate::protocol::parse::truncate_for_display;
 use crate::telemetry::request_log::{RequestLog, RequestOutcome, RunStats};
@@ -102,23 +104,41 @@ fn frames(
         }
         loop {
             keepalive.restart();
-            let mut next = pin!(next_piece(&mut follower, &budget));
-            let piece = loop {
-                let read = tokio::select! {
-                    biased;
-                    read = &mut next => Some(read),
-                    () = keepalive.expired() => None,
-                };
-                match read {
-                    Some(read) => break read.map_err(|error| cut(&error, &log))?,
-                    None => yield Bytes::from_static(sse::KEEPALIVE),
+            let read = {
+                let mut next = pin!(next_piece(&mut follower, &budget));
+                loop {
+                    let read = tokio::select! {
+                        biased;
+                        read = &mut next => Some(read),
+                        () = keepalive.expired() => None,
+                    };
+                    match read {
+                        Some(read) => break read,
+                        None => yield Bytes::from_static(sse::KEEPALIVE),
+                    }
                 }
             };
-            let Some(piece) = piece else { break };
-            yield piece;
+            match read {
+                Ok(Some(piece)) => yield piece,
+                Ok(None) => break,
+                Err(ErrorResponse(error)) if error.code() == RESPONSE_DELETED => {
+                    yield last_error(error, follower.next());
+                    break;
+                }
+                Err(error) => Err(cut(&error, &log))?,
+            }
         }
         yield Bytes::from_static(sse::DONE);
     }
+}
+
+/// The event that a stream ends with whose response is there no more: it cannot be resumed.
+fn last_error(error: ApiError, sequence_number: u64) -> Bytes {
+    let event = StreamEvent { sequence_number, event: ResponseEvent::Error { error: error.body } };
+    let mut bytes = Vec::new();
+    // In this dialect the event has the fields of both.
+    EventEncoder { dialect: Dialect::OpenAi, obfuscate: false }.write_sse(&event, &mut bytes);
+    bytes.into()
 }
 
 /// The connection breaks, so that what the client has does not look whole.

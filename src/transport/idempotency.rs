@@ -120,7 +120,7 @@ pub(super) async fn stored_answer(
     known: &KnownResponse,
 ) -> Result<Response, ErrorResponse> {
     let (owner, id) = (&principal.0.owner, known.follower.id.as_str());
-    let read = |max_bytes| app.services.store.response(owner, id, max_bytes);
+    let read = |max_bytes| app.engine.response(owner, id, max_bytes);
     let found = response_budget::read_stored(app, &principal.requester(), read, stored::object).await?;
     match found {
         Some(found) => Ok(replayed(found)),

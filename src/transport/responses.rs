@@ -19,6 +19,7 @@ use super::{AppState, follow, idempotency, mcp, names_header, response_budget, s
 use crate::engine::{EventReader, Keyed, OnUnservedTool, RunContext};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
+use crate::protocol::id::Id;
 use crate::protocol::request::{CreateResponse, SentFields};
 use crate::store::PageRequest;
 use crate::util::digest::sha256;
@@ -162,9 +163,10 @@ pub(super) async fn retrieve(
             "'starting_after' is only allowed together with 'stream=true': it is the event after which a stream resumes.",
         )));
     }
-    let read = |max_bytes| app.services.store.response(&principal.0.owner, &id, max_bytes);
-    let found = response_budget::read_stored(&app, &principal.requester(), read, stored::object).await?;
-    found.ok_or_else(|| ErrorResponse(stored::response_not_found(&id)))
+    let (app, owner, id) = (&app, &principal.0.owner, id.as_str());
+    let read = |max_bytes| app.engine.response(owner, id, max_bytes);
+    let found = response_budget::read_stored(app, &principal.requester(), read, stored::object).await?;
+    found.ok_or_else(|| ErrorResponse(stored::response_not_found(id)))
 }
 
 /// `DELETE /v1/responses/{id}`
@@ -173,7 +175,7 @@ pub(super) async fn delete(
     Extension(principal): Extension<Authenticated>,
     PathParam(id): PathParam,
 ) -> Result<Response, ErrorResponse> {
-    if !app.services.store.delete(&principal.0.owner, &id).await? {
+    if !app.engine.delete_response(&principal.0.owner, &Id::from(id.as_str())).await? {
         return Err(ErrorResponse(stored::response_not_found(&id)));
     }
     Ok(stored::deleted(&id, "response"))

@@ -2,6 +2,7 @@
 
 mod cancelled;
 mod crash;
+mod polled;
 mod queue;
 mod refused;
 

@@ -30,8 +30,10 @@ mod postgres_server;
 mod postgres_tls;
 mod replicas;
 mod sqlite;
+mod statements;
 mod tasks;
 mod tenants;
+mod unlisted;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -266,6 +268,9 @@ laws! {
         a_key_that_one_process_withdraws_is_free_for_another,
         a_log_is_followed_in_another_process_to_its_end,
     }
+    unlisted {
+        a_response_that_is_not_stored_is_polled_but_neither_listed_nor_continued,
+    }
     // Runs that any process may make.
     jobs {
         a_queued_run_is_seen_and_claimed_with_all_that_it_was_queued_with,
@@ -278,7 +283,6 @@ laws! {
         a_deleted_run_is_not_made,
         a_queued_run_is_erased_with_its_owner,
         a_key_leads_to_the_run_that_was_queued_with_it,
-        a_response_that_is_kept_for_less_time_is_gone_then,
     } + shared {
         of_many_processes_one_claims_a_run,
         a_run_whose_holder_is_gone_is_claimed_from_its_last_commit,
@@ -440,6 +444,7 @@ fn record() -> ResponseRecord {
         items: Vec::new(),
         outbox: Vec::new(),
         trace: None,
+        is_unlisted: false,
     }
 }
 

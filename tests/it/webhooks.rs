@@ -126,6 +126,7 @@ async fn finish_with_notice(store: &Arc<dyn Store>, webhook_name: &str) -> Id {
         items: Vec::new(),
         outbox: vec![notice],
         trace: None,
+        is_unlisted: false,
     };
     store.finish(record).await.unwrap();
     event_id

@@ -32,6 +32,7 @@ pub(super) fn check(mcp: &McpSettings, check: &mut Checker<'_>) {
         (&["mcp", "approvals", "expires_after"], mcp.approvals.expires_after.is_zero()),
         (&["mcp", "sampling", "max_requests"], sampling.max_requests == 0),
         (&["mcp", "sampling", "max_tokens"], sampling.max_tokens == 0),
+        (&["mcp", "tasks", "max_polls_per_second"], mcp.tasks.max_polls_per_second == 0),
     ] {
         check.require_nonzero(path, zero);
     }

@@ -92,7 +92,10 @@ impl Run {
         let of_agent =
             || self.parts.agents.get(self.prepared.agent.as_deref()?).and_then(|agent| agent.on_complete);
         match of_tool.or_else(of_agent).unwrap_or_default() {
-            OnComplete::Resume if !self.can_wait => OnComplete::FollowUp,
+            OnComplete::Resume if self.can_wait => OnComplete::Resume,
+            // What is not stored is continued by nothing.
+            _ if self.prepared.is_unlisted => OnComplete::Store,
+            OnComplete::Resume => OnComplete::FollowUp,
             on_complete => on_complete,
         }
     }

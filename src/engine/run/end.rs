@@ -177,10 +177,11 @@ async fn commit(
     let build = || ResponseRecord { outbox, trace, ..record::ended(prepared, &closed) };
     let record = if large { run_in_place(build) } else { build() };
     let committing = Instant::now();
-    let brief = || prepared.keep_for.map(|_| LogEnd { keep_below: Some(0), events: None, keep_for: None });
+    let brief =
+        || prepared.is_unlisted.then_some(LogEnd { keep_below: Some(0), events: None, is_unlisted: false });
     let committed = match sink.end_log(&closed).await.or_else(brief) {
         Some(end) => {
-            let end = LogEnd { keep_for: prepared.keep_for, ..end };
+            let end = LogEnd { is_unlisted: prepared.is_unlisted, ..end };
             parts.store.finish_logged(record, end).await
         }
         None => parts.store.finish(record).await,

@@ -87,6 +87,11 @@ impl MachineState {
         self.unfinished
     }
 
+    /// The usage of the inferences until then.
+    pub fn usage(&self) -> Option<Usage> {
+        self.usage
+    }
+
     /// The state after a number of items of which nothing else is known, with the number of the next event.
     pub fn after_items(items: usize, sequence: u64) -> Self {
         Self {

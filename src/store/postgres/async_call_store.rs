@@ -41,6 +41,15 @@ impl AsyncCalls for PostgresStore {
         transact!(self.pool, Access::Write, session => async_calls::due(session, limit, lease).await)
     }
 
+    async fn open_tasks(&self, owner: &Owner, response: &Id) -> Result<Vec<Arc<[u8]>>, StoreError> {
+        transact!(self.pool, Access::Statement, session => {
+            match self.owners.find(session, owner).await? {
+                Some(owner) => async_calls::open_tasks(session, owner, response).await,
+                None => Ok(Vec::new()),
+            }
+        })
+    }
+
     async fn poll_task(&self, key: AsyncCallKey, after: Option<Duration>) -> Result<(), StoreError> {
         transact!(self.pool, Access::Write, session => async_calls::poll(session, &key, after).await)?
             .unless_superseded()

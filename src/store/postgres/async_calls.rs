@@ -192,6 +192,19 @@ const DUE: &str = concat!(
     db_statement_time!()
 );
 
+/// What it takes to look for the results of a response's calls that go on.
+pub(super) async fn open_tasks(
+    session: Session<'_>,
+    owner: i64,
+    response: &Id,
+) -> Result<Vec<Arc<[u8]>>, StoreError> {
+    let key = ResponseKey::of(response.as_str()).uuid;
+    let sql = "SELECT task FROM async_calls
+        WHERE response = $1 AND owner = $2 AND poll_at IS NOT NULL AND task IS NOT NULL";
+    let rows = session.query(sql, &[(&key, Type::UUID), (&owner, Type::INT8)]).await?;
+    rows.iter().map(|row| Ok(get::<&[u8]>(row, 0)?.into())).collect()
+}
+
 /// Calls whose results are to be looked for now, which nobody else gets for this time.
 pub(super) async fn due(
     session: Session<'_>,

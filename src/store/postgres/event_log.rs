@@ -1,5 +1,7 @@
 //! The log of a run's events: appended to while the run goes on, ended with its response, read from any event on.
 
+use std::sync::Arc;
+
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -15,7 +17,6 @@ use super::{lifecycle, logged_rows};
 use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
-use crate::store::retention::millis;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{
     Lease, LogEnd, LogExtent, LogKept, LogPage, LogState, LoggedEvents, ResponseRecord, StoreError,
@@ -58,8 +59,8 @@ pub(super) async fn finish(
         end_log(session, policy, key, end).await?;
     }
     let finished = lifecycle::finish(session, policy, locks, in_flight, record).await?;
-    if let Some(((response, owner), keep_for)) = held.zip(end.keep_for) {
-        let until = now().saturating_add(millis(keep_for));
+    if let Some((response, owner)) = held.filter(|_| end.is_unlisted) {
+        let until = now().saturating_add(policy.event_ttl);
         let parameters: [Param<'_>; 3] =
             [(&response, Type::UUID), (&owner, Type::INT8), (&until, Type::INT8)];
         session.execute(KEEP_FOR, &parameters).await?;
@@ -256,4 +257,17 @@ pub(super) async fn state(
         Some(true) => extent.map_or(LogKept::Gone, LogKept::Kept),
     };
     Ok(Some(LogState { is_running, log }))
+}
+
+/// The state of a running response.
+pub(super) async fn run_state(
+    session: Session<'_>,
+    owner: i64,
+    id: &Id,
+) -> Result<Option<Arc<[u8]>>, StoreError> {
+    let key = ResponseKey::of(id.as_str()).uuid;
+    let parameters: [Param<'_>; 2] = [(&key, Type::UUID), (&owner, Type::INT8)];
+    let sql = "SELECT state FROM runs WHERE response = $1 AND owner = $2";
+    let Some(row) = session.query_opt(sql, &parameters).await? else { return Ok(None) };
+    Ok(get::<Option<&[u8]>>(&row, 0)?.map(Arc::from))
 }

@@ -121,6 +121,20 @@ pub(super) struct Step {
     passed: usize,
 }
 
+const UNLISTED: &str = "SELECT key, owner FROM responses WHERE unlisted IS NOT NULL AND expires_at <= $1
+    AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.response = key AND r.owner = responses.owner)
+    ORDER BY expires_at LIMIT $2";
+
+/// Deletes the oldest expired rows of responses that are kept for a short time only: they stand among others that live
+/// on, and are found by an index. One step; returns whether there may be more to do.
+pub(super) async fn delete_unlisted(session: Session<'_>) -> Result<bool, StoreError> {
+    let now = now();
+    let found = session.query(UNLISTED, &[(&now, Type::INT8), (&STEP_ROWS, Type::INT8)]).await?;
+    let places = found.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?)));
+    delete(session, &places.collect::<Result<Vec<_>, StoreError>>()?, now).await?;
+    Ok(found.len() as i64 == STEP_ROWS)
+}
+
 /// Deletes the expired ones of these rows.
 pub(super) async fn delete(session: Session<'_>, expired: &[Place], now: i64) -> Result<(), StoreError> {
     if expired.is_empty() {

@@ -104,6 +104,7 @@ const NEWEST: &str = "SELECT p.place, n.response
     FROM unnest($2::bytea[]) WITH ORDINALITY AS p (id, place) CROSS JOIN LATERAL (
         SELECT i.response FROM item_ids i JOIN responses s ON s.key = i.response AND s.owner = i.owner
         WHERE i.owner = $1 AND i.item_id = p.id AND (s.expires_at IS NULL OR s.expires_at > $3)
+            AND s.unlisted IS NULL
         ORDER BY i.response DESC LIMIT 1) n";
 
 /// The newest response with an item of each id, of those whose items do not name it.
@@ -125,7 +126,8 @@ pub(super) fn place(ordinality: i64) -> usize {
 }
 
 const INDEXES: &str =
-    "SELECT key, item_index, finished_at IS NULL FROM responses WHERE owner = $1 AND key = ANY($2)";
+    "SELECT key, item_index, finished_at IS NULL FROM responses WHERE owner = $1 AND key = ANY($2)
+        AND unlisted IS NULL";
 const TURN_INDEXES: &str = "SELECT response, turn, item_index FROM turns
     WHERE owner = $1 AND response = ANY($2) ORDER BY turn DESC";
 

@@ -28,7 +28,7 @@ use crate::store::{Lineage, ReadLimit, StoreError};
 
 const CHAIN: &str = "WITH RECURSIVE chain AS (
         SELECT key, id, previous_key, previous_id, finished_at IS NULL AS is_running, status, item_index, 1 AS depth
-        FROM responses WHERE key = $1 AND owner = $2 AND (expires_at IS NULL OR expires_at > $3)
+        FROM responses WHERE key = $1 AND owner = $2 AND (expires_at IS NULL OR expires_at > $3) AND unlisted IS NULL
         UNION ALL
         SELECT s.key, s.id, s.previous_key, s.previous_id, s.finished_at IS NULL, s.status, s.item_index, c.depth + 1
         FROM chain c JOIN responses s ON s.key = c.previous_key AND s.owner = $2

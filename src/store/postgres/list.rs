@@ -22,17 +22,48 @@ use crate::store::paging::{Element, PageRange, is_response_id};
 use crate::store::row_policy::now;
 use crate::store::{Direction, Page, PageRequest, ResponseFilter, StoreError};
 
-// One query, in both orders.
-macro_rules! responses_sql {
+macro_rules! range_sql {
     () => {
-        "SELECT key, id, octet_length(body) FROM responses WHERE owner = $1 AND key > $2 AND key < $3
-            AND (expires_at IS NULL OR expires_at > $4)
-            AND ($6::text IS NULL OR status = $6) AND ($7::bytea IS NULL OR model = $7)"
+        "key > $2 AND key < $3 AND (expires_at IS NULL OR expires_at > $4) AND unlisted IS NULL"
+    };
+}
+macro_rules! all_sql {
+    () => {
+        concat!("SELECT key, id, octet_length(body) FROM responses WHERE owner = $1 AND ", range_sql!())
+    };
+}
+// Of each status by the index, so that those of a model alone are found by it, too.
+macro_rules! of_model_sql {
+    () => {
+        concat!(
+            "SELECT r.key, r.id, r.bytes FROM unnest($6::text[]) AS s(status) CROSS JOIN LATERAL
+                (SELECT key, id, octet_length(body) AS bytes FROM responses WHERE owner = $1 AND status = s.status
+                    AND substring(model FOR 256) = substring($7::bytea FOR 256) AND model = $7 AND ",
+            range_sql!()
+        )
     };
 }
 
-const ASCENDING: &str = concat!(responses_sql!(), " ORDER BY key ASC LIMIT $5");
-const DESCENDING: &str = concat!(responses_sql!(), " ORDER BY key DESC LIMIT $5");
+/// Each list has an index that holds its rows in its order, so that a page costs what it has, not what it leaves out.
+const ALL: InOrder = InOrder {
+    ascending: concat!(all_sql!(), " ORDER BY key ASC LIMIT $5"),
+    descending: concat!(all_sql!(), " ORDER BY key DESC LIMIT $5"),
+};
+const OF_STATUS: InOrder = InOrder {
+    ascending: concat!(all_sql!(), " AND status = $6 ORDER BY key ASC LIMIT $5"),
+    descending: concat!(all_sql!(), " AND status = $6 ORDER BY key DESC LIMIT $5"),
+};
+const OF_MODEL: InOrder = InOrder {
+    ascending: concat!(of_model_sql!(), " ORDER BY key ASC LIMIT $5) r ORDER BY r.key ASC LIMIT $5"),
+    descending: concat!(of_model_sql!(), " ORDER BY key DESC LIMIT $5) r ORDER BY r.key DESC LIMIT $5"),
+};
+
+/// One query, in both orders.
+struct InOrder {
+    ascending: &'static str,
+    descending: &'static str,
+}
+
 const BODIES: &str = "SELECT key, body FROM responses WHERE owner = $1 AND key = ANY($2)";
 
 /// The owner's responses. They are ordered by key, and so by time.
@@ -46,18 +77,7 @@ pub(super) async fn responses(
     let known = cursor_keys(session, owner, &cursors).await?;
     let range = PageRange::new(page, |cursor| Ok(known.get(cursor).copied()))?;
     let Some(owner) = owner else { return Ok(Page { data: Vec::new(), has_more: false }) };
-    let sql = if range.ascending { ASCENDING } else { DESCENDING };
-    let model = filter.model.as_ref().map(|model| model.as_bytes());
-    let params: [Param<'_>; 7] = [
-        (&owner, Type::INT8),
-        (&range.above.unwrap_or(Uuid::nil()), Type::UUID),
-        (&range.below.unwrap_or(Uuid::max()), Type::UUID),
-        (&now(), Type::INT8),
-        (&i64::try_from(range.fetch()).unwrap_or(i64::MAX), Type::INT8),
-        (&filter.status.map(ResponseStatus::as_str), Type::TEXT),
-        (&model, Type::BYTEA),
-    ];
-    let rows = session.query(sql, &params).await?;
+    let rows = rows(session, owner, &range, filter).await?;
     let element = |row: &Row| {
         let key: Uuid = get(row, 0)?;
         let bytes = get::<i32>(row, 2)?.unsigned_abs().into();
@@ -75,6 +95,43 @@ pub(super) async fn responses(
         Ok((element.id, body?))
     };
     Ok(Page { data: chosen.into_iter().map(read).collect::<Result<_, StoreError>>()?, has_more })
+}
+
+/// The rows that the page is chosen from, in the order in which they are fetched.
+async fn rows(
+    session: Session<'_>,
+    owner: i64,
+    range: &PageRange<Uuid>,
+    filter: &ResponseFilter,
+) -> Result<Vec<Row>, StoreError> {
+    let model = filter.model.as_ref().map(|model| model.as_bytes());
+    let status = filter.status.map(ResponseStatus::as_str);
+    let statuses = match filter.status {
+        Some(status) => vec![status.as_str()],
+        None => ResponseStatus::ALL.map(ResponseStatus::as_str).to_vec(),
+    };
+    let (above, below) = (range.above.unwrap_or(Uuid::nil()), range.below.unwrap_or(Uuid::max()));
+    let fetch = i64::try_from(range.fetch()).unwrap_or(i64::MAX);
+    let now = now();
+    let mut params: Vec<Param<'_>> = vec![
+        (&owner, Type::INT8),
+        (&above, Type::UUID),
+        (&below, Type::UUID),
+        (&now, Type::INT8),
+        (&fetch, Type::INT8),
+    ];
+    let sql = match (&model, &status) {
+        (None, None) => ALL,
+        (None, Some(status)) => {
+            params.push((status, Type::TEXT));
+            OF_STATUS
+        }
+        (Some(model), _) => {
+            params.extend([(&statuses as _, Type::TEXT_ARRAY), (model as _, Type::BYTEA)]);
+            OF_MODEL
+        }
+    };
+    session.query(if range.ascending { sql.ascending } else { sql.descending }, &params).await
 }
 
 /// The keys of cursors; of those that are none nothing. That of a deleted response still is a place.

@@ -1,5 +1,7 @@
 //! Idempotency keys and the log of events, as the store offers them.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use super::transaction::{Access, transact};
@@ -62,6 +64,15 @@ impl EventLog for PostgresStore {
         transact!(self.pool, Access::Statement, session => {
             match self.owners.find(session, owner).await? {
                 Some(owner) => event_log::state(session, &self.policy, owner, id).await,
+                None => Ok(None),
+            }
+        })
+    }
+
+    async fn run_state(&self, owner: &Owner, id: &Id) -> Result<Option<Arc<[u8]>>, StoreError> {
+        transact!(self.pool, Access::Statement, session => {
+            match self.owners.find(session, owner).await? {
+                Some(owner) => event_log::run_state(session, owner, id).await,
                 None => Ok(None),
             }
         })

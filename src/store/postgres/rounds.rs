@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use super::conversation_expiry::ConversationWalk;
 use super::conversation_locks::{self, HeldLocks};
 use super::event_log_sweep::LogSweep;
-use super::expiry::{Walk, Which};
+use super::expiry::{self, Walk, Which};
 use super::options::PostgresOptions;
 use super::pool::Pool;
 use super::tenants::TenantWalk;
@@ -79,6 +79,7 @@ impl Rounds {
         parts.add("conversation locks", renewed);
         let mut state = self.state.lock().await;
         parts.add("expired responses", state.expire_responses(pool, self.deadline()).await);
+        parts.add("expired responses that are not stored", expire_unlisted(pool, self.deadline()).await);
         state.go_over_tenants(pool, self.walk_lease, self.deadline(), &mut parts).await;
         parts.add("expired approvals", expire_approvals(pool, self.deadline()).await);
         parts.add("expired idempotency keys", expire_keys(pool, self.deadline()).await);
@@ -99,6 +100,13 @@ impl Rounds {
             walk.restart(tenant);
         }
     }
+}
+
+async fn expire_unlisted(pool: &Pool, until: Deadline) -> Result<(), StoreError> {
+    while transact!(pool, Access::Write, session => expiry::delete_unlisted(session).await)?
+        && !until.is_over()
+    {}
+    Ok(())
 }
 
 async fn expire_approvals(pool: &Pool, until: Deadline) -> Result<(), StoreError> {

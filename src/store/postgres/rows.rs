@@ -69,8 +69,8 @@ pub(super) async fn find(session: Session<'_>, owner: i64, id: &str) -> Result<O
 
 const INSERT: &str =
     "INSERT INTO responses (key, owner, id, expires_at, lineage_until, created_at, finished_at,
-        status, previous_key, previous_id, model, item_index, items, body, trace)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (key, owner) DO NOTHING";
+        status, previous_key, previous_id, model, item_index, items, body, trace, unlisted)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT (key, owner) DO NOTHING";
 
 /// Inserts the row of a response that has none, with its items. Returns its key; `None` if it has one meanwhile.
 pub(super) async fn insert(
@@ -86,7 +86,7 @@ pub(super) async fn insert(
     let (model, body) = (record.model.as_bytes(), record.body.as_bytes());
     let previous_key = previous_key(record);
     let trace = record.trace.as_ref().map(|trace| trace.as_bytes());
-    let params: [Param<'_>; 15] = [
+    let params: [Param<'_>; 16] = [
         (&key.uuid, Type::UUID),
         (&owner, Type::INT8),
         (&key.id, Type::BYTEA),
@@ -102,6 +102,7 @@ pub(super) async fn insert(
         (&columns.texts, Type::BYTEA),
         (&body, Type::BYTEA),
         (&trace, Type::BYTEA),
+        (&record.is_unlisted.then_some(true), Type::BOOL),
     ];
     if session.execute(INSERT, &params).await? == 0 {
         return Ok(None);

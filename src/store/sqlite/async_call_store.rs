@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rusqlite::Connection;
 
 use super::reader::ReadKind;
 use super::{SqliteStore, async_calls};
@@ -42,6 +43,13 @@ impl AsyncCalls for SqliteStore {
 
     async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError> {
         self.writer.run_job(move |connection| async_calls::due(connection, limit, lease)).await
+    }
+
+    async fn open_tasks(&self, owner: &Owner, response: &Id) -> Result<Vec<Arc<[u8]>>, StoreError> {
+        let id = response.clone();
+        let read =
+            move |connection: &Connection, owner: &Owner| async_calls::open_tasks(connection, owner, &id);
+        self.read(ReadKind::Point, owner, read).await
     }
 
     async fn poll_task(&self, key: AsyncCallKey, after: Option<Duration>) -> Result<(), StoreError> {

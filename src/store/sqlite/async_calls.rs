@@ -156,6 +156,23 @@ const DUE: &str = "SELECT o.tenant, o.principal, s.id, a.turn, a.position, a.tas
     FROM async_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
     WHERE a.poll_at <= ?1 ORDER BY a.poll_at LIMIT ?2";
 
+/// What it takes to look for the results of a response's calls that go on.
+pub(super) fn open_tasks(
+    connection: &Connection,
+    owner: &Owner,
+    response: &Id,
+) -> Result<Vec<Arc<[u8]>>, StoreError> {
+    let Some(owner) = owners::find(connection, owner).map_err(database)? else { return Ok(Vec::new()) };
+    let Some(key) = find_live(connection, owner, response.as_str()).map_err(database)? else {
+        return Ok(Vec::new());
+    };
+    let sql = "SELECT task FROM async_calls WHERE response = ?1 AND poll_at IS NOT NULL AND task IS NOT NULL";
+    let mut statement = connection.prepare_cached(sql).map_err(database)?;
+    let tasks =
+        statement.query_map([key], |row| row.get::<_, Vec<u8>>(0).map(Arc::from)).map_err(database)?;
+    tasks.collect::<Result<_, _>>().map_err(database)
+}
+
 /// Calls whose results are to be looked for now, which nobody else gets for this time.
 pub(super) fn due(
     connection: &mut Connection,

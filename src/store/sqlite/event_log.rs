@@ -1,6 +1,8 @@
 //! The log of a run's events: appended to while the run goes on, ended with its response, read from any event on.
 
-use rusqlite::{Connection, params};
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::database;
 use super::event_log_sweep::{self, is_log_kept};
@@ -11,7 +13,6 @@ use super::{lifecycle, owners};
 use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
-use crate::store::retention::millis;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{
     Lease, LogEnd, LogExtent, LogKept, LogPage, LogState, LoggedEvents, Owner, ResponseRecord, StoreError,
@@ -50,8 +51,8 @@ pub(super) fn finish(
         end_log(connection, policy, key, end)?;
     }
     let finished = lifecycle::finish(connection, policy, in_flight, record)?;
-    if let Some((key, keep_for)) = held.zip(end.keep_for) {
-        let until = now().saturating_add(millis(keep_for));
+    if let Some(key) = held.filter(|_| end.is_unlisted) {
+        let until = now().saturating_add(policy.event_ttl);
         connection
             .prepare_cached(
                 "UPDATE responses SET expires_at = min(coalesce(expires_at, ?2), ?2),
@@ -214,6 +215,21 @@ pub(super) fn state(
     Ok(Some(LogState { is_running, log: kept }))
 }
 
+/// The state of a running response.
+pub(super) fn run_state(
+    connection: &Connection,
+    owner: &Owner,
+    id: &Id,
+) -> Result<Option<Arc<[u8]>>, StoreError> {
+    let snapshot = connection.unchecked_transaction().map_err(database)?;
+    let Some(response) = key(&snapshot, owner, id)? else { return Ok(None) };
+    let read = |row: &Row<'_>| row.get::<_, Option<Vec<u8>>>(0);
+    let mut statement =
+        snapshot.prepare_cached("SELECT state FROM runs WHERE response = ?1").map_err(database)?;
+    let state = statement.query_row([response], read).optional().map_err(database)?;
+    Ok(state.flatten().map(Arc::from))
+}
+
 fn key(connection: &Connection, owner: &Owner, id: &Id) -> Result<Option<i64>, StoreError> {
     match owners::find(connection, owner).map_err(database)? {
         Some(owner) => read::live_key(connection, owner, id.as_str()),
@@ -273,6 +289,7 @@ mod tests {
             items: Vec::new(),
             outbox: Vec::new(),
             trace: None,
+            is_unlisted: false,
         };
         let (lease, owner) = (record.lease.clone(), record.owner.clone());
         let run = LoggedRun { key: None, record: record.clone(), state: None, events: Some(events(0, 1)) };

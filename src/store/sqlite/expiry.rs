@@ -102,6 +102,32 @@ impl Walk {
     }
 }
 
+const UNLISTED: &str = "SELECT key, NOT EXISTS (SELECT 1 FROM runs WHERE response = key) FROM responses
+    WHERE unlisted IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
+
+/// Deletes the oldest expired rows of responses that are kept for a short time only: they stand among others that live
+/// on, and are found by an index. One step; returns whether there may be more to do.
+pub(super) fn delete_unlisted(connection: &mut Connection) -> Result<bool, StoreError> {
+    if unlisted(connection)?.is_empty() {
+        return Ok(false);
+    }
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
+    let rows = unlisted(&transaction)?;
+    let deleted = rows.iter().any(|(_, is_expired)| *is_expired);
+    delete(&transaction, &rows)?;
+    transaction.commit().map_err(database)?;
+    Ok(deleted)
+}
+
+fn unlisted(connection: &Connection) -> Result<Vec<(i64, bool)>, StoreError> {
+    let mut statement = connection.prepare_cached(UNLISTED).map_err(database)?;
+    let rows = statement
+        .query_map(params![now(), STEP_ROWS as i64], |row| Ok((row.get(0)?, row.get(1)?)))
+        .map_err(database)?;
+    rows.collect::<Result<_, _>>().map_err(database)
+}
+
 /// Deletes the expired ones of these rows until enough is deleted for one transaction. Returns how many were handled.
 fn delete(connection: &Connection, found: &[(i64, bool)]) -> Result<usize, StoreError> {
     let target = used_bytes(connection).map_err(database)?.saturating_sub(BATCH_BYTES);

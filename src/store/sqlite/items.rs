@@ -22,9 +22,10 @@ use crate::store::{Owner, ReadLimit, StoreError};
 
 /// The newest response of this owner with an item of this id, of those whose items do not name it.
 const NEWEST: &str = "SELECT i.response FROM item_ids i CROSS JOIN responses r ON r.key = i.response
-    WHERE i.owner = ?1 AND i.item_id = ?2 AND (r.expires_at IS NULL OR r.expires_at > ?3)
+    WHERE i.owner = ?1 AND i.item_id = ?2 AND (r.expires_at IS NULL OR r.expires_at > ?3) AND r.unlisted IS NULL
     ORDER BY i.response DESC LIMIT 1";
-const INDEX: &str = "SELECT item_index, finished_at IS NULL FROM responses WHERE key = ?1";
+const INDEX: &str =
+    "SELECT item_index, finished_at IS NULL FROM responses WHERE key = ?1 AND unlisted IS NULL";
 const TURN_INDEXES: &str = "SELECT turn, item_index FROM turns WHERE response = ?1 ORDER BY turn DESC";
 
 /// Items by id as the model sees them, in the requested order; the newest of several with one id.

@@ -73,7 +73,8 @@ struct Link {
 }
 
 const LINK: &str = "SELECT key, previous_id, finished_at IS NULL, status, item_index FROM responses
-    WHERE key BETWEEN ?1 AND ?2 AND id = ?3 AND +owner = ?4 AND (expires_at IS NULL OR expires_at > ?5)";
+    WHERE key BETWEEN ?1 AND ?2 AND id = ?3 AND +owner = ?4 AND (expires_at IS NULL OR expires_at > ?5)
+        AND unlisted IS NULL";
 const TURN_INDEXES: &str = "SELECT item_index FROM turns WHERE response = ?1 ORDER BY turn";
 const TEXTS: &str = "SELECT items FROM responses WHERE key = ?1";
 const TURN_TEXTS: &str = "SELECT items FROM turns WHERE response = ?1 ORDER BY turn";

@@ -2,9 +2,10 @@
 //!
 //! The lengths of texts are known without reading them; only the elements of the page are read.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, ToSql};
 
 use super::error::{corrupt, database};
 use super::keys::KeyRange;
@@ -18,17 +19,48 @@ use crate::store::paging::{Element, PageRange, is_response_id};
 use crate::store::row_policy::now;
 use crate::store::{Direction, Owner, Page, PageRequest, ResponseFilter, StoreError};
 
-// One query, in both orders.
-macro_rules! responses_sql {
+macro_rules! columns_sql {
     () => {
-        "SELECT id, octet_length(body), key FROM responses WHERE owner = ?1 AND key > ?2 AND key < ?3
-            AND (expires_at IS NULL OR expires_at > ?4)
-            AND (?6 IS NULL OR status = ?6) AND (?7 IS NULL OR model = ?7)"
+        "SELECT id, octet_length(body), key FROM responses WHERE owner = ?1"
+    };
+}
+macro_rules! range_sql {
+    () => {
+        " AND key > ?2 AND key < ?3 AND (expires_at IS NULL OR expires_at > ?4) AND unlisted IS NULL"
     };
 }
 
-const ASCENDING: &str = concat!(responses_sql!(), " ORDER BY key ASC LIMIT ?5");
-const DESCENDING: &str = concat!(responses_sql!(), " ORDER BY key DESC LIMIT ?5");
+/// Each list has an index that holds its rows in its order, so that a page costs what it has, not what it leaves out.
+const ALL: InOrder = InOrder {
+    ascending: concat!(columns_sql!(), range_sql!(), " ORDER BY key ASC LIMIT ?5"),
+    descending: concat!(columns_sql!(), range_sql!(), " ORDER BY key DESC LIMIT ?5"),
+};
+const OF_STATUS: InOrder = InOrder {
+    ascending: concat!(columns_sql!(), " AND status = ?6", range_sql!(), " ORDER BY key ASC LIMIT ?5"),
+    descending: concat!(columns_sql!(), " AND status = ?6", range_sql!(), " ORDER BY key DESC LIMIT ?5"),
+};
+/// Of a model alone it is asked once for each status.
+const OF_MODEL: InOrder = InOrder {
+    ascending: concat!(
+        columns_sql!(),
+        " AND model = ?7 AND status = ?6",
+        range_sql!(),
+        " ORDER BY key ASC LIMIT ?5"
+    ),
+    descending: concat!(
+        columns_sql!(),
+        " AND model = ?7 AND status = ?6",
+        range_sql!(),
+        " ORDER BY key DESC LIMIT ?5"
+    ),
+};
+
+/// One query, in both orders.
+struct InOrder {
+    ascending: &'static str,
+    descending: &'static str,
+}
+
 const RESPONSE: &str = "SELECT body FROM responses WHERE key = ?1";
 const INPUT: &str = "SELECT item_index FROM responses WHERE key = ?1";
 
@@ -50,24 +82,52 @@ pub(super) fn responses(
     let key = owners::find(&snapshot, owner).map_err(database)?;
     let range = PageRange::new(page, |cursor| place(&snapshot, key, cursor))?;
     let Some(owner) = key else { return Ok(Page { data: Vec::new(), has_more: false }) };
-    let sql = if range.ascending { ASCENDING } else { DESCENDING };
-    let mut statement = snapshot.prepare_cached(sql).map_err(database)?;
-    let above = range.above.map_or(i64::MIN, |place: Between| place.last);
-    let below = range.below.map_or(i64::MAX, |place| place.first);
-    let fetch = i64::try_from(range.fetch()).unwrap_or(i64::MAX);
-    let element = |row: &Row<'_>| {
-        Ok(Element { id: Id::from(text(row, 0)?), bytes: row.get::<_, u32>(1)?.into(), key: row.get(2)? })
-    };
-    let status = filter.status.map(ResponseStatus::as_str);
-    let parameters = params![owner, above, below, now(), fetch, status, filter.model];
-    let rows = statement.query_map(parameters, element).map_err(database)?;
-    let (chosen, has_more) = range.choose(rows.map(|row| row.map_err(database)))?;
+    let elements = elements(&snapshot, owner, &range, filter).map_err(database)?;
+    let (chosen, has_more) = range.choose(elements.into_iter().map(Ok))?;
     let mut statement = snapshot.prepare_cached(RESPONSE).map_err(database)?;
     let mut read = |element: Element<i64>| {
         let body = statement.query_row([element.key], |row| text(row, 0).map(Arc::from));
         Ok((element.id, body.map_err(database)?))
     };
     Ok(Page { data: chosen.into_iter().map(&mut read).collect::<Result<_, StoreError>>()?, has_more })
+}
+
+/// The elements that the page is chosen from, in the order in which they are fetched.
+fn elements(
+    connection: &Connection,
+    owner: i64,
+    range: &PageRange<Between>,
+    filter: &ResponseFilter,
+) -> rusqlite::Result<Vec<Element<i64>>> {
+    let (sql, statuses) = match (&filter.model, filter.status) {
+        (None, None) => (ALL, &[None][..]),
+        (None, status @ Some(_)) => (OF_STATUS, &[status][..]),
+        (Some(_), status @ Some(_)) => (OF_MODEL, &[status][..]),
+        (Some(_), None) => (OF_MODEL, &ResponseStatus::ALL.map(Some)[..]),
+    };
+    let mut statement =
+        connection.prepare_cached(if range.ascending { sql.ascending } else { sql.descending })?;
+    let parameters = statement.parameter_count();
+    let above = range.above.map_or(i64::MIN, |place| place.last);
+    let below = range.below.map_or(i64::MAX, |place| place.first);
+    let fetch = i64::try_from(range.fetch()).unwrap_or(i64::MAX);
+    let mut found = Vec::new();
+    for status in statuses {
+        let status = status.map(ResponseStatus::as_str);
+        let all: [&dyn ToSql; 7] = [&owner, &above, &below, &now(), &fetch, &status, &filter.model];
+        let rows = statement.query_map(&all[..parameters.min(all.len())], |row| {
+            Ok(Element { id: Id::from(text(row, 0)?), bytes: row.get::<_, u32>(1)?.into(), key: row.get(2)? })
+        })?;
+        for row in rows {
+            found.push(row?);
+        }
+    }
+    match range.ascending {
+        true => found.sort_unstable_by_key(|element| element.key),
+        false => found.sort_unstable_by_key(|element| Reverse(element.key)),
+    }
+    found.truncate(range.fetch());
+    Ok(found)
 }
 
 /// The place of a cursor; `None` if it is none. That of a deleted response is the place of all keys that it may have
@@ -132,12 +192,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_found_by_owner_and_key_without_a_sort() {
+    fn a_page_is_found_by_an_index_of_its_filter_without_a_sort() {
         let connection = Connection::open_in_memory().unwrap();
         schema::apply(&connection, 0).unwrap();
-        for sql in [ASCENDING, DESCENDING] {
-            let step = "SEARCH responses USING INDEX responses_by_owner (owner=? AND key>? AND key<?)";
-            assert_eq!(schema::plan(&connection, sql), [step]);
+        let expected = [
+            (ALL, "responses_by_owner (owner=? AND key>? AND key<?)"),
+            (OF_STATUS, "responses_by_status (owner=? AND status=? AND key>? AND key<?)"),
+            (OF_MODEL, "responses_by_model (owner=? AND model=? AND status=? AND key>? AND key<?)"),
+        ];
+        for (sql, index) in expected {
+            for sql in [sql.ascending, sql.descending] {
+                assert_eq!(schema::plan(&connection, sql), [format!("SEARCH responses USING INDEX {index}")]);
+            }
         }
     }
 }

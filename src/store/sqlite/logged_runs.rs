@@ -63,4 +63,10 @@ impl EventLog for SqliteStore {
             move |connection: &Connection, owner: &Owner| event_log::state(connection, &policy, owner, &id);
         self.read(ReadKind::Point, owner, read).await
     }
+
+    async fn run_state(&self, owner: &Owner, id: &Id) -> Result<Option<Arc<[u8]>>, StoreError> {
+        let id = id.clone();
+        let read = move |connection: &Connection, owner: &Owner| event_log::run_state(connection, owner, &id);
+        self.read(ReadKind::Point, owner, read).await
+    }
 }

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::conversation_expiry::ConversationWalk;
 use super::event_log_sweep::LogSweep;
-use super::expiry::{Walk, Which};
+use super::expiry::{self, Walk, Which};
 use super::options::SqliteOptions;
 use super::tenants::TenantWalk;
 use super::writer::Writer;
@@ -69,6 +69,7 @@ impl Rounds {
             let work = step(walk, move |walk: &mut Walk, connection| walk.step(connection, which));
             parts.add("expired responses", all(writer, work).await);
         }
+        parts.add("expired responses that are not stored", all(writer, expiry::delete_unlisted).await);
         for walk in &self.tenants {
             walk.lock().begin_round();
             parts.add("a tenant's retention", all(writer, step(walk, TenantWalk::step)).await);

@@ -107,6 +107,7 @@ pub(super) fn insert(
         columns.texts,
         &*record.body,
         record.trace.as_deref(),
+        record.is_unlisted.then_some(1),
     ])?;
     item_ids::replace(connection, (owner, key), id.as_str(), &[], &columns.index)?;
     conversations::note_context(connection, key, record)?;
@@ -115,8 +116,8 @@ pub(super) fn insert(
 
 const INSERT: &str =
     "INSERT INTO responses (key, owner, id, expires_at, lineage_until, created_at, finished_at,
-        status, previous_id, model, item_index, items, body, trace)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+        status, previous_id, model, item_index, items, body, trace, unlisted)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
 
 /// Ends the row of a running response: its record replaces what was written of it before.
 pub(super) fn end(

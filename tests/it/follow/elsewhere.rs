@@ -42,6 +42,7 @@ impl Run {
             items: Vec::new(),
             outbox: Vec::new(),
             trace: None,
+            is_unlisted: false,
         };
         let events = Some(events(0, 1, "a"));
         let run = LoggedRun { key: None, record: record.clone(), state: None, events };
@@ -78,7 +79,7 @@ async fn a_run_of_another_process_is_followed_to_its_end() {
     assert_eq!(next, events(1, 1, "a").bytes);
     run.log(events(2, 4, "b")).await;
     assert_eq!(followed.chunk().await.unwrap().unwrap(), events(2, 4, "b").bytes);
-    run.end(LogEnd { keep_below: None, events: Some(events(5, 5, "end")), keep_for: None }).await;
+    run.end(LogEnd { keep_below: None, events: Some(events(5, 5, "end")), is_unlisted: false }).await;
     let rest = followed.text().await.unwrap();
     assert_eq!(rest, format!("{}data: [DONE]\n\n", String::from_utf8(events(5, 5, "end").bytes).unwrap()));
 }
@@ -91,7 +92,7 @@ async fn a_stream_whose_events_were_replaced_breaks_and_is_not_resumed_behind_th
     run.log(events(2, 4, "b")).await;
     let mut ahead = open(&gateway, run.id(), "stream=true").await;
     assert!(ahead.chunk().await.unwrap().is_some());
-    run.end(LogEnd { keep_below: Some(2), events: Some(events(2, 6, "end")), keep_for: None }).await;
+    run.end(LogEnd { keep_below: Some(2), events: Some(events(2, 6, "end")), is_unlisted: false }).await;
     assert!(ahead.text().await.is_err(), "what it has does not look whole");
     let path = |after| format!("/v1/responses/{}?stream=true&starting_after={after}", run.id());
     for after in [2, 4, 6] {
@@ -104,13 +105,22 @@ async fn a_stream_whose_events_were_replaced_breaks_and_is_not_resumed_behind_th
 }
 
 #[tokio::test]
-async fn a_stream_whose_response_is_deleted_breaks() {
+async fn a_stream_whose_response_is_deleted_ends_with_an_error_event() {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, run) = gateway(folder.path()).await;
     let mut followed = open(&gateway, run.id(), "stream=true").await;
     assert!(followed.chunk().await.unwrap().is_some());
     assert_eq!(gateway.delete(&format!("/v1/responses/{}", run.id())).await.status, 200);
-    assert!(followed.text().await.is_err());
+    let rest = followed.text().await.expect("the stream ends as a whole one does");
+    let (_, last) = rest.rsplit_once("event: error\ndata: ").expect(&rest);
+    let (error, end) = last.split_once("\n\n").unwrap();
+    let error: serde_json::Value = serde_json::from_str(error).unwrap();
+    assert_eq!(
+        (&error["code"], &error["error"]["code"]),
+        (&"response_deleted".into(), &"response_deleted".into())
+    );
+    assert!(error["sequence_number"].as_u64().is_some_and(|number| number > 0), "{error}");
+    assert_eq!(end, "data: [DONE]\n\n");
     let gone = async || gateway.get(&format!("/v1/responses/{}?stream=true", run.id())).await.status == 404;
     assert!(eventually(gone).await);
 }

@@ -237,6 +237,40 @@ async fn the_task_of_a_cancelled_response_is_cancelled() {
     assert_eq!(server.tasks()[0].polls, polls, "nobody looks any more");
 }
 
+/// The row went, and with it all that was known of the task.
+#[tokio::test]
+async fn the_task_of_a_deleted_response_is_cancelled() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    server.makes_tasks(TaskScript { polls: 1_000, ..script(false) });
+    let gateway = gateway(&upstream, &server, "store").await;
+    upstream.reply(call("add", json!({"a": 1, "b": 2}))).text("Started.");
+    let id = gateway.create(known()).await["id"].as_str().unwrap().to_owned();
+    assert_eq!(gateway.delete(&format!("/v1/responses/{id}")).await.status, 200);
+    assert!(eventually(async || server.tasks()[0].is_cancelled).await);
+}
+
+#[tokio::test]
+async fn many_tasks_of_one_server_are_looked_at_no_more_often_than_its_rate() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    server.makes_tasks(TaskScript { polls: 1_000, ..script(false) });
+    let few = |settings: &mut antwort::config::Settings| {
+        allow(settings, &server, "store");
+        settings.mcp.tasks.max_polls_per_second = 1;
+    };
+    let gateway = before(&upstream).set(few).spawn().await;
+    for _ in 0..4 {
+        upstream.reply(call("add", json!({"a": 1, "b": 2}))).text("Started.");
+        gateway.create(known()).await;
+    }
+    let begun = std::time::Instant::now();
+    let polls = || server.tasks().iter().map(|task| task.polls).sum::<usize>();
+    let before = polls();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let seconds = usize::try_from(begun.elapsed().as_secs()).unwrap();
+    assert!(polls() - before <= seconds + 3, "{} looks in {seconds} s", polls() - before);
+    assert!(polls() > 0, "they are looked at");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_replica_fetches_the_result_of_a_task_whose_replica_is_gone() {
     let fleet = Fleet::new().await;

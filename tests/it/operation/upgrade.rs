@@ -95,6 +95,10 @@ fn the_exit_code_of_migrate_check_says_whether_there_is_something_to_do() {
     }
     assert_eq!(code(&folder.run(&["--store", "memory:", "store", "migrate", "--check"])), 1);
     assert_eq!(code(&folder.run(&["--store", "mysql:", "store", "migrate", "--check"])), 2);
+    let nobody = ["--store", "postgres://nobody@127.0.0.1:1/none", "store", "migrate", "--check"];
+    let unreachable = folder.run(&nobody);
+    assert_eq!(code(&unreachable), 1);
+    assert!(!err(&unreachable).contains("seal"), "the schema is not sealed: {}", err(&unreachable));
 }
 
 #[test]

@@ -250,7 +250,7 @@ async fn add_keyed(store: &dyn Store, random: &mut Random, number: u32) -> Logge
             OutboxNotice { webhook: "hook".into(), event_id: Id::generate("evt"), body: "{}".into() };
         let ended =
             ResponseRecord { status: ResponseStatus::Completed, outbox: vec![notice], ..run.record.clone() };
-        let end = LogEnd { keep_below: None, events: Some(events(5, 6)), keep_for: None };
+        let end = LogEnd { keep_below: None, events: Some(events(5, 6)), is_unlisted: false };
         store.finish_logged(ended, end).await.unwrap();
     }
     run

@@ -6,8 +6,8 @@ use antwort::protocol::id::Id;
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
     CallOutcome, CancelRequest, ClaimedJob, ConversationTurn, Direction, ErasureTarget, IdempotencyKey,
-    JobStats, JournaledCall, LogEnd, LoggedEvents, LoggedRun, NewJob, Requeue, ResponseRecord, Store,
-    StoreError, TurnRecord,
+    JobStats, JournaledCall, LoggedEvents, LoggedRun, NewJob, Requeue, ResponseRecord, Store, StoreError,
+    TurnRecord,
 };
 use futures_util::future::join_all;
 
@@ -377,14 +377,4 @@ pub(super) async fn many_queued_runs_are_claimed_in_their_order_by_several_proce
     let mut ids = claims.concat();
     ids.sort_unstable();
     assert_eq!(ids, queued_ids, "none twice, none left behind");
-}
-
-pub(super) async fn a_response_that_is_kept_for_less_time_is_gone_then(store: &dyn Store) {
-    let job = enqueued(store).await;
-    let claimed = claimed(store).await;
-    let keep_for = Some(Duration::from_millis(700));
-    store.finish_logged(ended(&claimed), LogEnd { keep_below: None, events: None, keep_for }).await.unwrap();
-    assert!(body(store, &job).await.is_some());
-    tokio::time::sleep(Duration::from_millis(800)).await;
-    assert_eq!(body(store, &job).await, None);
 }

@@ -74,7 +74,7 @@ pub(super) async fn a_key_leads_to_the_response_that_it_was_begun_with(store: &d
     );
     assert!(!exists(store, &second).await, "nothing is written of the second");
     store
-        .finish_logged(ended(&run), LogEnd { keep_below: None, events: None, keep_for: None })
+        .finish_logged(ended(&run), LogEnd { keep_below: None, events: None, is_unlisted: false })
         .await
         .unwrap();
     assert!(!store.keyed_response(&owner(), "k").await.unwrap().unwrap().is_running);
@@ -117,7 +117,7 @@ pub(super) async fn a_withdrawn_run_leaves_nothing_and_its_key_is_free(store: &d
     let again = keyed("k");
     assert_eq!(store.begin_logged(again.clone()).await.unwrap(), None);
     store
-        .finish_logged(ended(&again), LogEnd { keep_below: None, events: None, keep_for: None })
+        .finish_logged(ended(&again), LogEnd { keep_below: None, events: None, is_unlisted: false })
         .await
         .unwrap();
     let late = store.withdraw(again.record.lease.clone()).await;
@@ -131,7 +131,7 @@ pub(super) async fn deleting_a_response_deletes_its_log_and_leaves_its_key_alone
         store.begin_logged(run.clone()).await.unwrap();
         if has_ended {
             store
-                .finish_logged(ended(&run), LogEnd { keep_below: None, events: None, keep_for: None })
+                .finish_logged(ended(&run), LogEnd { keep_below: None, events: None, is_unlisted: false })
                 .await
                 .unwrap();
         }
@@ -198,7 +198,10 @@ pub(super) async fn a_log_is_read_from_any_event_on(store: &dyn Store) {
     assert_eq!(read(6).await, Some((5, "<5><6>".to_owned(), 7)));
     assert_eq!(read(20).await, Some((20, String::new(), 20)), "it may come");
     store
-        .finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(7, 7)), keep_for: None })
+        .finish_logged(
+            ended(&run),
+            LogEnd { keep_below: None, events: Some(events(7, 7)), is_unlisted: false },
+        )
         .await
         .unwrap();
     assert_eq!(read(7).await, Some((7, "<7>".to_owned(), 8)));
@@ -215,7 +218,10 @@ async fn a_log_is_kept_for_a_time_after_the_end_of_its_response() {
     tokio::time::sleep(SHORT + SHORT / 4).await;
     assert_eq!(state(store, &run).await, (true, kept(2, 2, None)), "the time begins at the end");
     store
-        .finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(2, 2)), keep_for: None })
+        .finish_logged(
+            ended(&run),
+            LogEnd { keep_below: None, events: Some(events(2, 2)), is_unlisted: false },
+        )
         .await
         .unwrap();
     assert_eq!(state(store, &run).await, (false, kept(2, 3, None)));
@@ -244,7 +250,7 @@ pub(super) async fn a_log_ends_with_its_response(store: &dyn Store) {
     let run = keyed("k");
     store.begin_logged(run.clone()).await.unwrap();
     assert_eq!(state(store, &run).await, (true, kept(2, 2, None)));
-    let end = LogEnd { keep_below: None, events: Some(events(2, 2)), keep_for: None };
+    let end = LogEnd { keep_below: None, events: Some(events(2, 2)), is_unlisted: false };
     store.finish_logged(ended(&run), end.clone()).await.unwrap();
     assert_eq!(page(store, &run, 0, 1000).await, Some(("<0><1><2>".to_owned(), 3, true, false)));
     assert!(matches!(store.finish_logged(ended(&run), end).await, Err(StoreError::Superseded)));
@@ -255,14 +261,14 @@ pub(super) async fn a_log_is_cut_before_it_ends(store: &dyn Store) {
     let run = keyed("k");
     store.begin_logged(run.clone()).await.unwrap();
     store.log_events(&run.record.lease, events(2, 5)).await.unwrap();
-    let end = LogEnd { keep_below: Some(2), events: Some(events(2, 3)), keep_for: None };
+    let end = LogEnd { keep_below: Some(2), events: Some(events(2, 3)), is_unlisted: false };
     store.finish_logged(ended(&run), end).await.unwrap();
     assert_eq!(page(store, &run, 0, 1000).await, Some(("<0><1><2><3>".to_owned(), 4, true, false)));
     assert_eq!(state(store, &run).await, (false, kept(2, 4, Some(2))), "who has seen more can find out");
     let other = keyed("other");
     store.begin_logged(other.clone()).await.unwrap();
     store
-        .finish_logged(ended(&other), LogEnd { keep_below: Some(0), events: None, keep_for: None })
+        .finish_logged(ended(&other), LogEnd { keep_below: Some(0), events: None, is_unlisted: false })
         .await
         .unwrap();
     assert_eq!(page(store, &other, 0, 1000).await, None, "the whole of it");
@@ -274,7 +280,10 @@ pub(super) async fn a_log_with_a_gap_is_read_up_to_it(store: &dyn Store) {
     store.begin_logged(run.clone()).await.unwrap();
     store.log_events(&run.record.lease, events(4, 5)).await.unwrap();
     store
-        .finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(6, 6)), keep_for: None })
+        .finish_logged(
+            ended(&run),
+            LogEnd { keep_below: None, events: Some(events(6, 6)), is_unlisted: false },
+        )
         .await
         .unwrap();
     assert_eq!(page(store, &run, 0, 1000).await, Some(("<0><1>".to_owned(), 2, false, false)));
@@ -287,14 +296,20 @@ pub(super) async fn events_of_a_run_that_was_deleted_or_has_ended_are_not_kept(s
     store.delete(&owner(), run.record.lease.id.as_str()).await.unwrap();
     store.log_events(&run.record.lease, events(2, 3)).await.unwrap();
     store
-        .finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(4, 4)), keep_for: None })
+        .finish_logged(
+            ended(&run),
+            LogEnd { keep_below: None, events: Some(events(4, 4)), is_unlisted: false },
+        )
         .await
         .unwrap();
     assert_eq!((page(store, &run, 0, 100).await, exists(store, &run).await), (None, false));
     let run = keyed("k");
     store.begin_logged(run.clone()).await.unwrap();
     store
-        .finish_logged(ended(&run), LogEnd { keep_below: None, events: Some(events(2, 2)), keep_for: None })
+        .finish_logged(
+            ended(&run),
+            LogEnd { keep_below: None, events: Some(events(2, 2)), is_unlisted: false },
+        )
         .await
         .unwrap();
     let late = store.log_events(&run.record.lease, events(3, 3)).await;
@@ -305,7 +320,7 @@ pub(super) async fn a_key_does_not_outlive_its_response(store: &dyn Store) {
     let run = keyed("k");
     store.begin_logged(run.clone()).await.unwrap();
     store
-        .finish_logged(ended(&run), LogEnd { keep_below: None, events: None, keep_for: None })
+        .finish_logged(ended(&run), LogEnd { keep_below: None, events: None, is_unlisted: false })
         .await
         .unwrap();
     tokio::time::sleep(SHORT + SHORT / 4).await;
@@ -327,7 +342,7 @@ pub(super) async fn an_orphan_with_a_log_is_ended_by_another_process(open: Open<
     assert!(matches!(gone.log_events(&run.record.lease, events(6, 6)).await, Err(StoreError::Superseded)));
     assert!(matches!(gone.withdraw(run.record.lease.clone()).await, Err(StoreError::Superseded)));
     let record = ResponseRecord { lease: orphan.lease.clone(), ..ended(&run) };
-    let end = LogEnd { keep_below: Some(2), events: Some(events(2, 2)), keep_for: None };
+    let end = LogEnd { keep_below: Some(2), events: Some(events(2, 2)), is_unlisted: false };
     other.finish_logged(record, end).await.unwrap();
     for store in [&gone, &other] {
         assert_eq!(page(&**store, &run, 0, 1000).await, Some(("<0><1><2>".to_owned(), 3, true, false)));
@@ -380,7 +395,7 @@ pub(super) async fn a_log_is_followed_in_another_process_to_its_end(open: Open<'
         for number in 2..30 {
             mine.log_events(&run.record.lease, events(number, number)).await.unwrap();
         }
-        let end = LogEnd { keep_below: None, events: Some(events(30, 30)), keep_for: None };
+        let end = LogEnd { keep_below: None, events: Some(events(30, 30)), is_unlisted: false };
         mine.finish_logged(ended(&run), end).await.unwrap();
     };
     let follow = async {

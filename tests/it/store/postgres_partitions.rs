@@ -38,7 +38,7 @@ fn logged(last: u64) -> LoggedRun {
 }
 
 async fn end(store: &dyn Store, run: &LoggedRun) {
-    let end = LogEnd { keep_below: None, events: None, keep_for: None };
+    let end = LogEnd { keep_below: None, events: None, is_unlisted: false };
     store.finish_logged(run.record.clone(), end).await.unwrap();
 }
 

@@ -96,7 +96,7 @@ async fn a_log_is_kept_for_a_time_after_the_end_of_its_response() {
     store.maintain().await.unwrap();
     let state = async || store.log_state(&owner(), id).await.unwrap().unwrap().log;
     assert!(matches!(state().await, LogKept::Kept(_)), "the time begins at the end");
-    let end = LogEnd { keep_below: None, events: Some(events(2, 2)), keep_for: None };
+    let end = LogEnd { keep_below: None, events: Some(events(2, 2)), is_unlisted: false };
     store.finish_logged(run.record.clone(), end).await.unwrap();
     store.maintain().await.unwrap();
     assert!(matches!(state().await, LogKept::Kept(_)));

@@ -146,7 +146,7 @@ async fn processes_that_maintain_at_once_delete_what_has_expired_and_nothing_els
             let run = keyed(&number.to_string());
             one.begin_logged(run.clone()).await.unwrap();
             one.log_events(&run.record.lease, super::logged_runs::events(2, 3)).await.unwrap();
-            let end = LogEnd { keep_below: None, events: None, keep_for: None };
+            let end = LogEnd { keep_below: None, events: None, is_unlisted: false };
             one.finish_logged(ResponseRecord { status: ResponseStatus::Completed, ..run.record }, end)
                 .await
                 .unwrap();

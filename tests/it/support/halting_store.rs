@@ -258,6 +258,10 @@ impl EventLog for HaltingStore {
     async fn log_state(&self, owner: &Owner, id: &Id) -> Result<Option<LogState>, StoreError> {
         self.inner.log_state(owner, id).await
     }
+
+    async fn run_state(&self, owner: &Owner, id: &Id) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.inner.run_state(owner, id).await
+    }
 }
 
 #[async_trait]

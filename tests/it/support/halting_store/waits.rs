@@ -57,6 +57,10 @@ impl AsyncCalls for HaltingStore {
         self.inner.due_tasks(limit, lease).await
     }
 
+    async fn open_tasks(&self, owner: &Owner, response: &Id) -> Result<Vec<Arc<[u8]>>, StoreError> {
+        self.inner.open_tasks(owner, response).await
+    }
+
     async fn poll_task(&self, key: AsyncCallKey, after: Option<Duration>) -> Result<(), StoreError> {
         self.inner.poll_task(key, after).await
     }

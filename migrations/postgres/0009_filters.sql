@@ -1,0 +1,9 @@
+-- Lists of responses with a filter are found by it. An entry of an index has a bound, the name of a model has none.
+
+ALTER TABLE responses ADD COLUMN unlisted boolean;   -- true: it is polled by its id alone; null: it is stored
+
+CREATE INDEX responses_by_status ON responses (owner, status, key) WHERE unlisted IS NULL;
+CREATE INDEX responses_by_model ON responses (owner, substring(model FOR 256), status, key) WHERE unlisted IS NULL;
+
+-- Rows whose life is short are found when it is over.
+CREATE INDEX responses_unlisted ON responses (expires_at) WHERE unlisted IS NOT NULL;

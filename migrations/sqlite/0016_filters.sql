@@ -1,0 +1,9 @@
+-- Lists of responses with a filter are found by it.
+
+ALTER TABLE responses ADD COLUMN unlisted INTEGER;   -- 1: it is polled by its id alone; null: it is stored
+
+CREATE INDEX responses_by_status ON responses (owner, status, key) WHERE unlisted IS NULL;
+CREATE INDEX responses_by_model ON responses (owner, model, status, key) WHERE unlisted IS NULL;
+
+-- Rows whose life is short are found when it is over.
+CREATE INDEX responses_unlisted ON responses (expires_at) WHERE unlisted IS NOT NULL;
