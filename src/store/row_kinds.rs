@@ -128,6 +128,7 @@ pub(super) const KINDS: &[Kind] = &[
             bytes("items"),
             bytes("body"),
             bytes("trace"),
+            bytes("failed_tenant"),
         ],
     ),
     table(
