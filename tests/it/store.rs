@@ -11,6 +11,7 @@ mod copy;
 mod damaged;
 mod deletion;
 mod erasure;
+mod failed_requests;
 mod full;
 mod inline_commit;
 mod jobs;
@@ -265,6 +266,12 @@ laws! {
         of_processes_that_begin_with_one_key_one_does,
         a_key_that_one_process_withdraws_is_free_for_another,
         a_log_is_followed_in_another_process_to_its_end,
+    }
+    // Requests that failed before their first output.
+    failed_requests {
+        a_failed_request_is_read_with_its_trace_by_its_owner,
+        a_request_that_began_before_an_erasure_and_fails_after_it_is_not_stored,
+        a_withdrawn_run_tells_whether_it_was_deleted,
     }
     // Runs that any process may make.
     jobs {
