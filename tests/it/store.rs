@@ -267,7 +267,6 @@ laws! {
         a_key_that_one_process_withdraws_is_free_for_another,
         a_log_is_followed_in_another_process_to_its_end,
     }
-    // Requests that failed before their first output.
     failed_requests {
         a_failed_request_is_read_with_its_trace_by_its_owner,
         a_request_that_began_before_an_erasure_and_fails_after_it_is_not_stored,
