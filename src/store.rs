@@ -17,6 +17,7 @@ mod copy_side;
 mod distinct_keys;
 mod erasure;
 mod error;
+mod failed_requests;
 mod health;
 mod in_flight;
 mod inputs;

@@ -50,6 +50,7 @@ async fn open_postgres(settings: &Settings, url: &PostgresUrl) -> anyhow::Result
         conversation_ttl: store.conversation_ttl,
         idempotency_ttl: store.idempotency_ttl,
         event_ttl: store.event_ttl,
+        failed_requests: store.failed_requests,
         tenants: tenant_retentions(store),
         lease: store.lease,
         ..PostgresOptions::new(url.expose(), instance)
@@ -67,6 +68,7 @@ fn open_sqlite(settings: &Settings, opener: StoreUser, location: Location) -> an
         conversation_ttl: settings.store.conversation_ttl,
         idempotency_ttl: settings.store.idempotency_ttl,
         event_ttl: settings.store.event_ttl,
+        failed_requests: settings.store.failed_requests,
         max_bytes: settings.store.max_size.map(|bytes| bytes as u64),
         tenants: tenant_retentions(&settings.store),
         lease: settings.store.lease,

@@ -40,6 +40,8 @@ pub struct StoreSettings {
     /// How long the events of a response are kept after its end, where they are; at least as long as its key.
     #[serde(with = "units::HumanDuration")]
     pub event_ttl: Duration,
+    /// Rows of requests that failed before their first output, for each tenant; 0: none.
+    pub failed_requests: u32,
     /// Bytes beyond which the oldest responses are deleted; `None`: no limit.
     #[serde(with = "units::SizeOrOff")]
     pub max_size: Option<usize>,
@@ -66,6 +68,7 @@ impl Default for StoreSettings {
             conversation_ttl: None,
             idempotency_ttl: DAY,
             event_ttl: DAY,
+            failed_requests: 1000,
             max_size: Some(10 * GIB),
             tenants: BTreeMap::new(),
             lease: Duration::from_secs(30),

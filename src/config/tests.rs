@@ -326,6 +326,7 @@ fn invalid_values_of_stores_logs_and_traces_are_refused() {
         ),
         ("store: {pool_size: 1}", "store.pool_size: must be 2 or more"),
         ("store: {pool_size: 1001}", "store.pool_size: must be 1000 or less"),
+        ("store: {failed_requests: 100001}", "store.failed_requests: must be at most 100000"),
         ("store: {statement_timeout: 30d}", "store.statement_timeout: must be 1h or less"),
         ("store: {statement_timeout: 0s}", "store.statement_timeout: must be more than 0"),
         ("store: {url: 'mysql://h'}", "store.url: expected sqlite:PATH, memory: or postgres:"),

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::protocol::dialect::Dialect;
+use crate::protocol::error::{ApiError, ErrorBody};
 use crate::protocol::id::IdGenerator;
 use crate::protocol::json::to_raw;
 use crate::protocol::request::{CreateResponse, ServiceTier};
 use crate::protocol::response::{
-    OutputItems, RequestEcho, Response, ResponseConversation, ResponseStatus, RunReport,
+    OutputItems, RequestEcho, Response, ResponseConversation, ResponseStatus, RunReport, Usage,
 };
 
 /// The response as it is created, before its run begins.
@@ -37,6 +38,41 @@ pub(super) fn created(
             request.antwort.clone(),
             omitted_tools.iter().map(|kind| Cow::Borrowed(*kind)).collect(),
         ),
+    }
+}
+
+/// The longest code of a provider that is kept of a request which failed. A longer one may be a text.
+const MAX_CODE_BYTES: usize = 64;
+/// What is kept in place of such a code.
+const OTHER_CODE: &str = "upstream_rejected_request";
+
+/// The response of a request that failed before its first output. Of the request it has the model; the provider's words may
+/// quote the rest, and are left out, too.
+pub(super) fn failed_request(created: &Response, error: &ApiError, usage: Option<Usage>) -> Response {
+    let dialect = created.output.dialect();
+    let is_code = |code: &&str| {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        code.len() <= MAX_CODE_BYTES && code.bytes().all(is_part)
+    };
+    let message = format!(
+        "The request failed before its first output, and its client got an error with status {}. Nothing of its content is \
+         kept.",
+        error.kind.status()
+    );
+    Response {
+        status: ResponseStatus::Failed,
+        error: Some(ErrorBody {
+            message,
+            kind: error.body.kind.clone(),
+            param: None,
+            code: Some(Cow::Owned(Some(error.code()).filter(is_code).unwrap_or(OTHER_CODE).to_owned())),
+        }),
+        output: OutputItems::new(dialect),
+        usage,
+        service_tier: ServiceTier::Auto.as_str().to_owned(),
+        echo: Arc::new(echo(&CreateResponse::default(), &created.echo.model, dialect)),
+        antwort: None,
+        ..created.clone()
     }
 }
 

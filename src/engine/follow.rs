@@ -213,9 +213,18 @@ impl Follower {
                 self.is_at_end = true;
                 Ok(())
             }
+            // The row is that of the failure which it was withdrawn for.
+            LogKept::Never if self.is_withdrawn().await => Err(self.gone().await),
             // Events between could not be logged, or were replaced.
             LogKept::Kept(_) | LogKept::Gone | LogKept::Never => Err(self.lost()),
         }
+    }
+
+    /// Whether the key by which it is followed leads to it no more.
+    async fn is_withdrawn(&self) -> bool {
+        let Asked::ByKey(key) = &self.asked else { return false };
+        let found = self.parts.store.keyed_response(&self.owner, key).await;
+        found.is_ok_and(|found| found.is_none_or(|found| found.id != self.id))
     }
 
     fn lost(&self) -> ApiError {

@@ -131,6 +131,14 @@ async fn lineage(
             "The previous response has not ended yet; wait for it before continuing it.",
         ));
     }
+    if lineage.status == ResponseStatus::Failed && lineage.items.is_empty() {
+        return Err(ApiError::invalid(
+            "previous_response_without_content",
+            "previous_response_id",
+            "The previous response failed before its first output, and its content is not kept: continue the one before \
+             it, or send the input again.",
+        ));
+    }
     Ok(PriorConversation {
         items: lineage.items,
         states: lineage.states,

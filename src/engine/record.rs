@@ -3,13 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::echo;
 use super::prepare::PreparedRun;
 use super::run_conversation::RunConversation;
 use super::states::{self, StoredInput};
 use crate::protocol::dialect::Dialect;
+use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::json;
-use crate::protocol::response::{OutputItems, Response, ResponseSnapshot, ResponseStatus};
+use crate::protocol::response::{OutputItems, Response, ResponseSnapshot, ResponseStatus, Usage};
 use crate::response::machine::{ClosedResponse, ResponseMachine};
 use crate::store::{Direction, ModelView, OrphanedRun, Owner, ResponseRecord, StoredItem, StoredState};
 
@@ -66,6 +68,30 @@ pub(super) fn unreadable(orphan: &OrphanedRun) -> ResponseRecord {
         outbox: Vec::new(),
         trace: None,
         is_unlisted: false,
+    }
+}
+
+/// The row of a request that failed before its first output: what an operator looks for, and nothing of what was asked.
+/// It continues nothing and is part of no conversation.
+pub(super) fn failed_request(
+    prepared: &PreparedRun,
+    error: &ApiError,
+    usage: Option<Usage>,
+    trace: Option<Arc<str>>,
+) -> ResponseRecord {
+    let response = echo::failed_request(&prepared.response, error, usage);
+    ResponseRecord {
+        lease: prepared.lease.clone(),
+        owner: prepared.owner.clone(),
+        status: response.status,
+        model: response.echo.model.clone(),
+        created_at: response.created_at,
+        previous: None,
+        conversation: None,
+        body: Arc::clone(ResponseSnapshot::new(response).json()),
+        items: Vec::new(),
+        outbox: Vec::new(),
+        trace,
     }
 }
 

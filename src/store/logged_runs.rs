@@ -162,8 +162,9 @@ pub trait IdempotencyKeys: Send + Sync {
     /// it was polled and the queue had room.
     async fn begin_logged(&self, run: LoggedRun) -> Result<Option<KeyUse>, StoreError>;
 
-    /// Deletes the row of a running response with its key and its log, as if it had never been begun.
-    async fn withdraw(&self, lease: Lease) -> Result<(), StoreError>;
+    /// Deletes the row of a running response with its key and its log, as if it had never been begun. Returns whether there
+    /// was one that its owner had not deleted before.
+    async fn withdraw(&self, lease: Lease) -> Result<bool, StoreError>;
 }
 
 /// The log of a run's events, from which its stream is sent again. It is kept for a time after the end of the response, and

@@ -30,6 +30,8 @@ pub(super) enum Write {
     Conversation(Box<ConversationWrite>),
     BeginLogged(Box<LoggedRun>),
     Withdraw(Lease),
+    /// The row of a request that failed before its first output.
+    FailedRequest(Box<ResponseRecord>),
     Log(Lease, LoggedEvents),
     FinishLogged(Box<(ResponseRecord, LogEnd)>),
     Enqueue(Box<NewJob>),
@@ -54,6 +56,7 @@ impl Write {
             | Self::Finish(_)
             | Self::AddApprovals(_)
             | Self::BeginLogged(_)
+            | Self::FailedRequest(_)
             | Self::Log(..)
             | Self::FinishLogged(_)
             | Self::Enqueue(_)
@@ -91,6 +94,7 @@ impl Write {
         match self {
             Self::Begin(record, state) => of_record(record) + of_state(state),
             Self::Finish(record) => of_finish(record),
+            Self::FailedRequest(record) => of_record(record),
             Self::Turn(turn) => {
                 let calls = turn.calls.iter().map(|call| call.arguments.len());
                 let begun = turn.begin.as_ref().map_or(0, of_record);

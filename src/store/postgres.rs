@@ -28,6 +28,7 @@ mod error;
 mod event_log;
 mod event_log_sweep;
 mod expiry;
+mod failed_requests;
 mod fast_finish;
 mod idempotency;
 mod inputs;

@@ -129,6 +129,7 @@ pub(super) const KINDS: &[Kind] = &[
             bytes("body"),
             bytes("trace"),
             number("unlisted"),
+            bytes("failed_tenant"),
         ],
     ),
     table(

@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::failed_requests::FailedRequests;
 use super::retention::{TenantRetentions, millis};
 
 /// Responses in one chain. Far more than any model's context holds; bounds the work of one query.
@@ -21,6 +22,8 @@ pub(super) struct RowPolicy {
     pub key_ttl: i64,
     /// How long the log of a response is kept after its end.
     pub event_ttl: i64,
+    /// Which rows of failed requests are kept.
+    pub failed_requests: FailedRequests,
 }
 
 /// The time in Unix milliseconds.

@@ -152,6 +152,11 @@ pub trait RunLog: Send + Sync {
     /// It need not have been begun.
     async fn finish(&self, record: ResponseRecord) -> Result<(), StoreError>;
 
+    /// Writes the row of a request that failed before its first output, without waiting, and removes the oldest such rows
+    /// of its tenant. While the database has much to write or cannot be written to, the row is dropped. A store that does
+    /// not implement this keeps none.
+    fn record_failed_request(&self, _record: ResponseRecord) {}
+
     /// Marks a running response of this owner, so that the process that makes it ends it.
     async fn request_cancel(&self, owner: &Owner, id: &Id) -> Result<CancelRequest, StoreError>;
 

@@ -28,6 +28,7 @@ mod error;
 mod event_log;
 mod event_log_sweep;
 mod expiry;
+mod failed_requests;
 mod guard;
 mod idempotency;
 mod inline_commit;
@@ -296,6 +297,12 @@ impl RunLog for SqliteStore {
 
     async fn finish(&self, record: ResponseRecord) -> Result<(), StoreError> {
         self.writer.write(Write::Finish(record)).await?.unless_superseded()
+    }
+
+    fn record_failed_request(&self, record: ResponseRecord) {
+        if self.policy.failed_requests.are_kept() && !self.health.is_impaired() {
+            self.writer.write_unless_busy(Write::FailedRequest(Box::new(record)));
+        }
     }
 
     async fn request_cancel(&self, owner: &Owner, id: &Id) -> Result<CancelRequest, StoreError> {

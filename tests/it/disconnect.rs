@@ -94,15 +94,20 @@ async fn one_that_is_not_stored_cannot_go_on() {
     assert_eq!(gateway.post("/v1/responses", &ask).await.status, 200, "the setting is for what is stored");
 }
 
-/// What was written at its beginning is deleted.
+/// What was written at its beginning is deleted, with what was asked. That it has failed is kept.
 #[tokio::test]
-async fn one_that_is_refused_by_the_provider_leaves_nothing() {
+async fn one_that_is_refused_by_the_provider_leaves_nothing_but_its_failure() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Status(400, vec![], json!({"error": {"message": "no"}}).to_string()));
     let ask = json!({"model": "test-model", "input": "Hi", "stream": true, "antwort": {"on_disconnect": "continue"}});
     assert!(gateway.post("/v1/responses", &ask).await.status >= 400);
-    assert_eq!(gateway.get("/v1/responses").await.body["data"], json!([]));
+    assert_eq!(gateway.get("/v1/responses?status=in_progress").await.body["data"], json!([]));
+    let failed = async || gateway.get("/v1/responses?status=failed").await.body["data"][0].clone();
+    assert!(eventually(async || failed().await["status"] == "failed").await);
+    let path = format!("/v1/responses/{}/input_items", failed().await["id"].as_str().unwrap());
+    assert_eq!(gateway.get(&path).await.body["data"], json!([]));
+    assert_eq!(gateway.get("/v1/responses").await.body["data"].as_array().unwrap().len(), 1);
 }
 
 /// A `cancel` was accepted, and had no effect.

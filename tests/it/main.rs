@@ -31,6 +31,7 @@ mod doctor;
 mod documents;
 mod erasure;
 mod errors;
+mod failed_requests;
 mod fields;
 mod floors;
 mod follow;

@@ -11,6 +11,7 @@ mod copy;
 mod damaged;
 mod deletion;
 mod erasure;
+mod failed_requests;
 mod full;
 mod inline_commit;
 mod jobs;
@@ -270,6 +271,11 @@ laws! {
     }
     unlisted {
         a_response_that_is_not_stored_is_polled_but_neither_listed_nor_continued,
+    }
+    failed_requests {
+        a_failed_request_is_read_with_its_trace_by_its_owner,
+        a_request_that_began_before_an_erasure_and_fails_after_it_is_not_stored,
+        a_withdrawn_run_tells_whether_it_was_deleted,
     }
     // Runs that any process may make.
     jobs {

@@ -13,6 +13,8 @@ const MIN_POOL_SIZE: usize = 2;
 const MAX_POOL_SIZE: usize = 1000;
 /// A statement that runs for longer is not one of the gateway's.
 const MAX_STATEMENT_TIMEOUT: Duration = Duration::from_secs(3600);
+/// The most rows of failed requests of a tenant: the oldest are found by counting them.
+const MAX_FAILED_REQUESTS: u32 = 100_000;
 
 impl Checker<'_> {
     /// What only one kind of database has, and what the other needs.
@@ -72,6 +74,9 @@ impl Checker<'_> {
 
     /// What expires at once is never seen.
     pub(super) fn check_retention(&mut self, store: &StoreSettings) {
+        if store.failed_requests > MAX_FAILED_REQUESTS {
+            self.error(&["store", "failed_requests"], format!("must be at most {MAX_FAILED_REQUESTS}"));
+        }
         let is_zero = |ttl: Option<TimeToLive>| ttl.and_then(|ttl| ttl.0).is_some_and(|ttl| ttl.is_zero());
         self.require_nonzero(&["store", "conversation_ttl"], is_zero(store.conversation_ttl));
         for (tenant, own) in &store.tenants {

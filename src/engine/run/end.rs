@@ -113,10 +113,10 @@ impl Run {
         let usage = self.machine.total_usage();
         parts.metrics.run_refused(provider, model, error.code(), usage, self.started.elapsed());
         summary.refusal(prepared, usage, error.body.code.clone());
-        match logged {
+        let is_noted = match logged {
             // Nothing has happened: the same request may be sent again.
             Some(logged) if self.state.tool_calls == 0 => {
-                logged.withdraw(parts, &prepared.response.id, &error).await;
+                logged.withdraw(parts, &prepared.response.id, &error).await
             }
             logged if self.state.is_recorded => {
                 // The client is not told the id, but the row is listed, and must not stay in progress.
@@ -126,10 +126,16 @@ impl Run {
                 let closed = self.machine.close_response(failed, run_outcome, unix_now(), sink.events());
                 let trace = self.state.trace.end(&closed.aborted_calls);
                 commit(parts, prepared, (closed, trace), false, (sink, logged)).await;
+                false
             }
-            _ => {}
-        }
+            _ => true,
+        };
         prepared.leave_conversation();
+        if is_noted && prepared.store {
+            // Nobody waits for this row.
+            let trace = self.state.trace.end(&[]).map(Arc::from);
+            parts.store.record_failed_request(record::failed_request(prepared, &error, usage, trace));
+        }
         self.sink.reject(error).await;
     }
 }

@@ -32,16 +32,19 @@ impl Logged {
         Self::Wanted { key: None, answer: None }
     }
 
-    /// Deletes what was written of a run that came to nothing, so that its key is free.
-    pub(super) async fn withdraw(&self, parts: &EngineParts, id: &Id, error: &ApiError) {
+    /// Deletes what was written of a run that came to nothing, so that its key is free. Returns whether its owner had not
+    /// deleted it before.
+    pub(super) async fn withdraw(&self, parts: &EngineParts, id: &Id, error: &ApiError) -> bool {
         let withdrawn = parts.store.withdraw(Lease::first(id.clone())).await;
+        let was_there = matches!(withdrawn, Ok(true));
         self.ended(match withdrawn {
-            Ok(()) => RunEnding::Refused(Box::new(error.clone())),
+            Ok(_) => RunEnding::Refused(Box::new(error.clone())),
             Err(error) => {
                 tracing::warn!(%error, "deleting the row of a refused response failed; it will be a failed one");
                 RunEnding::NotStored
             }
         });
+        was_there
     }
 
     /// Tells those who wait for the run.

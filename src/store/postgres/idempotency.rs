@@ -152,9 +152,9 @@ pub(super) async fn withdraw(
 ) -> Result<WriteOutcome, StoreError> {
     in_flight.remove(lease);
     match running::find(session, policy, lease).await? {
-        Some((key, RunningRow::Held | RunningRow::Deleted)) => {
+        Some((key, row @ (RunningRow::Held | RunningRow::Deleted))) => {
             removal::remove_all(session, &[key]).await?;
-            Ok(WriteOutcome::Changed)
+            Ok(if row == RunningRow::Held { WriteOutcome::Changed } else { WriteOutcome::Absent })
         }
         Some((_, RunningRow::Superseded)) => Ok(WriteOutcome::Superseded),
         None => Ok(WriteOutcome::Absent),

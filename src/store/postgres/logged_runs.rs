@@ -8,7 +8,7 @@ use super::transaction::{Access, transact};
 use super::{PostgresStore, event_log, idempotency};
 use crate::protocol::id::Id;
 use crate::store::begin_keyed::begin_keyed;
-use crate::store::operation::Write;
+use crate::store::operation::{Write, WriteOutcome};
 use crate::store::{
     EventLog, IdempotencyKeys, KeyUse, Lease, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, Owner,
     ResponseRecord, StoreError,
@@ -30,8 +30,9 @@ impl IdempotencyKeys for PostgresStore {
         begin_keyed(self, &run.record.owner, run.key.as_ref(), begin).await
     }
 
-    async fn withdraw(&self, lease: Lease) -> Result<(), StoreError> {
-        self.writer.write(Write::Withdraw(lease)).await?.unless_superseded()
+    async fn withdraw(&self, lease: Lease) -> Result<bool, StoreError> {
+        let outcome = self.writer.write(Write::Withdraw(lease)).await?;
+        outcome.unless_superseded().map(|()| outcome == WriteOutcome::Changed)
     }
 }
 

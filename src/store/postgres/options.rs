@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::config::TimeToLive;
 use crate::store::TenantRetention;
+use crate::store::failed_requests::FailedRequests;
 use crate::store::retention::{TenantRetentions, millis};
 use crate::store::row_policy::RowPolicy;
 
@@ -31,6 +32,8 @@ pub struct PostgresOptions {
     pub idempotency_ttl: Duration,
     /// How long the log of a response is kept after its end.
     pub event_ttl: Duration,
+    /// How many rows of requests that failed before their first output a tenant has at most; 0: none.
+    pub failed_requests: u32,
     /// Tenants that have a retention of their own.
     pub tenants: HashMap<Arc<str>, TenantRetention>,
     /// The name under which this process owns its runs: the same after a restart, and unique among the processes that
@@ -54,6 +57,7 @@ impl PostgresOptions {
             conversation_ttl: None,
             idempotency_ttl: Duration::from_hours(24),
             event_ttl: Duration::from_secs(24 * 60 * 60),
+            failed_requests: FailedRequests::DEFAULT_MAX,
             tenants: HashMap::new(),
             instance: instance.into(),
             lease: Duration::from_secs(60),
@@ -73,6 +77,7 @@ impl PostgresOptions {
             conversations: TenantRetentions::new(conversation_ttl, own(|own| own.conversation_ttl)),
             key_ttl: millis(self.idempotency_ttl),
             event_ttl: millis(self.event_ttl),
+            failed_requests: FailedRequests::new(self.failed_requests),
         }
     }
 }

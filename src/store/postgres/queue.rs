@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::error::closed;
 use crate::store::StoreError;
+use crate::store::failed_requests::MAX_WAITING_WRITES;
 use crate::store::operation::{EraseRequest, Write, WriteOutcome};
 
 /// Writes that wait for a writer.
@@ -66,6 +67,18 @@ impl Writers {
         }
     }
 
+    /// Queues a write that may be dropped. If many others wait, it is.
+    pub(super) fn write_unless_busy(&self, write: Write) {
+        let (answer, _) = oneshot::channel();
+        let has_few = |queue: &&mpsc::Sender<Command>| CAPACITY - queue.capacity() < MAX_WAITING_WRITES;
+        let queue = self.queue_of(&write);
+        let is_queued =
+            queue.is_ok_and(|queue| has_few(&queue) && queue.try_send(Command::Write(write, answer)).is_ok());
+        if !is_queued {
+            tracing::debug!("store: many writes wait; dropped the row of a failed request");
+        }
+    }
+
     /// Has each writer remember an erasure.
     pub(super) async fn erase(&self, request: &EraseRequest) {
         for queue in &self.queues {
@@ -107,6 +120,7 @@ impl Writers {
 pub(super) fn run_of(write: &Write) -> &str {
     match write {
         Write::Begin(record, _) | Write::Finish(record) => record.lease.id.as_str(),
+        Write::FailedRequest(record) => record.lease.id.as_str(),
         Write::Turn(turn) => turn.lease.id.as_str(),
         Write::ToolResult(outcome) => outcome.lease.id.as_str(),
         Write::BeginLogged(run) => run.record.lease.id.as_str(),

@@ -39,6 +39,12 @@ impl RunLog for PostgresStore {
         self.writer.write(Write::Finish(record)).await?.unless_superseded()
     }
 
+    fn record_failed_request(&self, record: ResponseRecord) {
+        if self.policy.failed_requests.are_kept() && !self.health.is_impaired() {
+            self.writer.write_unless_busy(Write::FailedRequest(Box::new(record)));
+        }
+    }
+
     async fn request_cancel(&self, owner: &Owner, id: &Id) -> Result<CancelRequest, StoreError> {
         Ok(self.writer.write(Write::RequestCancel(owner.clone(), id.clone())).await?.into())
     }

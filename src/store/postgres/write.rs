@@ -4,7 +4,7 @@
 
 use super::conversation_locks::HeldLocks;
 use super::session::Session;
-use super::{async_calls, cancel, event_log, idempotency, inputs, jobs, journal, lifecycle};
+use super::{async_calls, cancel, event_log, failed_requests, idempotency, inputs, jobs, journal, lifecycle};
 use crate::store::StoreError;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::{Write, WriteOutcome};
@@ -30,6 +30,7 @@ pub(super) async fn apply(
         Write::RequestCancel(owner, id) => cancel::request(session, in_flight, owner, id).await,
         Write::BeginLogged(run) => idempotency::begin(session, policy, in_flight, run, None).await,
         Write::Withdraw(lease) => idempotency::withdraw(session, policy, in_flight, lease).await,
+        Write::FailedRequest(record) => failed_requests::insert(session, policy, in_flight, record).await,
         Write::Log(lease, events) => event_log::append(session, policy, lease, events).await,
         Write::FinishLogged(end) => {
             event_log::finish(session, policy, locks, in_flight, &end.0, &end.1).await

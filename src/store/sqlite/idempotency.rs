@@ -115,9 +115,9 @@ pub(super) fn withdraw(
 ) -> rusqlite::Result<WriteOutcome> {
     in_flight.remove(lease);
     match running::find(connection, policy, lease)? {
-        Some((key, RunningRow::Held | RunningRow::Deleted)) => {
+        Some((key, row @ (RunningRow::Held | RunningRow::Deleted))) => {
             rows::remove(connection, key)?;
-            Ok(WriteOutcome::Changed)
+            Ok(if row == RunningRow::Held { WriteOutcome::Changed } else { WriteOutcome::Absent })
         }
         Some((_, RunningRow::Superseded)) => Ok(WriteOutcome::Superseded),
         None => Ok(WriteOutcome::Absent),

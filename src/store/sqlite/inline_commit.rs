@@ -51,6 +51,7 @@ fn is_of_run(write: &Write) -> bool {
         | Write::Log(..)
         | Write::FinishLogged(_) => true,
         Write::ToolResult(_)
+        | Write::FailedRequest(_)
         | Write::Delete(..)
         | Write::RequestCancel(..)
         | Write::AddApprovals(_)

@@ -9,7 +9,7 @@ use super::reader::ReadKind;
 use super::{SqliteStore, event_log, idempotency};
 use crate::protocol::id::Id;
 use crate::store::begin_keyed::begin_keyed;
-use crate::store::operation::Write;
+use crate::store::operation::{Write, WriteOutcome};
 use crate::store::{
     EventLog, IdempotencyKeys, KeyUse, Lease, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, Owner,
     ResponseRecord, StoreError,
@@ -28,8 +28,9 @@ impl IdempotencyKeys for SqliteStore {
         begin_keyed(self, &run.record.owner, run.key.as_ref(), begin).await
     }
 
-    async fn withdraw(&self, lease: Lease) -> Result<(), StoreError> {
-        self.writer.write(Write::Withdraw(lease)).await?.unless_superseded()
+    async fn withdraw(&self, lease: Lease) -> Result<bool, StoreError> {
+        let outcome = self.writer.write(Write::Withdraw(lease)).await?;
+        outcome.unless_superseded().map(|()| outcome == WriteOutcome::Changed)
     }
 }
 

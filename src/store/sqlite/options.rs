@@ -9,6 +9,7 @@ use super::disk::{Disk, FileSystem};
 use crate::admission::Requester;
 use crate::config::TimeToLive;
 use crate::store::TenantRetention;
+use crate::store::failed_requests::FailedRequests;
 
 /// Where the database is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub struct SqliteOptions {
     pub idempotency_ttl: Duration,
     /// How long the events of a response are kept after its end, if they are logged; at least as long as its key.
     pub event_ttl: Duration,
+    /// How many rows of requests that failed before their first output a tenant has at most; 0: none.
+    pub failed_requests: u32,
     /// Above this many bytes [`Store::maintain`](crate::store::Store::maintain) deletes the oldest responses. The
     /// write-ahead log comes on top, about 16 MiB as a rule.
     pub max_bytes: Option<u64>,
@@ -85,6 +88,7 @@ impl SqliteOptions {
             conversation_ttl: None,
             idempotency_ttl: Duration::from_hours(24),
             event_ttl: Duration::from_hours(24),
+            failed_requests: FailedRequests::DEFAULT_MAX,
             max_bytes: None,
             tenants: HashMap::new(),
             instance: instance.into(),

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::error::closed;
 use crate::store::StoreError;
+use crate::store::failed_requests::MAX_WAITING_WRITES;
 use crate::store::operation::{Write, WriteOutcome};
 
 /// Commands that may be queued; further callers wait.
@@ -89,6 +90,11 @@ impl Queue {
     /// Whether all that was queued is finished. What a caller has queued before is seen by it.
     pub(super) fn is_idle(&self) -> bool {
         self.unfinished.0.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether so few writes wait that one may be added which can be dropped.
+    pub(super) fn has_few(&self) -> bool {
+        self.unfinished.0.load(Ordering::Relaxed) < MAX_WAITING_WRITES
     }
 
     /// Has the writer thread run a checkpoint if one is due. A full queue needs no further command: it does so after each.

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::keys::KeyRange;
 use super::options::SqliteOptions;
 use crate::protocol::id::{Id, is_conversation_id};
+use crate::store::failed_requests::FailedRequests;
 use crate::store::retention::{Retention, TenantRetention, TenantRetentions, millis};
 use crate::store::row_policy::{MAX_CHAIN_LENGTH, RowPolicy};
 
@@ -24,6 +25,7 @@ pub(super) fn policy(options: &SqliteOptions) -> RowPolicy {
         conversations: TenantRetentions::new(conversation_ttl, own(|own| own.conversation_ttl)),
         key_ttl: millis(options.idempotency_ttl),
         event_ttl: millis(options.event_ttl),
+        failed_requests: FailedRequests::new(options.failed_requests),
     }
 }
 

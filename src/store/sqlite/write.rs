@@ -5,8 +5,8 @@
 use rusqlite::Connection;
 
 use super::{
-    approvals, async_calls, cancel, conversations, erasure, event_log, idempotency, inputs, jobs, journal,
-    lifecycle,
+    approvals, async_calls, cancel, conversations, erasure, event_log, failed_requests, idempotency, inputs,
+    jobs, journal, lifecycle,
 };
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::{Write, WriteOutcome};
@@ -38,6 +38,7 @@ pub(super) fn apply(
         Write::Conversation(write) => conversations::apply(connection, policy, write),
         Write::BeginLogged(run) => idempotency::begin(connection, policy, in_flight, run),
         Write::Withdraw(lease) => idempotency::withdraw(connection, policy, in_flight, lease),
+        Write::FailedRequest(record) => failed_requests::insert(connection, policy, in_flight, record),
         Write::Log(lease, events) => event_log::append(connection, policy, lease, events),
         Write::FinishLogged(end) => event_log::finish(connection, policy, in_flight, &end.0, &end.1),
         Write::Enqueue(job) => jobs::enqueue(connection, policy, in_flight, job),

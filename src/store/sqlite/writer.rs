@@ -120,6 +120,13 @@ impl Writer {
         }
     }
 
+    /// Queues a write that may be dropped. If many others wait, it is.
+    pub(super) fn write_unless_busy(&self, write: Write) {
+        if !self.queue.has_few() || !self.queue.try_send(Command::FireAndForget(write)) {
+            tracing::debug!("store: many writes wait; dropped the row of a failed request");
+        }
+    }
+
     /// Runs a job on the writing connection, between groups; skipped if the caller stops waiting before.
     pub(super) async fn run_job<T: Send + 'static>(
         &self,

@@ -15,7 +15,7 @@ fn overloaded() -> Reply {
 }
 
 #[tokio::test]
-async fn a_refused_run_leaves_no_key_and_no_row() {
+async fn a_refused_run_leaves_no_key_and_no_row_but_that_of_its_failure() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for stream in [false, true] {
@@ -23,7 +23,11 @@ async fn a_refused_run_leaves_no_key_and_no_row() {
         upstream.reply(overloaded());
         let refused = send(&gateway, &key, &ask(stream)).await;
         assert!((400..600).contains(&refused.status), "{refused:?}");
-        assert_eq!(listed(&gateway).await.len(), usize::from(stream));
+        // Of each before it a failed one and a completed one.
+        let rows = 2 * usize::from(stream) + 1;
+        assert!(eventually(async || listed(&gateway).await.len() == rows).await);
+        let running = gateway.get("/v1/responses?status=in_progress").await.body;
+        assert_eq!(running["data"], json!([]));
         let again = send(&gateway, &key, &ask(stream)).await;
         assert_eq!((again.status, again.is_replayed()), (200, false), "a new attempt: {again:?}");
         assert_eq!(send(&gateway, &key, &ask(stream)).await.text, again.text);

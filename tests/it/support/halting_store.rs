@@ -158,6 +158,10 @@ impl RunLog for HaltingStore {
         Ok(())
     }
 
+    fn record_failed_request(&self, record: ResponseRecord) {
+        self.inner.record_failed_request(record);
+    }
+
     async fn request_cancel(&self, owner: &Owner, id: &Id) -> Result<CancelRequest, StoreError> {
         self.inner.request_cancel(owner, id).await
     }
@@ -187,7 +191,7 @@ impl IdempotencyKeys for HaltingStore {
         Ok(begun)
     }
 
-    async fn withdraw(&self, lease: Lease) -> Result<(), StoreError> {
+    async fn withdraw(&self, lease: Lease) -> Result<bool, StoreError> {
         self.inner.withdraw(lease).await
     }
 }

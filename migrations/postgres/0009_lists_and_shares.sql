@@ -7,3 +7,10 @@ CREATE INDEX responses_by_model ON responses (owner, substring(model FOR 256), s
 
 -- Rows whose life is short are found when it is over.
 CREATE INDEX responses_unlisted ON responses (expires_at) WHERE unlisted IS NOT NULL;
+
+-- Requests that failed before their first output have a row without content. Of each tenant the newest are kept.
+
+ALTER TABLE responses ADD COLUMN failed_tenant bytea;   -- of the row of such a request: its tenant
+
+-- Finds the oldest of a tenant.
+CREATE INDEX responses_by_failed_tenant ON responses (failed_tenant, key, owner) WHERE failed_tenant IS NOT NULL;
