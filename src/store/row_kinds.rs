@@ -145,6 +145,7 @@ pub(super) const KINDS: &[Kind] = &[
             number("waits_until"),
             bytes("conversation"),
             number("place"),
+            bytes("tenant"),
         ],
     ),
     table(

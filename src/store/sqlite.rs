@@ -35,6 +35,7 @@ mod inputs;
 mod item_ids;
 mod item_states;
 mod items;
+mod job_claims;
 mod job_queue;
 mod jobs;
 mod journal;

@@ -4,6 +4,7 @@ mod cancelled;
 mod crash;
 mod queue;
 mod refused;
+mod shares;
 
 use std::time::Duration;
 

@@ -271,6 +271,7 @@ laws! {
         a_queued_run_is_seen_and_claimed_with_all_that_it_was_queued_with,
         a_process_knows_what_it_has_claimed_until_it_ends_or_is_given_back,
         the_oldest_runs_are_claimed_first,
+        runs_of_tenants_are_claimed_in_turn,
         runs_of_one_conversation_are_claimed_one_after_the_other_in_the_order_in_which_they_were_queued,
         a_claimed_run_is_written_and_ended_with_its_lease,
         a_claim_that_is_given_back_is_claimed_again,

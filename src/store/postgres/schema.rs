@@ -32,6 +32,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../../migrations/postgres/0008_conversation_queues.sql"),
         compatible_with: 1,
     },
+    Migration { sql: include_str!("../../../migrations/postgres/0009_shares.sql"), compatible_with: 1 },
 ];
 
 /// A migration: in one transaction.

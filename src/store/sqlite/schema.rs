@@ -29,6 +29,7 @@ const MIGRATIONS: &[Migration] = &[
     sql(include_str!("../../../migrations/sqlite/0013_traces.sql")),
     sql(include_str!("../../../migrations/sqlite/0014_deleted_keys.sql")),
     sql(include_str!("../../../migrations/sqlite/0015_conversation_queues.sql")),
+    sql(include_str!("../../../migrations/sqlite/0016_shares.sql")),
 ];
 
 /// A part of a migration in Rust.
