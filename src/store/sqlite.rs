@@ -63,6 +63,7 @@ mod rows;
 mod run_inputs;
 mod running;
 mod schema;
+mod share_trim;
 mod space;
 mod tenant_conversations;
 mod tenants;
