@@ -5,6 +5,7 @@
 //! [`Shares`] computes the limits, `semaphore` enforces them. What is done with a permit is the caller's business.
 
 mod blocking;
+mod eviction;
 mod resource;
 mod semaphore;
 mod shares;
@@ -20,6 +21,7 @@ pub(crate) use crate::identity::Requester;
 use crate::telemetry::metrics::Metrics;
 
 pub(crate) use blocking::{BlockingPool, run_in_place, run_on_bytes};
+pub(crate) use eviction::losses;
 use resource::Label;
 pub(crate) use resource::Resource;
 pub(crate) use semaphore::{AcquireError, AcquireOutcome, FairSemaphore, Permit};

@@ -11,6 +11,7 @@ mod file_watcher;
 mod generation;
 mod http2_stream;
 mod http_connection;
+mod job_slots;
 mod listen;
 mod lock;
 mod migration;

@@ -93,6 +93,7 @@ use crate::config::{AsyncMode, StorePolicy, ToolOverride};
 use crate::identity::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::{CreateResponse, OnDisconnect};
+use crate::store::TenantRuns;
 use event_sink::EventSink;
 use prepare::Purpose;
 use run::Logged;
@@ -203,6 +204,17 @@ impl Engine {
     /// How many background runs this process makes at a time.
     pub(crate) fn max_jobs(&self) -> usize {
         self.parts.options.jobs.concurrency
+    }
+
+    /// How many of them may be of one tenant: half of them as soon as there are others, unless the operator says it.
+    pub(crate) fn jobs_of_tenant(&self) -> TenantRuns {
+        let jobs = &self.parts.options.jobs;
+        let half = (jobs.concurrency / 2).max(1);
+        match jobs.max_runs_per_tenant {
+            Some(most) => TenantRuns::AtMost(most),
+            None if self.parts.auth.has_several_tenants() => TenantRuns::AtMost(half),
+            None => TenantRuns::AtMostBesideOthers(half),
+        }
     }
 
     /// Refuses a request whose response is to be stored while the store cannot be written to, before the model is asked.

@@ -24,6 +24,7 @@ mod inputs;
 mod item_change;
 mod item_index;
 mod item_names;
+mod job_turns;
 mod jobs;
 mod lease;
 mod logged_runs;
@@ -66,6 +67,7 @@ pub use self::error::StoreError;
 pub use self::inputs::{
     AskedInput, InputAnswer, InputOutcome, PendingInput, async_call_id, is_async_call_id,
 };
+pub use self::job_turns::{JobTurns, TenantRuns};
 pub use self::jobs::{ClaimedJob, JobQueue, JobStats, NewJob, Requeue};
 pub use self::lease::Lease;
 pub use self::logged_runs::{

@@ -21,6 +21,7 @@ mod executor;
 mod executor_stack;
 pub(crate) mod executor_state;
 mod journal;
+mod kept_results;
 mod layers;
 mod mock;
 mod naming;

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::generation::CurrentGeneration;
+use super::job_slots::JobSlots;
 use crate::engine::InFlight;
 use crate::store::{ClaimedJob, Requeue, Store};
 
@@ -31,9 +32,9 @@ impl Worker {
 
     /// Claims runs until `draining`. Those that go on then are waited for, or given back, as other runs in flight.
     async fn run(self, draining: CancellationToken) {
-        let running = TaskTracker::new();
+        let (running, slots) = (TaskTracker::new(), Arc::new(JobSlots::default()));
         loop {
-            let has_more = self.claim(&running, &draining).await;
+            let has_more = self.claim(&running, &slots, &draining).await;
             if draining.is_cancelled() {
                 return;
             }
@@ -48,13 +49,18 @@ impl Worker {
     }
 
     /// Claims runs and starts them. Returns whether there may be more.
-    async fn claim(&self, running: &TaskTracker, draining: &CancellationToken) -> bool {
+    async fn claim(
+        &self,
+        running: &TaskTracker,
+        slots: &Arc<JobSlots>,
+        draining: &CancellationToken,
+    ) -> bool {
         let engine = Arc::clone(&self.current.load().state.engine);
         let free = engine.max_jobs().saturating_sub(running.len()).min(BATCH);
         if free == 0 {
             return false;
         }
-        let claimed = match self.store.claim_jobs(free).await {
+        let claimed = match self.store.claim_in_turn(slots.turns(free, engine.jobs_of_tenant())).await {
             Ok(claimed) => claimed,
             Err(error) => {
                 tracing::warn!(%error, "store: claiming background runs failed");
@@ -70,10 +76,10 @@ impl Worker {
             }
             let (engine, in_flight) = (Arc::clone(&engine), Arc::clone(&self.in_flight));
             // From here on a shutdown waits for it.
-            let counted = in_flight.count_job();
+            let (counted, slot) = (in_flight.count_job(), slots.begin(&job.run.owner.tenant));
             running.spawn(async move {
                 engine.work(job).await;
-                drop(counted);
+                drop((counted, slot));
                 // Another one may begin.
                 in_flight.bus().job_queued_here();
             });

@@ -33,12 +33,15 @@ impl Role {
 pub struct JobSettings {
     /// Background runs that this process makes at a time.
     pub concurrency: usize,
+    /// How many of them may be of one tenant; absent: half of them if keys of two tenants are configured, or two have rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_runs_per_tenant: Option<usize>,
     /// How often a run is begun or resumed before it fails.
     pub max_attempts: u32,
 }
 
 impl Default for JobSettings {
     fn default() -> Self {
-        Self { concurrency: 256, max_attempts: 3 }
+        Self { concurrency: 256, max_runs_per_tenant: None, max_attempts: 3 }
     }
 }

@@ -342,6 +342,14 @@ impl Checker<'_> {
                 self.error(&path, "is more than server.max_runs, so it limits nothing");
             }
         }
+        let jobs = &settings.jobs;
+        if let Some(max) = jobs.max_runs_per_tenant {
+            let path = ["jobs", "max_runs_per_tenant"];
+            self.require_nonzero(&path, max == 0);
+            if max > jobs.concurrency {
+                self.error(&path, "is more than jobs.concurrency, so it limits nothing");
+            }
+        }
     }
 
     fn check_operation(&mut self, settings: &Settings) {

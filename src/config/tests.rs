@@ -287,6 +287,11 @@ fn server_limits_that_stop_everything_or_limit_nothing_are_refused() {
         ("server: {body_idle_timeout: 0s}", "server.body_idle_timeout: must be more"),
         ("server: {request_body_limit: 250MiB}", "server.request_body_limit: is more than seven eighths of"),
         (
+            "jobs: {concurrency: 2, max_runs_per_tenant: 3}",
+            "jobs.max_runs_per_tenant: is more than jobs.concurrency",
+        ),
+        ("jobs: {max_runs_per_tenant: 0}", "jobs.max_runs_per_tenant: must be more"),
+        (
             "server: {max_runs: 2, max_runs_per_tenant: 3}",
             "server.max_runs_per_tenant: is more than server.max_runs",
         ),

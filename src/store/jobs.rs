@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::error::StoreError;
+use super::job_turns::JobTurns;
 use super::lease::Lease;
 use super::logged_runs::{KeyUse, LoggedRun};
 use super::responses::ResponseRecord;
@@ -67,10 +68,16 @@ pub trait JobQueue: Send + Sync {
     /// it was polled and the queue had room.
     async fn enqueue(&self, job: NewJob) -> Result<Option<KeyUse>, StoreError>;
 
-    /// Claims at most `limit` runs, the oldest first: those that nobody has claimed or that were given back, and those
-    /// whose holder is gone or has not renewed its lease. Of several processes that ask, one gets each. Of the runs that were
-    /// queued in one conversation, those behind the first wait for its end, unless they were cancelled.
-    async fn claim_jobs(&self, limit: usize) -> Result<Vec<ClaimedJob>, StoreError>;
+    /// Claims runs of tenants in turn, the oldest of each first: those that nobody has claimed or that were given back, and
+    /// those whose holder is gone or has not renewed its lease. Of several processes that ask, one gets each. Of the runs that
+    /// were queued in one conversation, those behind the first wait for its end, unless they were cancelled. They are returned
+    /// in the order of their turns.
+    async fn claim_in_turn(&self, turns: JobTurns) -> Result<Vec<ClaimedJob>, StoreError>;
+
+    /// Claims at most so many runs, whatever else of their tenants goes on.
+    async fn claim_jobs(&self, limit: usize) -> Result<Vec<ClaimedJob>, StoreError> {
+        self.claim_in_turn(JobTurns::new(limit)).await
+    }
 
     /// Claims this run of an owner, if nobody makes it, and none is before it in its conversation; also one that was given back
     /// for a while.

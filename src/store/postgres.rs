@@ -91,7 +91,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub(super) use self::copy_side::PostgresSide;
-pub use self::job_claims::CLAIM_OLDEST;
+pub use self::job_claims::{CLAIM_OLDEST, TENANTS_IN_TURN};
 pub use self::migrate::{PostgresMigration, migrate, schema_of};
 pub(crate) use self::notifications::{NotificationSender, NotificationServer};
 pub use self::options::PostgresOptions;

@@ -147,6 +147,7 @@ pub(super) const KINDS: &[Kind] = &[
             number("waits_until"),
             bytes("conversation"),
             number("place"),
+            bytes("tenant"),
         ],
     ),
     table(

@@ -5,6 +5,7 @@ mod crash;
 mod polled;
 mod queue;
 mod refused;
+mod shares;
 
 use std::time::Duration;
 

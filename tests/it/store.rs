@@ -12,6 +12,7 @@ mod damaged;
 mod deletion;
 mod erasure;
 mod failed_requests;
+mod folder;
 mod full;
 mod inline_commit;
 mod jobs;
@@ -42,9 +43,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use antwort::internal::postgres::PostgresOptions;
-use antwort::internal::sqlite::{
-    Location, MigrateOptions, Migrated, ServerLock, SqliteOptions, SqliteStore, migrate,
-};
 use antwort::protocol::id::{Id, IdGenerator};
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
@@ -52,6 +50,7 @@ use antwort::store::{
 };
 use tempfile::TempDir;
 
+use self::folder::Folder;
 use crate::support::postgres::Database;
 
 /// How long rows live in stores that forget soon.
@@ -282,6 +281,7 @@ laws! {
         a_queued_run_is_seen_and_claimed_with_all_that_it_was_queued_with,
         a_process_knows_what_it_has_claimed_until_it_ends_or_is_given_back,
         the_oldest_runs_are_claimed_first,
+        runs_of_tenants_are_claimed_in_turn,
         runs_of_one_conversation_are_claimed_one_after_the_other_in_the_order_in_which_they_were_queued,
         a_claimed_run_is_written_and_ended_with_its_lease,
         a_claim_that_is_given_back_is_claimed_again,
@@ -355,75 +355,6 @@ fn replica(database: &Database, name: &str) -> Arc<dyn Store> {
     };
     let open = database.open(options);
     Arc::new(tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)))
-}
-
-/// A folder with one database, opened as often as wanted.
-struct Folder {
-    folder: TempDir,
-}
-
-impl Folder {
-    fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.path().join("responses.db")
-    }
-
-    fn options(&self) -> SqliteOptions {
-        SqliteOptions::new(Location::File(self.path()), "test")
-    }
-
-    fn open(&self, change: impl FnOnce(&mut SqliteOptions)) -> SqliteStore {
-        let mut options = self.options();
-        change(&mut options);
-        SqliteStore::open(options).unwrap()
-    }
-
-    /// The store of the process with this instance name.
-    fn instance(&self, name: &str) -> Arc<dyn Store> {
-        let options = |options: &mut SqliteOptions| {
-            options.instance = name.to_owned();
-            options.lease = LEASE;
-        };
-        Arc::new(self.open(options))
-    }
-
-    /// Makes the database as the version of antwort did that knew migrations up to this one.
-    fn create_with_schema(&self, version: usize) {
-        let sql = self.sql();
-        for number in 1..=version {
-            sql.execute_batch(&migrations::read(number).unwrap()).unwrap();
-        }
-        sql.execute_batch(&format!("PRAGMA application_id = 0x616e7477; PRAGMA user_version = {version}"))
-            .unwrap();
-    }
-
-    /// Brings the database to the current schema, as a server does before it opens it.
-    fn migrate(&self, change: impl FnOnce(&mut MigrateOptions)) -> Result<Option<Migrated>, StoreError> {
-        let mut options = MigrateOptions::default();
-        change(&mut options);
-        migrate(&ServerLock::acquire(&self.path()).unwrap(), &options)
-    }
-
-    /// The names of the files in the folder, but for that of the lock.
-    fn names(&self) -> Vec<String> {
-        let entries = self.folder.path().read_dir().unwrap();
-        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<_> = names.filter(|name| !name.ends_with(".lock")).collect();
-        names.sort();
-        names
-    }
-
-    /// A connection beside the store's, to look at rows and to do damage.
-    fn sql(&self) -> rusqlite::Connection {
-        rusqlite::Connection::open(self.path()).unwrap()
-    }
-
-    fn number(&self, query: &str) -> i64 {
-        self.sql().query_row(query, [], |row| row.get(0)).unwrap()
-    }
 }
 
 fn owner() -> Owner {

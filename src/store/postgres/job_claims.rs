@@ -3,6 +3,8 @@
 //! The rows are locked first, and read by another statement behind the locks: what the holder before has committed until
 //! then is seen, and what it tries to commit later is refused.
 
+use std::sync::Arc;
+
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -16,7 +18,7 @@ use super::taken_runs::{self, Taken};
 use super::values::get;
 use crate::store::row_policy::RowPolicy;
 use crate::store::taken_run::MAX_BATCH_BYTES;
-use crate::store::{ClaimedJob, Lease, StoreError};
+use crate::store::{ClaimedJob, JobTurns, Lease, StoreError};
 
 /// Which `runs r` are the next ones of their conversations. One that was cancelled ends without being made.
 macro_rules! is_next {
@@ -49,32 +51,93 @@ macro_rules! is_left {
     };
 }
 
-const ANY: &str = concat!(
-    "SELECT EXISTS (SELECT 1 FROM runs r WHERE ",
-    is_waiting!(),
-    ") OR EXISTS (SELECT 1 FROM runs r WHERE ",
-    is_left!(),
-    ")"
-);
-
-/// Whether there is something to claim. Usually there is not; then no transaction is needed.
-pub(super) async fn is_any(session: Session<'_>, policy: &RowPolicy) -> Result<bool, StoreError> {
-    match session.query_opt(ANY, &[(&policy.instance.as_str(), Type::TEXT)]).await? {
-        Some(row) => get(&row, 0),
-        None => Ok(false),
-    }
+/// Which `runs r` nobody has claimed that wait, or are of one of the tenants $3.
+macro_rules! is_candidate {
+    () => {
+        concat!("r.attempt IS NOT NULL AND r.instance = '' AND (r.tenant = ANY($3) OR (", is_waiting!(), "))")
+    };
 }
 
-/// The oldest that no other process claims or writes at this moment.
-pub const CLAIM_OLDEST: &str = concat!(
-    "WITH waiting AS (SELECT r.response, r.owner FROM runs r WHERE ",
-    is_waiting!(),
-    " ORDER BY r.response, r.owner LIMIT $2 FOR UPDATE SKIP LOCKED),
-    left_ones AS (SELECT r.response, r.owner FROM runs r WHERE ",
+/// The tenants of which runs wait, or which are among $3: at most $4 from the name $2 on, and as many from the first on; and
+/// those of the runs that are left. Each step of a walk is a look into the index, however many runs a tenant has there.
+macro_rules! tenants_from {
+    ($name:literal, $start:literal) => {
+        concat!(
+            $name,
+            " (tenant, n) AS ((SELECT r.tenant, 1 FROM runs r WHERE ",
+            is_candidate!(),
+            " AND r.tenant >= ",
+            $start,
+            " ORDER BY r.tenant LIMIT 1)
+            UNION ALL SELECT t.tenant, w.n + 1 FROM ",
+            $name,
+            " w CROSS JOIN LATERAL (SELECT r.tenant FROM runs r WHERE ",
+            is_candidate!(),
+            " AND r.tenant > w.tenant ORDER BY r.tenant LIMIT 1) t WHERE w.n < $4)"
+        )
+    };
+}
+
+/// Behind each tenant, whether the store has rows of several.
+pub const TENANTS_IN_TURN: &str = concat!(
+    "WITH RECURSIVE ",
+    tenants_from!("ahead", "$2"),
+    ", ",
+    tenants_from!("around", "''::bytea"),
+    " SELECT w.tenant, EXISTS (SELECT 1 FROM owners o
+        WHERE o.tenant > (SELECT f.tenant FROM owners f WHERE f.tenant > '' ORDER BY f.tenant LIMIT 1))
+    FROM (SELECT tenant FROM (SELECT tenant FROM ahead UNION ALL SELECT tenant FROM around) AS a (tenant)
+        UNION SELECT r.tenant FROM runs r WHERE ",
     is_left!(),
-    " ORDER BY r.response, r.owner LIMIT $2 FOR UPDATE SKIP LOCKED)
-    SELECT * FROM (SELECT * FROM waiting UNION ALL SELECT * FROM left_ones) AS r
-    ORDER BY r.response, r.owner LIMIT $2"
+    ") AS w (tenant)"
+);
+
+/// The tenants whose runs are claimed next, one for each run. Usually there are none; then no transaction is needed.
+pub(super) async fn deal(
+    session: Session<'_>,
+    policy: &RowPolicy,
+    turns: &JobTurns,
+) -> Result<Vec<Arc<str>>, StoreError> {
+    if turns.limit() == 0 {
+        return Ok(Vec::new());
+    }
+    let (first, full) = (turns.first(), turns.full());
+    let full: Vec<&[u8]> = full.iter().map(|tenant| tenant.as_bytes()).collect();
+    let candidates = i32::try_from(turns.candidates()).unwrap_or(i32::MAX);
+    let parameters: [Param<'_>; 4] = [
+        (&policy.instance.as_str(), Type::TEXT),
+        (&first.as_bytes(), Type::BYTEA),
+        (&full, Type::BYTEA_ARRAY),
+        (&candidates, Type::INT4),
+    ];
+    let found = session.query(TENANTS_IN_TURN, &parameters).await?;
+    let tenant = |row: &Row| Ok(Arc::from(str::from_utf8(get(row, 0)?).map_err(corrupt)?));
+    let waiting = found.iter().map(tenant).collect::<Result<_, StoreError>>()?;
+    let has_others = found.first().map(|row| get::<bool>(row, 1)).transpose()?;
+    Ok(turns.deal(waiting, has_others.unwrap_or(false)))
+}
+
+/// The oldest of each tenant that no other process claims or writes at this moment. The bounds of the tenant are not one
+/// equation, so that the rows are taken in the order of the index that begins with it.
+macro_rules! oldest_sql {
+    ($is:ident) => {
+        concat!(
+            "SELECT * FROM (SELECT r.response, r.owner FROM runs r
+                WHERE r.tenant >= g.tenant AND r.tenant <= g.tenant AND ",
+            $is!(),
+            " ORDER BY r.tenant, r.response, r.owner LIMIT g.room FOR UPDATE SKIP LOCKED)"
+        )
+    };
+}
+
+/// Of the tenants $2 the oldest runs, of each as many as $3 says.
+pub const CLAIM_OLDEST: &str = concat!(
+    "SELECT t.response, t.owner, g.place
+    FROM unnest($2::bytea[], $3::bigint[]) WITH ORDINALITY AS g (tenant, room, place) CROSS JOIN LATERAL (",
+    oldest_sql!(is_waiting),
+    " AS w UNION ALL ",
+    oldest_sql!(is_left),
+    " AS l ORDER BY response, owner LIMIT g.room) AS t"
 );
 
 /// One that was given back for a while is nobody's, and may be claimed before that time.
@@ -101,15 +164,41 @@ pub(super) async fn claimed(session: Session<'_>, policy: &RowPolicy) -> Result<
     found.iter().map(lease).collect()
 }
 
-/// Locks the oldest runs that wait.
+/// Locks the oldest runs of these tenants, one for each time that it is named, in this order.
 pub(super) async fn lock_oldest(
     session: Session<'_>,
     policy: &RowPolicy,
-    limit: usize,
+    dealt: &[Arc<str>],
 ) -> Result<Vec<Place>, StoreError> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let parameters: [Param<'_>; 2] = [(&policy.instance.as_str(), Type::TEXT), (&limit, Type::INT8)];
-    places(&session.query(CLAIM_OLDEST, &parameters).await?)
+    let mut rooms: Vec<(&[u8], i64)> = Vec::new();
+    for tenant in dealt {
+        match rooms.iter_mut().find(|(of, _)| *of == tenant.as_bytes()) {
+            Some((_, room)) => *room += 1,
+            None => rooms.push((tenant.as_bytes(), 1)),
+        }
+    }
+    let (tenants, counts): (Vec<_>, Vec<_>) = rooms.into_iter().unzip();
+    let parameters: [Param<'_>; 3] =
+        [(&policy.instance.as_str(), Type::TEXT), (&tenants, Type::BYTEA_ARRAY), (&counts, Type::INT8_ARRAY)];
+    let mut found = Vec::new();
+    for row in &session.query(CLAIM_OLDEST, &parameters).await? {
+        found.push((get::<i64>(row, 2)?, (get(row, 0)?, get(row, 1)?)));
+    }
+    Ok(in_turn(found))
+}
+
+/// What was found of each tenant, the oldest of each first, in the order of their turns.
+fn in_turn(mut found: Vec<(i64, Place)>) -> Vec<Place> {
+    found.sort_unstable();
+    let (mut before, mut round) = (None, 0);
+    let mut rounds: Vec<(usize, i64, Place)> = Vec::with_capacity(found.len());
+    for (tenant, place) in found {
+        round = if before == Some(tenant) { round + 1 } else { 0 };
+        before = Some(tenant);
+        rounds.push((round, tenant, place));
+    }
+    rounds.sort_unstable();
+    rounds.into_iter().map(|(.., place)| place).collect()
 }
 
 /// Locks this run, if it waits.
@@ -120,19 +209,16 @@ pub(super) async fn lock_one(
 ) -> Result<Vec<Place>, StoreError> {
     let parameters: [Param<'_>; 3] =
         [(&policy.instance.as_str(), Type::TEXT), (&response, Type::UUID), (&owner, Type::INT8)];
-    places(&session.query(LOCK_ONE, &parameters).await?)
-}
-
-fn places(rows: &[Row]) -> Result<Vec<Place>, StoreError> {
-    rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect()
+    let found = session.query(LOCK_ONE, &parameters).await?;
+    found.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect()
 }
 
 /// Of these, the first ones whose bytes before them are not too many.
 const CLAIM: &str = concat!(
     "WITH sized AS (
         SELECT r.response, r.owner, b.bytes,
-            sum(b.bytes) OVER (ORDER BY r.response, r.owner) - b.bytes AS before
-        FROM unnest($2::uuid[], $3::bigint[]) AS g (response, owner)
+            sum(b.bytes) OVER (ORDER BY g.place) - b.bytes AS before
+        FROM unnest($2::uuid[], $3::bigint[]) WITH ORDINALITY AS g (response, owner, place)
         JOIN runs r ON r.response = g.response AND r.owner = g.owner
         JOIN responses s ON s.key = r.response AND s.owner = r.owner
         CROSS JOIN LATERAL (SELECT octet_length(s.items) + octet_length(s.body)
@@ -152,7 +238,7 @@ const CLAIM: &str = concat!(
     ", r.attempt, r.job, r.conversation IS NOT NULL"
 );
 
-/// Claims runs that are locked, oldest first, as many as are not too large together. One that is damaged has no job, and so
+/// Claims runs that are locked, in this order, as many as are not too large together. One that is damaged has no job, and so
 /// it fails.
 pub(super) async fn claim(
     session: Session<'_>,
@@ -180,7 +266,8 @@ pub(super) async fn claim(
         let (spec, in_conversation) = (spec.unwrap_or_default().into(), get(row, taken_runs::COLUMNS + 2)?);
         claimed.push((place, ClaimedJob { run, spec, attempt, in_conversation }));
     }
-    claimed.sort_unstable_by_key(|(place, _)| *place);
+    let turn = |place: &Place| places.iter().position(|of| of == place);
+    claimed.sort_by_cached_key(|(place, _)| turn(place));
     Ok(claimed.into_iter().map(|(_, job)| job).collect())
 }
 

@@ -13,7 +13,8 @@ use crate::protocol::id::Id;
 use crate::store::begin_keyed::begin_keyed;
 use crate::store::operation::Write;
 use crate::store::{
-    ClaimedJob, JobQueue, JobStats, KeyUse, Lease, NewJob, Owner, Requeue, ResponseRecord, StoreError,
+    ClaimedJob, JobQueue, JobStats, JobTurns, KeyUse, Lease, NewJob, Owner, Requeue, ResponseRecord,
+    StoreError,
 };
 
 /// Runs that are locked together.
@@ -30,18 +31,19 @@ impl JobQueue for PostgresStore {
         begin_keyed(self, &job.run.record.owner, job.run.key.as_ref(), begin).await
     }
 
-    async fn claim_jobs(&self, limit: usize) -> Result<Vec<ClaimedJob>, StoreError> {
+    async fn claim_in_turn(&self, turns: JobTurns) -> Result<Vec<ClaimedJob>, StoreError> {
         self.startup.check()?;
         self.undo_claims().await?;
-        let is_any = transact!(self.pool, Access::Statement, session => {
-            job_claims::is_any(session, &self.policy).await
-        });
-        if limit == 0 || !is_any? {
+        let turns = turns.at_most(MAX_CLAIMED);
+        let dealt = transact!(self.pool, Access::Statement, session => {
+            job_claims::deal(session, &self.policy, &turns).await
+        })?;
+        if dealt.is_empty() {
             return Ok(Vec::new());
         }
         let claim = self.begin_claim();
         let claimed = transact!(self.pool, Access::Write, session => {
-            let places = job_claims::lock_oldest(session, &self.policy, limit.min(MAX_CLAIMED)).await?;
+            let places = job_claims::lock_oldest(session, &self.policy, &dealt).await?;
             job_claims::claim(session, &self.policy, claim.claim, &places).await
         });
         claim.end(claimed)

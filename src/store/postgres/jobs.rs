@@ -18,9 +18,9 @@ use crate::store::{JobStats, Lease, Requeue, ResponseRecord, StoreError};
 
 /// Its instance is nobody's: a worker's claim gives it one.
 const INSERT: &str =
-    "INSERT INTO runs (response, owner, instance, epoch, lease_until, state, attempt, job, conversation, place)
+    "INSERT INTO runs (response, owner, instance, epoch, lease_until, state, attempt, job, conversation, place, tenant)
     VALUES ($1, $2, '', $3, 0, $4, 0, $5, $6,
-        (SELECT coalesce(max(q.place), 0) + 1 FROM runs q WHERE q.owner = $2 AND q.conversation = $6))";
+        (SELECT coalesce(max(q.place), 0) + 1 FROM runs q WHERE q.owner = $2 AND q.conversation = $6), $7)";
 
 /// Begins a queued response. Returns the key of its row, or why it has none for this run.
 pub(super) async fn begin(
@@ -38,13 +38,14 @@ pub(super) async fn begin(
         return Ok(Err(WriteOutcome::Superseded));
     };
     let conversation = record.conversation.as_ref().map(|turn| turn.id.as_str().as_bytes());
-    let parameters: [Param<'_>; 6] = [
+    let parameters: [Param<'_>; 7] = [
         (&key.0, Type::UUID),
         (&key.1, Type::INT8),
         (&running::epoch(&record.lease), Type::INT4),
         (&state, Type::BYTEA),
         (&job, Type::BYTEA),
         (&conversation, Type::BYTEA),
+        (&record.owner.tenant.as_bytes(), Type::BYTEA),
     ];
     session.execute(INSERT, &parameters).await?;
     Ok(Ok(key))

@@ -32,7 +32,10 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../../migrations/postgres/0008_conversation_queues.sql"),
         compatible_with: 1,
     },
-    Migration { sql: include_str!("../../../migrations/postgres/0009_lists_and_shares.sql"), compatible_with: 1 },
+    Migration {
+        sql: include_str!("../../../migrations/postgres/0009_lists_and_shares.sql"),
+        compatible_with: 1,
+    },
 ];
 
 /// A migration: in one transaction.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{SqliteStore, jobs};
+use super::{SqliteStore, job_claims, jobs};
 use crate::identity::Owner;
 use crate::protocol::id::Id;
 use crate::store::begin_keyed::begin_keyed;
 use crate::store::operation::Write;
 use crate::store::{
-    ClaimedJob, JobQueue, JobStats, KeyUse, Lease, NewJob, Requeue, ResponseRecord, StoreError,
+    ClaimedJob, JobQueue, JobStats, JobTurns, KeyUse, Lease, NewJob, Requeue, ResponseRecord, StoreError,
 };
 
 #[async_trait]
@@ -20,14 +20,14 @@ impl JobQueue for SqliteStore {
         begin_keyed(self, &job.run.record.owner, job.run.key.as_ref(), begin).await
     }
 
-    async fn claim_jobs(&self, limit: usize) -> Result<Vec<ClaimedJob>, StoreError> {
+    async fn claim_in_turn(&self, turns: JobTurns) -> Result<Vec<ClaimedJob>, StoreError> {
         let policy = Arc::clone(&self.policy);
-        self.writer.run_job(move |connection| jobs::claim(connection, &policy, limit)).await
+        self.writer.run_job(move |connection| job_claims::claim(connection, &policy, &turns)).await
     }
 
     async fn claim_job(&self, owner: &Owner, id: &Id) -> Result<Option<ClaimedJob>, StoreError> {
         let (policy, owner, id) = (Arc::clone(&self.policy), owner.clone(), id.clone());
-        self.writer.run_job(move |connection| jobs::claim_one(connection, &policy, &owner, &id)).await
+        self.writer.run_job(move |connection| job_claims::claim_one(connection, &policy, &owner, &id)).await
     }
 
     async fn update_running(&self, record: ResponseRecord) -> Result<(), StoreError> {
@@ -40,7 +40,7 @@ impl JobQueue for SqliteStore {
 
     async fn claimed_jobs(&self) -> Result<Vec<Lease>, StoreError> {
         let policy = Arc::clone(&self.policy);
-        self.writer.run_job(move |connection| jobs::claimed(connection, &policy)).await
+        self.writer.run_job(move |connection| job_claims::claimed(connection, &policy)).await
     }
 
     async fn job_stats(&self) -> Result<JobStats, StoreError> {

@@ -9,6 +9,7 @@ use super::conversation_expiry::ConversationWalk;
 use super::event_log_sweep::LogSweep;
 use super::expiry::{self, Walk, Which};
 use super::options::SqliteOptions;
+use super::share_trim::ShareTrim;
 use super::tenants::TenantWalk;
 use super::writer::Writer;
 use super::{approvals, conversation_expiry, idempotency, maintenance, owners};
@@ -21,7 +22,8 @@ use crate::store::row_policy::RowPolicy;
 
 /// How far each part of maintenance has come; the next round goes on from there.
 pub(super) struct Rounds {
-    max_bytes: Option<u64>,
+    /// What bounds the size of the database.
+    trim: Option<Arc<Mutex<ShareTrim>>>,
     /// The walks that delete expired rows.
     walks: Vec<(Which, Arc<Mutex<Walk>>)>,
     /// The same for tenants that have a retention of their own.
@@ -44,8 +46,9 @@ impl Rounds {
             Some(Arc::new(Mutex::new(walk)))
         };
         let tenants = options.tenants.iter().filter_map(walk_of).collect();
+        let trim = |max_bytes| Arc::new(Mutex::new(ShareTrim::new(max_bytes, locks.clone())));
         Self {
-            max_bytes: options.max_bytes,
+            trim: options.max_bytes.map(trim),
             walks,
             tenants,
             logs: Arc::default(),
@@ -82,10 +85,8 @@ impl Rounds {
         let work = step(&self.conversations, self.expire_conversations(policy));
         parts.add("expired conversations", all(writer, work).await);
         parts.add("owners", all(writer, step(&self.owner, forget_owners)).await);
-        if let Some(most) = self.max_bytes {
-            let locks = self.locks.clone();
-            let trim = move |connection: &mut Connection| maintenance::trim(connection, most, &locks);
-            parts.add("the size of the database", all(writer, trim).await);
+        if let Some(trim) = &self.trim {
+            parts.add("the size of the database", all(writer, step(trim, ShareTrim::step)).await);
         }
         parts.end().and(writer.check().await)
     }

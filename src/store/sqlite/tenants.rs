@@ -79,6 +79,27 @@ impl TenantWalk {
         Some(Self { tenant, older, max_bytes, locks, stage: Stage::START, left: 0 })
     }
 
+    /// A walk that adds up all that a tenant has.
+    pub(super) fn measuring(tenant: Arc<str>, locks: ConversationLocks) -> Self {
+        Self { tenant, older: None, max_bytes: Some(0), locks, stage: Stage::START, left: 0 }
+    }
+
+    /// One step of such a walk. Returns the bytes at its end.
+    pub(super) fn add_up(&mut self, connection: &mut Connection) -> Result<Option<u64>, StoreError> {
+        self.begin_round();
+        let has_more = self.step(connection)?;
+        Ok(match self.stage {
+            // All that it has is more than nothing.
+            Stage::Trimming { excess } => Some(excess),
+            Stage::Looking { .. } | Stage::Measuring { .. } => (!has_more).then_some(0),
+        })
+    }
+
+    /// Deletes so many bytes of the oldest rows with the next steps.
+    pub(super) fn trim_by(&mut self, excess: u64) {
+        self.stage = Stage::Trimming { excess };
+    }
+
     /// Begins a round.
     pub(super) fn begin_round(&mut self) {
         self.left = ROUND_ROWS;

@@ -1,13 +1,14 @@
 //! What every store does with runs that any process may make.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use antwort::protocol::id::Id;
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
     CallOutcome, CancelRequest, ClaimedJob, ConversationTurn, Direction, ErasureTarget, IdempotencyKey,
-    JobStats, JournaledCall, LoggedEvents, LoggedRun, NewJob, Requeue, ResponseRecord, Store, StoreError,
-    TurnRecord,
+    JobStats, JobTurns, JournaledCall, LoggedEvents, LoggedRun, NewJob, Requeue, ResponseRecord, Store,
+    StoreError, TenantRuns, TurnRecord,
 };
 use futures_util::future::join_all;
 
@@ -90,6 +91,34 @@ pub(super) async fn the_oldest_runs_are_claimed_first(store: &dyn Store) {
     let rest: Vec<_> =
         store.claim_jobs(9).await.unwrap().into_iter().map(|claimed| claimed.run.lease.id).collect();
     assert_eq!([first, rest].concat(), jobs);
+}
+
+/// Runs of one tenant once kept those of all others waiting that were queued behind them.
+pub(super) async fn runs_of_tenants_are_claimed_in_turn(store: &dyn Store) {
+    for (tenant, principal) in [("acme", "ann"), ("acme", "bob"), ("zoo", "zoe"), ("mill", "max")] {
+        for _ in 0..5 {
+            let mut job = job();
+            job.run.record.owner = owned_by(tenant, principal);
+            assert_eq!(store.enqueue(job).await.unwrap(), None);
+        }
+    }
+    let claim = async |turns: JobTurns| {
+        let claimed = store.claim_in_turn(turns).await.unwrap();
+        claimed.iter().map(|claimed| claimed.run.owner.tenant.to_string()).collect::<Vec<_>>()
+    };
+    let behind = |limit, last: &str| JobTurns::new(limit).behind(Some(last.into()));
+    assert_eq!(claim(JobTurns::new(4)).await, ["acme", "mill", "zoo", "acme"]);
+    assert_eq!(claim(behind(1, "acme")).await, ["mill"]);
+    assert_eq!(claim(behind(3, "mill")).await, ["zoo", "acme", "mill"]);
+    let running = || HashMap::from([("acme".into(), 3), ("mill".into(), 3), ("zoo".into(), 2)]);
+    for share in [TenantRuns::AtMost(3), TenantRuns::AtMostBesideOthers(3)] {
+        assert_eq!(claim(JobTurns::new(0).within(share, running())).await, [""; 0]);
+    }
+    assert_eq!(claim(JobTurns::new(9).within(TenantRuns::AtMostBesideOthers(3), running())).await, ["zoo"]);
+    assert_eq!(claim(JobTurns::new(9).within(TenantRuns::AtMost(2), running())).await, [""; 0]);
+    let left = claim(JobTurns::new(99)).await;
+    assert_eq!(left[..4], ["acme", "mill", "zoo", "acme"]);
+    assert_eq!((left.len(), &*left[10]), (11, "acme"), "whoever waits alone has all places: {left:?}");
 }
 
 /// Queues a run in a conversation.

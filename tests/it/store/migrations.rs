@@ -174,7 +174,8 @@ async fn file_without_conversations() -> (Folder, ResponseRecord) {
              DROP TABLE idempotency_keys; DROP TABLE deleted_keys; DROP TABLE event_log;
              DROP TABLE event_logs; DROP TABLE webhook_outbox;
              DROP INDEX runs_to_cancel; ALTER TABLE runs DROP COLUMN cancel_requested;
-             DROP INDEX runs_with_job; ALTER TABLE runs DROP COLUMN attempt; ALTER TABLE runs DROP COLUMN job;
+             DROP INDEX runs_with_job; DROP INDEX runs_by_tenant;
+             ALTER TABLE runs DROP COLUMN tenant; ALTER TABLE runs DROP COLUMN attempt; ALTER TABLE runs DROP COLUMN job;
              DROP TABLE async_calls; DROP INDEX runs_that_wait; ALTER TABLE runs DROP COLUMN waits_until;
              ALTER TABLE tool_calls DROP COLUMN call_id; ALTER TABLE tool_calls DROP COLUMN expires_at;
              ALTER TABLE responses DROP COLUMN trace;

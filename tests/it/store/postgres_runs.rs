@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use antwort::internal::postgres::{CLAIM_OLDEST, PostgresOptions, PostgresStore};
+use antwort::internal::postgres::{CLAIM_OLDEST, PostgresOptions, PostgresStore, TENANTS_IN_TURN};
 use antwort::store::{
     EventLog, IdempotencyKeys, JobQueue, LogEnd, LogKept, LoggedEvents, LoggedRun, NewJob, Requeue, Store,
 };
@@ -26,9 +26,9 @@ async fn many_queued(database: &Database, count: u32) {
         "INSERT INTO responses (key, owner, created_at, status, model, item_index, items, body)
             SELECT ('f0000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, owner, created_at, status, model,
                 item_index, items, body FROM responses, generate_series(1, {count}) n;
-         INSERT INTO runs (response, owner, instance, epoch, lease_until, state, attempt, job)
-            SELECT s.key, s.owner, '', 1, 0, convert_to(repeat('s', 500), 'UTF8'), 0, convert_to(repeat('j', 3000), 'UTF8')
-            FROM responses s WHERE s.key >= 'f0000000-0000-7000-8000-000000000000';
+         INSERT INTO runs (response, owner, instance, epoch, lease_until, state, attempt, job, tenant)
+            SELECT s.key, s.owner, '', 1, 0, convert_to(repeat('s', 500), 'UTF8'), 0, convert_to(repeat('j', 3000), 'UTF8'),
+                (SELECT tenant FROM runs LIMIT 1) FROM responses s WHERE s.key >= 'f0000000-0000-7000-8000-000000000000';
          ANALYZE"
     );
     database.sql().await.batch_execute(&sql).await.unwrap();
@@ -38,11 +38,17 @@ async fn many_queued(database: &Database, count: u32) {
 async fn a_long_queue_is_claimed_from_its_front_by_the_index() {
     let database = Database::new().await;
     many_queued(&database, 10_000).await;
-    let plan = plan(&database, &CLAIM_OLDEST.replace("$1", "'test'").replace("$2", "16")).await;
-    for index in ["runs_waiting", "runs_claimed"] {
-        assert!(plan.contains(&format!("Index Scan using {index}")), "{plan}");
+    let tenants = TENANTS_IN_TURN
+        .replace("$1", "'test'")
+        .replace("$2", "''::bytea")
+        .replace("$3", "'{full}'::bytea[]")
+        .replace("$4", "16");
+    let oldest = CLAIM_OLDEST.replace("$1", "'test'").replace("$2", "'{acme,zoo}'").replace("$3", "'{8,8}'");
+    for statement in [tenants, oldest] {
+        let plan = plan(&database, &statement).await;
+        assert!(plan.contains("using runs_waiting_by_tenant"), "{plan}");
+        assert!(plan.contains("runs_claimed") && !plan.contains("Seq Scan on runs"), "{plan}");
     }
-    assert!(!plan.contains("Seq Scan on runs"), "{plan}");
     let store = database.open(|_| ()).await;
     for _ in 0..10 {
         assert_eq!(store.claim_jobs(16).await.unwrap().len(), 16);

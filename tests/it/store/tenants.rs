@@ -122,6 +122,34 @@ async fn conversations_of_a_tenant_have_their_own_time_to_live_and_do_not_wait_f
     store.close().await;
 }
 
+/// The large responses of one once pushed out the small ones of another, which were older.
+#[tokio::test]
+async fn a_tenant_that_fills_the_store_evicts_its_own() {
+    const MAX: u64 = 2 << 20;
+    let folder = Folder::new();
+    let store = folder.open(|options| options.max_bytes = Some(MAX));
+    for number in 0..20 {
+        store.finish(of("mill", ["max", "mia"][number % 2], 200)).await.unwrap();
+    }
+    for number in 0..60 {
+        store.finish(of("zoo", "zoe", 6_000)).await.unwrap();
+        store.finish(of("acme", ["ann", "bob"][number % 2], 60_000)).await.unwrap();
+    }
+    store.maintain().await.unwrap();
+    let small = stored(&store, "mill", "max").await + stored(&store, "mill", "mia").await;
+    assert_eq!((small, stored(&store, "zoo", "zoe").await), (20, 60), "both are within their shares");
+    let large = stored(&store, "acme", "ann").await + stored(&store, "acme", "bob").await;
+    assert!((20..40).contains(&large), "what there is room for: {large}");
+    let used = folder.number("PRAGMA page_count") - folder.number("PRAGMA freelist_count");
+    assert!(used * folder.number("PRAGMA page_size") <= MAX as i64);
+    // The newest of its own stay.
+    let newest = of("acme", "ann", 60_000);
+    store.finish(newest.clone()).await.unwrap();
+    store.maintain().await.unwrap();
+    assert!(store.response(&newest.owner, newest.lease.id.as_str(), u64::MAX).await.unwrap().is_some());
+    store.close().await;
+}
+
 #[tokio::test]
 async fn the_oldest_responses_of_a_tenant_go_when_it_has_more_than_it_may_have() {
     let folder = Folder::new();

@@ -17,9 +17,10 @@ use antwort::store::{
     AddedItems, ApprovalClaim, Approvals, CallOutcome, CancelRequest, ClaimOutcome, ClaimedJob,
     ConversationContext, ConversationItem, ConversationLock, ConversationRecord, ConversationStore,
     DueNotice, ErasedCounts, ErasureTarget, EventLog, IdempotencyKeys, ItemWithState, JobQueue, JobStats,
-    KeyUse, Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, NewJob, OrphanedRun, Owner,
-    Page, PageRequest, PendingApproval, ReadLimit, Requeue, ResponseFilter, ResponseRecord, ResponseStore,
-    RunLog, RunRegistration, StateKey, Store, StoreError, StoredConversation, TurnRecord, WebhookOutbox,
+    JobTurns, KeyUse, Lease, Lineage, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, NewJob,
+    OrphanedRun, Owner, Page, PageRequest, PendingApproval, ReadLimit, Requeue, ResponseFilter,
+    ResponseRecord, ResponseStore, RunLog, RunRegistration, StateKey, Store, StoreError, StoredConversation,
+    TurnRecord, WebhookOutbox,
 };
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -202,8 +203,8 @@ impl JobQueue for HaltingStore {
         self.inner.enqueue(job).await
     }
 
-    async fn claim_jobs(&self, limit: usize) -> Result<Vec<ClaimedJob>, StoreError> {
-        let claimed = self.inner.claim_jobs(limit).await?;
+    async fn claim_in_turn(&self, turns: JobTurns) -> Result<Vec<ClaimedJob>, StoreError> {
+        let claimed = self.inner.claim_in_turn(turns).await?;
         if !claimed.is_empty() && self.loses_claim.swap(false, Ordering::SeqCst) {
             return Err(StoreError::Database("the answer was lost".to_owned()));
         }
