@@ -92,6 +92,7 @@ pub(super) fn failed_request(
         items: Vec::new(),
         outbox: Vec::new(),
         trace,
+        is_unlisted: false,
     }
 }
 

@@ -11,7 +11,6 @@ use super::request_context::RequestContext;
 use super::response_budget::ResponseBudget;
 use super::{AppState, follow, idempotency, names_header, stored};
 use crate::engine::{Keyed, Queued, RunContext, deleted_meanwhile};
-use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::request::CreateResponse;
 use crate::telemetry::request_log::RunStats;

@@ -37,18 +37,15 @@ mod tasks;
 mod tenants;
 mod unlisted;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use antwort::internal::postgres::PostgresOptions;
+use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore};
 use antwort::protocol::id::{Id, IdGenerator};
 use antwort::protocol::response::ResponseStatus;
-use antwort::store::{
-    Direction, Lease, ModelView, Owner, ReadLimit, ResponseRecord, Store, StoreError, StoredItem,
-};
-use tempfile::TempDir;
+use antwort::store::{Direction, Lease, ModelView, Owner, ReadLimit, ResponseRecord, Store, StoredItem};
 
 use self::folder::Folder;
 use crate::support::postgres::Database;

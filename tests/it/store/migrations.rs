@@ -179,6 +179,8 @@ async fn file_without_conversations() -> (Folder, ResponseRecord) {
              DROP TABLE async_calls; DROP INDEX runs_that_wait; ALTER TABLE runs DROP COLUMN waits_until;
              ALTER TABLE tool_calls DROP COLUMN call_id; ALTER TABLE tool_calls DROP COLUMN expires_at;
              ALTER TABLE responses DROP COLUMN trace;
+             DROP INDEX responses_by_status; DROP INDEX responses_by_model; DROP INDEX responses_unlisted;
+             ALTER TABLE responses DROP COLUMN unlisted;
              DROP INDEX responses_by_failed_tenant; ALTER TABLE responses DROP COLUMN failed_tenant;
              DROP INDEX runs_by_conversation; ALTER TABLE runs DROP COLUMN conversation; ALTER TABLE runs DROP COLUMN place;
              PRAGMA user_version = 7",
