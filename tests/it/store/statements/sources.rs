@@ -1,5 +1,4 @@
-//! Finds the statements in the sources of a backend: texts, and what `concat!` makes of texts and of macros without
-//! parameters.
+//! Finds the statements in the sources of a backend: texts, and what `concat!` makes of texts and of macros.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,7 +16,7 @@ pub(super) fn statements(folder: &str) -> Vec<Statement> {
         .map(|entry| (entry.file_name().into_string().unwrap(), tokens(&source(&entry.path()))))
         .collect();
     files.sort_by(|(a, _), (b, _)| a.cmp(b));
-    let macros: HashMap<String, Vec<Token>> = files.iter().flat_map(|(_, tokens)| macros(tokens)).collect();
+    let macros: HashMap<String, Macro> = files.iter().flat_map(|(_, tokens)| macros(tokens)).collect();
     let mut found = Vec::new();
     for (file, tokens) in &files {
         let texts = texts(&without_macros(tokens), &macros);
@@ -104,16 +103,51 @@ fn character(rest: &str) -> Option<usize> {
     rest[body..].starts_with('\'').then_some(body + 1)
 }
 
-/// The macros without parameters, by name, and what they stand for.
-fn macros(tokens: &[Token]) -> Vec<(String, Vec<Token>)> {
+/// A macro with one arm.
+struct Macro {
+    parameters: Vec<String>,
+    body: Vec<Token>,
+}
+
+impl Macro {
+    /// What a call with these arguments stands for.
+    fn expand(&self, arguments: &[Token]) -> Vec<Token> {
+        let arguments: Vec<&[Token]> = arguments.split(|token| *token == Token::Other(',')).collect();
+        let mut expanded = Vec::new();
+        let mut rest = self.body.as_slice();
+        while let Some((first, behind)) = rest.split_first() {
+            let parameter = match rest {
+                [Token::Other('$'), Token::Word(name), ..] => {
+                    self.parameters.iter().position(|of| of == name)
+                }
+                _ => None,
+            };
+            match parameter {
+                Some(place) => expanded.extend_from_slice(arguments[place]),
+                None => expanded.push(first.clone()),
+            }
+            rest = if parameter.is_some() { &behind[1..] } else { behind };
+        }
+        expanded
+    }
+}
+
+/// The macros of a file that make texts, by name.
+fn macros(tokens: &[Token]) -> Vec<(String, Macro)> {
     let is_macro = |at: &usize| tokens[*at] == Token::Word("macro_rules".to_owned());
     let found = (0..tokens.len()).filter(is_macro).map(|at| {
         let Token::Word(name) = &tokens[at + 2] else { panic!("a macro without a name") };
         let body = inside(&tokens[at + 3..]);
         let arm = body.iter().position(|token| *token == Token::Other('{')).unwrap();
-        (name.clone(), inside(&body[arm..]).to_vec())
+        let parameters = inside(body).windows(2).filter_map(|pair| match pair {
+            [Token::Other('$'), Token::Word(name)] => Some(name.clone()),
+            _ => None,
+        });
+        (name.clone(), Macro { parameters: parameters.collect(), body: inside(&body[arm..]).to_vec() })
     });
-    found.collect()
+    // Others make no text.
+    let is_text = |body: &[Token]| matches!(body, [Token::Text(_), ..]) || call(body).is_some();
+    found.filter(|(_, found)| is_text(&found.body)).collect()
 }
 
 /// What stands outside of the definitions of macros.
@@ -148,45 +182,57 @@ fn inside(tokens: &[Token]) -> &[Token] {
 }
 
 /// The texts among the tokens, each put together.
-fn texts(tokens: &[Token], macros: &HashMap<String, Vec<Token>>) -> Vec<String> {
+fn texts(tokens: &[Token], macros: &HashMap<String, Macro>) -> Vec<String> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
-        if is_call(&tokens[at..], "concat") {
-            let parts = inside(&tokens[at + 2..]);
-            found.push(joined(parts, macros));
-            at += parts.len() + 4;
-            continue;
-        }
-        match &tokens[at] {
-            Token::Text(text) => found.push(text.clone()),
-            Token::Word(name) if macros.contains_key(name) && is_call(&tokens[at..], name) => {
-                found.push(joined(&macros[name], macros));
+        match call(&tokens[at..]) {
+            Some((name, arguments)) if name == "concat" || macros.contains_key(name) => {
+                let length = 3 + arguments.len();
+                found.push(joined(&tokens[at..=at + length], macros));
+                at += length;
             }
-            _ => {}
+            _ => {
+                if let Token::Text(text) = &tokens[at] {
+                    found.push(text.clone());
+                }
+            }
         }
         at += 1;
     }
     found
 }
 
-/// Whether a call of the macro begins here.
-fn is_call(tokens: &[Token], name: &str) -> bool {
-    matches!(tokens, [Token::Word(word), Token::Other('!'), Token::Other('('), ..] if word == name)
+/// The name and the arguments of the macro whose call begins here.
+fn call(tokens: &[Token]) -> Option<(&str, &[Token])> {
+    match tokens {
+        [Token::Word(name), Token::Other('!'), rest @ ..] if rest.first() == Some(&Token::Other('(')) => {
+            Some((name, inside(rest)))
+        }
+        _ => None,
+    }
 }
 
-/// The parts of `concat!`, joined.
-fn joined(parts: &[Token], macros: &HashMap<String, Vec<Token>>) -> String {
+/// The texts of these tokens, joined. Macros are replaced by what they stand for.
+fn joined(tokens: &[Token], macros: &HashMap<String, Macro>) -> String {
     let mut all = String::new();
     let mut at = 0;
-    while at < parts.len() {
-        match &parts[at] {
-            Token::Text(text) => all.push_str(text),
-            Token::Word(name) if name != "concat" && is_call(&parts[at..], name) => {
-                let body = macros.get(name).unwrap_or_else(|| panic!("no macro {name}!"));
-                all.push_str(&joined(body, macros));
+    while at < tokens.len() {
+        match call(&tokens[at..]) {
+            Some((name, arguments)) => {
+                let length = 3 + arguments.len();
+                match (name, macros.get(name)) {
+                    ("concat", _) => all.push_str(&joined(arguments, macros)),
+                    (_, Some(found)) => all.push_str(&joined(&found.expand(arguments), macros)),
+                    (_, None) => panic!("no macro {name}!"),
+                }
+                at += length;
             }
-            _ => {}
+            None => {
+                if let Token::Text(text) = &tokens[at] {
+                    all.push_str(text);
+                }
+            }
         }
         at += 1;
     }
@@ -198,6 +244,8 @@ fn statements_are_put_together_from_texts_and_macros() {
     let source = r#"
         macro_rules! part { () => { concat!("b = ", other!(), " AND c = '\"'") }; }
         macro_rules! other { () => { "?1" } }
+        macro_rules! of { ($is:ident, $table:literal) => { concat!("DELETE FROM ", $table, " WHERE a = ", $is!()) }; }
+        const THREE: &str = of!(other, "u");
         // "SELECT comment FROM a"
         const ONE: &str = concat!("SELECT a FROM t WHERE ", part!());
         fn two<'a>(c: char) -> &'a str { if c == '"' { "DELETE FROM t
@@ -209,5 +257,10 @@ fn statements_are_put_together_from_texts_and_macros() {
     let found: Vec<_> =
         texts(&without_macros(&tokens), &macros).into_iter().filter(|text| is_statement(text)).collect();
     let found: Vec<_> = found.iter().map(|sql| words(sql)).collect();
-    assert_eq!(found, ["SELECT a FROM t WHERE b = ?1 AND c = '\"'", "DELETE FROM t WHERE a = 1"]);
+    let expected = [
+        "DELETE FROM u WHERE a = ?1",
+        "SELECT a FROM t WHERE b = ?1 AND c = '\"'",
+        "DELETE FROM t WHERE a = 1",
+    ];
+    assert_eq!(found, expected);
 }
