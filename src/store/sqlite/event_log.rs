@@ -299,7 +299,7 @@ mod tests {
         let (runtime, writing) = (tokio::runtime::Handle::current(), Arc::clone(&store));
         let mut end = Some(move || {
             let record = ResponseRecord { status: ResponseStatus::Completed, ..record };
-            let end = LogEnd { keep_below: Some(2), events: Some(events(2, 6)), keep_for: None };
+            let end = LogEnd { keep_below: Some(2), events: Some(events(2, 6)), is_unlisted: false };
             runtime.block_on(writing.finish_logged(record, end)).unwrap();
         });
         let policy = Arc::clone(&store.policy);
