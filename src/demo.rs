@@ -6,6 +6,7 @@
 
 mod arguments;
 mod conversation;
+mod gateway;
 mod mcp_server;
 mod print;
 mod provider;
@@ -22,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::conversation::Gateway;
+use self::gateway::Gateway;
 use crate::app::{self, App, SighupListener};
 use crate::config::{
     ApiKeySettings, McpServerSettings, McpTransport, McpTrust, Preset, ProviderSettings, Scope, Settings,

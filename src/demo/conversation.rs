@@ -3,9 +3,10 @@
 #![expect(clippy::indexing_slicing, reason = "a JSON value indexed by what it lacks is null")]
 
 use anyhow::{Context, bail};
-use reqwest::{Method, RequestBuilder};
+use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::gateway::Gateway;
 use super::print::{bold, dim, line, piece};
 use super::trip::{QUESTION, SERVER};
 use super::turn::MODEL;
@@ -13,23 +14,6 @@ use crate::doctor::first_chat_model;
 use crate::net::sse::Decoder;
 
 const MAX_EVENT_BYTES: usize = 1 << 20;
-
-/// Where the gateway is, and the key of the demo's own requests, if it wants one.
-pub(super) struct Gateway {
-    /// Its address with `/v1`.
-    pub base: String,
-    pub key: Option<String>,
-}
-
-impl Gateway {
-    fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let request = reqwest::Client::new().request(method, format!("{}/{path}", self.base));
-        match &self.key {
-            Some(key) => request.bearer_auth(key),
-            None => request,
-        }
-    }
-}
 
 /// A trip that is planned with tools of the gateway, in two requests: at the end of the first a call waits for an approval,
 /// which the second brings.

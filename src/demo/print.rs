@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
-use super::conversation::Gateway;
+use super::gateway::Gateway;
 use crate::config::{Settings, StoreUrl};
 
 /// What stands in the commands for a model whose name is not known.

@@ -75,8 +75,9 @@ struct ItemDone<'a> {
 struct Parts<'a> {
     #[serde(borrow)]
     output: &'a RawValue,
+    // Not an option: `null` is a part, too.
     #[serde(borrow)]
-    usage: Option<&'a RawValue>,
+    usage: &'a RawValue,
 }
 
 impl Progress {
@@ -139,7 +140,7 @@ impl Progress {
         output.push(']');
         let usage = self.usage.as_ref().and_then(|usage| serde_json::to_string(usage).ok());
         let mut changes = vec![(place(body, parts.output), output)];
-        changes.extend(parts.usage.map(|usage| place(body, usage)).zip(usage));
+        changes.extend(usage.map(|usage| (place(body, parts.usage), usage)));
         changes.sort_unstable_by_key(|(place, _)| place.start);
         let (mut whole, mut end) = (String::with_capacity(body.len()), 0);
         for (place, text) in changes {

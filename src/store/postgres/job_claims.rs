@@ -84,8 +84,9 @@ pub const TENANTS_IN_TURN: &str = concat!(
     tenants_from!("ahead", "$2"),
     ", ",
     tenants_from!("around", "''::bytea"),
-    " SELECT w.tenant, EXISTS (SELECT 1 FROM owners o
-        WHERE o.tenant > (SELECT f.tenant FROM owners f WHERE f.tenant > '' ORDER BY f.tenant LIMIT 1))
+    " SELECT w.tenant, (SELECT o.tenant FROM owners o
+        WHERE o.tenant > (SELECT f.tenant FROM owners f WHERE f.tenant > '' ORDER BY f.tenant LIMIT 1)
+        ORDER BY o.tenant LIMIT 1) IS NOT NULL
     FROM (SELECT tenant FROM (SELECT tenant FROM ahead UNION ALL SELECT tenant FROM around) AS a (tenant)
         UNION SELECT r.tenant FROM runs r WHERE ",
     is_left!(),

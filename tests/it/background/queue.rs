@@ -95,7 +95,8 @@ async fn a_response_that_is_not_stored_is_read_for_a_while() {
     let kept: i64 = sql
         .query_row("SELECT expires_at - finished_at FROM responses WHERE id = ?1", [&id], |row| row.get(0))
         .unwrap();
-    assert!((590_000..=610_000).contains(&kept), "kept for {kept} ms");
+    let day = 24 * 3600 * 1000;
+    assert!((day - 10_000..=day + 10_000).contains(&kept), "kept for {kept} ms, and its events for a day");
 }
 
 /// A gateway that waits for nothing when it stops.

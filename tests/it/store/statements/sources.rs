@@ -16,9 +16,11 @@ pub(super) fn statements(folder: &str) -> Vec<Statement> {
         .map(|entry| (entry.file_name().into_string().unwrap(), tokens(&source(&entry.path()))))
         .collect();
     files.sort_by(|(a, _), (b, _)| a.cmp(b));
-    let macros: HashMap<String, Macro> = files.iter().flat_map(|(_, tokens)| macros(tokens)).collect();
     let mut found = Vec::new();
     for (file, tokens) in &files {
+        // Those of the file itself come last, and count.
+        let others = files.iter().filter(|(other, _)| other != file).flat_map(|(_, tokens)| macros(tokens));
+        let macros: HashMap<String, Macro> = others.chain(macros(tokens)).collect();
         let texts = texts(&without_macros(tokens), &macros);
         let statements = texts.into_iter().filter(|text| is_statement(text));
         found.extend(statements.enumerate().map(|(n, sql)| Statement { place: format!("{file} {n}"), sql }));
