@@ -128,7 +128,11 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(kept.get("a0"), None);
         keep(&kept, "b", 0..1);
-        assert_eq!((kept.kept.lock().bytes, kept.kept.lock().tenants.len()), (100, 1));
+        let of_tenants = {
+            let kept = kept.kept.lock();
+            (kept.bytes, kept.tenants.len())
+        };
+        assert_eq!(of_tenants, (100, 1));
         assert!(KeptResults::new(1000, Duration::MAX).insert(&"a".into(), "a", (), 1));
     }
 

@@ -21,37 +21,48 @@ use crate::store::{Direction, Owner, Page, PageRequest, ResponseFilter, StoreErr
 
 macro_rules! columns_sql {
     () => {
-        "SELECT id, octet_length(body), key FROM responses WHERE owner = ?1"
+        "SELECT id, octet_length(body), key FROM responses"
     };
 }
 macro_rules! range_sql {
     () => {
-        " AND key > ?2 AND key < ?3 AND (expires_at IS NULL OR expires_at > ?4) AND unlisted IS NULL"
+        " WHERE owner = ?1 AND key > ?2 AND key < ?3 AND (expires_at IS NULL OR expires_at > ?4) AND unlisted IS NULL"
     };
 }
 
-/// Each list has an index that holds its rows in its order, so that a page costs what it has, not what it leaves out.
+/// Each list has an index that holds its rows in its order, so that a page costs what it has, not what it leaves out. It is
+/// named, since SQLite takes that of the owner for as good as the others.
 const ALL: InOrder = InOrder {
     ascending: concat!(columns_sql!(), range_sql!(), " ORDER BY key ASC LIMIT ?5"),
     descending: concat!(columns_sql!(), range_sql!(), " ORDER BY key DESC LIMIT ?5"),
 };
 const OF_STATUS: InOrder = InOrder {
-    ascending: concat!(columns_sql!(), " AND status = ?6", range_sql!(), " ORDER BY key ASC LIMIT ?5"),
-    descending: concat!(columns_sql!(), " AND status = ?6", range_sql!(), " ORDER BY key DESC LIMIT ?5"),
+    ascending: concat!(
+        columns_sql!(),
+        " INDEXED BY responses_by_status",
+        range_sql!(),
+        " AND status = ?6 ORDER BY key ASC LIMIT ?5"
+    ),
+    descending: concat!(
+        columns_sql!(),
+        " INDEXED BY responses_by_status",
+        range_sql!(),
+        " AND status = ?6 ORDER BY key DESC LIMIT ?5"
+    ),
 };
 /// Of a model alone it is asked once for each status.
 const OF_MODEL: InOrder = InOrder {
     ascending: concat!(
         columns_sql!(),
-        " AND model = ?7 AND status = ?6",
+        " INDEXED BY responses_by_model",
         range_sql!(),
-        " ORDER BY key ASC LIMIT ?5"
+        " AND model = ?7 AND status = ?6 ORDER BY key ASC LIMIT ?5"
     ),
     descending: concat!(
         columns_sql!(),
-        " AND model = ?7 AND status = ?6",
+        " INDEXED BY responses_by_model",
         range_sql!(),
-        " ORDER BY key DESC LIMIT ?5"
+        " AND model = ?7 AND status = ?6 ORDER BY key DESC LIMIT ?5"
     ),
 };
 

@@ -30,6 +30,15 @@ fn write_table(backend: &str, plans: &[(&Statement, Vec<String>)]) {
     fs::write(path, table).unwrap();
 }
 
+/// Whether a statement is among these.
+fn may(statement: &Statement, listed: &[(&str, &str)]) -> bool {
+    let sql = words(&statement.sql);
+    listed.iter().any(|(listed, _)| match listed.strip_suffix('…') {
+        Some(begin) => sql.starts_with(begin),
+        None => sql == *listed,
+    })
+}
+
 /// The words of a statement, each behind one space.
 fn words(sql: &str) -> String {
     sql.split_whitespace().collect::<Vec<_>>().join(" ")

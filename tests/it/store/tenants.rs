@@ -142,7 +142,7 @@ async fn a_tenant_that_fills_the_store_evicts_its_own() {
     assert!((10..30).contains(&large), "what there is room for: {large}");
     let used = folder.number("PRAGMA page_count") - folder.number("PRAGMA freelist_count");
     let used = (used * folder.number("PRAGMA page_size")) as u64;
-    assert!(used <= MAX && used > MAX / 8 * 7, "no more is deleted than must be: {used}");
+    assert!(used <= MAX && used > MAX / 4 * 3, "not much more is deleted than must be: {used}");
     // The newest of its own stay.
     let newest = of("acme", "ann", 60_000);
     store.finish(newest.clone()).await.unwrap();
