@@ -9,9 +9,9 @@ pub(crate) fn losses(held: &[u64], excess: u64) -> Vec<u64> {
     let mut sorted = held.to_vec();
     sorted.sort_unstable_by(|one, other| other.cmp(one));
     let (mut above, mut level) = (0_u64, 0);
-    for (count, place) in (1_u64..).zip(0..sorted.len()) {
-        above = above.saturating_add(sorted[place]);
-        let next = sorted.get(place + 1).copied().unwrap_or(0);
+    let nexts = sorted.iter().skip(1).copied().chain([0]);
+    for (count, (held, next)) in (1_u64..).zip(sorted.iter().zip(nexts)) {
+        above = above.saturating_add(*held);
         if above.saturating_sub(next.saturating_mul(count)) >= excess {
             level = above.saturating_sub(excess) / count;
             break;

@@ -108,7 +108,7 @@ impl Progress {
                 Err(StoreError::TooLarge { bytes })
                     if bytes > piece && bytes <= max_bytes.max(PIECE_BYTES) =>
                 {
-                    piece = bytes
+                    piece = bytes;
                 }
                 Err(error) => return Err(error),
             }

@@ -126,7 +126,7 @@ fn elements(
     for status in statuses {
         let status = status.map(ResponseStatus::as_str);
         let all: [&dyn ToSql; 7] = [&owner, &above, &below, &now(), &fetch, &status, &filter.model];
-        let rows = statement.query_map(&all[..parameters.min(all.len())], |row| {
+        let rows = statement.query_map(all.get(..parameters).unwrap_or(&all), |row| {
             Ok(Element { id: Id::from(text(row, 0)?), bytes: row.get::<_, u32>(1)?.into(), key: row.get(2)? })
         })?;
         for row in rows {
