@@ -193,5 +193,6 @@ fn record() -> ResponseRecord {
         items,
         outbox: Vec::new(),
         trace: None,
+        is_unlisted: false,
     }
 }
