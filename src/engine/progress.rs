@@ -20,6 +20,8 @@ use crate::store::{LogKept, LogState, StoreError};
 /// Bytes of a log that are read at a time, unless one piece has more.
 const PIECE_BYTES: u64 = 256 << 10;
 
+/// More than the usage has, for which there is `null` in what was stored.
+const USAGE_BYTES: u64 = 512;
 /// The statuses of a response that is being made. Its object begins with its id, its type, its time and its status.
 const RUNNING: [&str; 3] =
     [r#""status":"in_progress""#, r#""status":"queued""#, r#""status":"requires_action""#];
@@ -41,13 +43,13 @@ impl Engine {
             return Ok(Some(body));
         }
         let progress = Progress::read(&self.parts, owner, &Id::from(id), max_bytes).await?;
-        let Some(whole) = progress.and_then(|progress| progress.put_into(&body)) else {
-            return Ok(Some(body));
-        };
-        match whole.len() as u64 {
-            bytes if bytes > max_bytes => Err(StoreError::TooLarge { bytes }),
-            _ => Ok(Some(whole.into())),
+        let Some(progress) = progress else { return Ok(Some(body)) };
+        // Nothing is put together that is not reserved yet.
+        let bytes = progress.bytes.saturating_add(body.len() as u64).saturating_add(USAGE_BYTES);
+        if progress.bytes > 0 && bytes > max_bytes {
+            return Err(StoreError::TooLarge { bytes });
         }
+        Ok(Some(progress.put_into(&body).map_or(body, Arc::from)))
     }
 }
 
@@ -57,8 +59,11 @@ fn is_running(body: &str) -> bool {
 }
 
 struct Progress {
-    /// The items that are done, by their place.
+    /// The items that are done, by their place. Those that are too many for the reader are left out.
     items: BTreeMap<u32, String>,
+    /// The bytes of all of them, with what stands between them.
+    bytes: u64,
+    max_bytes: u64,
     usage: Option<Usage>,
 }
 
@@ -95,8 +100,7 @@ impl Progress {
         };
         let state = parts.store.run_state(owner, id).await?;
         let saved = state.and_then(|state| SavedRun::open(&parts.seal, &owner.tenant, &state));
-        let mut progress =
-            Self { items: BTreeMap::new(), usage: saved.and_then(|saved| saved.machine.usage()) };
+        let mut progress = Self::new(saved.and_then(|saved| saved.machine.usage()), max_bytes);
         let (mut next, mut piece) = (0, PIECE_BYTES);
         while next < extent.next {
             match parts.store.logged_events(owner, id, next, piece).await {
@@ -116,6 +120,10 @@ impl Progress {
         Ok(Some(progress))
     }
 
+    fn new(usage: Option<Usage>, max_bytes: u64) -> Self {
+        Self { items: BTreeMap::new(), bytes: 0, max_bytes, usage }
+    }
+
     /// Adds the items that end in these events.
     fn add(&mut self, events: &[u8]) {
         let mut lines = events.split(|byte| *byte == b'\n');
@@ -125,7 +133,11 @@ impl Progress {
             }
             let data = lines.next().and_then(|line| line.strip_prefix(b"data: "));
             if let Some(Ok(done)) = data.map(serde_json::from_slice::<ItemDone<'_>>) {
-                self.items.insert(done.output_index, done.item.get().to_owned());
+                let item = done.item.get();
+                self.bytes = self.bytes.saturating_add(item.len() as u64 + 1);
+                if self.bytes <= self.max_bytes {
+                    self.items.insert(done.output_index, item.to_owned());
+                }
             }
         }
     }
@@ -167,7 +179,7 @@ mod tests {
     fn done_items_and_usage_replace_what_was_stored_at_the_begin() {
         let body =
             r#"{"id":"resp_1","status":"in_progress","output":[],"model":"m","usage":null,"store":true}"#;
-        let mut progress = Progress { items: BTreeMap::new(), usage: None };
+        let mut progress = Progress::new(None, u64::MAX);
         progress.add(
             b"event: response.output_item.done\ndata: {\"output_index\":1,\"item\":{\"id\":\"b\"}}\n\n\
               event: response.output_text.delta\ndata: {\"delta\":\"response.output_item.done\"}\n\n\
@@ -182,6 +194,16 @@ mod tests {
         let found: serde_json::Value = serde_json::from_str(&progress.put_into(body).unwrap()).unwrap();
         assert_eq!(found["usage"]["total_tokens"], 0);
         assert_eq!(found["store"], true);
+    }
+
+    #[test]
+    fn items_beyond_the_bytes_that_may_be_read_are_counted_and_not_kept() {
+        let mut progress = Progress::new(None, 20);
+        let item = "x".repeat(100);
+        let event =
+            format!("event: response.output_item.done\ndata: {{\"output_index\":0,\"item\":\"{item}\"}}\n\n");
+        progress.add(event.as_bytes());
+        assert_eq!((progress.items.len(), progress.bytes), (0, 103));
     }
 
     #[test]
