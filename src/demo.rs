@@ -27,6 +27,7 @@ use self::gateway::Gateway;
 use crate::app::{self, App, SighupListener};
 use crate::config::{
     ApiKeySettings, McpServerSettings, McpTransport, McpTrust, Preset, ProviderSettings, Scope, Settings,
+    StorePolicy,
 };
 use crate::util::digest::sha256;
 use crate::util::random;
@@ -89,7 +90,15 @@ pub(crate) async fn run(
 fn own_key(settings: &mut Settings) -> Option<String> {
     let of_user = settings.auth.keys.values().next()?.clone();
     let key = random::token()?;
-    let own = ApiKeySettings { hash: sha256(key.as_bytes()), scopes: vec![Scope::All], ..of_user };
+    let own = ApiKeySettings {
+        hash: sha256(key.as_bytes()),
+        scopes: vec![Scope::All],
+        dialect: None,
+        client_action_status: None,
+        store: StorePolicy::Allow,
+        max_runs: None,
+        ..of_user
+    };
     settings.auth.keys.insert("the demo's own".to_owned(), own);
     Some(key)
 }

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use super::Engine;
 use super::context::EngineParts;
 use super::run::SavedRun;
+use crate::admission::run_on_bytes;
 use crate::identity::Owner;
 use crate::protocol::id::Id;
 use crate::protocol::response::Usage;
@@ -20,6 +21,8 @@ use crate::store::{LogKept, LogState, StoreError};
 /// Bytes of a log that are read at a time, unless one piece has more.
 const PIECE_BYTES: u64 = 256 << 10;
 
+/// A poll looks at so many bytes of a log, from its beginning: items behind them are shown when the response has ended.
+const MAX_LOG_BYTES: u64 = 16 << 20;
 /// More than the usage has, for which there is `null` in what was stored.
 const USAGE_BYTES: u64 = 512;
 /// The statuses of a response that is being made. Its object begins with its id, its type, its time and its status.
@@ -98,14 +101,14 @@ impl Progress {
         else {
             return Ok(None);
         };
-        let state = parts.store.run_state(owner, id).await?;
-        let saved = state.and_then(|state| SavedRun::open(&parts.seal, &owner.tenant, &state));
-        let mut progress = Self::new(saved.and_then(|saved| saved.machine.usage()), max_bytes);
+        let mut progress = Self::new(max_bytes);
         let (mut next, mut piece) = (0, PIECE_BYTES);
-        while next < extent.next {
+        let mut left = MAX_LOG_BYTES;
+        while next < extent.next && left > 0 {
             match parts.store.logged_events(owner, id, next, piece).await {
                 Ok(Some(page)) if page.next > next => {
                     progress.add(&page.bytes);
+                    left = left.saturating_sub(page.bytes.len() as u64);
                     next = page.next;
                 }
                 Ok(_) => break,
@@ -117,11 +120,15 @@ impl Progress {
                 Err(error) => return Err(error),
             }
         }
+        if let Some(state) = parts.store.run_state(owner, id).await? {
+            let open = || SavedRun::open(&parts.seal, &owner.tenant, &state);
+            progress.usage = run_on_bytes(state.len(), open).and_then(|saved| saved.machine.usage());
+        }
         Ok(Some(progress))
     }
 
-    fn new(usage: Option<Usage>, max_bytes: u64) -> Self {
-        Self { items: BTreeMap::new(), bytes: 0, max_bytes, usage }
+    fn new(max_bytes: u64) -> Self {
+        Self { items: BTreeMap::new(), bytes: 0, max_bytes, usage: None }
     }
 
     /// Adds the items that end in these events.
@@ -179,7 +186,7 @@ mod tests {
     fn done_items_and_usage_replace_what_was_stored_at_the_begin() {
         let body =
             r#"{"id":"resp_1","status":"in_progress","output":[],"model":"m","usage":null,"store":true}"#;
-        let mut progress = Progress::new(None, u64::MAX);
+        let mut progress = Progress::new(u64::MAX);
         progress.add(
             b"event: response.output_item.done\ndata: {\"output_index\":1,\"item\":{\"id\":\"b\"}}\n\n\
               event: response.output_text.delta\ndata: {\"delta\":\"response.output_item.done\"}\n\n\
@@ -198,7 +205,7 @@ mod tests {
 
     #[test]
     fn items_beyond_the_bytes_that_may_be_read_are_counted_and_not_kept() {
-        let mut progress = Progress::new(None, 20);
+        let mut progress = Progress::new(20);
         let item = "x".repeat(100);
         let event =
             format!("event: response.output_item.done\ndata: {{\"output_index\":0,\"item\":\"{item}\"}}\n\n");

@@ -68,8 +68,11 @@ pub(super) async fn finish(
     Ok(finished)
 }
 
-const KEEP_FOR: &str = "UPDATE responses
-    SET expires_at = least(expires_at, $3), lineage_until = least(lineage_until, $3) WHERE key = $1 AND owner = $2";
+// As long as its key, which must not lead to another response.
+const KEEP_FOR: &str = "UPDATE responses s
+    SET expires_at = least(s.expires_at, k.until), lineage_until = least(s.lineage_until, k.until), unlisted = true
+    FROM (SELECT greatest($3, max(expires_at)) AS until FROM idempotency_keys WHERE response = $1 AND owner = $2) k
+    WHERE s.key = $1 AND s.owner = $2";
 
 const CUT: &str = "DELETE FROM event_log WHERE response = $1 AND owner = $2 AND last >= $3";
 const END: &str = "UPDATE event_logs SET expires_at = $3, replaced_from = coalesce($4, replaced_from)

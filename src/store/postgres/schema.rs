@@ -36,6 +36,10 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../../migrations/postgres/0009_lists_and_shares.sql"),
         compatible_with: 1,
     },
+    Migration {
+        sql: include_str!("../../../migrations/postgres/0010_indexes_of_lists.sql"),
+        compatible_with: 1,
+    },
 ];
 
 /// A migration: in one transaction.

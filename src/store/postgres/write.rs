@@ -67,7 +67,7 @@ pub(super) async fn repeated(
         Write::Finish(record) => record,
         Write::FinishLogged(end) => &end.0,
         // What that attempt has deleted is not there any more.
-        Write::Delete(..) if outcome == WriteOutcome::Absent => return Ok(before),
+        Write::Delete(..) | Write::Withdraw(_) if outcome == WriteOutcome::Absent => return Ok(before),
         // The lease that attempt has ended is nobody's any more.
         Write::WaitForInputs(_) if outcome == WriteOutcome::Superseded => return Ok(before),
         Write::Enqueue(job) => {

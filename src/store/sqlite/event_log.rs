@@ -52,11 +52,15 @@ pub(super) fn finish(
     }
     let finished = lifecycle::finish(connection, policy, in_flight, record)?;
     if let Some(key) = held.filter(|_| end.is_unlisted) {
-        let until = now().saturating_add(policy.event_ttl);
+        // As long as its key, which must not lead to another response.
+        let key_until: Option<i64> = connection
+            .prepare_cached("SELECT max(expires_at) FROM idempotency_keys WHERE response = ?1")?
+            .query_row([key], |row| row.get(0))?;
+        let until = now().saturating_add(policy.event_ttl).max(key_until.unwrap_or(0));
         connection
             .prepare_cached(
                 "UPDATE responses SET expires_at = min(coalesce(expires_at, ?2), ?2),
-                    lineage_until = min(coalesce(lineage_until, ?2), ?2)
+                    lineage_until = min(coalesce(lineage_until, ?2), ?2), unlisted = 1
                  WHERE key = ?1",
             )?
             .execute(params![key, until])?;

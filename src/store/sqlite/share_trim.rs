@@ -66,7 +66,7 @@ impl ShareTrim {
                     }
                     Phase::Measuring { left, measured }
                 }
-                None => Phase::Trimming { left: above_share(measured, excess), before: used },
+                None => Phase::Trimming { left: above_share(measured, (excess, used)), before: used },
             },
             Phase::Trimming { mut left, before } => match left.pop() {
                 Some(mut walk) => {
@@ -93,11 +93,13 @@ impl ShareTrim {
 }
 
 /// The walks of those that lose rows for so much to be freed.
-fn above_share(mut measured: Vec<(TenantWalk, u64)>, excess: u64) -> Vec<TenantWalk> {
+fn above_share(mut measured: Vec<(TenantWalk, u64)>, (excess, used): (u64, u64)) -> Vec<TenantWalk> {
     // Rows are not divided: whoever has most may free more than it has to.
     measured.sort_by_key(|(_, bytes)| *bytes);
     let held: Vec<u64> = measured.iter().map(|(_, bytes)| *bytes).collect();
-    let lost = losses(&held, excess);
+    // With its rows go its logs and indexes, which were not measured: of what is held so much goes as of what is used.
+    let part = u128::from(excess) * u128::from(held.iter().sum::<u64>()) / u128::from(used.max(1));
+    let lost = losses(&held, u64::try_from(part).unwrap_or(u64::MAX).max(1));
     let trimmed = |((mut walk, _), lost): ((TenantWalk, u64), u64)| {
         walk.trim_by(lost);
         (lost > 0).then_some(walk)

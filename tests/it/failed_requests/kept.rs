@@ -65,8 +65,9 @@ async fn one_whose_client_has_gone_leaves_a_row_if_its_run_went_on(bed: Bed) {
     let create = request.header("authorization", "Bearer key-alice").send();
     let is_asked = eventually(async || bed.upstream.requests().len() == 1);
     tokio::select! {
-        answer = create => panic!("{answer:?}"),
+        biased;
         asked = is_asked => assert!(asked),
+        answer = create => panic!("{answer:?}"),
     }
     let ended = async || listed(&gateway, "key-alice", "&status=failed").await.len() == 1;
     assert!(eventually(ended).await, "{:#?}", listed(&gateway, "key-alice", "").await);
