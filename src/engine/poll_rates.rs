@@ -38,7 +38,7 @@ impl PollRates {
         let next = turns.entry((Arc::clone(tenant), server.to_owned())).or_insert(now);
         let turn = (*next).max(now);
         *next = turn + apart;
-        asked + (turn - now)
+        asked.saturating_add(turn - now)
     }
 }
 
