@@ -17,7 +17,7 @@ from gateway import MIB, NotStarted
 from lab import ATTACKS, Attack, Lab, NotRun
 
 # Each registers its attacks.
-for module in ["web", "connection", "request", "store", "provider", "mcp", "call", "tenant"]:
+for module in "web connection request store provider mcp call tenant share answer async machine file memory".split():
     importlib.import_module(f"{module}_attacks")
 
 # Of one attack, in seconds.

@@ -18,6 +18,8 @@ MIB = 1024 * 1024
 MAX_GROWTH = 2048 * MIB
 MAX_ADDRESS_SPACE = 16 * 1024 * MIB
 START_SECONDS = 15
+# Header fields beside those of every request.
+Headers = Iterable[tuple[str, str]]
 
 
 class NotStarted(Exception):
@@ -35,6 +37,7 @@ class Gateway:
         open_files: int = 0,
         wrapper: Iterable[str] = (),
         wait: bool = True,
+        unread_log: bool = False,
     ):
         self.folder, self.key = folder, key
         folder.mkdir(parents=True, exist_ok=True)
@@ -44,18 +47,20 @@ class Gateway:
             self.monitor_key = "key-monitor"
             monitor = {"key": self.monitor_key, "scopes": ["metrics:read"]}
             config = {**config, "auth": {**config["auth"], "keys": {**config["auth"]["keys"], "monitor": monitor}}}
-        file = folder / "antwort.yaml"
-        file.write_text(json.dumps(config))  # JSON is YAML
+        self.config, self.file = config, folder / "antwort.yaml"
+        self.file.write_text(json.dumps(config))  # JSON is YAML
         self.log_file = folder / f"log-{time.monotonic_ns()}"
+        # A pipe in place of the file: what `log` does not read stays in it.
+        self.log_pipe, write_end = os.pipe() if unread_log else (None, None)
 
         def limit() -> None:
             resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESS_SPACE, MAX_ADDRESS_SPACE))
             if open_files:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
 
-        with self.log_file.open("wb") as log:
+        with self.log_file.open("wb") if write_end is None else open(write_end, "wb") as log:
             self.process = subprocess.Popen(
-                [*wrapper, binary, "serve", "--config", str(file)],
+                [*wrapper, binary, "serve", "--config", str(self.file)],
                 cwd=folder,
                 env={"PATH": os.environ.get("PATH", ""), "HOME": str(folder)},
                 stdin=subprocess.DEVNULL,
@@ -86,14 +91,14 @@ class Gateway:
 
     # What it is asked.
 
-    def headers(self, body: bytes | None = None, key: str | None = None) -> list[tuple[str, str]]:
+    def headers(self, body: bytes | None = None, key: str | None = None, more: Headers = ()) -> list[tuple[str, str]]:
         """What a proper client sends."""
         headers = [("host", f"127.0.0.1:{self.port}"), ("connection", "close")]
         if key := self.key if key is None else key:
             headers.append(("authorization", f"Bearer {key}"))
         if body is not None:
             headers += [("content-type", "application/json"), ("content-length", str(len(body)))]
-        return headers
+        return [*headers, *more]
 
     def get(self, path: str, key: str | None = None, timeout: float = 10) -> wire.Answer:
         return wire.exchange(self.port, wire.head("GET", path, self.headers(key=key)), timeout)
@@ -112,11 +117,11 @@ class Gateway:
             "/v1/responses", body if body is not None else {"model": "m", "input": "x", **fields}, key, timeout
         )
 
-    def posted(self, path: str, body: bytes | dict, key: str | None = None) -> bytes:
+    def posted(self, path: str, body: bytes | dict, key: str | None = None, more: Headers = ()) -> bytes:
         """The bytes of a request."""
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
-        return wire.head("POST", path, self.headers(body, key)) + body
+        return wire.head("POST", path, self.headers(body, key, more)) + body
 
     def send(self, data: bytes, timeout: float = 10, takes_nothing: bool = False):
         """A connection on which this was sent, and of which nothing was read."""
@@ -128,7 +133,15 @@ class Gateway:
     # How it is.
 
     def log(self) -> str:
+        if self.log_pipe is not None:
+            self._empty_pipe()
         return self.log_file.read_text(errors="replace")
+
+    def _empty_pipe(self) -> None:
+        os.set_blocking(self.log_pipe, False)
+        with self.log_file.open("ab") as log, contextlib.suppress(BlockingIOError):
+            while piece := os.read(self.log_pipe, 65536):
+                log.write(piece)
 
     def cpu(self) -> float:
         """Seconds of CPU so far."""
@@ -143,7 +156,19 @@ class Gateway:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    # How it ends.
+    # How it ends, and begins to obey another configuration.
+
+    def reload(self, **sections) -> bool:
+        """Replaces sections of its configuration while it serves; whether it said so in time."""
+        said = '"configuration reloaded"'
+        before = self.log().count(said)
+        self.config = {**self.config, **sections}
+        self.file.write_text(json.dumps(self.config))
+        self.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 5 * wire.patience
+        while self.log().count(said) == before and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return self.log().count(said) > before
 
     def stop(self, seconds: float = 10) -> bool:
         """Ends it politely; whether it ended in time."""
@@ -160,6 +185,9 @@ class Gateway:
         if self.alive():
             self.process.kill()
         self.process.wait()
+        if self.log_pipe is not None:
+            os.close(self.log_pipe)
+            self.log_pipe = None
 
 
 class Watch:

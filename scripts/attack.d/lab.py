@@ -91,6 +91,7 @@ class Lab:
         wrapper: Iterable[str] = (),
         folder: Path | None = None,
         wait: bool = True,
+        unread_log: bool = False,
         **config,
     ) -> Gateway:
         """A gateway with its defaults but for `config`, whose sections are merged with what the laboratory needs."""
@@ -108,7 +109,16 @@ class Lab:
             settings["auth"] = {"keys": keys}
         for section, value in config.items():
             settings[section] = {**settings.get(section, {}), **value}
-        gateway = Gateway(self.binary, folder, settings, key=key, open_files=open_files, wrapper=wrapper, wait=wait)
+        gateway = Gateway(
+            self.binary,
+            folder,
+            settings,
+            key=key,
+            open_files=open_files,
+            wrapper=wrapper,
+            wait=wait,
+            unread_log=unread_log,
+        )
         self._closing.callback(gateway.kill)
         return gateway
 

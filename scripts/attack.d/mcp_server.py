@@ -21,8 +21,8 @@ def event(message: dict) -> bytes:
 
 class McpServer(Server):
     """What it does may be said for each kind of message, by functions of the server and the exchange:
-    `on_list` and `on_call` (also of the JSON-RPC message), `on_stream` for the session's stream, `on_answer` for
-    what the gateway answers to requests of the server."""
+    `on_list`, `on_call` and `on_request` (for all others; these also of the JSON-RPC message), `on_stream` for the
+    session's stream, `on_answer` for what the gateway answers to requests of the server."""
 
     def __init__(
         self,
@@ -32,8 +32,12 @@ class McpServer(Server):
         on_call: Callable | None = None,
         on_stream: Callable | None = None,
         on_answer: Callable | None = None,
+        on_request: Callable | None = None,
+        capabilities: dict | None = None,
     ):
         self.over = over
+        self.capabilities = {"tools": {}, "logging": {}, **(capabilities or {})}
+        self.on_request = on_request
         self.tools = tools if tools is not None else [tool("work")]
         self.on_list, self.on_call, self.on_stream, self.on_answer = on_list, on_call, on_stream, on_answer
         self.calls: list[dict] = []
@@ -70,7 +74,7 @@ class McpServer(Server):
                 self.sessions += 1
                 result = {
                     "protocolVersion": message["params"]["protocolVersion"],
-                    "capabilities": {"tools": {}, "logging": {}},
+                    "capabilities": self.capabilities,
                     "serverInfo": {"name": "hostile", "version": "1"},
                 }
                 self.result(exchange, message, result, {"mcp-session-id": f"session-{self.sessions}"})
@@ -87,6 +91,8 @@ class McpServer(Server):
                     self.on_call(self, exchange, message)
                 else:
                     self.result(exchange, message, {"content": [{"type": "text", "text": "done"}]})
+            case _ if "id" in message and self.on_request:
+                self.on_request(self, exchange, message)
             case _ if "id" in message:
                 self.result(exchange, message, {})
             case _:

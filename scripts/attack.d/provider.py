@@ -101,3 +101,11 @@ def calling(*calls: tuple[str, str]):
 def silent(provider: Provider, exchange: Exchange, request: dict) -> None:
     """A model that says nothing until all is over."""
     provider.stopped.wait(60)
+
+
+def slow_or_not(provider, exchange, request) -> None:
+    """A model that is called `slow` and hangs, or is called something else and does not."""
+    if request.get("model") == "slow":
+        silent(provider, exchange, request)
+    else:
+        provider.say(exchange, request, "ok")

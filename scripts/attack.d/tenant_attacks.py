@@ -3,6 +3,7 @@
 import time
 
 from lab import Lab, attack
+from provider import slow_or_not
 
 KEYS = {
     "a": {"key": "key-a", "tenant": "a"},
@@ -13,13 +14,7 @@ KEYS = {
 
 @attack("one tenant's streams on a slow model take every run")
 def runs_of_one_tenant(lab: Lab) -> None:
-    def model(provider, exchange, request):
-        if request.get("model") == "slow":
-            provider.stopped.wait(60)
-        else:
-            provider.say(exchange, request, "ok")
-
-    gateway = lab.gateway(lab.provider(model), keys=KEYS, key="key-b", server={"max_runs": 16})
+    gateway = lab.gateway(lab.provider(slow_or_not), keys=KEYS, key="key-b", server={"max_runs": 16})
     slow = gateway.posted("/v1/responses", {"model": "slow", "input": "x", "stream": True}, "key-a")
     with lab.watched(gateway):
         for _ in range(40):

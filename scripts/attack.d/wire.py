@@ -8,6 +8,7 @@ import http.client
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -75,6 +76,19 @@ def receive(connection: socket.socket) -> Answer:
         return Answer(0)
     finally:
         response.close()
+
+
+def read_until(connection: socket.socket, mark: bytes, seconds: float = 5) -> bytes:
+    """What comes on a connection until this is in it, the connection ends or the time is over."""
+    received = b""
+    deadline = time.monotonic() + seconds * patience
+    with contextlib.suppress(OSError):
+        while mark not in received and (left := deadline - time.monotonic()) > 0:
+            connection.settimeout(left)
+            if not (piece := connection.recv(65536)):
+                break
+            received += piece
+    return received
 
 
 def exchange(port: int, data: bytes | Iterable[bytes], timeout: float = 10) -> Answer:
