@@ -3,6 +3,7 @@
 What one of them takes is measured first, on a gateway of its own: many of them may take 64 MiB more, and no multiple.
 """
 
+import contextlib
 import time
 
 import wire
@@ -64,12 +65,14 @@ def followers_of_one_response(lab: Lab) -> None:
     def run(gateway: Gateway, count: int) -> dict:
         body = {"model": "m", "input": "x", "stream": True}
         by_key = gateway.posted("/v1/responses", body, more=[("idempotency-key", "one")])
-        first = lab.closing(gateway.send(by_key))
+        first = lab.closing(gateway.send(by_key, timeout=18))
         id = wire.read_until(first, b'"id":"resp_').partition(b'"id":"')[2]
         id = (id + first.recv(100)).partition(b'"')[0].decode()
+        first.settimeout(18)  # `read_until` leaves what was left
         by_id = wire.head("GET", f"/v1/responses/{id}?stream=true", gateway.headers())
         # All are read, the first as well.
-        return counted(at_once(count, lambda i: drained(gateway.send((by_key, by_id)[i % 2]) if i else first)))
+        others = [gateway.send((by_key, by_id)[i % 2], timeout=18) for i in range(1, count)]
+        return counted(at_once(count, lambda i: drained([first, *others][i])))
 
     # Those whose next event finds no room for so long are cut; all of these read what there is.
     sizes = one_and_many(lab, 30, run, slow_and_large, queue_timeout="15s")
@@ -77,9 +80,9 @@ def followers_of_one_response(lab: Lab) -> None:
 
 
 def drained(connection) -> int:
-    """How much was read of a connection until its end."""
+    """How much was read of a connection until its end, or until nothing more came."""
     size = 0
-    with connection:
+    with connection, contextlib.suppress(OSError):
         while piece := connection.recv(1 << 18):
             size += len(piece)
     return size
