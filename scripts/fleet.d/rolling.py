@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 
-from chaos import KEY, TERMINAL
+from clients import KEY, TERMINAL
 from http1 import Client, Cut
 from servers import Replica
 

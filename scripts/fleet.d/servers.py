@@ -1,6 +1,7 @@
 """What a fleet stands on: PostgreSQL, NATS, and the replicas themselves, all on free ports of loopback."""
 
 import asyncio
+import contextlib
 import json
 import os
 import pwd
@@ -31,6 +32,10 @@ class Postgres(Process):
     @property
     def url(self) -> str:
         return f"postgres://antwort@127.0.0.1:{self.port}/antwort"
+
+    def url_of(self, name: str) -> str:
+        """With the name of who connects, so that its transactions are known."""
+        return f"{self.url}?application_name={name}"
 
     def as_user(self, *command) -> list[str]:
         if os.getuid():
@@ -80,6 +85,37 @@ class Postgres(Process):
         await self.ended(START_SECONDS)
         self.start()
         await self.serving()
+
+    async def stand_still(self, seconds: float) -> None:
+        """No connection is cut, and none is answered: the processes are stopped for so long."""
+        self.signal(signal.SIGSTOP)  # first, so that it makes no more of them
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        try:
+            self._signal_all(children, signal.SIGSTOP)
+            await asyncio.sleep(seconds)
+        finally:
+            self._signal_all(children, signal.SIGCONT)
+            self.signal(signal.SIGCONT)
+
+    @staticmethod
+    def _signal_all(children: list[str], number: int) -> None:
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(child), number)
+
+    async def be_down(self, seconds: float) -> None:
+        """Shuts down as an administrator does, so that connections are refused for so long."""
+        self.signal(signal.SIGINT)
+        await self.ended(START_SECONDS)
+        await asyncio.sleep(seconds)
+        self.start()
+        await self.serving()
+
+    def locks_runs(self, name: str) -> bool:
+        """Whether a transaction of this application has locked or changed rows of runs, and waits for its next statement."""
+        locks = "pid = a.pid AND relation = 'runs'::regclass AND mode IN ('RowShareLock', 'RowExclusiveLock')"
+        where = f"application_name = '{name}' AND state = 'idle in transaction' AND EXISTS (SELECT FROM pg_locks WHERE {locks})"
+        return self.ask(f"SELECT count(*) FROM pg_stat_activity a WHERE {where}") != "0"
 
 
 class Nats(Process):
@@ -158,16 +194,21 @@ class Sqlite:
     def __init__(self, folder: Path):
         self.url = f"sqlite:{folder}/alone.db"
 
+    def url_of(self, _name: str) -> str:
+        return self.url
+
     async def create(self) -> None:
         """The replica makes it."""
 
 
-def configuration(database: Postgres | Sqlite, bus: str | None, provider, tools, hooks=None) -> dict:
+def configuration(name: str, database: Postgres | Sqlite, bus: str | None, provider, tools, hooks=None) -> dict:
+    # The model and the tool know who asks them.
+    headers = {"x-replica": name}
     config = {
-        "store": {"url": database.url, "lease": "6s", "maintenance_interval": "1s"},
+        "store": {"url": database.url_of(name), "lease": "6s", "maintenance_interval": "1s"},
         "seal": {"keys": [SEAL_KEY]},
-        "providers": {"mock": {"url": f"http://127.0.0.1:{provider.port}/v1", "retries": {"max": 0}}},
-        "mcp": {"servers": {"work": {"url": f"http://127.0.0.1:{tools.port}/mcp", "trust": "trusted"}}},
+        "providers": {"mock": {"url": f"http://127.0.0.1:{provider.port}/v1", "retries": {"max": 0}, "headers": headers}},
+        "mcp": {"servers": {"work": {"url": f"http://127.0.0.1:{tools.port}/mcp", "trust": "trusted", "headers": headers}}},
         "egress": {"allow": ["127.0.0.1"]},
         "server": {"drain_timeout": "20s", "shutdown_delay": "0s"},
         "engine": {"limits": {"max_turns": 20}},

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import svg
-from chaos import KEY
+from clients import KEY
 from http1 import Client, Cut
 from processes import say
 from servers import Postgres, Replica, Sqlite

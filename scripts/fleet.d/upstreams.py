@@ -5,14 +5,48 @@ import base64
 import hashlib
 import hmac
 import json
+import math
+import time
 from collections import Counter
+from dataclasses import dataclass, field
 
 from http1 import Server, reply
 from upstream import chunk, framed, text_of, whole_answer
 
 
+# How many words a run of `work` ends with.
+ANSWER = 20
+# A notice that is so old, in seconds, was sent before.
+FIRST = 4
+
+
+@dataclass
+class Served:
+    """What a replica asked for: from when until when, and what the model was shown of the conversation before."""
+
+    whom: str
+    begun: float = field(default_factory=time.monotonic)
+    # It was answered, or was gone.
+    ended: float = math.inf
+    before: list["Shown"] = field(default_factory=list)
+
+
+@dataclass
+class Shown:
+    """An earlier turn of a conversation: the results of its tool, and how many times its answer stands there."""
+
+    run: str
+    results: int = 0
+    answers: int = 0
+
+
 class Model(Server):
     """`work RUN TURNS PAUSE`: a call of the tool in each turn, then some words; `say WORDS PAUSE`: words."""
+
+    def __init__(self):
+        super().__init__()
+        # By run and step, in the order in which they came.
+        self.asked: dict[tuple[str, int], list[Served]] = {}
 
     async def handle(self, method, path, headers, body, writer) -> None:
         if method == "GET":
@@ -25,13 +59,17 @@ class Model(Server):
         if said[0] == "work":
             done = sum(message["role"] == "tool" for message in messages[last:])
             run, turns, pause = said[1], int(said[2]), float(said[3])
-            if done < turns:
-                await self._say(writer, request, [{"content": "one moment "}, self._call(request, run, done)], pause, "tool_calls")
-                return
-            words = 20
+            served = Served(headers.get("x-replica", ""), before=shown(messages[:last]))
+            self.asked.setdefault((run, done), []).append(served)
+            try:
+                if done < turns:
+                    await self._say(writer, request, [{"content": "one moment "}, self._call(request, run, done)], pause, "tool_calls")
+                else:
+                    await self._say(writer, request, words(ANSWER), pause, "stop")
+            finally:
+                served.ended = time.monotonic()
         else:
-            words, pause = int(said[1]), float(said[2])
-        await self._say(writer, request, [{"content": f"word{i} "} for i in range(words)], pause, "stop")
+            await self._say(writer, request, words(int(said[1])), float(said[2]), "stop")
 
     def _call(self, request: dict, run: str, step: int) -> dict:
         name = next(tool["function"]["name"] for tool in request["tools"])
@@ -55,12 +93,35 @@ class Model(Server):
         await writer.drain()
 
 
+def words(count: int) -> list[dict]:
+    return [{"content": f"word{i} "} for i in range(count)]
+
+
+def text(count: int) -> str:
+    return "".join(word["content"] for word in words(count))
+
+
+def shown(messages: list[dict]) -> list[Shown]:
+    turns: list[Shown] = []
+    for message in messages:
+        match message["role"]:
+            case "user":
+                turns.append(Shown(text_of(message).split()[1]))
+            case "tool":
+                turns[-1].results += 1
+            case "assistant" if message.get("content") and text(ANSWER) in text_of(message):
+                turns[-1].answers += 1
+    return turns
+
+
 class Tool(Server):
     """An MCP server over streamable HTTP whose tool must not be called twice for one step of a run."""
 
     def __init__(self):
         super().__init__()
         self.calls: Counter[tuple[str, int]] = Counter()
+        # By run and step, too.
+        self.served: dict[tuple[str, int], list[Served]] = {}
 
     async def handle(self, method, path, headers, body, writer) -> None:
         if method != "POST":
@@ -84,8 +145,11 @@ class Tool(Server):
                 result = {"tools": [{"name": "work", "description": "Works.", "inputSchema": schema}]}
             case "tools/call":
                 arguments = message["params"]["arguments"]
-                self.calls[arguments["run"], arguments["step"]] += 1
+                key = arguments["run"], arguments["step"]
+                self.calls[key] += 1
+                self.served.setdefault(key, []).append(served := Served(headers.get("x-replica", "")))
                 await asyncio.sleep(0.1)
+                served.ended = time.monotonic()
                 result = {"content": [{"type": "text", "text": "done"}]}
             case _:
                 result = {}
@@ -110,15 +174,16 @@ class Hooks(Server):
         if expected not in headers["webhook-signature"].split():
             self.wrong += 1
             reply(writer, {}, "401 Unauthorized")
-        elif self.is_refused(headers["webhook-id"]):
+            return
+        event = json.loads(body)
+        if self.is_refused(headers["webhook-id"], event["created_at"]):
             reply(writer, {}, "503 Service Unavailable")
         else:
-            event = json.loads(body)
             self.ids.setdefault(event["data"]["id"], set()).add((event["id"], event["type"]))
             reply(writer, {})
 
-    def is_refused(self, id: str) -> bool:
-        """A second refusal would cost minutes: pauses between deliveries grow."""
-        is_new = id not in self.seen
+    def is_refused(self, id: str, created_at: float) -> bool:
+        """The first delivery at most, also of one that was lost with its gateway: pauses between deliveries grow to minutes."""
+        is_first = id not in self.seen and time.time() - created_at < FIRST
         self.seen.add(id)
-        return is_new and len(self.seen) % 10 == 0
+        return is_first and len(self.seen) % 10 == 0
