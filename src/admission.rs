@@ -51,6 +51,9 @@ const BLOCKING: Label =
 const MIN_THREADS: usize = 2;
 const MAX_THREADS: usize = 8;
 
+const CONNECTIONS: Label =
+    Label { resource: "connections", reason: "max_connections", limit: "server.max_connections" };
+
 const MCP_SESSIONS: Label =
     Label { resource: "mcp_sessions", reason: "max_mcp_sessions", limit: "mcp.sessions.max" };
 
@@ -91,11 +94,13 @@ pub struct Admission {
     pub kept_conversations: Resource,
     /// MCP sessions in use; one unit each.
     pub mcp_sessions: Resource,
+    /// Connections with active requests; one unit each. Nobody waits for it, since that would take a connection.
+    pub connections: Resource,
 }
 
 impl Admission {
-    /// Resources with the configured limits.
-    pub fn new(settings: &Settings, metrics: &Arc<Metrics>) -> Arc<Self> {
+    /// Resources with the configured limits; the process serves so many connections.
+    pub fn new(settings: &Settings, max_connections: usize, metrics: &Arc<Metrics>) -> Arc<Self> {
         let Settings { server, engine, auth, mcp, .. } = settings;
         let requesters = requesters(auth);
         let even = |capacity: usize| Shares::new(capacity as u64, &requesters);
@@ -124,6 +129,7 @@ impl Admission {
         Arc::new(Self {
             mcp_sessions: resource(MCP_SESSIONS, mcp_sessions),
             runs: resource(RUNS, runs),
+            connections: Resource::new(CONNECTIONS, even(max_connections), Duration::ZERO, metrics),
             conversations: resource(CONVERSATIONS, conversations),
             kept_conversations: Resource::new(KEPT_CONVERSATIONS, kept, Duration::ZERO, metrics),
             small_bodies: resource(SMALL_BODIES, even(bodies / 8)),
@@ -135,13 +141,14 @@ impl Admission {
 
     /// Applies the limits of other settings. Permits that are held stay valid, and count.
     pub fn resize(&self, settings: &Settings, metrics: &Arc<Metrics>) {
-        let new = Self::new(settings, metrics);
+        let max_connections = usize::try_from(self.connections.shares().capacity()).unwrap_or(usize::MAX);
+        let new = Self::new(settings, max_connections, metrics);
         for (old, new) in self.resources().into_iter().zip(new.resources()) {
             old.adopt_limits(new);
         }
     }
 
-    fn resources(&self) -> [&Resource; 8] {
+    fn resources(&self) -> [&Resource; 9] {
         [
             &self.runs,
             &self.small_bodies,
@@ -151,6 +158,7 @@ impl Admission {
             &self.conversations,
             &self.kept_conversations,
             &self.mcp_sessions,
+            &self.connections,
         ]
     }
 

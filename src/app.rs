@@ -133,7 +133,7 @@ impl App {
         settings: &Settings,
         executors: Vec<Arc<dyn ToolExecutor>>,
     ) -> anyhow::Result<Self> {
-        let lock = lock::acquire(settings).context(lock::STORE)?;
+        let lock = lock::acquire_at_once(settings)?;
         if let Some(lock) = &lock {
             migration::migrate(settings, lock, CancellationToken::new()).context(lock::STORE)?;
         }

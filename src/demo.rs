@@ -29,6 +29,9 @@ use crate::config::{
     ApiKeySettings, McpServerSettings, McpTransport, McpTrust, Preset, ProviderSettings, Scope, Settings,
     StorePolicy,
 };
+use crate::provider::model_choice::{self, NoModel};
+use crate::provider::routing::ProviderRouter;
+use crate::telemetry::metrics::Metrics;
 use crate::util::digest::sha256;
 use crate::util::random;
 
@@ -75,7 +78,7 @@ pub(crate) async fn run(
         show_conversation(&gateway, &shutdown).await?;
         Some(MODEL.to_owned())
     } else {
-        conversation::first_model(&gateway).await?.inspect_err(|why| print::no_models(why, &settings)).ok()
+        first_model(&settings).await?.inspect_err(|failures| print::no_models(failures)).ok()
     };
     if !shutdown.is_cancelled() {
         print::closing(&gateway, model.as_deref());
@@ -101,6 +104,12 @@ fn own_key(settings: &mut Settings) -> Option<String> {
     };
     settings.auth.keys.insert("the demo's own".to_owned(), own);
     Some(key)
+}
+
+/// A model of the user's servers to name in the commands, or why there is none.
+async fn first_model(settings: &Settings) -> anyhow::Result<Result<String, Vec<NoModel>>> {
+    let router = ProviderRouter::new(&settings.providers, &Metrics::new()).context("providers")?;
+    Ok(model_choice::choose(&router, &settings.providers, model_choice::holds_conversations).await)
 }
 
 /// Shows the conversation; whoever stops the demo in the midst of it gets no error.

@@ -23,5 +23,4 @@ mod verdict;
 pub(crate) use client::{Client, base_url};
 pub(crate) use examination::{Bounds, Progress, examine};
 pub(crate) use interruption::Interruption;
-pub(crate) use listing::first_chat_model;
 pub(crate) use report::{MARK, Report};

@@ -8,6 +8,7 @@ mod errors;
 mod http;
 mod lenient;
 mod masking;
+pub(crate) mod model_choice;
 pub(crate) mod models;
 mod retry;
 pub(crate) mod routing;
@@ -29,7 +30,7 @@ use crate::protocol::response::Usage;
 use crate::response::turn::{ModelEvent, ModelRequest};
 
 pub(crate) use errors::{ProviderError, ProviderErrorKind};
-pub(crate) use http::headers as request_headers;
+pub(crate) use http::{headers as request_headers, redact_url};
 pub(crate) use masking::mask_excerpt;
 pub(crate) use upstream_error::read_error;
 

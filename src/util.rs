@@ -1,5 +1,6 @@
 //! Small helpers without dependencies on other modules, each of which exists once: backoff, text for display, hashes, patterns
-//! of names, random numbers, what a key looks like.
+//! of names, random numbers, what a key looks like, reads
+//! that are shared.
 
 pub(crate) mod backoff;
 pub(crate) mod digest;
@@ -7,3 +8,4 @@ pub(crate) mod display;
 pub(crate) mod pattern;
 pub(crate) mod random;
 pub(crate) mod secrets;
+pub(crate) mod shared_reads;

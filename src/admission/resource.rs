@@ -35,6 +35,7 @@ pub struct Resource {
 #[derive(Debug)]
 struct Limits {
     shares: Arc<Shares>,
+    is_divided: bool,
     queue_timeout: Duration,
 }
 
@@ -42,7 +43,8 @@ impl Resource {
     pub(super) fn new(label: Label, shares: Shares, queue_timeout: Duration, metrics: &Arc<Metrics>) -> Self {
         metrics.known_resource(label.resource, label.reason);
         let semaphore = FairSemaphore::new(shares.clone());
-        let limits = ArcSwap::from_pointee(Limits { shares: Arc::new(shares), queue_timeout });
+        let is_divided = shares.are_divided();
+        let limits = ArcSwap::from_pointee(Limits { shares: Arc::new(shares), is_divided, queue_timeout });
         Self { label, semaphore, limits, metrics: Arc::clone(metrics) }
     }
 
@@ -56,6 +58,11 @@ impl Resource {
     /// The limits of tenants and keys.
     pub fn shares(&self) -> Arc<Shares> {
         Arc::clone(&self.limits.load().shares)
+    }
+
+    /// Whether anybody may hold less than all of it.
+    pub fn is_divided(&self) -> bool {
+        self.limits.load().is_divided
     }
 
     /// Acquires `weight` units, at once or after waiting in the queue. A caller that stops waiting leaves the queue.

@@ -58,6 +58,11 @@ impl Shares {
         self
     }
 
+    /// Whether anybody has less than the whole capacity.
+    pub fn are_divided(&self) -> bool {
+        self.of_tenant() < self.capacity || !self.divided.is_empty() || !self.keys.is_empty()
+    }
+
     /// The capacity of the resource.
     pub fn capacity(&self) -> u64 {
         self.capacity

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{ProviderSettings, Settings, StoreUrl};
+use crate::provider::redact_url;
 use crate::store::postgres::DatabaseSchema;
 use crate::store::sqlite::Schema;
 use crate::transport;
@@ -28,17 +28,14 @@ pub(crate) fn starting(settings: &Settings, sources: &str) {
         address = %settings.listen,
         store = %settings.store.url,
         schema,
-        providers = settings.providers.iter().map(name_and_origin).collect::<Vec<_>>().join(", "),
+        providers = settings.providers.iter().map(name_and_url).collect::<Vec<_>>().join(", "),
         "starting"
     );
 }
 
-/// A provider's name and origin; not its whole URL, since the path may hold a secret.
-fn name_and_origin((name, provider): (&String, &ProviderSettings)) -> String {
-    match Url::parse(&provider.url) {
-        Ok(url) => format!("{name}={}", url.origin().ascii_serialization()),
-        Err(_) => name.clone(),
-    }
+/// A provider's name and URL, with its path: one without `/v1` is a common mistake.
+fn name_and_url((name, provider): (&String, &ProviderSettings)) -> String {
+    format!("{name}={}", redact_url(&provider.url))
 }
 
 /// Logs when the gateway is ready for the first time, by the checks of the settings in force.
@@ -54,4 +51,20 @@ pub(super) async fn ready(current: CurrentGeneration, closing: CancellationToken
         }
     }
     tracing::info!("ready");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Preset;
+
+    /// A URL without `/v1` looked like one with it.
+    #[test]
+    fn the_url_of_a_provider_is_announced_with_its_path_and_without_secrets() {
+        let announced =
+            |url: &str| name_and_url((&"a".to_owned(), &ProviderSettings::new(Preset::Generic, url)));
+        assert_eq!(announced("http://127.0.0.1:11434"), "a=http://127.0.0.1:11434");
+        assert_eq!(announced("http://127.0.0.1:11434/v1"), "a=http://127.0.0.1:11434/v1");
+        assert_eq!(announced("https://u:secret@h/v1/?key=secret"), "a=https://h/v1");
+    }
 }

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::request_log::RequestOutcome;
-use crate::transport::ShutdownFlag;
+use crate::transport::{ConnectionShare, ShutdownFlag};
 
 /// How long a connection that is closing may stay idle before it is dropped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -69,6 +69,8 @@ pub(super) struct ConnectionActivity {
     /// Closes it once its active requests have ended.
     close: CancellationToken,
     stopping: ShutdownFlag,
+    /// Whose connection it is while requests are active.
+    share: Arc<ConnectionShare>,
 }
 
 impl ConnectionActivity {
@@ -87,6 +89,7 @@ impl ConnectionActivity {
             abort_reason: OnceLock::new(),
             close,
             stopping,
+            share: Arc::default(),
         })
     }
 
@@ -127,6 +130,10 @@ impl ConnectionActivity {
         // The first reason counts.
         _ = self.reason.set(reason);
         self.close.cancel();
+    }
+
+    pub(super) fn share(&self) -> &Arc<ConnectionShare> {
+        &self.share
     }
 
     /// Records why it is about to be aborted with its active requests.
@@ -205,7 +212,9 @@ impl Drop for ActiveRequest {
     fn drop(&mut self) {
         // Before the count: a reader that sees the connection idle must also see since when.
         *self.0.waiting() = (IdlePhase::NextRequest, Instant::now());
-        self.0.requests.fetch_sub(1, Ordering::AcqRel);
+        if self.0.requests.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.share.release_if(|| self.0.requests.load(Ordering::Acquire) == 0);
+        }
     }
 }
 

@@ -107,38 +107,41 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// The effective connection limit: the configured one, lowered (with a warning) to the file descriptors that are not
-/// reserved; by default half of these, with a warning if they are fewer than there may be runs, each with a connection.
-pub(super) fn max_connections(server: &ServerSettings) -> usize {
+/// The limit of open files of this process, and the effective limit of connections: the configured one, lowered to the files
+/// that are not reserved; by default half of these.
+pub(super) fn effective_connections(server: &ServerSettings) -> (u64, usize) {
     let nofile_limit = rlimit::Resource::NOFILE.get_soft().unwrap_or(1024);
     let available = nofile_limit.saturating_sub(RESERVED_FILES);
-    let max = usize::try_from(available.max(MIN_CONNECTIONS)).unwrap_or(usize::MAX);
+    let at_least = |files: u64| usize::try_from(files.max(MIN_CONNECTIONS)).unwrap_or(usize::MAX);
+    let max = match server.max_connections {
+        None => at_least(available / 2),
+        Some(configured) => configured.min(at_least(available)),
+    };
+    (nofile_limit, max)
+}
+
+/// The effective limit, with a warning if it is lower than the configured one, or lower than the number of runs that there may
+/// be, each with a connection.
+pub(super) fn max_connections(server: &ServerSettings) -> usize {
+    let (nofile_limit, max) = effective_connections(server);
     match server.max_connections {
-        None => {
-            let max = usize::try_from((available / 2).max(MIN_CONNECTIONS)).unwrap_or(usize::MAX);
-            if max < server.max_runs {
-                tracing::warn!(
-                    nofile_limit,
-                    max_connections = max,
-                    max_runs = server.max_runs,
-                    "few file descriptors: the limit of open files of this process (ulimit -n, LimitNOFILE) allows fewer \
-                     connections than server.max_runs; raise it"
-                );
-            }
-            max
-        }
-        Some(configured) if configured > max => {
-            tracing::warn!(
-                nofile_limit,
-                configured,
-                effective = max,
-                reserved = RESERVED_FILES,
-                "server.max_connections exceeds the file descriptor limit of this process; lowered"
-            );
-            max
-        }
-        Some(configured) => configured,
+        None if max < server.max_runs => tracing::warn!(
+            nofile_limit,
+            max_connections = max,
+            max_runs = server.max_runs,
+            "few file descriptors: the limit of open files of this process (ulimit -n, LimitNOFILE) allows fewer \
+             connections than server.max_runs; raise it"
+        ),
+        Some(configured) if configured > max => tracing::warn!(
+            nofile_limit,
+            configured,
+            effective = max,
+            reserved = RESERVED_FILES,
+            "server.max_connections exceeds the file descriptor limit of this process; lowered"
+        ),
+        None | Some(_) => {}
     }
+    max
 }
 
 #[cfg(test)]

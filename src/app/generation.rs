@@ -12,8 +12,8 @@ use super::assembly::Assembly;
 use super::tools::GatewayTools;
 use crate::config::{Settings, Switch};
 use crate::transport::{
-    AccessRules, AppState, PassThroughRoutes, ReadinessCache, ReadinessState, RequestSettings, SharedState,
-    ShutdownFlag, UiFiles, routes,
+    AccessRules, AppState, PassThroughRoutes, ReadinessCache, ReadinessState, RequestSettings, SharedBodies,
+    SharedState, ShutdownFlag, UiFiles, routes,
 };
 
 /// The current generation, swapped by reloads.
@@ -62,6 +62,7 @@ fn state(settings: &Settings, assembly: &Assembly, stopping: &ShutdownFlag) -> A
         serves_api: settings.role.serves_api(),
         ui: settings.ui.is_served(settings.listen).then(|| UiFiles::new(settings.ui.dir.clone())),
         metrics: Arc::clone(&assembly.metrics),
+        shared_bodies: SharedBodies::default(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The accept loop: accepts connections and serves each, until shutdown.
 
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ use super::upgrades::Upgrades;
 use crate::config::ServerSettings;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::request_log::RequestOutcome;
-use crate::transport::{PeerAddress, ShutdownFlag};
+use crate::transport::{Peer, ShutdownFlag};
 
 /// Connections that wait in the kernel until they are accepted; one that finds no room is tried again after a second only. The
 /// system may allow fewer (`net.core.somaxconn`).
@@ -159,7 +159,7 @@ impl HttpServer {
             match accepted {
                 Ok((stream, peer)) => {
                     let Some(permit) = self.limit.permit().await else { return };
-                    self.serve_connection(stream, PeerAddress(peer.ip()), permit);
+                    self.serve_connection(stream, peer.ip(), permit);
                 }
                 Err(error) => {
                     failures.log(&error);
@@ -175,17 +175,18 @@ impl HttpServer {
     fn serve_connection(
         &self,
         stream: TcpStream,
-        peer: PeerAddress,
+        address: IpAddr,
         permit: tokio::sync::OwnedSemaphorePermit,
     ) {
         disable_nagle(&stream);
         let activity =
             ConnectionActivity::new(self.timeouts, self.closing.child_token(), self.stopping.clone());
         let slot = Arc::new(self.limit.enter(permit, &activity));
+        let peer = Peer { address, share: Arc::clone(activity.share()) };
         let (current, requests) = (Arc::clone(&self.current), Arc::clone(&activity));
         let (upgrades, upgrade_slot) = (Arc::clone(&self.upgrades), Arc::clone(&slot));
         let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(peer.clone());
             if request.headers().contains_key(header::UPGRADE) {
                 request.extensions_mut().insert(upgrades.host(&upgrade_slot, &requests));
             }

@@ -18,9 +18,22 @@ use crate::transport::startup::{self, WaitReason};
 /// Interval between attempts to take the lock.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
+/// What to do about a database that another server holds.
+const REMEDY: &str = "Only one server can use a SQLite database: stop the other one, or give this one another file \
+                      (store.url in the configuration, or ANTWORT_STORE_URL=sqlite:PATH)";
+
 /// Takes the lock on the database of these settings without waiting; `None` for a database that needs none.
 pub(super) fn acquire(settings: &Settings) -> Result<Option<ServerLock>, LockError> {
     lockable(settings).map(ServerLock::acquire).transpose()
+}
+
+/// Like [`acquire`], for a server that does not wait for the lock: the error says what to do.
+pub(super) fn acquire_at_once(settings: &Settings) -> anyhow::Result<Option<ServerLock>> {
+    let acquired = acquire(settings).map_err(|error| match error {
+        taken @ LockError::Taken { .. } => anyhow::anyhow!("{taken}. {REMEDY}"),
+        failed @ LockError::Failed(_) => failed.into(),
+    });
+    acquired.context(STORE)
 }
 
 /// The database that only one server may use: neither one in memory, nor one that several servers share.
@@ -58,8 +71,7 @@ pub(super) async fn wait(
                 }
                 Err(taken @ LockError::Taken { .. }) if Instant::now() >= deadline => {
                     return Err(anyhow::anyhow!(
-                        "{taken}, and it was not released within {timeout_s} s. Only one server can use a SQLite database: \
-                         stop the other one, or configure another database for this one"
+                        "{taken}, and it was not released within {timeout_s} s. {REMEDY}"
                     ))
                     .context(STORE);
                 }

@@ -50,6 +50,7 @@ pub(super) fn list(
 ) -> ExitCode {
     offline::run(options, async |settings| {
         let caller = Caller::new(which, options)?;
+        let has_servers = !settings.mcp.servers.is_empty();
         let tools = caller.open(settings).await?;
         let labels: Vec<&str> = match (label, &which.url) {
             (Some(_), Some(_)) => return Err("LABEL and --url cannot be combined".into()),
@@ -61,8 +62,16 @@ pub(super) fn list(
         tools.shutdown().await;
         if as_json {
             print_json(&tools::pretty(&listed));
+        } else if listed.is_empty() && has_servers {
+            let tenant = &caller.tenant;
+            print_error(&format!(
+                "no configured MCP server (mcp.servers) is open to the tenant `{tenant}`; another: --tenant NAME"
+            ));
         } else if listed.is_empty() {
-            print_error("no MCP server is configured (mcp.servers) for this tenant");
+            print_error(
+                "no MCP server is configured (mcp.servers). This command reads the configuration (file and environment), not a \
+                 running gateway: those of a gateway are listed at its /v1/mcp/servers, and --url URL asks any server",
+            );
         } else {
             let text = listed.iter().map(ServerReport::lines).collect::<Vec<_>>().join("\n");
             print_line(&display::lines(&text));

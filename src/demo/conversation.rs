@@ -10,7 +10,6 @@ use super::gateway::Gateway;
 use super::print::{bold, dim, line, piece};
 use super::trip::{QUESTION, SERVER};
 use super::turn::MODEL;
-use crate::doctor::first_chat_model;
 use crate::net::sse::Decoder;
 
 const MAX_EVENT_BYTES: usize = 1 << 20;
@@ -43,19 +42,6 @@ pub(super) async fn show(gateway: &Gateway) -> anyhow::Result<()> {
     .await?;
     line("");
     Ok(())
-}
-
-/// The first model that the gateway lists and that can be talked to, or why there is none.
-pub(super) async fn first_model(gateway: &Gateway) -> anyhow::Result<Result<String, String>> {
-    let answer = gateway.request(Method::GET, "models").send().await?;
-    let status = answer.status();
-    let body: Value = serde_json::from_str(&answer.text().await?).unwrap_or_default();
-    if !status.is_success() {
-        return Ok(Err(body["error"]["message"].as_str().map_or_else(|| status.to_string(), str::to_owned)));
-    }
-    let names: Vec<_> =
-        body["data"].as_array().into_iter().flatten().filter_map(|model| model["id"].as_str()).collect();
-    Ok(first_chat_model(&names).map(str::to_owned).ok_or_else(|| "the list is empty".to_owned()))
 }
 
 /// Sends one request, shows its events, and returns the response of the last one.

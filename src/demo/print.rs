@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use super::gateway::Gateway;
 use crate::config::{Settings, StoreUrl};
+use crate::provider::model_choice::{NoModel, Remedy};
 
 /// What stands in the commands for a model whose name is not known.
 const UNKNOWN_MODEL: &str = "MODEL";
@@ -53,20 +54,30 @@ pub(super) fn opening(base: &str, settings: &Settings) {
 }
 
 /// What to do if there is no model to name in the commands.
-pub(super) fn no_models(why: &str, settings: &Settings) {
-    line(&bold(&format!("The models of the model server cannot be read: {why}")));
-    for provider in settings.providers.values() {
-        let url = provider.url.as_str().trim_end_matches('/');
-        line(&format!(
-            "  Does {url}/models list them? Then its API key may be missing: ANTWORT_UPSTREAM_API_KEY."
-        ));
-        if !url.ends_with("/v1") {
-            line(&format!(
-                "  The address of most servers ends in /v1: stop the demo, and try ANTWORT_UPSTREAM_URL={url}/v1"
-            ));
+pub(super) fn no_models(failures: &[NoModel]) {
+    line(&bold("The models of the model server are not known:"));
+    for failure in failures {
+        line(&format!("  {}", failure.problem()));
+        match failure.remedy() {
+            Remedy::Address => {
+                line("  Check that the model server runs, and that host and port of its address are right.");
+                line(&format!("  Then put the name of one of its models in place of {UNKNOWN_MODEL}."));
+                continue;
+            }
+            Remedy::ApiKey => {
+                line(
+                    "  Its API key is missing or not accepted: stop the demo, and set ANTWORT_UPSTREAM_API_KEY.",
+                );
+            }
+            Remedy::BaseUrl(url) => line(&format!(
+                "  The address of most servers ends in /v1: stop the demo, and try ANTWORT_UPSTREAM_URL={url}"
+            )),
+            Remedy::Name => {}
         }
+        line(&format!(
+            "  If the server has no list of models, put the name of one in place of {UNKNOWN_MODEL}."
+        ));
     }
-    line(&format!("  If the server has no list of models, put the name of one in place of {UNKNOWN_MODEL}."));
     line("");
 }
 
@@ -79,9 +90,9 @@ pub(super) fn closing(gateway: &Gateway, model: Option<&str>) {
     if gateway.key.is_some() {
         line("  (with one of the gateway's keys in ANTWORT_API_KEY)");
     }
-    line(&format!("  curl -s {post} -d '{{\"model\":\"{model}\",\"input\":\"Hello\"}}'"));
-    line(&format!("  curl -sN {post} -d '{{\"model\":\"{model}\",\"input\":\"Hello\",\"stream\":true}}'"));
-    line(&format!("  curl -s{key} '{base}/responses?limit=2'"));
+    line(&format!("  curl -sS {post} -d '{{\"model\":\"{model}\",\"input\":\"Hello\"}}'"));
+    line(&format!("  curl -sSN {post} -d '{{\"model\":\"{model}\",\"input\":\"Hello\",\"stream\":true}}'"));
+    line(&format!("  curl -sS{key} '{base}/responses?limit=2'"));
     line("");
     line("Serving until Ctrl-C.");
 }

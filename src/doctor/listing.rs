@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::exchange::Exchange;
 use super::reply::token_count;
 use crate::config::Preset;
+use crate::provider::model_choice::first_chat_model;
 
 /// Models that are kept of a list.
 const MAX_MODELS: usize = 10_000;
@@ -80,28 +81,6 @@ pub(super) fn window_of_props(props: &Value) -> Option<u64> {
     token_count(slot).filter(|tokens| *tokens > 0)
 }
 
-/// The first model that does not look like one for other work than conversations; the first if all do.
-pub(crate) fn first_chat_model<'a>(names: &[&'a str]) -> Option<&'a str> {
-    // Servers do not say what a model is for. Embedding models are often named after their family.
-    const OTHERS: [&str; 10] = [
-        "embed",
-        "minilm",
-        "bge-",
-        "multilingual-e5",
-        "rerank",
-        "whisper",
-        "tts",
-        "moderation",
-        "dall-e",
-        "image",
-    ];
-    let chats = |name: &&&str| {
-        let name = name.to_ascii_lowercase();
-        !OTHERS.iter().any(|other| name.contains(other))
-    };
-    names.iter().find(chats).or_else(|| names.first()).copied()
-}
-
 fn problem(exchange: &Exchange) -> String {
     match (exchange.status, &exchange.failure) {
         (None, Some(failure)) => failure.clone(),
@@ -118,7 +97,7 @@ fn problem(exchange: &Exchange) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Exchange, Listing, Preset, first_chat_model, window_of_props};
+    use super::{Exchange, Listing, Preset, window_of_props};
 
     #[test]
     fn windows_and_kinds_under_the_names_of_many_servers() {
@@ -150,8 +129,5 @@ mod tests {
         let body = json!({"data": [{"id": "text-embedding-3"}, {"id": "Whisper"}, {"id": "qwen"}]});
         let listing = Listing::read(&exchange, Some(&body));
         assert_eq!(listing.first_model(), Some("qwen"));
-        let of_ollama = ["all-minilm:latest", "bge-m3:latest", "llama3.2:latest", "nomic-embed-text:latest"];
-        assert_eq!(first_chat_model(&of_ollama), Some("llama3.2:latest"));
-        assert_eq!(first_chat_model(&of_ollama[..1]), Some("all-minilm:latest"), "better than none");
     }
 }

@@ -200,7 +200,7 @@ mod tests {
     /// Kept as a linked list, it overflowed the stack when it was dropped.
     #[tokio::test]
     async fn a_chain_of_a_hundred_thousand_responses_without_items_takes_no_more_than_one() {
-        let admission = Admission::new(&Settings::default(), &Metrics::new());
+        let admission = Admission::new(&Settings::default(), 1, &Metrics::new());
         let requester = Requester::new(&"t".into(), &"k".into());
         let history = ConnectionHistory::default();
         let mut previous = None;

@@ -11,8 +11,10 @@ use tokio::sync::watch;
 
 use super::Engine;
 use super::context::EngineParts;
+use super::followed_page::FollowedPage;
+use super::large_pages::{LargePage, LargePageError, ReservePage};
 use super::live_runs::{RunEnding, RunProgress};
-use super::log_tails::{FollowedPage, LogTail};
+use super::log_tails::LogTail;
 use crate::bus::RunWatch;
 use crate::identity::Owner;
 use crate::protocol::error::{ApiError, ErrorKind};
@@ -57,14 +59,13 @@ pub(super) enum Asked {
     ById,
 }
 
-/// The next events of a response that is followed.
-pub(crate) enum NextEvents {
-    /// Events as they were sent.
-    Bytes(Bytes),
-    /// There are more bytes than allowed in one piece: so many.
-    TooLarge(u64),
-    /// The terminal event was the last.
-    End,
+/// What a read of the log has led to.
+enum PageRead {
+    Found(FollowedPage),
+    /// There are no more events, or they are not kept.
+    Nothing,
+    /// The events were replaced by larger ones meanwhile.
+    Changed,
 }
 
 impl Engine {
@@ -117,16 +118,17 @@ impl Follower {
         }
     }
 
-    /// The next events of its stream, in pieces of about so many bytes; waits for them while the run goes on. Nothing is
-    /// lost if the future is dropped.
-    pub(crate) async fn next_events(&mut self, max_bytes: u64) -> Result<NextEvents, ApiError> {
+    /// The next events of its stream, as they were sent, in pieces of about so many bytes; `None` behind the terminal event.
+    /// Waits for them while the run goes on. A larger event is reserved by `reserve`. Nothing is lost if the future is dropped.
+    pub(crate) async fn next_events(
+        &mut self,
+        max_bytes: u64,
+        reserve: &ReservePage,
+    ) -> Result<Option<Bytes>, ApiError> {
         while !self.is_at_end {
             self.wait_for_more().await?;
-            let (store, owner) = (Arc::clone(&self.parts.store), self.owner.clone());
-            let (id, next) = (self.id.clone(), self.next);
-            let read = async move { store.logged_events(&owner, &id, next, max_bytes).await };
-            match self.tail.page(self.next, self.replaced_from, |page| !self.is_left(page), read).await {
-                Ok(Some(page)) => {
+            match self.next_page(max_bytes, reserve).await? {
+                PageRead::Found(page) => {
                     self.check_replaced(&page)?;
                     if page.bytes.is_empty() || self.is_left(&page) {
                         self.wait_for_signal().await;
@@ -136,14 +138,36 @@ impl Follower {
                     }
                     let known = self.next.saturating_sub(page.first);
                     (self.next, self.is_at_end, self.was_woken) = (page.next, page.is_end, false);
-                    return Ok(NextEvents::Bytes(behind(page.bytes, known)));
+                    return Ok(Some(behind(page.bytes, known)));
                 }
-                Ok(None) => self.check_end().await?,
-                Err(StoreError::TooLarge { bytes }) => return Ok(NextEvents::TooLarge(bytes)),
-                Err(error) => return Err(error.into()),
+                PageRead::Nothing => self.check_end().await?,
+                PageRead::Changed => {}
             }
         }
-        Ok(NextEvents::End)
+        Ok(None)
+    }
+
+    /// The page with the next event.
+    async fn next_page(&self, max_bytes: u64, reserve: &ReservePage) -> Result<PageRead, ApiError> {
+        let read = |max_bytes| {
+            let (store, owner) = (Arc::clone(&self.parts.store), self.owner.clone());
+            let (id, next) = (self.id.clone(), self.next);
+            async move { store.logged_events(&owner, &id, next, max_bytes).await }
+        };
+        let is_final = |page: &FollowedPage| !self.is_left(page);
+        let found = match self.tail.page(self.next, self.replaced_from, is_final, read(max_bytes)).await {
+            Err(StoreError::TooLarge { bytes }) => {
+                let page = LargePage { next: self.next, replaced_from: self.replaced_from, bytes };
+                match self.tail.large_pages().get(page, is_final, reserve, read(bytes)).await {
+                    Err(LargePageError::Store(StoreError::TooLarge { .. })) => return Ok(PageRead::Changed),
+                    Err(LargePageError::Store(error)) => return Err(error.into()),
+                    Err(LargePageError::Refused(error)) => return Err(*error),
+                    Ok(found) => found,
+                }
+            }
+            found => found?,
+        };
+        Ok(found.map_or(PageRead::Nothing, PageRead::Found))
     }
 
     /// Waits until another process tells of more, or it is time to look.

@@ -6,11 +6,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 
+use super::followed_page::FollowedPage;
+use super::large_pages::LargePages;
 use crate::identity::Owner;
 use crate::protocol::id::Id;
 use crate::store::{LogPage, StoreError};
@@ -31,6 +32,7 @@ pub(super) struct LogTail {
     /// The read of the next page, under way in a task of its own: a follower whose client does not read is not polled, and
     /// would let the others wait.
     reading: Mutex<Option<Reading>>,
+    large: LargePages,
     key: (Owner, Id),
     tails: Arc<LogTails>,
 }
@@ -44,25 +46,6 @@ struct Reading {
 
 type SharedPage = Shared<BoxFuture<'static, Result<Option<FollowedPage>, StoreError>>>;
 
-/// A page as followers have it.
-#[derive(Debug, Clone)]
-pub(super) struct FollowedPage {
-    pub bytes: Bytes,
-    pub first: u64,
-    pub next: u64,
-    pub is_end: bool,
-    pub replaced_from: Option<u64>,
-    /// Whether the log was just read, and the run was one of this process then.
-    pub is_own_run: bool,
-}
-
-impl From<LogPage> for FollowedPage {
-    fn from(page: LogPage) -> Self {
-        let LogPage { first, bytes, next, is_end, is_running, is_own, replaced_from } = page;
-        Self { bytes: bytes.into(), first, next, is_end, replaced_from, is_own_run: is_own && is_running }
-    }
-}
-
 impl LogTails {
     /// The tail of a log, shared by its followers.
     pub(super) fn of(self: &Arc<Self>, owner: &Owner, id: &Id) -> Arc<LogTail> {
@@ -71,8 +54,13 @@ impl LogTails {
         if let Some(tail) = tails.get(&key).and_then(Weak::upgrade) {
             return tail;
         }
-        let (pages, reading) = (Mutex::default(), Mutex::default());
-        let tail = Arc::new(LogTail { pages, reading, key: key.clone(), tails: Arc::clone(self) });
+        let tail = Arc::new(LogTail {
+            pages: Mutex::default(),
+            reading: Mutex::default(),
+            large: LargePages::default(),
+            key: key.clone(),
+            tails: Arc::clone(self),
+        });
         tails.insert(key, Arc::downgrade(&tail));
         tail
     }
@@ -103,6 +91,11 @@ impl LogTail {
             self.add(page);
         }
         Ok(page)
+    }
+
+    /// Its pages that are too large to be kept for whoever comes later.
+    pub(super) fn large_pages(&self) -> &LargePages {
+        &self.large
     }
 
     /// The read of the page with this event that is under way, or this one.

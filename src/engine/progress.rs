@@ -42,7 +42,7 @@ impl Engine {
     ) -> Result<Option<Arc<str>>, StoreError> {
         let body = self.parts.store.response(owner, id, max_bytes).await?;
         let Some(body) = body else { return Ok(None) };
-        if !is_running(&body) {
+        if !is_unfinished(&body) {
             return Ok(Some(body));
         }
         let progress = Progress::read(&self.parts, owner, &Id::from(id), max_bytes).await?;
@@ -56,7 +56,8 @@ impl Engine {
     }
 }
 
-fn is_running(body: &str) -> bool {
+/// Whether this is the object of a response that is being made.
+pub(crate) fn is_unfinished(body: &str) -> bool {
     let head = body.get(..HEAD_BYTES).unwrap_or(body);
     RUNNING.iter().any(|status| head.contains(status))
 }
@@ -215,10 +216,10 @@ mod tests {
 
     #[test]
     fn only_a_response_that_is_being_made_is_looked_up() {
-        assert!(is_running(
+        assert!(is_unfinished(
             r#"{"id":"resp_1","object":"response","created_at":1,"status":"queued","output":[]}"#
         ));
-        assert!(!is_running(
+        assert!(!is_unfinished(
             r#"{"id":"resp_1","object":"response","created_at":1,"status":"completed","output":[]}"#
         ));
     }

@@ -121,18 +121,25 @@ impl ProviderError {
 
     /// Whether the request is at fault rather than the provider, so that it is no warning for operators.
     pub fn is_about_request(&self) -> bool {
-        matches!(
-            self.kind,
-            ProviderErrorKind::Status(400 | 404 | 413 | 415 | 422)
-                | ProviderErrorKind::ContextLength
-                | ProviderErrorKind::Unsupported { .. }
-        )
+        !self.is_unknown_path()
+            && matches!(
+                self.kind,
+                ProviderErrorKind::Status(400 | 404 | 413 | 415 | 422)
+                    | ProviderErrorKind::ContextLength
+                    | ProviderErrorKind::Unsupported { .. }
+            )
+    }
+
+    /// Whether the server has not even the path that was asked for: the URL of the configuration is wrong.
+    pub fn is_unknown_path(&self) -> bool {
+        self.kind == ProviderErrorKind::Status(404) && is_unknown_path(&self.message)
     }
 
     /// The cause, for the log.
     pub fn cause_for_log(&self) -> Option<&str> {
         match (&self.cause, self.kind) {
             (Some(cause), _) => Some(&cause.text),
+            _ if self.is_unknown_path() => Some(UNKNOWN_PATH),
             // The gateway's own message about an invalid answer.
             (None, ProviderErrorKind::Malformed | ProviderErrorKind::Redirect | ProviderErrorKind::Cut) => {
                 Some(&self.message)
@@ -269,6 +276,12 @@ fn by_status(status: u16, message: String, code: Option<String>) -> ApiError {
             let refused = ApiError::new(ErrorKind::UpstreamError, message);
             return refused.with_code("upstream_auth_error").without_retry();
         }
+        404 if is_unknown_path(&message) => {
+            let message = "The model provider does not serve the path that it was asked for; the operator of the gateway must correct \
+                           its URL, which mostly ends with '/v1'.";
+            let misplaced = ApiError::new(ErrorKind::UpstreamError, message);
+            return misplaced.with_code("upstream_unknown_path").without_retry();
+        }
         404 => {
             let missing = ApiError::new(ErrorKind::NotFound, message);
             return missing.with_code("model_not_found").with_param("model");
@@ -285,6 +298,22 @@ fn by_status(status: u16, message: String, code: Option<String>) -> ApiError {
         _ => return ApiError::new(ErrorKind::UpstreamError, message),
     };
     with_provider_code(ApiError::new(kind, message).with_code("upstream_rejected_request"), code)
+}
+
+/// How the message begins of a 404 without any, such as a web page.
+const WITHOUT_WORDS: &str = "the model provider answered with status 404 without";
+
+/// For the log, which has the URL beside it.
+const UNKNOWN_PATH: &str = "the server does not know this path: the provider's url mostly ends with /v1";
+
+/// What servers say of a path that they do not have, as their frameworks word it: those of Python, Go, and Node, Azure's, and
+/// llama.cpp. That a model is missing they say in a sentence of their own.
+fn is_unknown_path(message: &str) -> bool {
+    let message = message.trim().trim_end_matches('.').to_ascii_lowercase();
+    let whole = ["not found", "404 page not found", "page not found", "file not found", "resource not found"];
+    whole.contains(&message.as_str())
+        || message.starts_with("cannot post /")
+        || message.starts_with(WITHOUT_WORDS)
 }
 
 fn with_provider_code(error: ApiError, code: Option<String>) -> ApiError {
@@ -337,6 +366,35 @@ mod tests {
         ];
         for (kind, status, code) in rows {
             assert_eq!(api_error(kind), (status, code.to_owned()), "{kind:?}");
+        }
+    }
+
+    /// A URL without `/v1` was told to clients as a model that does not exist.
+    #[test]
+    fn a_path_that_a_server_does_not_have_is_no_missing_model() {
+        let told = |message: &str| ProviderError::new(ProviderErrorKind::Status(404), message);
+        for message in [
+            "404 page not found",
+            "Not Found",
+            "File Not Found",
+            "Resource not found.",
+            "Cannot POST /chat/completions",
+            "The model provider answered with status 404 without an error message.",
+        ] {
+            let error = told(message);
+            assert!(error.is_unknown_path() && !error.is_about_request(), "{message}");
+            assert!(error.cause_for_log().is_some_and(|cause| cause.contains("/v1")), "{message}");
+            let error = ApiError::from(error);
+            assert_eq!((error.kind.status(), error.code()), (502, "upstream_unknown_path"), "{message}");
+        }
+        for message in [
+            "model 'x' not found, try pulling it first",
+            "The model `x` does not exist.",
+            "No endpoints found for x.",
+        ] {
+            let error = told(message);
+            assert!(!error.is_unknown_path() && error.is_about_request(), "{message}");
+            assert_eq!(ApiError::from(error).code(), "model_not_found", "{message}");
         }
     }
 

@@ -36,6 +36,7 @@ use crate::net::http1::{Http1Client, Http1Options};
 use crate::response::turn::ModelRequest;
 use crate::telemetry::metrics::Metrics;
 use completion::CompletionStream;
+pub(crate) use failure_log::redact_url;
 use server::{ProxyMode, REQUEST_ID, Server, TRACEPARENT};
 
 const AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));
@@ -94,7 +95,7 @@ impl ChatProvider {
             headers,
             proxy_mode: ProxyMode::for_url(&completions_url, &settings.http),
             completions_url,
-            url_for_log: failure_log::redact_url(&settings.url),
+            url_for_log: redact_url(&settings.url),
             stream_options: AtomicBool::new(settings.supports.stream_options),
             settings: settings.clone(),
             metrics: Arc::clone(metrics),

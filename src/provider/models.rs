@@ -76,20 +76,10 @@ impl ModelCatalog {
     async fn fetch(&self) -> Result<Arc<[ModelInfo]>, ProviderError> {
         let mut models = Vec::new();
         let mut failed = None;
-        let lists = self.router.model_names().map(async |names| (names, names.provider.models().await));
-        for (names, answer) in join_all(lists).await {
-            match answer {
-                Ok(found) => models.extend(self.usable(names, &found)),
-                Err(error) => {
-                    let provider = names.provider.name();
-                    tracing::debug!(provider, %error, "listing the models of a provider failed");
-                    // A server without a list: what is known of its models is in the settings.
-                    if matches!(error.kind, ProviderErrorKind::Status(404 | 405 | 501)) {
-                        models.extend(self.usable(names, &configured(names)));
-                    }
-                    failed = Some(error);
-                }
-            }
+        let lists = self.router.model_names().map(|names| listed(&self.router, names));
+        for (found, failure) in join_all(lists).await {
+            models.extend(found);
+            failed = failure.or(failed);
         }
         if models.is_empty()
             && let Some(error) = failed
@@ -100,18 +90,35 @@ impl ModelCatalog {
         models.dedup_by(|a, b| a.id == b.id);
         Ok(models.into())
     }
+}
 
-    /// These models and the aliases under names by which requests reach them; what no name leads to is left out.
-    fn usable(&self, names: ModelNames<'_>, found: &[ModelInfo]) -> Vec<ModelInfo> {
-        let leads = |name: &str, model: &str| self.router.leads_to(name, names.provider, model);
-        let listed = found.iter().filter_map(|model| {
-            let prefixed = names.prefix.map(|prefix| format!("{prefix}/{}", model.id));
-            let mut ids = prefixed.into_iter().chain([model.id.clone()]);
-            ids.find(|id| leads(id, &model.id)).map(|id| ModelInfo { id, ..model.clone() })
-        });
-        let aliases = names.aliases.iter().filter(|(alias, model)| leads(alias, model));
-        listed.chain(aliases.map(|(alias, model)| alias_of(alias, model, found))).collect()
+/// The models of a provider in its order, and why it lists none. Without a list, what is known of them is in the settings.
+pub(super) async fn listed(
+    router: &ProviderRouter,
+    names: ModelNames<'_>,
+) -> (Vec<ModelInfo>, Option<ProviderError>) {
+    match names.provider.models().await {
+        Ok(found) => (usable(router, names, &found), None),
+        Err(error) => {
+            let provider = names.provider.name();
+            tracing::debug!(provider, %error, "listing the models of a provider failed");
+            let has_no_list = matches!(error.kind, ProviderErrorKind::Status(404 | 405 | 501));
+            let models = if has_no_list { usable(router, names, &configured(names)) } else { Vec::new() };
+            (models, Some(error))
+        }
     }
+}
+
+/// These models and the aliases under names by which requests reach them; what no name leads to is left out.
+fn usable(router: &ProviderRouter, names: ModelNames<'_>, found: &[ModelInfo]) -> Vec<ModelInfo> {
+    let leads = |name: &str, model: &str| router.leads_to(name, names.provider, model);
+    let listed = found.iter().filter_map(|model| {
+        let prefixed = names.prefix.map(|prefix| format!("{prefix}/{}", model.id));
+        let mut ids = prefixed.into_iter().chain([model.id.clone()]);
+        ids.find(|id| leads(id, &model.id)).map(|id| ModelInfo { id, ..model.clone() })
+    });
+    let aliases = names.aliases.iter().filter(|(alias, model)| leads(alias, model));
+    listed.chain(aliases.map(|(alias, model)| alias_of(alias, model, found))).collect()
 }
 
 /// The models that the settings name.

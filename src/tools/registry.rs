@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use tokio::sync::Mutex;
 
+use super::builtin;
 use super::catalog::Catalog;
 use super::catalog_builder::{ExecutorListing, add_tags, build_catalog};
 use super::definition::{ToolDefinition, ToolKind};
@@ -120,6 +121,12 @@ impl ToolRegistry {
     /// The current catalogue. Take it once for consistent access to several tools.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()
+    }
+
+    /// Why a tool of the gateway's own is not in the catalogue: a setting that it needs. `None` for all others.
+    pub(crate) fn why_not_configured(&self, name: &str) -> Option<&'static str> {
+        let is_missing = self.catalog().get(name).is_none();
+        builtin::unavailable_reason(name, &self.settings).filter(|_| is_missing)
     }
 
     /// Whether every executor has listed its tools, so that no others are to come but by a change.

@@ -50,10 +50,21 @@ impl JsonBody {
         headers: &HeaderMap,
         body: Body,
     ) -> Result<Self, ErrorResponse> {
+        Self::receive_counted(state, caller, headers, body, 1).await
+    }
+
+    /// The same; a large body counts so many times its size.
+    async fn receive_counted(
+        state: &AppState,
+        caller: &Authenticated,
+        headers: &HeaderMap,
+        body: Body,
+        copies: u64,
+    ) -> Result<Self, ErrorResponse> {
         check_encoding(headers)?;
         // A request without Content-Type must have an empty body.
         let limit = if check_type(headers)? { state.requests.body_limit } else { 0 };
-        Self::receive_up_to(limit, state, caller, body).await
+        Self::receive_up_to(limit, state, caller, body, copies).await
     }
 
     async fn receive_up_to(
@@ -61,6 +72,7 @@ impl JsonBody {
         state: &AppState,
         caller: &Authenticated,
         body: Body,
+        copies: u64,
     ) -> Result<Self, ErrorResponse> {
         let requester = caller.requester();
         let incoming = BodyReader {
@@ -68,6 +80,7 @@ impl JsonBody {
             requester: &requester,
             limit,
             idle_timeout: state.requests.body_idle_timeout,
+            copies,
         };
         match incoming.read(body).await {
             Ok((bytes, reserved)) => Ok(Self { bytes, reserved }),
@@ -91,6 +104,22 @@ impl JsonBody {
         let work = move || (read(&bytes), reserved);
         let (parsed, reserved) = app.services.admission.blocking.run(&caller.requester(), work).await?;
         Ok((parsed?, reserved))
+    }
+}
+
+/// The body of a request that is prepared as for a run, but has none that would account for what is made of it.
+pub(super) struct PreparedBody(pub JsonBody);
+
+/// What is parsed, prepared and encoded of a request of many tools, compared with its body.
+const PREPARED_COPIES: u64 = 4;
+
+impl FromRequest<AppState> for PreparedBody {
+    type Rejection = ErrorResponse;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ErrorResponse> {
+        let (head, body) = request.into_parts();
+        let caller = head.extensions.get::<Authenticated>().ok_or_else(ApiError::internal)?;
+        JsonBody::receive_counted(state, caller, &head.headers, body, PREPARED_COPIES).await.map(Self)
     }
 }
 
@@ -118,7 +147,7 @@ impl FromRequest<AppState> for FormBody {
         let (head, body) = request.into_parts();
         let caller = head.extensions.get::<Authenticated>().ok_or_else(ApiError::internal)?;
         check_encoding(&head.headers)?;
-        let body = JsonBody::receive_up_to(state.requests.body_limit, state, caller, body).await?;
+        let body = JsonBody::receive_up_to(state.requests.body_limit, state, caller, body, 1).await?;
         Ok(Self { body, form: Some(form) })
     }
 }

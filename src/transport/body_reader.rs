@@ -30,6 +30,8 @@ pub(super) struct BodyReader<'a> {
     pub limit: usize,
     /// Longest pause between two chunks.
     pub idle_timeout: Duration,
+    /// How many times its size a large body counts, for what is made of it while its reservation is held.
+    pub copies: u64,
 }
 
 /// Why a body could not be read.
@@ -72,14 +74,20 @@ impl BodyReader<'_> {
             rate.count(data.len());
             bytes.extend_from_slice(&data);
         }
-        reserved.shrink_to(bytes.len() as u64);
+        reserved.shrink_to(self.weight(bytes.len()));
         Ok((bytes.into(), reserved))
     }
 
     async fn reserve(&self, bytes: usize) -> Result<Permit, BodyError> {
         let Admission { small_bodies, large_bodies, .. } = self.admission;
         let budget = if bytes <= MAX_SMALL_BODY { small_bodies } else { large_bodies };
-        budget.acquire(self.requester, bytes as u64).await.map_err(BodyError::Refused)
+        budget.acquire(self.requester, self.weight(bytes)).await.map_err(BodyError::Refused)
+    }
+
+    /// What is reserved for so many bytes; of what is more than the caller's share, the share.
+    fn weight(&self, bytes: usize) -> u64 {
+        let copies = if bytes <= MAX_SMALL_BODY { 1 } else { self.copies };
+        (bytes as u64).saturating_mul(copies)
     }
 }
 

@@ -8,16 +8,16 @@ use std::time::Duration;
 use async_stream::try_stream;
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{FutureExt, Stream};
 
 use super::AppState;
 use super::access::Authenticated;
 use super::error::ErrorResponse;
 use super::query::Query;
 use super::request_context::RequestContext;
-use super::response_budget::{self, ResponseBudget};
+use super::response_budget::ResponseBudget;
 use super::sse::{self, Keepalive};
-use crate::engine::{Follower, NextEvents, RESPONSE_DELETED};
+use crate::engine::{Follower, RESPONSE_DELETED};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::event::{EventEncoder, ResponseEvent, StreamEvent};
@@ -153,22 +153,7 @@ pub(super) async fn next_piece(
     follower: &mut Follower,
     budget: &ResponseBudget,
 ) -> Result<Option<Bytes>, ErrorResponse> {
-    let (mut max_bytes, mut reserved) = (PIECE_BYTES, None);
-    loop {
-        match follower.next_events(max_bytes).await? {
-            NextEvents::End => return Ok(None),
-            NextEvents::TooLarge(bytes) => {
-                drop(reserved.take());
-                let size = usize::try_from(bytes).unwrap_or(usize::MAX);
-                reserved = Some(budget.clone().acquire(size).await?);
-                max_bytes = bytes;
-            }
-            NextEvents::Bytes(bytes) => {
-                return Ok(Some(match reserved {
-                    Some(permit) => response_budget::bytes_with_permit(bytes, Arc::new(permit)),
-                    None => bytes,
-                }));
-            }
-        }
-    }
+    let budget = budget.clone();
+    let reserve = move |bytes| budget.clone().reserve(bytes).boxed();
+    Ok(follower.next_events(PIECE_BYTES, &reserve).await?)
 }

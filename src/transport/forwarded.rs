@@ -12,13 +12,10 @@ use axum::http::{HeaderMap, HeaderName, header};
 use ipnet::IpNet;
 
 use super::authority::Authority;
+use super::connection_share::Peer;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-
-/// The peer address of the connection; an extension of each request.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PeerAddress(pub IpAddr);
 
 /// Client address and host of a request, as far as they can be trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,10 +37,8 @@ struct ProxyChain {
 impl RequestOrigin {
     /// By the connection's peer and, if that is a trusted proxy, by the headers.
     pub(super) fn from_request(request: &Request, trusted: &[IpNet]) -> Self {
-        let Some(PeerAddress(peer)) = request.extensions().get::<PeerAddress>() else {
-            return Self::default();
-        };
-        let peer = peer.to_canonical();
+        let Some(Peer { address, .. }) = request.extensions().get::<Peer>() else { return Self::default() };
+        let peer = address.to_canonical();
         if !contains(trusted, peer) {
             return Self { address: Some(peer), host: None };
         }
@@ -217,7 +212,8 @@ mod tests {
                 .header(*name, axum::http::HeaderValue::from_bytes(value.as_bytes()).expect("a value"));
         }
         let mut request = request.body(Body::empty()).expect("a request");
-        request.extensions_mut().insert(PeerAddress(peer.parse().expect("an address")));
+        let address = peer.parse().expect("an address");
+        request.extensions_mut().insert(Peer { address, share: std::sync::Arc::default() });
         let origin = RequestOrigin::from_request(&request, &trusted);
         (origin.address.expect("an address").to_string(), origin.host)
     }

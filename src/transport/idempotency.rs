@@ -12,7 +12,7 @@ use super::access::Authenticated;
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::response_budget::{self, ResponseBudget};
-use super::{AppState, follow, stored};
+use super::{AppState, follow};
 use crate::engine::{Keyed, KnownResponse, RunContext, RunHandle};
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
@@ -120,8 +120,7 @@ pub(super) async fn stored_answer(
     known: &KnownResponse,
 ) -> Result<Response, ErrorResponse> {
     let (owner, id) = (&principal.0.owner, known.follower.id.as_str());
-    let read = |max_bytes| app.engine.response(owner, id, max_bytes);
-    let found = response_budget::read_stored(app, &principal.requester(), read, stored::object).await?;
+    let found = response_budget::read_response(app, &principal.requester(), owner, id).await?;
     match found {
         Some(found) => Ok(replayed(found)),
         None => Err(known.follower.gone().await.into()),

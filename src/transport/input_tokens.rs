@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::access::Authenticated;
-use super::body::JsonBody;
+use super::body::PreparedBody;
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::responses::caller;
@@ -24,7 +24,7 @@ pub(super) async fn count(
     Extension(principal): Extension<Authenticated>,
     Extension(request_context): Extension<RequestContext>,
     headers: HeaderMap,
-    body: JsonBody,
+    PreparedBody(body): PreparedBody,
 ) -> Result<Response, ErrorResponse> {
     #[derive(Serialize)]
     struct InputTokens {

@@ -16,7 +16,7 @@ use super::drain::UnreadBody;
 use super::error::ErrorResponse;
 use super::request_context::ObservedRequest;
 use super::route_table::allowed_methods;
-use super::{AppState, access, body, origin, response_budget, websocket};
+use super::{AppState, access, body, connection_share, origin, response_budget, websocket};
 use crate::protocol::error::{ApiError, ErrorKind};
 
 /// All of it.
@@ -80,6 +80,9 @@ async fn authorized(app: &AppState, mut request: Request, next: Next) -> Result<
         }
         authorized => authorized?,
     };
+    if let Some(caller) = &caller {
+        connection_share::acquire(app, request.extensions(), &caller.requester()).await?;
+    }
     // Only authorized requests are decompressed.
     let response = body::decompressed(app, request, next).await;
     match caller {

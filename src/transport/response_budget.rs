@@ -14,10 +14,14 @@ use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use super::AppState;
 use super::error::ErrorResponse;
+use super::shared_bodies::{self, ReservedText, ResponseText};
+use super::{AppState, stored};
 use crate::admission::Permit;
-use crate::identity::Requester;
+use crate::engine::is_unfinished;
+use crate::identity::{Owner, Requester};
+use crate::protocol::error::ApiError;
+use crate::protocol::id::Id;
 use crate::store::StoreError;
 
 /// Largest body that needs no reservation: it mostly fits into the socket's buffers.
@@ -53,6 +57,48 @@ pub(super) async fn read_stored<T, F: Future<Output = Result<Option<T>, StoreErr
     read: impl Fn(u64) -> F,
     respond: impl FnOnce(T) -> Response,
 ) -> Result<Option<Response>, ErrorResponse> {
+    let Some((found, reserved)) = read_reserved(app, requester, read).await? else { return Ok(None) };
+    let response = respond(found);
+    Ok(Some(match reserved {
+        Some(permit) => response_with_permit(response, permit),
+        None => response,
+    }))
+}
+
+/// A stored response, whose text is shared with all who read it at this time.
+pub(super) async fn read_response(
+    app: &AppState,
+    requester: &Requester,
+    owner: &Owner,
+    id: &str,
+) -> Result<Option<Response>, ErrorResponse> {
+    let bytes = match app.engine.response(owner, id, MAX_UNRESERVED_BYTES).await {
+        Err(StoreError::TooLarge { bytes }) => bytes,
+        found => return Ok(found?.map(stored::object)),
+    };
+    let key = ResponseText { owner: owner.clone(), id: Id::from(id), bytes };
+    let shared = app.shared_bodies.join(key, || {
+        let (app, requester, owner, id) = (app.clone(), requester.clone(), owner.clone(), id.to_owned());
+        async move {
+            let read = |max_bytes| app.engine.response(&owner, &id, max_bytes);
+            let found = read_reserved(&app, &requester, read).await?;
+            Ok(found.map(|(text, reserved)| ReservedText { text, _reserved: reserved.map(Arc::new) }))
+        }
+    });
+    let Some(found) = shared.clone().await? else { return Ok(None) };
+    // Who asks later for a response that is being made may get more.
+    let shared = (!is_unfinished(&found.text)).then_some(shared);
+    let mut response = stored::json(Body::from(shared_bodies::bytes(found, shared)));
+    response.extensions_mut().insert(IsReserved);
+    Ok(Some(response))
+}
+
+/// Reads a stored row or page, and the reservation of its bytes if they are many.
+async fn read_reserved<T, F: Future<Output = Result<Option<T>, StoreError>>>(
+    app: &AppState,
+    requester: &Requester,
+    read: impl Fn(u64) -> F,
+) -> Result<Option<(T, Option<Permit>)>, ApiError> {
     let (mut max_bytes, mut reserved) = (MAX_UNRESERVED_BYTES, None);
     loop {
         match read(max_bytes).await {
@@ -62,13 +108,7 @@ pub(super) async fn read_stored<T, F: Future<Output = Result<Option<T>, StoreErr
                 reserved = Some(acquire(app, requester, bytes).await?);
                 max_bytes = bytes;
             }
-            result => {
-                let response = result?.map(respond);
-                return Ok(match reserved {
-                    Some(permit) => response.map(|response| response_with_permit(response, permit)),
-                    None => response,
-                });
-            }
+            found => return Ok(found?.map(|found| (found, reserved))),
         }
     }
 }
@@ -87,7 +127,12 @@ impl ResponseBudget {
 
     /// Reserves this many bytes; waits while there is no room.
     pub(super) async fn acquire(self, bytes: usize) -> Result<Permit, ErrorResponse> {
-        acquire(&self.app, &self.requester, bytes as u64).await
+        Ok(self.reserve(bytes as u64).await?)
+    }
+
+    /// The same, for what is no response yet.
+    pub(super) async fn reserve(self, bytes: u64) -> Result<Permit, ApiError> {
+        acquire(&self.app, &self.requester, bytes).await
     }
 }
 
@@ -96,8 +141,8 @@ pub(super) fn bytes_with_permit(bytes: Bytes, permit: Arc<Permit>) -> Bytes {
     Bytes::from_owner(ReservedBytes { bytes, _permit: permit })
 }
 
-async fn acquire(app: &AppState, requester: &Requester, bytes: u64) -> Result<Permit, ErrorResponse> {
-    Ok(app.services.admission.response_bodies.acquire(requester, bytes).await?)
+async fn acquire(app: &AppState, requester: &Requester, bytes: u64) -> Result<Permit, ApiError> {
+    app.services.admission.response_bodies.acquire(requester, bytes).await
 }
 
 fn response_with_permit(mut response: Response, permit: Permit) -> Response {

@@ -163,10 +163,8 @@ pub(super) async fn retrieve(
             "'starting_after' is only allowed together with 'stream=true': it is the event after which a stream resumes.",
         )));
     }
-    let (app, owner, id) = (&app, &principal.0.owner, id.as_str());
-    let read = |max_bytes| app.engine.response(owner, id, max_bytes);
-    let found = response_budget::read_stored(app, &principal.requester(), read, stored::object).await?;
-    found.ok_or_else(|| ErrorResponse(stored::response_not_found(id)))
+    let found = response_budget::read_response(&app, &principal.requester(), &principal.0.owner, &id).await?;
+    found.ok_or_else(|| ErrorResponse(stored::response_not_found(&id)))
 }
 
 /// `DELETE /v1/responses/{id}`

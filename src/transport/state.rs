@@ -8,6 +8,7 @@ use ipnet::IpNet;
 
 use super::readiness::{ReadinessCache, ShutdownFlag};
 use super::route_table::PassThroughRoutes;
+use super::shared_bodies::SharedBodies;
 use super::ui_files::UiFiles;
 use crate::admission::Admission;
 use crate::auth::Authenticator;
@@ -45,6 +46,8 @@ pub(crate) struct SharedState {
     /// What `/readyz` reports.
     pub readiness: ReadinessState,
     pub metrics: Arc<Metrics>,
+    /// Stored responses that are being sent.
+    pub shared_bodies: SharedBodies,
 }
 
 /// What routes use without a run.

@@ -152,10 +152,11 @@ async fn the_demos_model_answers_what_the_pages_ask_in_sentences() {
 #[tokio::test]
 async fn the_demo_suggests_no_embedding_model_of_a_model_server() {
     let (folder, upstream) = (tempfile::tempdir().unwrap(), Upstream::spawn().await);
-    upstream.list(&["llama3.2:latest", "all-minilm:latest"]);
+    upstream.list(&["all-minilm:latest", "qwen3:latest", "llama3.2:latest"]);
     let _demo = start_with(folder.path(), &[("ANTWORT_UPSTREAM_URL", &upstream.url)]);
     let said = said_by(folder.path()).await;
-    assert!(said.contains(r#""model":"llama3.2:latest""#) && !said.contains("all-minilm"), "{said}");
+    // In the server's order, as doctor and prompt.
+    assert!(said.contains(r#""model":"qwen3:latest""#) && !said.contains("all-minilm"), "{said}");
 }
 
 #[tokio::test]
@@ -164,8 +165,20 @@ async fn the_demo_says_what_to_do_if_the_address_lacks_v1() {
     let without = upstream.url.strip_suffix("/v1").unwrap();
     let _demo = start_with(folder.path(), &[("ANTWORT_UPSTREAM_URL", without)]);
     let said = said_by(folder.path()).await;
-    assert!(said.contains("The models of the model server cannot be read"), "{said}");
+    assert!(said.contains(&format!("{without}/models cannot be read: status 404\n")), "{said}");
     assert!(said.contains(&format!("ANTWORT_UPSTREAM_URL={}\n", upstream.url)), "{said}");
+    assert!(!said.contains("API key"), "{said}");
+}
+
+#[tokio::test]
+async fn the_demo_asks_whether_a_server_that_refuses_connections_runs_and_not_for_its_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let _demo = start_with(folder.path(), &[("ANTWORT_UPSTREAM_URL", "http://127.0.0.1:1/v1")]);
+    let said = said_by(folder.path()).await;
+    for part in ["http://127.0.0.1:1/v1/models", "nothing answers", "Check that the model server runs"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(!said.contains("API key") && said.contains(r#""model":"MODEL""#), "{said}");
 }
 
 #[test]

@@ -93,6 +93,46 @@ async fn the_model_is_the_first_that_the_provider_lists() {
 }
 
 #[tokio::test]
+async fn no_embedding_model_is_prompted_unless_for_an_embedding() {
+    let (upstream, folder) = (Upstream::spawn().await, folder());
+    upstream.list(&["all-minilm:latest", "qwen3:latest", "llama3.2:latest"]);
+    let words = ["prompt", "--base-url", &upstream.url, "--prompt", "hi"];
+    for (more, model) in [(&[][..], "qwen3:latest"), (&["--protocol", "embeddings"], "all-minilm:latest")] {
+        let output = antwort(folder.path(), &[&words[..], more].concat()).await;
+        assert!(output.status.success(), "{}", err(&output));
+        assert_eq!(upstream.last()["model"], model);
+    }
+}
+
+/// A server that is down was answered with the advice to name a model.
+#[tokio::test]
+async fn without_a_model_the_advice_fits_why_the_list_cannot_be_read() {
+    let (upstream, folder) = (Upstream::spawn().await, folder());
+    let said = async |url: &str| {
+        let output = antwort(folder.path(), &["prompt", "--base-url", url, "--prompt", "hi"]).await;
+        assert_eq!(output.status.code(), Some(1));
+        err(&output).lines().last().unwrap_or_default().to_owned()
+    };
+    let down = said("http://127.0.0.1:1/v1").await;
+    let expected =
+        "Error: no model is named, and http://127.0.0.1:1/v1/models cannot be read: nothing answers";
+    assert!(down.starts_with(expected) && down.contains("model server runs"), "{down}");
+    assert!(!down.contains("--model"), "{down}");
+    let without = said(upstream.url.strip_suffix("/v1").unwrap()).await;
+    assert!(
+        without.contains(&format!(
+            "status 404. The URL of most servers ends in /v1: try --base-url {}.",
+            upstream.url
+        )),
+        "{without}"
+    );
+    assert!(without.contains("--model NAME"), "{without}");
+    upstream.list(&[]);
+    let empty = said(&upstream.url).await;
+    assert!(empty.ends_with("/models lists no models. Name a model with --model NAME."), "{empty}");
+}
+
+#[tokio::test]
 async fn calls_are_shown_and_not_run_unless_that_is_said() {
     let (upstream, folder) = (Upstream::spawn().await, folder());
     let tools = weather_tool(folder.path());

@@ -6,8 +6,9 @@ use super::arguments::{Gateway, PromptArgs, Protocol};
 use super::{images, tools_file};
 use crate::app::Assembly;
 use crate::config::Settings;
+use crate::provider::model_choice::{self, NoModel, Remedy};
 
-/// The model: of the flag, of the agent, or the first one that a provider lists.
+/// The model: of the flag, of the agent, or the first for conversations that a provider lists.
 pub(super) async fn model(
     args: &PromptArgs,
     agent: Option<&str>,
@@ -18,14 +19,32 @@ pub(super) async fn model(
     if let Some(model) = args.model.clone().or_else(of_agent) {
         return Ok(model);
     }
-    let hint = "set it with -model NAME";
-    for provider in assembly.router.providers() {
-        let models = provider.models().await.map_err(|error| format!("Error: {error}; {hint}"))?;
-        if let Some(model) = models.into_iter().next() {
-            return Ok(model.id);
-        }
-    }
-    Err(format!("Error: the provider lists no models; {hint}"))
+    let suits: fn(&str) -> bool = match args.protocol {
+        // Which models are for embeddings, their names do not say reliably.
+        Protocol::Embeddings => |_| true,
+        _ => model_choice::holds_conversations,
+    };
+    let chosen = model_choice::choose(&assembly.router, &settings.providers, suits).await;
+    chosen.map_err(|failures| no_model(&failures))
+}
+
+/// Why there is no model, and what helps.
+fn no_model(failures: &[NoModel]) -> String {
+    let each = failures.iter().map(|failure| {
+        let helps = match failure.remedy() {
+            Remedy::Address => {
+                "Check that the model server runs, and that host and port are right.".to_owned()
+            }
+            Remedy::ApiKey => "The API key is missing or not accepted: set it with --token KEY.".to_owned(),
+            Remedy::BaseUrl(url) => format!(
+                "The URL of most servers ends in /v1: try --base-url {url}. If the server has no list of models, name one \
+                 with --model NAME."
+            ),
+            Remedy::Name => "Name a model with --model NAME.".to_owned(),
+        };
+        format!("{}. {helps}", failure.problem())
+    });
+    format!("Error: no model is named, and {}", each.collect::<Vec<_>>().join("\n"))
 }
 
 /// The request body.

@@ -74,10 +74,18 @@ impl ServerTools<'_> {
     }
 
     /// Does not say whether the tool does not exist or is forbidden to the caller, but does if its servers are
-    /// unavailable.
+    /// unavailable, or if one of the gateway's own is not configured.
     fn no_such_tool(&self, path: &str, name: &str) -> ApiError {
-        match self.catalog.why_unavailable(name) {
-            Some(problem) => unavailable(path, name, problem),
+        if let Some(problem) = self.catalog.why_unavailable(name) {
+            return unavailable(path, name, problem);
+        }
+        let may_know = self.toolbox.check_name_access(self.subject, name).is_ok();
+        match self.toolbox.why_not_configured(name).filter(|_| may_know) {
+            Some(why) => ApiError::invalid(
+                "tool_not_found",
+                path,
+                format!("The built-in tool '{name}' is not available: {why}."),
+            ),
             None => no_such_tool(path, name),
         }
     }

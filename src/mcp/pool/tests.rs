@@ -49,7 +49,7 @@ fn pool(max: usize, keys: &[(&str, &str)]) -> Opened {
     };
     settings.auth.keys = keys.iter().map(key).collect();
     let metrics = Metrics::new();
-    let admission = Admission::new(&settings, &metrics);
+    let admission = Admission::new(&settings, 1, &metrics);
     let pool = Pool::new(&settings.mcp.sessions, &admission, &metrics);
     let source = source(&pool);
     Opened(pool, source)

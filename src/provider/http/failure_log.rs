@@ -59,7 +59,7 @@ impl Server {
 }
 
 /// A URL that holds no secrets: neither user, password, query nor fragment.
-pub(super) fn redact_url(url: &str) -> String {
+pub(crate) fn redact_url(url: &str) -> String {
     let Ok(mut url) = Url::parse(url) else { return String::new() };
     // Fails for URLs that can have neither.
     _ = url.set_username("");

@@ -1,5 +1,6 @@
 //! The queue of background runs, as the store offers it.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -17,6 +18,8 @@ use crate::store::{
     StoreError,
 };
 
+/// How often a claim looks again when other processes have taken what it was dealt.
+const CLAIM_ATTEMPTS: usize = 3;
 /// Runs that are locked together.
 const MAX_CLAIMED: usize = 256;
 
@@ -34,19 +37,25 @@ impl JobQueue for PostgresStore {
     async fn claim_in_turn(&self, turns: JobTurns) -> Result<Vec<ClaimedJob>, StoreError> {
         self.startup.check()?;
         self.undo_claims().await?;
-        let turns = turns.at_most(MAX_CLAIMED);
-        let dealt = transact!(self.pool, Access::Statement, session => {
-            job_claims::deal(session, &self.policy, &turns).await
-        })?;
-        if dealt.is_empty() {
-            return Ok(Vec::new());
+        let mut turns = turns.at_most(MAX_CLAIMED);
+        for _ in 0..CLAIM_ATTEMPTS {
+            let dealt = transact!(self.pool, Access::Statement, session => {
+                job_claims::deal(session, &self.policy, &turns).await
+            })?;
+            let Some(last) = dealt.last() else { break };
+            let claim = self.begin_claim();
+            let claimed = transact!(self.pool, Access::Write, session => {
+                let places = job_claims::lock_oldest(session, &self.policy, &dealt).await?;
+                job_claims::claim(session, &self.policy, claim.claim, &places).await
+            });
+            let claimed = claim.end(claimed)?;
+            if !claimed.is_empty() {
+                return Ok(claimed);
+            }
+            // Another process has been faster: the turn of those behind, who would wait for the next poll.
+            turns = turns.behind(Some(Arc::clone(last)));
         }
-        let claim = self.begin_claim();
-        let claimed = transact!(self.pool, Access::Write, session => {
-            let places = job_claims::lock_oldest(session, &self.policy, &dealt).await?;
-            job_claims::claim(session, &self.policy, claim.claim, &places).await
-        });
-        claim.end(claimed)
+        Ok(Vec::new())
     }
 
     async fn claim_job(&self, owner: &Owner, id: &Id) -> Result<Option<ClaimedJob>, StoreError> {

@@ -15,6 +15,7 @@ use super::connection::Connection;
 use crate::config::settings::Scope;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::transport::AppState;
+use crate::transport::connection_share;
 use crate::transport::error::ErrorResponse;
 use crate::transport::request_context::RequestContext;
 
@@ -63,6 +64,7 @@ async fn accept(app: &AppState, mut request: Request) -> Result<Response, ApiErr
     if request.version() != Version::HTTP_11 {
         return Err(not_served());
     }
+    connection_share::acquire(app, request.extensions(), &principal.requester()).await?;
     let accepted = check_headers(request.headers())?;
     let host = request.extensions().get::<UpgradeHost>().cloned().ok_or_else(not_served)?;
     if host.draining.is_cancelled() {

@@ -126,6 +126,29 @@ async fn a_single_user_has_every_run() {
     }
 }
 
+/// With few file descriptors the requests of one key, which hung, once kept every connection busy.
+#[tokio::test]
+async fn no_tenant_keeps_more_than_its_share_of_the_connections_busy() {
+    let upstream = Upstream::spawn().await;
+    let set = |settings: &mut Settings| {
+        settings.server.max_connections = Some(6);
+        settings.auth.keys = [key("busy", "red"), key("other", "blue")].into();
+    };
+    let gateway = Gateway::with_upstream(&upstream).set(set).spawn().await;
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(hold(&upstream, &gateway, "busy").await);
+    }
+    assert_overloaded_by("server.max_connections", &ask(&gateway, "busy").await);
+    held.push(hold(&upstream, &gateway, "other").await);
+    let rejected = metric(&gateway, "other", "antwort_rejected_total{reason=\"max_connections\"}").await;
+    assert_eq!(rejected, Some(1));
+    // Its connection is free once its request has ended, though it stays open.
+    held.remove(0);
+    assert!(eventually(async || ask(&gateway, "busy").await.status == 200).await);
+    assert_eq!(ask(&gateway, "busy").await.status, 200);
+}
+
 #[tokio::test]
 async fn what_the_operator_says_of_a_tenant_or_a_key_counts() {
     let upstream = Upstream::spawn().await;

@@ -103,12 +103,15 @@ async fn assert_overloaded(response: Response) {
 async fn who_reads_no_answers_holds_a_share_and_leaves_others_theirs() {
     let upstream = Upstream::spawn().await;
     let gateway = gateway(&upstream, &[("greedy", "red"), ("modest", "blue")], LONG).await;
-    let greedy = store(&upstream, &gateway, "greedy", LARGE).await;
+    let mut greedy = Vec::new();
+    for _ in 0..6 {
+        greedy.push(store(&upstream, &gateway, "greedy", LARGE).await);
+    }
     let modest = store(&upstream, &gateway, "modest", LARGE).await;
     let small = store(&upstream, &gateway, "greedy", 100).await;
     let mut open = Vec::new();
-    for _ in 0..6 {
-        open.push(ask_and_take_nothing(&gateway.base, "greedy", &format!("GET {greedy}")).await);
+    for path in &greedy {
+        open.push(ask_and_take_nothing(&gateway.base, "greedy", &format!("GET {path}")).await);
     }
     // Half of 14 MiB is room for one.
     assert!(eventually(async || waiting(&gateway, "modest", "response_bodies").await == 5).await);
@@ -120,8 +123,8 @@ async fn who_reads_no_answers_holds_a_share_and_leaves_others_theirs() {
     // Those who leave free their places, and those of their answers that were not sent.
     drop(open);
     assert!(eventually(async || waiting(&gateway, "modest", "response_bodies").await == 0).await);
-    for _ in 0..4 {
-        assert_eq!(get(&gateway, "greedy", &greedy).await, 200);
+    for path in &greedy[..4] {
+        assert_eq!(get(&gateway, "greedy", path).await, 200);
     }
 }
 
@@ -133,7 +136,8 @@ async fn an_answer_that_there_is_no_room_for_is_refused_and_given_once_there_is(
     let items = format!("{large}/input_items");
     let mut open = Vec::new();
     for _ in 0..2 {
-        open.push(ask_and_take_nothing(&gateway.base, "only", &format!("GET {large}")).await);
+        let other = store(&upstream, &gateway, "only", LARGE).await;
+        open.push(ask_and_take_nothing(&gateway.base, "only", &format!("GET {other}")).await);
     }
     // The answers of both have begun to arrive, so both are reserved.
     for stream in &open {
@@ -154,24 +158,23 @@ async fn an_answer_that_there_is_no_room_for_is_refused_and_given_once_there_is(
         serde_json::from_str(&ask("/v1/responses?limit=1").await.text().await.unwrap()).unwrap();
     assert_ne!(list["data"][0]["id"], large.trim_start_matches("/v1/responses/"));
     assert_eq!(list["data"][0]["output"][0]["content"][0]["text"].as_str().unwrap().len(), LARGE);
-    assert_eq!(upstream.requests().len(), 2);
+    assert_eq!(upstream.requests().len(), 4);
 }
 
-#[tokio::test]
-async fn sixty_readers_that_take_nothing_take_no_more_memory_than_their_budget() {
-    const BUDGET: usize = 48 * MIB;
+/// How sixty readers that take nothing are answered, by their number, and by how much the gateway grows.
+async fn sixty_readers(path: impl Fn(&str) -> String, input: &str, output: &str) -> (usize, usize) {
     let upstream = Upstream::spawn().await;
     let folder = tempfile::tempdir().unwrap();
     let environment =
         [("ANTWORT__SERVER__MAX_BUFFERED_BODY_BYTES", "48MiB"), ("ANTWORT__SERVER__QUEUE_TIMEOUT", "1s")];
     let gateway = Process::start_with_environment(Path::new(folder.path()), &upstream, &environment).await;
-    upstream.text(&"x".repeat(8 * MIB));
+    upstream.text(output);
     let http = reqwest::Client::new();
     let create = http.post(format!("{}/v1/responses", gateway.base));
-    let create = create.json_body(&json!({"model": "test-model", "input": "Hi"}));
+    let create = create.json_body(&json!({"model": "test-model", "input": input}));
     let stored = create.send().await.unwrap().text().await.unwrap();
     let stored: Value = serde_json::from_str(&stored).unwrap();
-    let request = format!("GET /v1/responses/{}", stored["id"].as_str().unwrap());
+    let request = format!("GET {}", path(stored["id"].as_str().unwrap()));
     let before = gateway.peak_memory();
     let mut readers = JoinSet::new();
     for _ in 0..60 {
@@ -184,11 +187,26 @@ async fn sixty_readers_that_take_nothing_take_no_more_memory_than_their_budget()
         });
     }
     let all = readers.join_all().await;
-    let answered = all.iter().filter(|(_, status)| status == b"HTTP/1.1 200").count();
-    assert_eq!(answered, 5, "a body is a little larger than its text");
     assert!(all.iter().all(|(_, status)| status == b"HTTP/1.1 200" || status == b"HTTP/1.1 503"));
-    let growth = gateway.peak_memory() - before;
-    assert!(growth <= BUDGET + 64 * MIB, "it grew by {} MiB", growth / MIB);
+    let answered = all.iter().filter(|(_, status)| status == b"HTTP/1.1 200").count();
+    (answered, gateway.peak_memory() - before)
+}
+
+#[tokio::test]
+async fn sixty_readers_that_take_nothing_take_no_more_memory_than_their_budget() {
+    let path = |id: &str| format!("/v1/responses/{id}/input_items");
+    let (answered, growth) = sixty_readers(path, &"x".repeat(8 * MIB), "Hello").await;
+    assert_eq!(answered, 5, "a page is a little larger than its text");
+    assert!(growth <= (48 + 64) * MIB, "it grew by {} MiB", growth / MIB);
+}
+
+/// Each had a copy of its own: only as many were answered as there was room for.
+#[tokio::test]
+async fn sixty_readers_of_one_response_take_the_memory_of_one() {
+    let path = |id: &str| format!("/v1/responses/{id}");
+    let (answered, growth) = sixty_readers(path, "Hi", &"x".repeat(8 * MIB)).await;
+    assert_eq!(answered, 60);
+    assert!(growth <= 64 * MIB, "it grew by {} MiB", growth / MIB);
 }
 
 /// The windows of HTTP/2 are small, and open as what comes is read.
@@ -206,7 +224,9 @@ async fn over_http2_a_reader_that_takes_nothing_gives_back_what_it_holds() {
     let upstream = Upstream::spawn().await;
     let gateway = gateway_with(&upstream, &[("only", "acme")], LONG, Duration::from_millis(500)).await;
     let large = store(&upstream, &gateway, "only", LARGE).await;
-    let open = [get_over_http2(&gateway, &large).await, get_over_http2(&gateway, &large).await];
+    let one = store(&upstream, &gateway, "only", LARGE).await;
+    let other = store(&upstream, &gateway, "only", LARGE).await;
+    let open = [get_over_http2(&gateway, &one).await, get_over_http2(&gateway, &other).await];
     let third = tokio::time::timeout(Duration::from_secs(60), get(&gateway, "only", &large));
     assert_eq!(third.await.expect("room is made for it"), 200);
     let closed = "antwort_connections_closed_total{reason=\"write_timeout\"}";

@@ -85,6 +85,23 @@ async fn configured_servers_are_listed_with_their_tools_and_with_what_is_wrong()
     );
 }
 
+/// Beside a running demo, it said that this tenant had none.
+#[tokio::test]
+async fn a_list_without_servers_says_what_was_read_and_for_whom() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = antwort(folder.path(), &[], &["list"]).await;
+    assert!(output.status.success());
+    let said = err(&output);
+    assert!(said.contains("reads the configuration") && said.contains("not a running gateway"), "{said}");
+    assert!(!said.contains("tenant"), "{said}");
+    configure(folder.path(), json!({"web": {"url": "http://127.0.0.1:1/mcp", "tenants": ["a"]}}));
+    for (words, tenant) in [(&["list"][..], "`default`"), (&["list", "--tenant", "b"], "`b`")] {
+        let output = antwort(folder.path(), &[], words).await;
+        let said = err(&output);
+        assert!(said.contains("is open to the tenant") && said.contains(tenant), "{said}");
+    }
+}
+
 #[tokio::test]
 async fn a_tool_of_a_server_is_called_without_a_model() {
     let (folder, server) = (tempfile::tempdir().unwrap(), McpServer::spawn().await);

@@ -130,7 +130,7 @@ async fn a_start_says_what_runs_by_which_settings_and_when_it_is_ready() {
     let store = start["store"].as_str().unwrap();
     assert!(store.starts_with("sqlite:") && store.ends_with("test.db"), "{start}");
     assert!(start["schema"].as_i64().is_some_and(|schema| schema > 0), "{start}");
-    assert_eq!(start["providers"], format!("default={}", upstream.url.trim_end_matches("/v1")));
+    assert_eq!(start["providers"], format!("default={}", upstream.url));
     let overrides = messages("an environment variable overrides a key of the file");
     let named: Vec<_> = overrides.iter().map(|line| (&line["key"], &line["variable"])).collect();
     assert_eq!(named, [(&json!("listen"), &json!("ANTWORT_LISTEN"))]);

@@ -90,6 +90,10 @@ async fn what_is_not_there_or_not_served_is_refused() {
         let error = gateway.refuse(ask(json!({"tools": [tool]})), 400, code).await;
         assert_eq!(error["param"], param, "{tool}");
     }
+    // One that the gateway has, if it is configured.
+    let weather = ask(json!({"tools": [{"type": "antwort:get_weather"}]}));
+    let error = gateway.refuse(weather, 400, "tool_not_found").await;
+    assert!(error["message"].as_str().unwrap().contains("WEATHER_API_KEY"), "{error}");
     for (choice, param) in [
         (json!({"type": "mcp", "server_label": "antwort", "name": "nope"}), "tool_choice"),
         (json!({"type": "mcp", "server_label": "other"}), "tool_choice"),
