@@ -118,18 +118,32 @@ impl Writer {
     }
 
     /// Commits those that one statement makes. Returns the others.
-    async fn commit_fast(&mut self, connection: &Connection, group: Vec<Pending>) -> Vec<Pending> {
+    async fn commit_fast(&mut self, connection: &Connection, mut group: Vec<Pending>) -> Vec<Pending> {
         let session = Session::new(connection);
         let mut seen = HashSet::new();
-        let mut chosen = Vec::new();
+        let (mut chosen, mut is_silent) = (Vec::new(), false);
         for (place, pending) in group.iter().enumerate() {
             // Another write of the run is made before it.
             let is_first = group.len() == 1 || seen.insert(run_of(&pending.write));
-            if let Some(record) = fast_finish::record(&pending.write, &self.in_flight).filter(|_| is_first)
-                && let Ok(owner) = self.link.owner(session, &record.owner).await
-            {
-                chosen.push((place, FastFinish::new(&self.policy, owner, record)));
+            let Some(record) = fast_finish::record(&pending.write, &self.in_flight).filter(|_| is_first)
+            else {
+                continue;
+            };
+            match self.link.owner(session, &record.owner).await {
+                Ok(owner) => chosen.push((place, FastFinish::new(&self.policy, owner, record))),
+                Err(StoreError::Timeout) => {
+                    is_silent = true;
+                    break;
+                }
+                Err(_) => {}
             }
+        }
+        if is_silent || connection.fate.cause() == Some(Cause::Connection) {
+            // Each further attempt on this connection would be waited for as long again.
+            drop(chosen);
+            self.link.leave();
+            group.iter_mut().for_each(|pending| pending.lost(None));
+            return group;
         }
         if chosen.is_empty() {
             return group;
