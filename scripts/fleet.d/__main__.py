@@ -18,6 +18,7 @@ import rolling  # noqa: E402
 import soak  # noqa: E402
 from chaos import Chaos  # noqa: E402
 from clients import KEY  # noqa: E402
+from probes import new_keys  # noqa: E402
 from processes import end_all, say  # noqa: E402
 from servers import Nats, Postgres, Replica, Sqlite, configuration  # noqa: E402
 from upstreams import Hooks, Model, Tool  # noqa: E402
@@ -43,7 +44,7 @@ class Scene:
         bus = self.nats.url if self.nats else None if self.is_alone else f"{self.options.bus}:"
         for name in (f"replica-{i}" for i in range(count)):
             config = configuration(name, self.database, bus, self.model, self.tool, self.hooks)
-            config["auth"] = {"keys": {"fleet": {"key": KEY}}}
+            config["auth"] = {"keys": {"fleet": {"key": KEY}, **new_keys(self.options.outages)}}
             self.replicas.append(Replica(name, self.folder, self.options.binary, config))
         await asyncio.gather(*(each.start() for each in self.replicas))
         say(f"{count} replicas serve")

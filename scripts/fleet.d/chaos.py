@@ -20,7 +20,7 @@ class Chaos:
     def __init__(self, scene, seed: int):
         self.scene = scene
         self.clients = Clients(scene.replicas, seed)
-        self.probes = Probes()
+        self.probes = Probes(scene.options.outages)
         self.destruction = Destruction(scene.replicas, scene.database, scene.nats, self.probes, seed)
         self.shapes = random.Random(f"shapes {seed}")
         self.conversations: list[Conversation] = []
@@ -45,6 +45,8 @@ class Chaos:
         await self.all_ready()
         checks = Checks(self.scene, self.clients, self.destruction.harms)
         figures = await checks.run(self.conversations)
+        if outages:
+            await self.destruction.outage_at_rest()
         self.faults = [*self.clients.faults, *self.destruction.faults, *self.probes.faults, *checks.faults]
         harms = self.destruction.harms
         return {

@@ -99,9 +99,10 @@ class Checks:
 
     def account(self, what: str, name: str, asked: list[Served], until: float) -> None:
         """Lost until then with the process that had asked, or a known fault of an outage until then; without either, a fault."""
-        if any(self.harms.touched(each.whom, each.begun, until) for each in asked):
+        touched, returned = self.harms.touched, self.harms.returned
+        if any(touched(each.whom, each.begun, until) or returned(each.whom, each.begun) for each in asked):
             self.lost[name] += 1
-        elif any(self.harms.touched(DATABASE, each.begun, until, OUTAGE) for each in asked):
+        elif any(touched(DATABASE, each.begun, until, OUTAGE) or returned(DATABASE, each.begun) for each in asked):
             self.known[name] += 1
         else:
             self.faults.append(f"{what}: {name}")
@@ -123,7 +124,8 @@ class Checks:
         numbers = [sequence_number(frame) for frame in whole]
         if numbers != list(range(len(numbers))):
             self.faults.append(f"{run.id}: sequence numbers {numbers[:5]}… have gaps")
-        ends = [frame for frame in whole if any(f"event: response.{end}\n".encode() in frame for end in ("completed", "failed", "incomplete"))]
+        kinds = [f"event: response.{end}\n".encode() for end in ("completed", "failed", "incomplete")]
+        ends = [frame for frame in whole if any(kind in frame for kind in kinds)]
         if len(ends) != 1 or ends[0] is not whole[-1]:
             self.faults.append(f"{run.id}: {len(ends)} terminal events, status {status}, stream {reply.status} {reply.code}")
         if run.frames and run.frames != whole:

@@ -23,6 +23,8 @@ OVERDUE = 3.0
 OUTAGE = 3.0
 # After a crash the queue is looked at again within this time.
 RECOVERED = 5.0
+# Longer than whatever a replica does about an outage may take.
+AT_REST = 25.0
 # Looks for a moment in which a replica has runs locked, and the pause between two.
 LOOKS, PAUSE = 60, 0.01
 
@@ -41,6 +43,11 @@ class Harms(list[Harm]):
     def touched(self, whom: str, begun: float, ended: float, least: float = 0.0) -> bool:
         """Whether something was done to this one in that time, which lasted so long at least."""
         return any(harm.whom == whom and harm.begun <= ended and harm.ended >= max(begun, harm.begun + least) for harm in self)
+
+    def returned(self, whom: str, at: float) -> bool:
+        """Whether it came back shortly before, so that it has perhaps lost its leases and is superseded a little later."""
+        kinds = FREEZE, STAND_STILL, SHUTDOWN
+        return any(harm.whom == whom and harm.kind in kinds and harm.ended <= at <= harm.ended + RECOVERED for harm in self)
 
     def longest(self, kind: str) -> float:
         return max((harm.ended - harm.begun for harm in self if harm.kind == kind), default=0.0)
@@ -166,6 +173,12 @@ class Destruction:
             await self.out_of_service(is_freeze, seconds)
         harm.ended = time.monotonic()
         await probing
+
+    async def outage_at_rest(self) -> None:
+        """When nothing goes on: no write has found out before the first create that PostgreSQL stands still."""
+        harm = self.harms.begin(STAND_STILL, DATABASE)
+        await asyncio.gather(self.database.stand_still(AT_REST), self.probes.ask(self.replicas[0], AT_REST))
+        harm.ended = time.monotonic()
 
     async def out_of_service(self, is_freeze: bool, seconds: float) -> None:
         await (self.database.stand_still(seconds) if is_freeze else self.database.be_down(seconds))

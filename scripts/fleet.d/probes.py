@@ -15,8 +15,14 @@ WAIT = 60
 EVERY = 1.0
 
 
+def new_keys(outages: int) -> dict[str, dict]:
+    """Keys that nobody has used before, one for each outage and the one at the end, as the configuration has them."""
+    return {f"new-{i}": {"key": f"sk-new-{i}"} for i in range(outages + 1)}
+
+
 class Probes:
-    def __init__(self):
+    def __init__(self, outages: int):
+        self.new_keys = (each["key"] for each in new_keys(outages).values())
         # What is read: a run that was acknowledged.
         self.known = ""
         self.longest = dict.fromkeys(BOUNDS, 0.0)
@@ -24,28 +30,31 @@ class Probes:
         self.faults: list[str] = []
 
     async def ask(self, replica: Replica, seconds: float) -> None:
-        """Asks all that there is to ask every second, as long as the database is away."""
-        until = time.monotonic() + seconds
+        """Asks all that there is to ask every second, as long as the database is away. The first creates are those of
+        somebody of whom the replica knows nothing."""
+        until, creator = time.monotonic() + seconds, next(self.new_keys)
         work = {"model": "m", "input": "say 5 0"}
         asked = []
         while time.monotonic() < until:
-            for kind, method, path, body in [
-                ("read", "GET", f"/v1/responses/{self.known}", None),
-                ("read", "GET", "/v1/responses?limit=20", None),
-                ("create", "POST", "/v1/responses", work),
-                ("create", "POST", "/v1/responses", {**work, "background": True}),
-                ("create", "POST", "/v1/conversations", {}),
+            for kind, key, method, path, body in [
+                ("read", KEY, "GET", f"/v1/responses/{self.known}", None),
+                ("read", KEY, "GET", "/v1/responses?limit=20", None),
+                ("create", creator, "POST", "/v1/responses", work),
+                ("create", creator, "POST", "/v1/responses", {**work, "background": True}),
+                ("create", creator, "POST", "/v1/conversations", {}),
             ]:
-                asked.append(asyncio.create_task(self.one(replica, kind, method, path, body)))
+                asked.append(asyncio.create_task(self.one(replica, key, kind, method, path, body)))
+            creator = KEY
             await asyncio.sleep(EVERY)
         took = await asyncio.gather(*asked)
         for kind, bound in BOUNDS.items():
             late = [seconds for which, seconds in took if which == kind and seconds > bound]
             if late:
-                self.faults.append(f"{len(late)} {kind}s of {replica.name} took more than {bound} s without its database, {max(late):.2f} s at most")
+                most = f"{max(late):.2f} s at most"
+                self.faults.append(f"{len(late)} {kind}s of {replica.name} took more than {bound} s without its database, {most}")
 
-    async def one(self, replica: Replica, kind: str, method: str, path: str, body: dict | None = None) -> tuple[str, float]:
-        client, begun = Client(replica.port, KEY), time.monotonic()
+    async def one(self, replica: Replica, key: str, kind: str, method: str, path: str, body: dict | None = None) -> tuple[str, float]:
+        client, begun = Client(replica.port, key), time.monotonic()
         try:
             reply = await client.ask(method, path, body, timeout=WAIT)
             self.answers[f"{kind}s answered {reply.status} {reply.code}".strip()] += 1
