@@ -311,9 +311,8 @@ const UNKNOWN_PATH: &str = "the server does not know this path: the provider's u
 fn is_unknown_path(message: &str) -> bool {
     let message = message.trim().trim_end_matches('.').to_ascii_lowercase();
     let whole = ["not found", "404 page not found", "page not found", "file not found", "resource not found"];
-    whole.contains(&message.as_str())
-        || message.starts_with("cannot post /")
-        || message.starts_with(WITHOUT_WORDS)
+    let names_path = message.contains("/chat/completions") && !message.contains("model");
+    whole.contains(&message.as_str()) || names_path || message.starts_with(WITHOUT_WORDS)
 }
 
 fn with_provider_code(error: ApiError, code: Option<String>) -> ApiError {
@@ -379,6 +378,8 @@ mod tests {
             "File Not Found",
             "Resource not found.",
             "Cannot POST /chat/completions",
+            "Invalid URL (POST /chat/completions)",
+            "no route /chat/completions",
             "The model provider answered with status 404 without an error message.",
         ] {
             let error = told(message);
@@ -391,6 +392,7 @@ mod tests {
             "model 'x' not found, try pulling it first",
             "The model `x` does not exist.",
             "No endpoints found for x.",
+            "This is not a chat model and thus not supported in the v1/chat/completions endpoint.",
         ] {
             let error = told(message);
             assert!(!error.is_unknown_path() && error.is_about_request(), "{message}");
