@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use crate::config::ProviderSettings;
 use crate::provider::routing::ProviderRouter;
-use crate::provider::{ModelInfo, ProviderErrorKind};
+use crate::provider::{ModelInfo, ProviderError, ProviderErrorKind};
 use crate::telemetry::metrics::Metrics;
 
 /// What is known of a provider.
@@ -61,10 +61,19 @@ async fn models(name: &str, provider: &ProviderSettings) -> Result<Vec<ModelInfo
     let router = ProviderRouter::new(&one, &Metrics::new()).map_err(|error| invalid(error.to_string()))?;
     let provider = router.providers().next().ok_or_else(|| invalid("it could not be set up".to_owned()))?;
     provider.models().await.map_err(|error| NoList {
-        why: error.for_log(),
+        why: why(&error),
         is_unsupported: matches!(error.kind, ProviderErrorKind::Status(404 | 405 | 501)),
         has_answered: error.is_upstream_response(),
     })
+}
+
+/// Why there is no list, in words: for an operator, with the cause.
+fn why(error: &ProviderError) -> String {
+    match (error.kind, error.cause_for_log()) {
+        (ProviderErrorKind::Status(status), _) => format!("status {status}"),
+        (_, Some(cause)) => cause.to_owned(),
+        (_, None) => error.message.trim_end_matches('.').to_owned(),
+    }
 }
 
 /// Another base URL of the same server that lists models: with `/v1`, without a second one, or without it.

@@ -37,7 +37,7 @@ use store::StoreMetrics;
 use tools::ToolMetrics;
 use websocket::WebSocketMetrics;
 
-use crate::protocol::response::{ResponseStatus, Usage};
+use crate::protocol::response::ResponseStatus;
 
 /// Values of labels that are known from the start. Their series begin at zero, so that a rate sees the first event, too.
 const JSON: &str = "json";
@@ -164,10 +164,15 @@ impl Metrics {
         self.runs_active.with(&[]).add(-1);
     }
 
-    /// A run has ended in an HTTP error, before there was a response.
-    pub fn run_refused(&self, provider: &str, model: &str, code: &str, usage: Option<Usage>, took: Duration) {
+    /// A run has ended in an HTTP error, before there was a response. If the request was not at fault, it counts as one that
+    /// has failed.
+    pub fn run_refused(&self, report: &RunReport<'_>, is_about_request: bool) {
         self.runs_active.with(&[]).add(-1);
-        self.inference.run_refused(provider, model, code, usage, took);
+        if !is_about_request {
+            let mode = if report.stream { STREAM } else { JSON };
+            self.responses.with(&[report.status.as_str(), mode]).add(1);
+        }
+        self.inference.run_refused(report);
     }
 
     /// A request was rejected before its body was read. `reason` has few values.
@@ -426,13 +431,9 @@ mod tests {
             metrics.run_started();
             metrics.run_ended(&report(&format!("invented-{number}"), ResponseStatus::Failed));
             metrics.run_started();
-            metrics.run_refused(
-                "vllm",
-                &format!("refused-{number}"),
-                &format!("code-{number}"),
-                None,
-                Duration::ZERO,
-            );
+            let (model, code) = (format!("refused-{number}"), format!("code-{number}"));
+            let refused = RunReport { error_code: Some(&code), ..report(&model, ResponseStatus::Failed) };
+            metrics.run_refused(&refused, true);
         }
         let text = metrics.render();
         assert!(

@@ -109,9 +109,18 @@ impl Run {
         let (parts, prepared, sink, logged) =
             (&self.parts, &mut self.prepared, &mut self.sink, self.logged.as_ref());
         log_failure(prepared, &self.call, error.code(), error.body.param.as_deref());
-        let (provider, model) = (prepared.provider.name(), &prepared.model_request.model);
         let usage = self.machine.total_usage();
-        parts.metrics.run_refused(provider, model, error.code(), usage, self.started.elapsed());
+        let report = crate::telemetry::metrics::RunReport {
+            provider: prepared.provider.name(),
+            model: &prepared.model_request.model,
+            status: ResponseStatus::Failed,
+            stream: prepared.stream,
+            error_code: Some(error.code()),
+            usage,
+            duration: self.started.elapsed(),
+            first_event: None,
+        };
+        parts.metrics.run_refused(&report, error.kind.status() < 500);
         summary.refusal(prepared, usage, error.body.code.clone());
         let is_noted = match logged {
             // Nothing has happened: the same request may be sent again.

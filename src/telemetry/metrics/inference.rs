@@ -120,17 +120,12 @@ impl InferenceMetrics {
     }
 
     /// The run failed before there was a response.
-    pub(super) fn run_refused(
-        &self,
-        provider: &str,
-        model: &str,
-        code: &str,
-        usage: Option<Usage>,
-        took: Duration,
-    ) {
-        let (model, code) = (self.models.value(model, false), self.error_codes.value(code, true));
-        self.record_tokens(provider, model, usage);
-        self.operation_duration.with(&["chat", provider, model, code]).observe(took.as_secs_f64());
+    pub(super) fn run_refused(&self, report: &RunReport<'_>) {
+        let model = self.models.value(report.model, false);
+        let code = self.error_codes.value(report.error_code.unwrap_or_default(), true);
+        self.record_tokens(report.provider, model, report.usage);
+        let duration = self.operation_duration.with(&["chat", report.provider, model, code]);
+        duration.observe(report.duration.as_secs_f64());
     }
 
     /// These models have series of their own before their first response.
