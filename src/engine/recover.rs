@@ -353,7 +353,7 @@ fn error(cause: OrphanCause) -> ErrorBody {
     let (code, message) = match cause {
         OrphanCause::ProcessGone => (
             "server_restarted",
-            "The gateway was stopped while it made this response. Send the request again.",
+            "The gateway was stopped while it made this response. Send the request again, with a new Idempotency-Key if it has one.",
         ),
         OrphanCause::EndNotStored => {
             ("storage_error", "How this response ended could not be stored. Send the request again.")
