@@ -103,7 +103,7 @@ impl Resource {
 
     fn overloaded(&self) -> ApiError {
         self.metrics.request_rejected(self.label.reason);
-        overloaded(self.label.limit)
+        overloaded(self.label.limit, self.limits.load().queue_timeout)
     }
 }
 
@@ -126,10 +126,14 @@ impl Drop for Queued<'_> {
     }
 }
 
-fn overloaded(limit: &str) -> ApiError {
+fn overloaded(limit: &str, queue_timeout: Duration) -> ApiError {
+    let waited = if queue_timeout.is_zero() {
+        ""
+    } else {
+        ", and no capacity became free within server.queue_timeout"
+    };
     ApiError::new(ErrorKind::Unavailable, format!(
-            "The gateway is at its limit of concurrent work, in total or for this tenant or key ({limit}), and no \
-             capacity became free within server.queue_timeout. Try again shortly."
+            "The gateway is at its limit of concurrent work, in total or for this tenant or key ({limit}){waited}. Try again shortly."
         ))
     .with_retry_after(Duration::from_secs(1))
 }

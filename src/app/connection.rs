@@ -116,6 +116,13 @@ impl ConnectionActivity {
         }
     }
 
+    /// All that was written is sent. A request ends before its last bytes are, which its client may leave unread.
+    pub(super) fn on_flushed(&self) {
+        if self.requests.load(Ordering::Acquire) == 0 {
+            self.share.release_if(|| self.requests.load(Ordering::Acquire) == 0);
+        }
+    }
+
     /// A request has begun; it ends when the returned guard is dropped.
     pub(super) fn begin_request(self: &Arc<Self>, version: Version) -> ActiveRequest {
         if version == Version::HTTP_2 {
@@ -212,9 +219,7 @@ impl Drop for ActiveRequest {
     fn drop(&mut self) {
         // Before the count: a reader that sees the connection idle must also see since when.
         *self.0.waiting() = (IdlePhase::NextRequest, Instant::now());
-        if self.0.requests.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.share.release_if(|| self.0.requests.load(Ordering::Acquire) == 0);
-        }
+        self.0.requests.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -90,7 +90,11 @@ impl<S: AsyncWrite> AsyncWrite for WriteTimeout<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.as_mut().poll_flush(context)
+        let flushed = self.stream.as_mut().poll_flush(context);
+        if let Poll::Ready(Ok(())) = &flushed {
+            self.activity.on_flushed();
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

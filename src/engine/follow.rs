@@ -158,7 +158,7 @@ impl Follower {
         let found = match self.tail.page(self.next, self.replaced_from, is_final, read(max_bytes)).await {
             Err(StoreError::TooLarge { bytes }) => {
                 let page = LargePage { next: self.next, replaced_from: self.replaced_from, bytes };
-                match self.tail.large_pages().get(page, is_final, reserve, read(bytes)).await {
+                match self.tail.large_pages().get(page, is_final, reserve, || read(bytes)).await {
                     Err(LargePageError::Store(StoreError::TooLarge { .. })) => return Ok(PageRead::Changed),
                     Err(LargePageError::Store(error)) => return Err(error.into()),
                     Err(LargePageError::Refused(error)) => return Err(*error),

@@ -7,7 +7,7 @@ use super::followed_page::FollowedPage;
 use crate::admission::Permit;
 use crate::protocol::error::ApiError;
 use crate::store::{LogPage, StoreError};
-use crate::util::shared_reads::{SharedRead, SharedReads};
+use crate::util::shared_reads::SharedReads;
 
 /// Reserves so many bytes for a page, in the budget of whoever asks for it.
 pub(crate) type ReservePage = dyn Fn(u64) -> BoxFuture<'static, Result<Permit, ApiError>> + Send + Sync;
@@ -49,36 +49,86 @@ impl<T> AsRef<[u8]> for Held<T> {
 
 impl LargePages {
     /// This page. What is not final is not shared with those who ask later.
-    pub(super) async fn get(
+    pub(super) async fn get<F>(
         &self,
         page: LargePage,
         is_final: impl FnOnce(&FollowedPage) -> bool,
         reserve: &ReservePage,
-        read: impl Future<Output = Result<Option<LogPage>, StoreError>> + Send + 'static,
-    ) -> ReadPage {
-        let shared = self.0.join(page, || {
-            let reserved = reserve(page.bytes);
-            async move {
-                let permit = reserved.await.map_err(|error| LargePageError::Refused(Box::new(error)))?;
-                // In a task of its own: a follower whose client does not read is not polled, and would keep its place in the
-                // store.
-                #[expect(
-                    clippy::disallowed_methods,
-                    reason = "one read of the store, which has a limit of its own"
-                )]
-                let read = tokio::spawn(read).await;
-                let read = read.unwrap_or_else(|error| Err(StoreError::Database(error.to_string())));
-                let found = read.map_err(LargePageError::Store)?.map(FollowedPage::from);
-                Ok(found.map(|page| holding(page, permit)))
-            }
-        });
-        let found = shared.clone().await?;
-        Ok(found.map(|page| if is_final(&page) { holding::<SharedRead<_>>(page, shared) } else { page }))
+        read: impl Fn() -> F,
+    ) -> ReadPage
+    where
+        F: Future<Output = Result<Option<LogPage>, StoreError>> + Send + 'static,
+    {
+        let join = || self.0.join(page, lasts, || read_reserved(reserve(page.bytes), read()));
+        let (mut shared, is_others) = join();
+        let mut found = shared.clone().await;
+        if is_others && matches!(found, Err(LargePageError::Refused(_))) {
+            // Another's budget had no room, or another had waited for it longer.
+            shared = join().0;
+            found = shared.clone().await;
+        }
+        Ok(found?.map(|page| if is_final(&page) { holding(page, shared) } else { page }))
     }
+}
+
+/// Whether those who ask later may have it: the end of a run of this process may have been replaced by then.
+fn lasts(read: &ReadPage) -> bool {
+    matches!(read, Ok(Some(page)) if !page.is_own_run)
+}
+
+async fn read_reserved(
+    reserved: BoxFuture<'static, Result<Permit, ApiError>>,
+    read: impl Future<Output = Result<Option<LogPage>, StoreError>> + Send + 'static,
+) -> ReadPage {
+    let permit = reserved.await.map_err(|error| LargePageError::Refused(Box::new(error)))?;
+    // In a task of its own: a follower whose client does not read is not polled, and would keep its place in the store.
+    #[expect(clippy::disallowed_methods, reason = "one read of the store, which has a limit of its own")]
+    let read = tokio::spawn(read).await;
+    let read = read.unwrap_or_else(|error| Err(StoreError::Database(error.to_string())));
+    let found = read.map_err(LargePageError::Store)?.map(FollowedPage::from);
+    Ok(found.map(|page| holding(page, permit)))
 }
 
 /// The page, whose bytes hold this until the last of them is dropped.
 fn holding<T: Send + 'static>(mut page: FollowedPage, held: T) -> FollowedPage {
     page.bytes = Bytes::from_owner(Held { bytes: std::mem::take(&mut page.bytes), _held: held });
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::admission::Admission;
+    use crate::config::Settings;
+    use crate::identity::Requester;
+    use crate::telemetry::metrics::Metrics;
+
+    fn log_page(is_own: bool) -> LogPage {
+        let bytes = vec![b'x'; 100];
+        LogPage { first: 0, bytes, next: 1, is_end: false, is_running: is_own, is_own, replaced_from: None }
+    }
+
+    /// Who came after the end of the run took the page for one that might still be replaced, and waited for ever.
+    #[tokio::test]
+    async fn a_page_of_a_run_that_went_on_is_read_anew_by_who_comes_later() {
+        let admission = Admission::new(&Settings::default(), 1, &Metrics::new());
+        let reserve = move |bytes| {
+            let admission = Arc::clone(&admission);
+            let requester = Requester::new(&"t".into(), &"k".into());
+            async move { admission.response_bodies.acquire(&requester, bytes).await }.boxed()
+        };
+        let pages = LargePages::default();
+        let page = LargePage { next: 0, replaced_from: None, bytes: 100 };
+        let read = |is_own| move || async move { Ok(Some(log_page(is_own))) };
+        let held = pages.get(page, |_| true, &reserve, read(true)).await.unwrap().unwrap();
+        assert!(held.is_own_run);
+        let later = pages.get(page, |_| true, &reserve, read(false)).await.unwrap().unwrap();
+        assert!(!later.is_own_run);
+        let shared = pages.get(page, |_| true, &reserve, read(true)).await.unwrap().unwrap();
+        assert!(!shared.is_own_run && shared.bytes == later.bytes, "it is not read again");
+    }
 }

@@ -121,25 +121,23 @@ impl ProviderError {
 
     /// Whether the request is at fault rather than the provider, so that it is no warning for operators.
     pub fn is_about_request(&self) -> bool {
-        !self.is_unknown_path()
-            && matches!(
-                self.kind,
-                ProviderErrorKind::Status(400 | 404 | 413 | 415 | 422)
-                    | ProviderErrorKind::ContextLength
-                    | ProviderErrorKind::Unsupported { .. }
-            )
+        matches!(
+            self.kind,
+            ProviderErrorKind::Status(400 | 404 | 413 | 415 | 422)
+                | ProviderErrorKind::ContextLength
+                | ProviderErrorKind::Unsupported { .. }
+        )
     }
 
     /// Whether the server has not even the path that was asked for: the URL of the configuration is wrong.
     pub fn is_unknown_path(&self) -> bool {
-        self.kind == ProviderErrorKind::Status(404) && is_unknown_path(&self.message)
+        self.kind == ProviderErrorKind::Status(404) && is_unknown_path(&self.message, self.code.as_deref())
     }
 
     /// The cause, for the log.
     pub fn cause_for_log(&self) -> Option<&str> {
         match (&self.cause, self.kind) {
             (Some(cause), _) => Some(&cause.text),
-            _ if self.is_unknown_path() => Some(UNKNOWN_PATH),
             // The gateway's own message about an invalid answer.
             (None, ProviderErrorKind::Malformed | ProviderErrorKind::Redirect | ProviderErrorKind::Cut) => {
                 Some(&self.message)
@@ -276,7 +274,7 @@ fn by_status(status: u16, message: String, code: Option<String>) -> ApiError {
             let refused = ApiError::new(ErrorKind::UpstreamError, message);
             return refused.with_code("upstream_auth_error").without_retry();
         }
-        404 if is_unknown_path(&message) => {
+        404 if is_unknown_path(&message, code.as_deref()) => {
             let message = "The model provider does not serve the path that it was asked for; the operator of the gateway must correct \
                            its URL, which mostly ends with '/v1'.";
             let misplaced = ApiError::new(ErrorKind::UpstreamError, message);
@@ -304,11 +302,15 @@ fn by_status(status: u16, message: String, code: Option<String>) -> ApiError {
 const WITHOUT_WORDS: &str = "the model provider answered with status 404 without";
 
 /// For the log, which has the URL beside it.
-const UNKNOWN_PATH: &str = "the server does not know this path: the provider's url mostly ends with /v1";
+pub(super) const UNKNOWN_PATH: &str =
+    "the server does not know this path: the provider's url mostly ends with /v1";
 
 /// What servers say of a path that they do not have, as their frameworks word it: those of Python, Go, and Node, Azure's, and
 /// llama.cpp. That a model is missing they say in a sentence of their own.
-fn is_unknown_path(message: &str) -> bool {
+fn is_unknown_path(message: &str, code: Option<&str>) -> bool {
+    if code.is_some_and(|code| code.to_ascii_lowercase().contains("model")) {
+        return false;
+    }
     let message = message.trim().trim_end_matches('.').to_ascii_lowercase();
     let whole = ["not found", "404 page not found", "page not found", "file not found", "resource not found"];
     let names_path = message.contains("/chat/completions") && !message.contains("model");
@@ -383,8 +385,9 @@ mod tests {
             "The model provider answered with status 404 without an error message.",
         ] {
             let error = told(message);
-            assert!(error.is_unknown_path() && !error.is_about_request(), "{message}");
-            assert!(error.cause_for_log().is_some_and(|cause| cause.contains("/v1")), "{message}");
+            assert!(error.is_unknown_path(), "{message}");
+            let named = ProviderError { code: Some("model_not_found".to_owned()), ..error.clone() };
+            assert_eq!(ApiError::from(named).code(), "model_not_found", "{message}");
             let error = ApiError::from(error);
             assert_eq!((error.kind.status(), error.code()), (502, "upstream_unknown_path"), "{message}");
         }
@@ -395,7 +398,7 @@ mod tests {
             "This is not a chat model and thus not supported in the v1/chat/completions endpoint.",
         ] {
             let error = told(message);
-            assert!(!error.is_unknown_path() && error.is_about_request(), "{message}");
+            assert!(!error.is_unknown_path(), "{message}");
             assert_eq!(ApiError::from(error).code(), "model_not_found", "{message}");
         }
     }

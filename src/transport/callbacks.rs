@@ -9,11 +9,11 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::json;
 
-use super::AppState;
 use super::access::Authenticated;
 use super::body::JsonBody;
 use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
+use super::{AppState, connection_share};
 use crate::identity::Principal;
 use crate::protocol::request::CallbackResult;
 
@@ -34,6 +34,7 @@ pub(super) async fn complete(
         owner: callback.owner().clone(),
         ..Principal::anonymous()
     });
+    connection_share::acquire(&app, &head.extensions, &caller.requester()).await?;
     let limits = app.requests.limits;
     let read = move |body: &Bytes| CallbackResult::parse(body, limits);
     let body = JsonBody::receive(&app, &caller, &head.headers, body).await?;

@@ -2,7 +2,7 @@
 //! `server.max_connections` busy. Further requests are refused, since whoever waited would keep one busy; their connections are
 //! idle then, and make room for others.
 //!
-//! A connection counts for the caller of the first request that is active on it, and until none is.
+//! A connection counts for the caller of the first request that is active on it, until none is and all was sent.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Peer {
 pub(crate) struct ConnectionShare(Mutex<Option<Permit>>);
 
 impl ConnectionShare {
-    /// Gives the connection back if it `is_idle`, which is asked while no request can take it.
+    /// Gives the connection back if no request `is_idle`, which is asked while none can take it.
     pub(crate) fn release_if(&self, is_idle: impl FnOnce() -> bool) {
         let mut permit = self.0.lock();
         let released = if permit.is_some() && is_idle() { permit.take() } else { None };

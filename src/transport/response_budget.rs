@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use super::error::ErrorResponse;
-use super::shared_bodies::{self, ReservedText, ResponseText};
+use super::shared_bodies::{self, ReadText, ReservedText, ResponseText};
 use super::{AppState, stored};
 use crate::admission::Permit;
 use crate::engine::is_unfinished;
@@ -57,7 +57,7 @@ pub(super) async fn read_stored<T, F: Future<Output = Result<Option<T>, StoreErr
     read: impl Fn(u64) -> F,
     respond: impl FnOnce(T) -> Response,
 ) -> Result<Option<Response>, ErrorResponse> {
-    let Some((found, reserved)) = read_reserved(app, requester, read).await? else { return Ok(None) };
+    let Some((found, reserved)) = read_reserved(app, requester, None, read).await? else { return Ok(None) };
     let response = respond(found);
     Ok(Some(match reserved {
         Some(permit) => response_with_permit(response, permit),
@@ -77,29 +77,41 @@ pub(super) async fn read_response(
         found => return Ok(found?.map(stored::object)),
     };
     let key = ResponseText { owner: owner.clone(), id: Id::from(id), bytes };
-    let shared = app.shared_bodies.join(key, || {
+    let read = || {
         let (app, requester, owner, id) = (app.clone(), requester.clone(), owner.clone(), id.to_owned());
         async move {
             let read = |max_bytes| app.engine.response(&owner, &id, max_bytes);
-            let found = read_reserved(&app, &requester, read).await?;
+            let found = read_reserved(&app, &requester, Some(bytes), read).await?;
             Ok(found.map(|(text, reserved)| ReservedText { text, _reserved: reserved.map(Arc::new) }))
         }
-    });
-    let Some(found) = shared.clone().await? else { return Ok(None) };
+    };
     // Who asks later for a response that is being made may get more.
+    let lasts = |read: &ReadText| matches!(read, Ok(Some(found)) if !is_unfinished(&found.text));
+    let (mut shared, is_others) = app.shared_bodies.join(key.clone(), lasts, read);
+    let mut found = shared.clone().await;
+    if is_others && found.is_err() {
+        // Another's budget had no room, or another had waited for it longer.
+        shared = app.shared_bodies.join(key, lasts, read).0;
+        found = shared.clone().await;
+    }
+    let Some(found) = found? else { return Ok(None) };
     let shared = (!is_unfinished(&found.text)).then_some(shared);
     let mut response = stored::json(Body::from(shared_bodies::bytes(found, shared)));
     response.extensions_mut().insert(IsReserved);
     Ok(Some(response))
 }
 
-/// Reads a stored row or page, and the reservation of its bytes if they are many.
+/// Reads a stored row or page, and the reservation of its bytes if they are many; `known`: it is known to have so many.
 async fn read_reserved<T, F: Future<Output = Result<Option<T>, StoreError>>>(
     app: &AppState,
     requester: &Requester,
+    known: Option<u64>,
     read: impl Fn(u64) -> F,
 ) -> Result<Option<(T, Option<Permit>)>, ApiError> {
-    let (mut max_bytes, mut reserved) = (MAX_UNRESERVED_BYTES, None);
+    let (mut max_bytes, mut reserved) = match known {
+        Some(bytes) => (bytes, Some(acquire(app, requester, bytes).await?)),
+        None => (MAX_UNRESERVED_BYTES, None),
+    };
     loop {
         match read(max_bytes).await {
             // Should the row have grown meanwhile: releases the smaller reservation before waiting for the larger one.

@@ -16,7 +16,7 @@ pub(crate) type SharedBodies = SharedReads<ResponseText, ReadText>;
 pub(super) type ReadText = Result<Option<ReservedText>, ApiError>;
 
 /// A response that is being made changes; one that has another size is another text.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ResponseText {
     pub owner: Owner,
     pub id: Id,

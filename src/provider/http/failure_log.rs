@@ -5,6 +5,7 @@ use std::time::Duration;
 use reqwest::Url;
 
 use super::server::Server;
+use crate::provider::errors::UNKNOWN_PATH;
 use crate::provider::{CallContext, ProviderError};
 use crate::telemetry::fields::{
     CAUSE, CODE, KIND, PROVIDER, REQUEST_ID, RESPONSE_ID, RETRY_IN_MS, UPSTREAM_STATUS, URL,
@@ -21,6 +22,8 @@ impl Server {
         retry_in: Option<Duration>,
     ) {
         self.metrics.provider_failure(&self.name, error.kind_name());
+        // Of other paths a server may have none.
+        let is_misplaced = path == "/chat/completions" && error.is_unknown_path();
         macro_rules! log {
             ($level:ident) => {
                 tracing::event!(
@@ -31,7 +34,7 @@ impl Server {
                         { PROVIDER } = self.name,
                         { URL } = format!("{}{path}", self.url_for_log),
                         { KIND } = error.kind_name(),
-                        { CAUSE } = error.cause_for_log(),
+                        { CAUSE } = if is_misplaced { Some(UNKNOWN_PATH) } else { error.cause_for_log() },
                         { UPSTREAM_STATUS } = error.upstream_status(),
                         { CODE } = error.code.as_deref(),
                         { RETRY_IN_MS } = retry_in.map(milliseconds),
@@ -40,7 +43,7 @@ impl Server {
                 )
             };
         }
-        if error.is_about_request() { log!(INFO) } else { log!(WARN) }
+        if error.is_about_request() && !is_misplaced { log!(INFO) } else { log!(WARN) }
     }
 
     /// A tokenizer that does not count is no failure: there is the estimate.

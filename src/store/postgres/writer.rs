@@ -121,7 +121,7 @@ impl Writer {
     async fn commit_fast(&mut self, connection: &Connection, mut group: Vec<Pending>) -> Vec<Pending> {
         let session = Session::new(connection);
         let mut seen = HashSet::new();
-        let (mut chosen, mut is_silent) = (Vec::new(), false);
+        let mut chosen = Vec::new();
         for (place, pending) in group.iter().enumerate() {
             // Another write of the run is made before it.
             let is_first = group.len() == 1 || seen.insert(run_of(&pending.write));
@@ -131,14 +131,11 @@ impl Writer {
             };
             match self.link.owner(session, &record.owner).await {
                 Ok(owner) => chosen.push((place, FastFinish::new(&self.policy, owner, record))),
-                Err(StoreError::Timeout) => {
-                    is_silent = true;
-                    break;
-                }
-                Err(_) => {}
+                // Each further one would be waited for as long.
+                Err(_) => break,
             }
         }
-        if is_silent || connection.fate.cause() == Some(Cause::Connection) {
+        if connection.fate.cause() == Some(Cause::Connection) {
             // Each further attempt on this connection would be waited for as long again.
             drop(chosen);
             self.link.leave();

@@ -6,6 +6,7 @@ use antwort::config::{ApiKeySettings, Scope, Settings};
 use reqwest::Response;
 use serde_json::{Value, json};
 
+use super::untaken::{ask_and_take_nothing, store};
 use crate::support::eventually;
 use crate::support::gateway::{Gateway, HttpAnswer, JsonBody};
 use crate::support::mcp_server::McpServer;
@@ -147,6 +148,28 @@ async fn no_tenant_keeps_more_than_its_share_of_the_connections_busy() {
     held.remove(0);
     assert!(eventually(async || ask(&gateway, "busy").await.status == 200).await);
     assert_eq!(ask(&gateway, "busy").await.status, 200);
+}
+
+/// A response ends for the gateway when its last bytes are queued: its connection is busy until the client has taken them.
+#[tokio::test]
+async fn a_connection_whose_response_is_not_taken_counts_for_its_tenant() {
+    let upstream = Upstream::spawn().await;
+    let set = |settings: &mut Settings| {
+        settings.server.max_connections = Some(6);
+        settings.auth.keys = [key("busy", "red"), key("other", "blue")].into();
+    };
+    let gateway = Gateway::with_upstream(&upstream).set(set).spawn().await;
+    let large = store(&upstream, &gateway, "busy", 8 << 20).await;
+    let mut unread = Vec::new();
+    for _ in 0..3 {
+        let stream = ask_and_take_nothing(&gateway.base, "busy", &format!("GET {large}")).await;
+        stream.readable().await.unwrap();
+        unread.push(stream);
+    }
+    assert_overloaded_by("server.max_connections", &ask(&gateway, "busy").await);
+    assert_eq!(ask(&gateway, "other").await.status, 200);
+    drop(unread);
+    assert!(eventually(async || ask(&gateway, "busy").await.status == 200).await);
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ async fn gateway_with(
 }
 
 /// A connection that asks and reads nothing.
-async fn ask_and_take_nothing(base: &str, key: &str, request: &str) -> TcpStream {
+pub(super) async fn ask_and_take_nothing(base: &str, key: &str, request: &str) -> TcpStream {
     send_and_take_nothing(base, key, request, "").await
 }
 
@@ -66,7 +66,7 @@ async fn send_and_take_nothing(base: &str, key: &str, request: &str, body: &str)
 }
 
 /// A stored response whose text is so long.
-async fn store(upstream: &Upstream, gateway: &Gateway, key: &str, bytes: usize) -> String {
+pub(super) async fn store(upstream: &Upstream, gateway: &Gateway, key: &str, bytes: usize) -> String {
     upstream.text(&"x".repeat(bytes));
     let answer = create(gateway, key).await;
     assert_eq!(answer.status(), 200);
