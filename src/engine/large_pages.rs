@@ -1,12 +1,12 @@
 //! Large pages of a log that is followed: those who want the same one at the same time share its bytes and their reservation.
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::followed_page::FollowedPage;
 use crate::admission::Permit;
 use crate::protocol::error::ApiError;
 use crate::store::{LogPage, StoreError};
+use crate::util::held_bytes::holding;
 use crate::util::shared_reads::SharedReads;
 
 /// Reserves so many bytes for a page, in the budget of whoever asks for it.
@@ -35,18 +35,6 @@ pub(super) enum LargePageError {
     Store(StoreError),
 }
 
-/// Bytes with what is held for them.
-struct Held<T> {
-    bytes: Bytes,
-    _held: T,
-}
-
-impl<T> AsRef<[u8]> for Held<T> {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
 impl LargePages {
     /// This page. What is not final is not shared with those who ask later.
     pub(super) async fn get<F>(
@@ -67,7 +55,7 @@ impl LargePages {
             shared = join().0;
             found = shared.clone().await;
         }
-        Ok(found?.map(|page| if is_final(&page) { holding(page, shared) } else { page }))
+        Ok(found?.map(|page| if is_final(&page) { with_held(page, shared) } else { page }))
     }
 }
 
@@ -86,12 +74,12 @@ async fn read_reserved(
     let read = tokio::spawn(read).await;
     let read = read.unwrap_or_else(|error| Err(StoreError::Database(error.to_string())));
     let found = read.map_err(LargePageError::Store)?.map(FollowedPage::from);
-    Ok(found.map(|page| holding(page, permit)))
+    Ok(found.map(|page| with_held(page, permit)))
 }
 
-/// The page, whose bytes hold this until the last of them is dropped.
-fn holding<T: Send + 'static>(mut page: FollowedPage, held: T) -> FollowedPage {
-    page.bytes = Bytes::from_owner(Held { bytes: std::mem::take(&mut page.bytes), _held: held });
+/// The page, whose bytes hold this.
+fn with_held<T: Send + 'static>(mut page: FollowedPage, held: T) -> FollowedPage {
+    page.bytes = holding(std::mem::take(&mut page.bytes), held);
     page
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Peer {
 pub(crate) struct ConnectionShare(Mutex<Option<Permit>>);
 
 impl ConnectionShare {
-    /// Gives the connection back if no request `is_idle`, which is asked while none can take it.
+    /// Gives the connection back if it `is_idle`, which is asked while no request can take it.
     pub(crate) fn release_if(&self, is_idle: impl FnOnce() -> bool) {
         let mut permit = self.0.lock();
         let released = if permit.is_some() && is_idle() { permit.take() } else { None };
@@ -37,7 +37,7 @@ impl ConnectionShare {
     }
 }
 
-/// Counts the connection of a request for its caller, until none of its requests is active.
+/// Counts the connection of a request for its caller, unless it counts already.
 ///
 /// # Errors
 /// 503 if the caller's share is in use.

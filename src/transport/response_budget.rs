@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use super::error::ErrorResponse;
-use super::shared_bodies::{self, ReadText, ReservedText, ResponseText};
+use super::shared_bodies::{ReadText, ReservedText, ResponseText};
 use super::{AppState, stored};
 use crate::admission::Permit;
 use crate::engine::is_unfinished;
@@ -23,6 +23,7 @@ use crate::identity::{Owner, Requester};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::store::StoreError;
+use crate::util::held_bytes::holding;
 
 /// Largest body that needs no reservation: it mostly fits into the socket's buffers.
 const MAX_UNRESERVED_BYTES: u64 = 64 << 10;
@@ -82,7 +83,7 @@ pub(super) async fn read_response(
         async move {
             let read = |max_bytes| app.engine.response(&owner, &id, max_bytes);
             let found = read_reserved(&app, &requester, Some(bytes), read).await?;
-            Ok(found.map(|(text, reserved)| ReservedText { text, _reserved: reserved.map(Arc::new) }))
+            Ok(found.map(|(text, reserved)| ReservedText { text, reserved: reserved.map(Arc::new) }))
         }
     };
     // Who asks later for a response that is being made may get more.
@@ -94,9 +95,10 @@ pub(super) async fn read_response(
         shared = app.shared_bodies.join(key, lasts, read).0;
         found = shared.clone().await;
     }
-    let Some(found) = found? else { return Ok(None) };
-    let shared = (!is_unfinished(&found.text)).then_some(shared);
-    let mut response = stored::json(Body::from(shared_bodies::bytes(found, shared)));
+    let Some(ReservedText { text, reserved }) = found? else { return Ok(None) };
+    // Others get it as long as it is being sent.
+    let shared = (!is_unfinished(&text)).then_some(shared);
+    let mut response = stored::json(Body::from(holding(stored::bytes(text), (reserved, shared))));
     response.extensions_mut().insert(IsReserved);
     Ok(Some(response))
 }
@@ -148,9 +150,9 @@ impl ResponseBudget {
     }
 }
 
-/// Bytes that hold their reservation until the last clone is dropped.
+/// Bytes that hold their reservation: the connection still buffers unsent bytes after the body has ended.
 pub(super) fn bytes_with_permit(bytes: Bytes, permit: Arc<Permit>) -> Bytes {
-    Bytes::from_owner(ReservedBytes { bytes, _permit: permit })
+    holding(bytes, permit)
 }
 
 async fn acquire(app: &AppState, requester: &Requester, bytes: u64) -> Result<Permit, ApiError> {
@@ -167,18 +169,6 @@ fn response_with_permit(mut response: Response, permit: Permit) -> Response {
 struct ReservedBody {
     body: Body,
     permit: Arc<Permit>,
-}
-
-/// The connection still buffers unsent bytes after the body has ended, so the permit travels with the bytes.
-struct ReservedBytes {
-    bytes: Bytes,
-    _permit: Arc<Permit>,
-}
-
-impl AsRef<[u8]> for ReservedBytes {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
 }
 
 impl HttpBody for ReservedBody {

@@ -3,13 +3,11 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
-
 use crate::admission::Permit;
 use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
-use crate::util::shared_reads::{SharedRead, SharedReads};
+use crate::util::shared_reads::SharedReads;
 
 /// The texts that are being read or sent.
 pub(crate) type SharedBodies = SharedReads<ResponseText, ReadText>;
@@ -27,22 +25,5 @@ pub(crate) struct ResponseText {
 #[derive(Debug, Clone)]
 pub(crate) struct ReservedText {
     pub text: Arc<str>,
-    pub _reserved: Option<Arc<Permit>>,
-}
-
-/// The bytes of a text, which others may share as long as they are being sent.
-struct SharedText {
-    read: ReservedText,
-    _shared: Option<SharedRead<ReadText>>,
-}
-
-impl AsRef<[u8]> for SharedText {
-    fn as_ref(&self) -> &[u8] {
-        self.read.text.as_bytes()
-    }
-}
-
-/// The bytes of a text. `shared`: the read by which others get it.
-pub(super) fn bytes(read: ReservedText, shared: Option<SharedRead<ReadText>>) -> Bytes {
-    Bytes::from_owner(SharedText { read, _shared: shared })
+    pub reserved: Option<Arc<Permit>>,
 }

@@ -56,7 +56,8 @@ pub(super) fn list(page: Page) -> Response {
     json(Body::new(ChunkedBody::new(chunks)))
 }
 
-fn bytes(text: Arc<str>) -> Bytes {
+/// The bytes of a text, which is not copied.
+pub(super) fn bytes(text: Arc<str>) -> Bytes {
     struct Text(Arc<str>);
     impl AsRef<[u8]> for Text {
         fn as_ref(&self) -> &[u8] {
