@@ -36,17 +36,19 @@ pub(super) enum LargePageError {
 }
 
 impl LargePages {
-    /// This page. What is not final is not shared with those who ask later.
+    /// This page. One that was read before is only taken if it is final for whoever asks: the end of a run of this process may
+    /// have been replaced meanwhile.
     pub(super) async fn get<F>(
         &self,
         page: LargePage,
-        is_final: impl FnOnce(&FollowedPage) -> bool,
+        is_final: impl Fn(&FollowedPage) -> bool + Copy,
         reserve: &ReservePage,
         read: impl Fn() -> F,
     ) -> ReadPage
     where
         F: Future<Output = Result<Option<LogPage>, StoreError>> + Send + 'static,
     {
+        let lasts = |read: &ReadPage| matches!(read, Ok(Some(page)) if is_final(page));
         let join = || self.0.join(page, lasts, || read_reserved(reserve(page.bytes), read()));
         let (mut shared, is_others) = join();
         let mut found = shared.clone().await;
@@ -57,11 +59,6 @@ impl LargePages {
         }
         Ok(found?.map(|page| if is_final(&page) { with_held(page, shared) } else { page }))
     }
-}
-
-/// Whether those who ask later may have it: the end of a run of this process may have been replaced by then.
-fn lasts(read: &ReadPage) -> bool {
-    matches!(read, Ok(Some(page)) if !page.is_own_run)
 }
 
 async fn read_reserved(
@@ -112,11 +109,14 @@ mod tests {
         let pages = LargePages::default();
         let page = LargePage { next: 0, replaced_from: None, bytes: 100 };
         let read = |is_own| move || async move { Ok(Some(log_page(is_own))) };
-        let held = pages.get(page, |_| true, &reserve, read(true)).await.unwrap().unwrap();
-        assert!(held.is_own_run);
-        let later = pages.get(page, |_| true, &reserve, read(false)).await.unwrap().unwrap();
+        // Of one who follows the run, and of one who comes when it has ended.
+        let (follows, comes_later) = (|_: &FollowedPage| true, |page: &FollowedPage| !page.is_own_run);
+        let held = pages.get(page, follows, &reserve, read(true)).await.unwrap().unwrap();
+        let joined = pages.get(page, follows, &reserve, read(false)).await.unwrap().unwrap();
+        assert!(held.is_own_run && joined.is_own_run, "it is not read again by another who follows");
+        let later = pages.get(page, comes_later, &reserve, read(false)).await.unwrap().unwrap();
         assert!(!later.is_own_run);
-        let shared = pages.get(page, |_| true, &reserve, read(true)).await.unwrap().unwrap();
+        let shared = pages.get(page, comes_later, &reserve, read(true)).await.unwrap().unwrap();
         assert!(!shared.is_own_run && shared.bytes == later.bytes, "it is not read again");
     }
 }

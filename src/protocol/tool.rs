@@ -96,9 +96,22 @@ const KINDS: &str = "function, custom, namespace, mcp, web_search, web_search_pr
 impl FromJson for Tool {
     fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let seen = parse::peek_discriminator(raw)?;
-        let Some(kind) = seen.kind.as_deref() else {
-            return Err(ParseError::missing("type"));
-        };
+        match seen.kind.as_deref() {
+            Some(kind) => Self::of_type(kind, raw),
+            None => Err(ParseError::missing("type")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Tool {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parse::deserialize_from_json(deserializer)
+    }
+}
+
+impl Tool {
+    /// A definition whose `type` was read.
+    pub(crate) fn of_type(kind: &str, raw: &RawValue) -> Result<Self, ParseError> {
         Ok(match kind {
             "function" => Self::Function(FunctionTool::from_json(raw)?),
             "custom" => Self::Custom(CustomTool::from_json(raw)?),
@@ -122,15 +135,7 @@ impl FromJson for Tool {
             other => return Err(ParseError::unknown_type(other, KINDS)),
         })
     }
-}
 
-impl<'de> Deserialize<'de> for Tool {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parse::deserialize_from_json(deserializer)
-    }
-}
-
-impl Tool {
     /// The name under which the model calls it; only functions and custom tools outside of namespaces have one.
     pub fn name(&self) -> Option<&str> {
         match self {

@@ -4,6 +4,9 @@
 //! A field that is refused asks for something that would not happen. Values that mean the default are accepted, as clients
 //! send them along. A whole object that is refused or only carried has no fields here.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use serde_json::value::RawValue;
 
 use crate::protocol::parse;
@@ -94,13 +97,12 @@ impl RequestObject {
 
     /// A tool of this type whose fields are looked at.
     pub(super) fn tool(kind: &str) -> Option<&'static Self> {
-        let is_it = |object: &&Self| {
-            object
-                .name
-                .strip_prefix("tools[] ")
-                .is_some_and(|types| types.split(", ").any(|name| name == kind))
-        };
-        REQUEST_OBJECTS.iter().find(is_it).filter(|object| object.whole.is_none())
+        static BY_TYPE: LazyLock<HashMap<&'static str, &'static RequestObject>> = LazyLock::new(|| {
+            let looked_at = REQUEST_OBJECTS.iter().filter(|object| object.whole.is_none());
+            let tools = looked_at.filter_map(|object| Some((object.name.strip_prefix("tools[] ")?, object)));
+            tools.flat_map(|(types, object)| types.split(", ").map(move |name| (name, object))).collect()
+        });
+        BY_TYPE.get(kind).copied()
     }
 }
 

@@ -63,9 +63,8 @@ pub(super) const READERS: &[(&str, Reader)] = &[
     ("text", |r, raw| put(&mut r.text, TextConfig::from_json(raw))),
     ("tool_choice", |r, raw| put(&mut r.tool_choice, FromJson::from_json(raw))),
     ("tools", |r, raw| {
-        put(&mut r.tools, read_tools(raw))?;
-        unserved::in_tools(raw, "tools", &mut r.unserved_fields);
-        Ok(())
+        r.tools = unserved::read_tools(raw, "tools", &mut r.unserved_fields)?;
+        check_names(&r.tools)
     }),
     ("top_logprobs", |r, raw| {
         let number = integer(raw, 0, 20)?;
@@ -129,9 +128,8 @@ fn refuse(why: &str) -> Result<(), ParseError> {
     Err(ParseError::unsupported("", why))
 }
 
-/// Parses the tools, and checks that a call can mean only one of them.
-fn read_tools(raw: &RawValue) -> Result<Vec<Tool>, ParseError> {
-    let tools: Vec<Tool> = parse::read_list(raw)?;
+/// Checks that a call can mean only one of them.
+fn check_names(tools: &[Tool]) -> Result<(), ParseError> {
     let mut seen = HashSet::with_capacity(tools.len());
     for (i, tool) in tools.iter().enumerate() {
         // Servers and namespaces are not called themselves: they may have the name of a function.
@@ -147,5 +145,5 @@ fn read_tools(raw: &RawValue) -> Result<Vec<Tool>, ParseError> {
             return Err(ParseError::invalid(field, problem).at(i));
         }
     }
-    Ok(tools)
+    Ok(())
 }

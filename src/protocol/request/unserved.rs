@@ -1,12 +1,16 @@
 //! Fields inside the objects of a request that have no effect here: found when the request is read, judged when the
 //! policy is known.
 
+use std::borrow::Cow;
+use std::fmt::Display;
+
 use serde_json::value::RawValue;
 
-use super::body::split_fields;
+use super::body::{Key, RawFields, split_fields};
 use super::field_table::{FieldUse, RequestObject};
 use crate::protocol::error::ApiError;
-use crate::protocol::parse::{self, truncate_for_display};
+use crate::protocol::parse::{self, FromJson, ParseError, truncate_for_display};
+use crate::protocol::tool::Tool;
 
 /// A field without effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,47 +46,98 @@ pub(crate) fn judge_unserved(found: Vec<UnservedField>, tolerated: bool) -> Resu
     Ok(found.into_iter().map(|field| field.path).collect())
 }
 
+/// Reads definitions of tools, and finds those in them on the way.
+pub(super) fn read_tools(
+    raw: &RawValue,
+    path: &str,
+    found: &mut Vec<UnservedField>,
+) -> Result<Vec<Tool>, ParseError> {
+    let read = |(i, raw): (usize, &RawValue)| {
+        parse::check_cancelled()?;
+        let fields = split_fields(raw.get().as_bytes());
+        let tool = match fields.as_ref().ok().and_then(kind_of) {
+            Some(kind) => Tool::of_type(&kind, raw),
+            None => Tool::from_json(raw),
+        };
+        let (tool, path) = (tool.map_err(|error| error.at(i))?, format_args!("{path}[{i}]"));
+        match fields {
+            Ok(fields) => in_tool_fields(fields, &path, true, found),
+            Err(_) => in_large_tool(raw, &path, found),
+        }
+        Ok(tool)
+    };
+    parse::elements(raw)?.into_iter().enumerate().map(read).collect()
+}
+
 /// Finds those of the definitions of tools at a path.
 pub(super) fn in_tools(raw: &RawValue, path: &str, found: &mut Vec<UnservedField>) {
     for (i, tool) in parse::elements(raw).unwrap_or_default().into_iter().enumerate() {
-        in_tool(tool, &format!("{path}[{i}]"), true, found);
+        in_tool(tool, &format_args!("{path}[{i}]"), true, found);
     }
 }
 
 /// Finds those of an object of the table.
 pub(super) fn in_object(name: &str, raw: &RawValue, found: &mut Vec<UnservedField>) {
     if let Some(object) = RequestObject::named(name) {
-        in_fields(object, raw, name, found, |_, _, _| {});
+        in_text(object, raw, &name, found);
     }
 }
 
 /// `nests`: it may hold other definitions.
-fn in_tool(raw: &RawValue, path: &str, nests: bool, found: &mut Vec<UnservedField>) {
-    let Ok(seen) = parse::peek_discriminator(raw) else { return };
-    let Some(object) = seen.kind.as_deref().and_then(RequestObject::tool) else { return };
-    in_fields(object, raw, path, found, |name, value, found| match name {
+fn in_tool(raw: &RawValue, path: &dyn Display, nests: bool, found: &mut Vec<UnservedField>) {
+    match split_fields(raw.get().as_bytes()) {
+        Ok(fields) => in_tool_fields(fields, path, nests, found),
+        Err(_) => in_large_tool(raw, path, found),
+    }
+}
+
+fn in_tool_fields(fields: RawFields<'_>, path: &dyn Display, nests: bool, found: &mut Vec<UnservedField>) {
+    let Some(object) = kind_of(&fields).as_deref().and_then(RequestObject::tool) else { return };
+    in_fields(object, fields, path, found, |name, value, found| match name {
         "tools" if nests => {
             for (i, member) in parse::elements(value).unwrap_or_default().into_iter().enumerate() {
-                in_tool(member, &format!("{path}.tools[{i}]"), false, found);
+                in_tool(member, &format_args!("{path}.tools[{i}]"), false, found);
             }
         }
-        "function" => in_fields(object, value, &format!("{path}.function"), found, |_, _, _| {}),
+        "function" => in_text(object, value, &format_args!("{path}.function"), found),
         _ => {}
     });
 }
 
+fn in_large_tool(raw: &RawValue, path: &dyn Display, found: &mut Vec<UnservedField>) {
+    let kind = parse::peek_discriminator(raw).ok().and_then(|seen| seen.kind);
+    if kind.as_deref().and_then(RequestObject::tool).is_some() {
+        found.push(too_many_fields(path));
+    }
+}
+
+/// The only `type`, if it is a text.
+fn kind_of<'a>(fields: &RawFields<'a>) -> Option<Cow<'a, str>> {
+    let mut kinds = fields.iter().filter(|(name, _)| name == "type").map(|(_, kind)| kind);
+    let (Some(kind), None) = (kinds.next(), kinds.next()) else { return None };
+    serde_json::from_str::<Key<'a>>(kind.get()).ok().map(|text| text.0)
+}
+
+fn in_text(object: &RequestObject, raw: &RawValue, path: &dyn Display, found: &mut Vec<UnservedField>) {
+    match split_fields(raw.get().as_bytes()) {
+        Ok(fields) => in_fields(object, fields, path, found, |_, _, _| {}),
+        Err(_) if raw.get().starts_with('{') => found.push(too_many_fields(path)),
+        Err(_) => {}
+    }
+}
+
+fn too_many_fields(path: &dyn Display) -> UnservedField {
+    let why = Some("it has too many fields to be checked.");
+    UnservedField { path: path.to_string(), why, is_optional: false }
+}
+
 fn in_fields(
     object: &RequestObject,
-    raw: &RawValue,
-    path: &str,
+    fields: RawFields<'_>,
+    path: &dyn Display,
     found: &mut Vec<UnservedField>,
     mut inner: impl FnMut(&str, &RawValue, &mut Vec<UnservedField>),
 ) {
-    let Ok(fields) = split_fields(raw.get().as_bytes()) else {
-        let why = Some("it has too many fields to be checked.");
-        found.push(UnservedField { path: path.to_owned(), why, is_optional: false });
-        return;
-    };
     for (name, value) in fields {
         let (why, is_optional) = match object.use_of(&name, value) {
             FieldUse::Accepted => {
@@ -128,6 +183,24 @@ mod tests {
             "tools":[{"type":"function","name":"f","async":true}]}]}"#;
         let request = CreateResponse::parse(body.as_bytes()).unwrap();
         assert_eq!(request.unserved_fields[0].path, "input[1].tools[0].async");
+    }
+
+    #[test]
+    fn the_type_of_a_tool_is_one_text() {
+        for (tool, says) in [
+            (r#"{"type":"function","type":"custom","name":"f"}"#, "duplicate field"),
+            (r#"{"type":5,"name":"f"}"#, "type"),
+            (r#"{"name":"f"}"#, "type"),
+            ("[]", "expected an object"),
+        ] {
+            let body = format!(r#"{{"model":"m","input":"x","tools":[{tool}]}}"#);
+            let error = CreateResponse::parse(body.as_bytes()).unwrap_err();
+            assert!(error.body.param.unwrap().starts_with("tools[0]") && error.body.message.contains(says));
+        }
+        assert_eq!(
+            found(r#""tools":[{"\u0074ype":"function","name":"f","function":null,"async":true}]"#).len(),
+            1
+        );
     }
 
     #[test]
