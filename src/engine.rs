@@ -139,7 +139,7 @@ impl Engine {
     /// Starts a run once it is admitted; every transport starts its runs here.
     pub async fn start(
         self: &Arc<Self>,
-        mut request: CreateResponse,
+        mut request: Box<CreateResponse>,
         caller: RunContext,
     ) -> Result<RunHandle, ApiError> {
         let started = Instant::now();
@@ -150,7 +150,7 @@ impl Engine {
     /// Starts a run whose store policy is applied; it is `logged` if it has an idempotency key.
     async fn launch(
         self: &Arc<Self>,
-        request: CreateResponse,
+        request: Box<CreateResponse>,
         caller: RunContext,
         started: Instant,
         logged: Option<Logged>,

@@ -80,7 +80,7 @@ fn unlimited() -> RequestSizeLimits {
     }
 }
 
-fn parsed(body: &str) -> CreateResponse {
+fn parsed(body: &str) -> Box<CreateResponse> {
     CreateResponse::parse_with_limits(body.as_bytes(), unlimited()).unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -45,7 +45,7 @@ impl Engine {
     /// Starts a run with this key, or finds what the key has led to.
     pub(crate) async fn start_keyed(
         self: &Arc<Self>,
-        mut request: CreateResponse,
+        mut request: Box<CreateResponse>,
         caller: RunContext,
         key: IdempotencyKey,
     ) -> Result<Keyed<RunHandle>, ApiError> {

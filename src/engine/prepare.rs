@@ -186,7 +186,7 @@ pub(super) struct PreparedRun {
 
 pub(super) async fn prepare(
     parts: &EngineParts,
-    mut request: CreateResponse,
+    mut request: Box<CreateResponse>,
     caller: &RunContext,
     purpose: Purpose<'_>,
 ) -> Result<PreparedRun, ApiError> {

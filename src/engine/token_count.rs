@@ -48,7 +48,7 @@ impl Engine {
     /// Counts the tokens of the prompt that the request would make, once it is admitted as a run is.
     pub(crate) async fn count_tokens(
         &self,
-        request: CreateResponse,
+        request: Box<CreateResponse>,
         caller: RunContext,
     ) -> Result<TokenCount, ApiError> {
         let admitted = self.admit(&caller.requester()).await?;
@@ -58,7 +58,7 @@ impl Engine {
 
 async fn count(
     parts: &EngineParts,
-    request: CreateResponse,
+    request: Box<CreateResponse>,
     caller: &RunContext,
 ) -> Result<TokenCount, ApiError> {
     let prepared = Box::new(prepare::prepare(parts, request, caller, Purpose::Check).await?);

@@ -17,7 +17,7 @@ use crate::telemetry::request_log::RunStats;
 
 /// A request for a background run with its body as it was sent.
 pub(super) struct BackgroundRequest {
-    pub request: CreateResponse,
+    pub request: Box<CreateResponse>,
     pub text: String,
 }
 

@@ -44,13 +44,13 @@ impl FromRequest<AppState> for JsonBody {
 
 impl JsonBody {
     /// Reads the body of a request with these headers.
-    pub(super) async fn receive(
+    pub(super) fn receive(
         state: &AppState,
         caller: &Authenticated,
         headers: &HeaderMap,
         body: Body,
-    ) -> Result<Self, ErrorResponse> {
-        Self::receive_counted(state, caller, headers, body, 1).await
+    ) -> impl Future<Output = Result<Self, ErrorResponse>> {
+        Self::receive_counted(state, caller, headers, body, 1)
     }
 
     /// The same; a large body counts so many times its size.

@@ -53,7 +53,7 @@ fn invalid(message: &str) -> ApiError {
 /// Starts a create with a key, whose body has this hash.
 pub(super) async fn start(
     app: &AppState,
-    request: CreateResponse,
+    request: Box<CreateResponse>,
     caller: RunContext,
     context: (&RequestContext, &HeaderMap),
     (key, body): (&str, [u8; 32]),

@@ -72,7 +72,8 @@ async fn guard(app: &AppState, request: Request, next: Next) -> Response {
 async fn authorized(app: &AppState, mut request: Request, next: Next) -> Result<Response, ErrorResponse> {
     // Before authorization by route: a handshake creates responses, and does not list them.
     if websocket::is_handshake(&request) {
-        return Ok(websocket::upgrade(app, request).await);
+        // Boxed, as few requests are handshakes and the future of each would have room for it.
+        return Ok(Box::pin(websocket::upgrade(app, request)).await);
     }
     let caller = match access::authorize(app, &mut request).await {
         Err(ErrorResponse(error)) if error.kind == ErrorKind::MethodNotAllowed => {

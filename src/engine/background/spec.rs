@@ -99,7 +99,7 @@ impl JobSpec {
     }
 
     /// The request. It was within the limits when it was accepted.
-    pub(super) fn request(&self) -> Result<CreateResponse, ApiError> {
+    pub(super) fn request(&self) -> Result<Box<CreateResponse>, ApiError> {
         let mut request =
             CreateResponse::parse_with_limits(self.request.as_bytes(), RequestSizeLimits::UNLIMITED)?;
         request.sent = SentFields::of_body(self.request.as_bytes());

@@ -40,7 +40,7 @@ impl Engine {
     /// Queues a run of this request, whose body is `text`.
     pub(crate) async fn submit(
         self: &Arc<Self>,
-        mut request: CreateResponse,
+        mut request: Box<CreateResponse>,
         text: String,
         caller: RunContext,
         key: Option<IdempotencyKey>,

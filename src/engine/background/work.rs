@@ -249,7 +249,7 @@ impl Engine {
     async fn prepare_job(
         &self,
         spec: JobSpec,
-        request: CreateResponse,
+        request: Box<CreateResponse>,
         claimed: &OrphanedRun,
         resumed: &Resumed,
     ) -> Result<(PreparedRun, RunContext), NotMade> {
@@ -270,7 +270,7 @@ impl Engine {
 
     async fn prepare_unless_stopped(
         &self,
-        request: CreateResponse,
+        request: Box<CreateResponse>,
         caller: &RunContext,
         resumed: &Resumed,
     ) -> Result<PreparedRun, NotMade> {

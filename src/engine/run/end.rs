@@ -52,7 +52,7 @@ impl Run {
         let _registration = self.registration.take();
         let ending = match outcome {
             RunEnd::Ended(ending) => ending,
-            RunEnd::Rejected(error) => return self.reject(error, summary).await,
+            RunEnd::Rejected(error) => return Box::pin(self.reject(error, summary)).await,
         };
         // Borrowed: moving them out of the box would copy kilobytes.
         let (parts, prepared, sink, logged) =

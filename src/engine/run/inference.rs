@@ -224,7 +224,7 @@ impl Run {
     /// Passes on what comes from the fence, up to the first error.
     fn pass_from(
         &mut self,
-        mut fence: CodeFence,
+        mut fence: Box<CodeFence>,
         take: impl FnOnce(&mut CodeFence, &mut dyn FnMut(ModelEvent)),
     ) -> Result<(), RunError> {
         let mut passed = Ok(());

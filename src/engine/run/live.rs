@@ -59,7 +59,7 @@ pub(in crate::engine) struct Run {
     pub(super) machine: ResponseMachine,
     pub(super) call_filter: CallFilter,
     /// Of an answer that is to be JSON.
-    pub(super) fence: Option<CodeFence>,
+    pub(super) fence: Option<Box<CodeFence>>,
     pub(super) executor: ToolCallExecutor,
     pub(super) sink: EventSink,
     pub(super) call: CallContext,
@@ -143,7 +143,7 @@ impl Run {
             logged,
             machine,
             call_filter,
-            fence: is_json.then(CodeFence::default),
+            fence: is_json.then(Box::default),
             executor,
             keepalive: sink.keepalive().map(KeepaliveTimer::new),
             sink,

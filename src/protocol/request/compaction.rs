@@ -28,7 +28,7 @@ const IGNORED_FIELDS: &[&str] = &["text", "tool_choice"];
 
 impl CreateResponse {
     /// Parses the body of a compaction request. Its response is neither stored nor streamed.
-    pub fn parse_compaction(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
+    pub fn parse_compaction(body: &[u8], limits: RequestSizeLimits) -> Result<Box<Self>, ApiError> {
         let mut pairs = body::split_fields(body)?;
         pairs.retain(|(name, _)| !IGNORED_FIELDS.contains(&name.as_ref()));
         let is_of_responses_only = |name: &str| FIELDS.contains(&name) && !COMPACTION_FIELDS.contains(&name);

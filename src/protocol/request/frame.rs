@@ -47,7 +47,7 @@ pub(crate) enum MessageContent {
 #[derive(Debug)]
 pub(crate) struct CreateMessage {
     /// The request, which is streamed.
-    pub request: CreateResponse,
+    pub request: Box<CreateResponse>,
     /// `false`: the model is not asked, and the response is completed without output.
     pub generate: bool,
     /// The same request as the body of a POST, if it may have to be queued.

@@ -11,15 +11,15 @@ use crate::protocol::json::RawJson;
 use crate::protocol::parse::{self, FromJson, ParseError, check_cancelled, truncate_for_display};
 
 impl CreateResponse {
-    /// Parses a request body.
+    /// Parses a request body. The request is boxed: each future that takes it would have room for it, some of them twice.
     ///
     /// Unknown fields are kept in [`Self::extra`] until the provider is known, which may accept them.
-    pub fn parse(body: &[u8]) -> Result<Self, ApiError> {
+    pub fn parse(body: &[u8]) -> Result<Box<Self>, ApiError> {
         Self::parse_with_limits(body, RequestSizeLimits::default())
     }
 
     /// As [`Self::parse`], with these size limits.
-    pub fn parse_with_limits(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
+    pub fn parse_with_limits(body: &[u8], limits: RequestSizeLimits) -> Result<Box<Self>, ApiError> {
         Self::read(&body::split_fields(body)?, limits, true)
     }
 
@@ -28,12 +28,12 @@ impl CreateResponse {
         pairs: &body::RawFields<'_>,
         limits: RequestSizeLimits,
         needs_input: bool,
-    ) -> Result<Self, ApiError> {
+    ) -> Result<Box<Self>, ApiError> {
         // All fields are counted before any is parsed: the cost of parsing is bounded by the counts.
         RequestSizeCounter::new(limits).check(pairs)?;
         let given = |name: &str| pairs.iter().any(|(key, raw)| key == name && !parse::is_null(raw));
         check_exclusive(given)?;
-        let mut request = Self::default();
+        let mut request = Box::<Self>::default();
         let mut seen = HashSet::with_capacity(pairs.len());
         for (name, raw) in pairs {
             // A duplicate field means that two parsers of the body may read different values.

@@ -15,7 +15,7 @@ use crate::protocol::item::{InputItem, Item};
 use crate::protocol::parse::truncate_for_display;
 
 /// Parses a body that must be right.
-fn parsed(body: &str) -> CreateResponse {
+fn parsed(body: &str) -> Box<CreateResponse> {
     CreateResponse::parse(body.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{body}"))
 }
 

@@ -226,7 +226,7 @@ async fn ask(
     app: &AppState,
     context: &TurnContext,
     caller: &Authenticated,
-    (request, text): (CreateResponse, String),
+    (request, text): (Box<CreateResponse>, String),
     run: RunContext,
 ) -> Result<Followed, ApiError> {
     let request_id = run.request_id.clone();
