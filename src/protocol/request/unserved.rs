@@ -55,7 +55,10 @@ pub(super) fn read_tools(
     let read = |(i, raw): (usize, &RawValue)| {
         parse::check_cancelled()?;
         let fields = split_fields(raw.get().as_bytes());
-        let tool = match fields.as_ref().ok().and_then(kind_of) {
+        // Objects with an `id` or a `role` are read as such, which checks these.
+        let has = |name: &str| matches!(name, "id" | "role");
+        let plain = fields.as_ref().ok().filter(|fields| !fields.iter().any(|(name, _)| has(name)));
+        let tool = match plain.and_then(kind_of) {
             Some(kind) => Tool::of_type(&kind, raw),
             None => Tool::from_json(raw),
         };
@@ -122,13 +125,17 @@ fn in_text(object: &RequestObject, raw: &RawValue, path: &dyn Display, found: &m
     match split_fields(raw.get().as_bytes()) {
         Ok(fields) => in_fields(object, fields, path, found, |_, _, _| {}),
         Err(_) if raw.get().starts_with('{') => found.push(too_many_fields(path)),
-        Err(_) => {}
+        Err(_) if parse::is_null(raw) => {}
+        Err(_) => found.push(refused("it is not an object.", path)),
     }
 }
 
 fn too_many_fields(path: &dyn Display) -> UnservedField {
-    let why = Some("it has too many fields to be checked.");
-    UnservedField { path: path.to_string(), why, is_optional: false }
+    refused("it has too many fields to be checked.", path)
+}
+
+fn refused(why: &'static str, path: &dyn Display) -> UnservedField {
+    UnservedField { path: path.to_string(), why: Some(why), is_optional: false }
 }
 
 fn in_fields(
@@ -192,6 +199,8 @@ mod tests {
             (r#"{"type":5,"name":"f"}"#, "type"),
             (r#"{"name":"f"}"#, "type"),
             ("[]", "expected an object"),
+            (r#"{"type":"function","name":"f","id":5}"#, "expected"),
+            (r#"{"type":"function","name":"f","role":"user","role":"user"}"#, "duplicate field"),
         ] {
             let body = format!(r#"{{"model":"m","input":"x","tools":[{tool}]}}"#);
             let error = CreateResponse::parse(body.as_bytes()).unwrap_err();
@@ -200,6 +209,10 @@ mod tests {
         assert_eq!(
             found(r#""tools":[{"\u0074ype":"function","name":"f","function":null,"async":true}]"#).len(),
             1
+        );
+        assert_eq!(
+            found(r#""tools":[{"type":"function","name":"f","function":5,"id":"t"}]"#),
+            [("tools[0].function".into(), true), ("tools[0].id".into(), false)]
         );
     }
 
