@@ -10,9 +10,10 @@ use crate::support::eventually;
 use crate::support::postgres::Database;
 use crate::support::upstream::Upstream;
 
-/// Transactions that wait for the next statement of their client.
+/// Transactions that wait for the next statement of their client. Those that have failed (`(aborted)`) hold no lock any more, and
+/// wait as long as their client does: their limits ended with what they had set.
 const OPEN: &str = "SELECT count(*) FROM pg_stat_activity
-    WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
+    WHERE datname = current_database() AND state = 'idle in transaction'";
 
 /// The transaction once stayed open, with its rows locked, for as long as the gateway was stopped; and what was made when
 /// it went on failed with `storage_timeout`.
