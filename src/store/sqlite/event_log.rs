@@ -125,8 +125,10 @@ fn log(connection: &Connection, policy: &RowPolicy, response: i64) -> rusqlite::
     })
 }
 
-// From the row with the event that is asked for on; an event of a later row if that is missing.
-const ROWS: &str = "SELECT first, last, is_end, octet_length(bytes), bytes FROM event_log
+// From the row with the event that is asked for on; an event of a later row if that is missing. Text that cannot fit is not
+// read from the file: its size is all that is told of it.
+const ROWS: &str = "SELECT first, last, is_end, octet_length(bytes), CASE WHEN octet_length(bytes) <= ?3 THEN bytes END
+    FROM event_log
     WHERE response = ?1 AND last >= ?2
         AND first >= coalesce((SELECT max(first) FROM event_log WHERE response = ?1 AND first <= ?2), ?2)
     ORDER BY first";
@@ -162,7 +164,7 @@ pub(super) fn page(
         return Ok(Some(page));
     }
     let mut statement = connection.prepare_cached(ROWS).map_err(database)?;
-    let mut rows = statement.query(params![response, number(from)]).map_err(database)?;
+    let mut rows = statement.query(params![response, number(from), number(max_bytes)]).map_err(database)?;
     while let Some(row) = rows.next().map_err(database)? {
         let (first, last): (i64, i64) = (row.get(0).map_err(database)?, row.get(1).map_err(database)?);
         let size = row.get::<_, u32>(3).map_err(database)?.into();
