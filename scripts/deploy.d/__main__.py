@@ -29,11 +29,20 @@ SHORT = {"restarts": 1, "reloads": 3, "streams": 20, "outage": 50, "idle": 3.0}
 async def main(options: argparse.Namespace, folder: Path) -> list[Row]:
     rows = [papers.check(options.binary, folder)] if wanted("papers", options) else []
     if wanted("upgrade", options):
-        rows.append(await upgrade.run(options.binary, options.old_binary, folder))
+        rows.append(await upgrade.run(*versions(options), folder))
     for name, kind in BALANCERS.items():
         if wanted(name, options):
             rows += await behind(name, kind, options, folder)
     return rows
+
+
+def versions(options: argparse.Namespace) -> tuple[str, str]:
+    """The binary of an older version, and that of the newer one."""
+    if options.old_binary:
+        return options.old_binary, options.binary
+    if not options.next_binary:
+        raise Failed("an upgrade needs --old-binary or --next-binary")
+    return options.binary, options.next_binary
 
 
 def wanted(name: str, options: argparse.Namespace) -> bool:
@@ -126,6 +135,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/test-deploy")
     parser.add_argument("--binary", required=True)
     parser.add_argument("--old-binary", default="")
+    parser.add_argument("--next-binary", default="")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--only", action="append", choices=["papers", "upgrade", *BALANCERS])
     parser.add_argument("--step", action="append", choices=["idle", "restarts", "untold", "reloads", "outage"])

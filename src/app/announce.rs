@@ -6,8 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{ProviderSettings, Settings, StoreUrl};
 use crate::provider::redact_url;
-use crate::store::postgres::DatabaseSchema;
-use crate::store::sqlite::Schema;
+use crate::store::{postgres, sqlite};
 use crate::transport;
 
 use super::generation::CurrentGeneration;
@@ -18,8 +17,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Logs what starts. `sources`: where the settings came from.
 pub(crate) fn starting(settings: &Settings, sources: &str) {
     let schema = match &settings.store.url {
-        StoreUrl::Sqlite(_) | StoreUrl::Memory => Schema::CURRENT,
-        StoreUrl::Postgres(_) => i64::from(DatabaseSchema::CURRENT),
+        StoreUrl::Sqlite(_) | StoreUrl::Memory => sqlite::Migrations::of_program().latest(),
+        StoreUrl::Postgres(_) => i64::from(postgres::Migrations::of_program().latest()),
     };
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

@@ -8,7 +8,7 @@ use super::lock::{self, STORE};
 use super::probes;
 use crate::config::{Migrate, Settings, StoreUrl};
 use crate::store::StoreError;
-use crate::store::sqlite::{self, LockError, MigrateOptions, Schema, ServerLock};
+use crate::store::sqlite::{self, LockError, MigrateOptions, Migrations, Schema, ServerLock};
 use crate::transport::startup::{self, WaitReason};
 
 /// Migrates the database of this server if the settings allow it. `Ok(None)`: shutdown was requested first; the database is
@@ -53,7 +53,7 @@ pub(super) fn migrate(
 /// For commands that use a database while servers may, too: migrates it if no server holds it.
 pub(super) fn migrate_unused(settings: &Settings) -> anyhow::Result<()> {
     let StoreUrl::Sqlite(path) = &settings.store.url else { return Ok(()) };
-    if !matches!(Schema::of_file(path).context(STORE)?, Schema::Older(_)) {
+    if !matches!(Migrations::of_program().schema_of_file(path).context(STORE)?, Schema::Older(_)) {
         return Ok(());
     }
     match lock::acquire(settings) {

@@ -8,7 +8,7 @@ use super::{offline, store_postgres};
 use crate::app::seal_key;
 use crate::config::{LoadOptions, Settings, StoreUrl};
 use crate::store::sqlite::{
-    self, FileSystem, Location, MigrateOptions, Schema, ServerLock, SqliteOptions, SqliteStore,
+    self, FileSystem, Location, MigrateOptions, Migrations, Schema, ServerLock, SqliteOptions, SqliteStore,
 };
 use crate::store::{ErasureTarget, Store, StoreError};
 
@@ -46,7 +46,7 @@ pub(super) fn check(options: LoadOptions) -> ExitCode {
             return store_postgres::check(url).await;
         }
         let database = database(&settings)?;
-        let (file, current) = (database.display(), Schema::CURRENT);
+        let (file, current) = (database.display(), Migrations::of_program().latest());
         match readable(&database)? {
             Schema::New => {
                 print_line(&format!(
@@ -75,7 +75,7 @@ pub(super) fn migrate(backup: bool, options: &LoadOptions) -> ExitCode {
             return store_postgres::migrate(url).await;
         }
         let database = database(&settings)?;
-        let (file, current) = (database.display(), Schema::CURRENT);
+        let (file, current) = (database.display(), Migrations::of_program().latest());
         if readable(&database)? == Schema::New {
             print_line(&format!("{file} does not exist yet: a server will create it with schema {current}"));
             return Ok(ExitCode::SUCCESS);
@@ -147,8 +147,9 @@ fn database(settings: &Settings) -> Result<PathBuf, String> {
 /// The schema of a database; an error if it is of a later version.
 fn readable(database: &Path) -> Result<Schema, String> {
     let wrong = |error: StoreError| format!("{}: {error}", database.display());
-    let schema = Schema::of_file(database).map_err(wrong)?;
-    match schema.refusal(&Location::File(database.to_owned())) {
+    let migrations = Migrations::of_program();
+    let schema = migrations.schema_of_file(database).map_err(wrong)?;
+    match migrations.refusal(schema, &Location::File(database.to_owned())) {
         Some(refusal) if matches!(schema, Schema::Newer(_)) => Err(wrong(refusal)),
         _ => Ok(schema),
     }

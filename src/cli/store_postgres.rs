@@ -6,16 +6,18 @@ use uuid::Uuid;
 
 use super::output::{EXIT_MIGRATION_NEEDED, print_erased, print_line};
 use crate::config::settings::PostgresUrl;
-use crate::store::postgres::{self, DatabaseSchema, PostgresOptions, PostgresStore};
+use crate::store::postgres::{self, DatabaseSchema, Migrations, PostgresOptions, PostgresStore};
 use crate::store::{ErasureTarget, Store, StoreError};
 
 /// Prints whether the database has a schema that this version can use.
 pub(super) async fn check(url: &PostgresUrl) -> Result<ExitCode, String> {
     let schema = postgres::schema_of(url.expose()).await.map_err(|error| wrong(url, &error))?;
-    if let Some(error) = schema.refusal().filter(|_| matches!(schema, DatabaseSchema::Newer(_))) {
+    if let Some(error) =
+        Migrations::of_program().refusal(schema).filter(|_| matches!(schema, DatabaseSchema::Newer(_)))
+    {
         return Err(wrong(url, &error));
     }
-    let current = DatabaseSchema::CURRENT;
+    let current = Migrations::of_program().latest();
     print_line(&match schema {
         DatabaseSchema::Usable(version) if version == current => {
             format!("{url} has schema {version}: there is nothing to do")
@@ -43,7 +45,7 @@ pub(super) async fn check(url: &PostgresUrl) -> Result<ExitCode, String> {
 pub(super) async fn migrate(url: &PostgresUrl) -> Result<ExitCode, String> {
     let migrated = postgres::migrate(url.expose());
     let migrated = migrated.await.map_err(|error| format!("cannot migrate {url}: {error}"))?;
-    let current = DatabaseSchema::CURRENT;
+    let current = Migrations::of_program().latest();
     print_line(&match migrated {
         None => {
             format!("{url} has a schema that this antwort (schema {current}) can use: there is nothing to do")

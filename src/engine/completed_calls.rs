@@ -174,7 +174,7 @@ impl Engine {
     }
 
     /// The response of a call as a step of its chain; `None` if its account cannot be read: what it has used is not known. One
-    /// of an earlier version has none.
+    /// without an account has used nothing.
     async fn step_after(&self, call: &CompletedCall, key: &CallKey) -> Result<Option<Step>, ApiError> {
         let AsyncCallKey { owner, response, .. } = &call.key;
         let found = self.parts.store.traces(owner, std::slice::from_ref(response)).await?;

@@ -51,11 +51,8 @@ struct TaskTicket {
     form: bool,
     url: bool,
     /// Of whom the server is told.
-    #[serde(default)]
     user: Option<String>,
-    #[serde(default)]
     channel: Option<String>,
-    #[serde(default)]
     chat: Option<String>,
     /// In Unix seconds.
     started_at: i64,

@@ -42,7 +42,6 @@ pub(super) struct Round {
     /// How often the call was made before.
     pub number: u32,
     /// How long the run had been executed when it asked.
-    #[serde(default)]
     pub active: Duration,
     pub required: RequiredInput,
 }
@@ -159,7 +158,6 @@ pub(super) fn next_number(rows: &[OrphanedCall], turn: u32, call: u32) -> u32 {
 pub(super) fn active(rows: &[OrphanedCall]) -> Duration {
     #[derive(Deserialize)]
     struct Active {
-        #[serde(default)]
         active: Duration,
     }
     let rounds = rows.iter().filter(|row| is_question(row) && row.server_label == ROUND);

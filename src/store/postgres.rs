@@ -95,7 +95,7 @@ pub use self::job_claims::{CLAIM_OLDEST, TENANTS_IN_TURN};
 pub use self::migrate::{PostgresMigration, migrate, schema_of};
 pub(crate) use self::notifications::{NotificationSender, NotificationServer};
 pub use self::options::PostgresOptions;
-pub use self::schema::DatabaseSchema;
+pub use self::schema::{DatabaseSchema, Migration, Migrations};
 pub use self::url::check_url;
 
 use self::conversation_locks::{HeldLocks, Released};
@@ -106,7 +106,7 @@ use self::owners::OwnerKeys;
 use self::pool::Pool;
 use self::queue::{CAPACITY, Writers};
 use self::rounds::Rounds;
-use self::startup::Startup;
+use self::startup::{NeededSchema, Startup};
 use self::url::Target;
 use self::writer::Writer;
 use super::health::StoreHealth;
@@ -156,7 +156,8 @@ impl PostgresStore {
         let policy = Arc::new(options.policy());
         let closed = CancellationToken::new();
         let (startup, health) = (Arc::new(Startup::new()), Arc::new(StoreHealth::default()));
-        match startup.attempt(&pool, &policy, options.migrate).await {
+        let schema = NeededSchema { migrations: options.migrations, migrate: options.migrate };
+        match startup.attempt(&pool, &policy, schema).await {
             Ok(()) => {}
             Err(refused @ StoreError::Schema(_)) => return Err(refused),
             Err(error) => {
@@ -164,7 +165,7 @@ impl PostgresStore {
                 health.impair(&error);
                 let (pool, policy) = (pool.clone(), Arc::clone(&policy));
                 let startup = Arc::clone(&startup);
-                tasks.spawn(startup.wait(pool, policy, options.migrate, closed.clone()));
+                tasks.spawn(startup.wait(pool, policy, schema, closed.clone()));
             }
         }
         let (conversation_locks, dropped) = HeldLocks::new();

@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(expiry, 12_400);
         assert_eq!(retention.inherited(Some(12_300), expiry), Some(12_300));
         assert_eq!(retention.inherited(Some(12_299), expiry), None);
-        assert_eq!(retention.inherited(None, expiry), None, "a parent that is gone or of an earlier version");
+        assert_eq!(retention.inherited(None, expiry), None, "a parent that is gone");
         assert_eq!(Retention::new(None).expiry(10_000), None);
         assert_eq!((retention.oldest_use(10_000), retention.oldest_use(1)), (7_600, 0));
         assert_eq!(Retention::new(None).oldest_use(10_000), 0);

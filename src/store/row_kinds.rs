@@ -263,7 +263,7 @@ pub(super) const KINDS: &[Kind] = &[
 /// The tables that are not copied: owners and the ids of items follow from the rows that are, and the others are of no
 /// use to another database.
 const NOT_COPIED: &[&str] =
-    &["owners", "item_ids", "item_states", "probe", "schema_version", "conversation_locks", "tenant_walks"];
+    &["owners", "item_ids", "item_states", "probe", "antwort_schema", "conversation_locks", "tenant_walks"];
 
 /// Columns that are not copied: a claim is of a process that has the run.
 const NOT_COPIED_COLUMNS: &[(&str, &str)] = &[("runs", "claim")];

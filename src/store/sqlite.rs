@@ -49,7 +49,6 @@ mod logged_rows;
 mod logged_runs;
 mod maintenance;
 mod migrate;
-mod move_rows;
 mod options;
 mod orphans;
 mod outbox;
@@ -85,7 +84,7 @@ pub use self::disk::{Disk, DiskSpace, FileSystem};
 pub use self::lock::{LockError, ServerLock};
 pub use self::migrate::{MigrateOptions, Migrated, migrate};
 pub use self::options::{Location, SqliteOptions, Synchronous};
-pub use self::schema::Schema;
+pub use self::schema::{Migration, Migrations, Schema};
 pub use super::TenantRetention;
 
 use self::guard::{FileGuard, GuardOptions};
@@ -144,7 +143,7 @@ impl SqliteStore {
 
     fn try_open(options: SqliteOptions) -> Result<Self, StoreError> {
         let mut connection = connection::writer(&options.location, options.synchronous, options.max_pages)?;
-        schema::create_or_check(&mut connection, &options.location)?;
+        options.migrations.create_or_check(&mut connection, &options.location)?;
         let policy = Arc::new(retention::policy(&options));
         let conversation_locks = ConversationLocks::default();
         let rounds = Rounds::new(&options, conversation_locks.clone());

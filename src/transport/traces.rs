@@ -48,8 +48,7 @@ pub(super) async fn retrieve(
 
 fn no_trace(id: &str) -> ApiError {
     let message = format!(
-        "There is no trace of the response '{}': it is written when a response ends, and is not there of responses of \
-         earlier versions.",
+        "There is no trace of the response '{}': it is written when a response ends.",
         truncate_for_display(id)
     );
     ApiError::new(ErrorKind::NotFound, message).with_code("trace_not_found")

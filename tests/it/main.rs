@@ -45,6 +45,8 @@ mod machine;
 mod mcp;
 mod models;
 mod network;
+#[path = "next_version/migrations.rs"]
+mod next_version;
 mod one_sided;
 mod operation;
 mod orders;

@@ -22,7 +22,6 @@ mod lists;
 mod log;
 mod logged_runs;
 mod migrations;
-mod moved;
 mod orphans;
 mod outbox;
 mod postgres_faults;

@@ -233,8 +233,6 @@ pub(super) struct Trace {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Turn {
-    /// Servers of an earlier version do not tell it.
-    #[serde(default)]
     pub is_compaction: bool,
     pub provider: String,
     pub model: String,

@@ -26,23 +26,18 @@ pub(super) struct JobSpec {
     request: String,
     /// The name of the caller's API key.
     key: String,
-    /// SHA-256 of the key. None: none was asked for, or an earlier version has written this.
+    /// SHA-256 of the key. None: none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key_hash: Option<[u8; 32]>,
     dialect: Dialect,
-    #[serde(default)]
     client_action_status: Option<ClientActionStatus>,
     request_id: String,
-    #[serde(default)]
     traceparent: Option<String>,
     /// Whether tools that the gateway does not serve are left out.
-    #[serde(default)]
     omits_unserved: bool,
-    /// Whether that is so only beside others; earlier versions leave them out in any case.
-    #[serde(default)]
+    /// Whether that is so only beside others.
     omits_beside_others: bool,
     /// The caller's own credentials, for MCP servers.
-    #[serde(default)]
     authorization: Option<String>,
     /// Of a response that follows the result of a tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]

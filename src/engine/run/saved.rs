@@ -42,7 +42,6 @@ struct Borrowed<'a, M> {
 pub(in crate::engine) struct RunSpec {
     pub dialect: Dialect,
     /// Whether deltas are padded.
-    #[serde(default)]
     pub obfuscate: bool,
     /// The provider that was chosen, whose state is sealed for it alone.
     pub provider: String,

@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::trace::{self, RunTrace};
 use crate::protocol::item::{Item, Message};
@@ -16,7 +15,6 @@ use crate::util::digest::FieldHasher;
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(in crate::engine) struct RunState {
     /// Inferences that were started.
-    #[serde(alias = "inferences", deserialize_with = "count_or_list")]
     turns: u32,
     /// The provider's first event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,22 +41,18 @@ pub(in crate::engine) struct RunState {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub started: Vec<StartedWork>,
     /// Whether it waits for them.
-    #[serde(default)]
     pub awaits_results: bool,
     /// What the model was told of results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ToldResult>,
     /// Whether a call was rejected as it was beyond `max_tool_calls`.
-    #[serde(default)]
     pub has_exceeded_calls: bool,
     /// Whether all server-side calls of the last turn have failed, of a run that waits for its client.
-    #[serde(default)]
     pub have_server_calls_failed: Option<bool>,
     /// How long the run has been executed, in microseconds, without the time that it has waited as a row.
-    #[serde(default)]
     active: u64,
     /// Its account.
-    #[serde(default, serialize_with = "trace::unfinished")]
+    #[serde(serialize_with = "trace::unfinished")]
     pub trace: RunTrace,
     /// Sources found by searches, to be cited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -191,20 +185,6 @@ impl RunState {
     }
 }
 
-/// The number of inferences. Earlier builds kept a list of them.
-fn count_or_list<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Turns {
-        Count(u32),
-        List(Vec<IgnoredAny>),
-    }
-    Ok(match Turns::deserialize(from)? {
-        Turns::Count(count) => count,
-        Turns::List(inferences) => u32::try_from(inferences.len()).unwrap_or(u32::MAX),
-    })
-}
-
 /// The beginning of a SHA-256: the calls of one run are few enough that no two hash alike by chance.
 fn hash(ServerCall { call, .. }: &ServerCall) -> u64 {
     let hash = FieldHasher::new()
@@ -213,24 +193,4 @@ fn hash(ServerCall { call, .. }: &ServerCall) -> u64 {
         .field(canonical_arguments(&call.arguments))
         .finish();
     hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_state_with_a_list_of_inferences_is_read() {
-        let mut state = RunState::default();
-        state.begin_inference();
-        let mut json = serde_json::to_value(&state).expect("a state");
-        let fields = json.as_object_mut().expect("an object");
-        assert_eq!(fields.remove("turns"), Some(1.into()));
-        fields.insert(
-            "inferences".to_owned(),
-            serde_json::json!([{"started": 3, "first_event": 9}, {"started": 12}]),
-        );
-        let read: RunState = serde_json::from_value(json).expect("the state of an earlier build");
-        assert_eq!(read.turns(), 2);
-    }
 }

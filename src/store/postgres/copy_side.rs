@@ -19,7 +19,7 @@ use super::error::database;
 use super::keys::ResponseKey;
 use super::limits::Limits;
 use super::pool::Pool;
-use super::schema::{self, DatabaseSchema};
+use super::schema::{self, DatabaseSchema, Migrations};
 use super::session::Session;
 use super::url::Target;
 use super::values::get;
@@ -57,12 +57,13 @@ impl PostgresSide {
         let name = name(&target);
         // Statements are not prepared, so that poolers may stand between.
         let pool = Pool::new(target, 1, LIMITS, false, TaskTracker::new())?;
-        let mut schema = schema::look(&pool).await?;
+        let migrations = Migrations::of_program();
+        let mut schema = schema::look(&pool, migrations).await?;
         if schema == DatabaseSchema::New && is_target {
-            schema::migrate(&pool).await?;
-            schema = schema::look(&pool).await?;
+            schema::migrate(&pool, migrations).await?;
+            schema = schema::look(&pool, migrations).await?;
         }
-        if let Some(refusal) = schema.refusal() {
+        if let Some(refusal) = migrations.refusal(schema) {
             return Err(refusal);
         }
         let connection = pool.connect().await?;

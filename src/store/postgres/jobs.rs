@@ -85,14 +85,6 @@ pub(super) async fn update_running(
     }
 }
 
-const NAME_TENANTS: &str = "UPDATE runs r SET tenant = o.tenant FROM owners o
-    WHERE o.key = r.owner AND r.attempt IS NOT NULL AND r.instance = '' AND r.tenant = ''";
-
-/// Adds the tenant to runs that gateways of the version before have queued.
-pub(super) async fn name_tenants(session: Session<'_>) -> Result<(), StoreError> {
-    session.execute(NAME_TENANTS, &[]).await.map(drop)
-}
-
 const GIVE_BACK: &str = concat!(
     "UPDATE runs SET instance = '', claim = NULL, lease_until = CASE WHEN $3 = 0 THEN 0 ELSE $3 + ",
     db_now!(),

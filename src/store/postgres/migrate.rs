@@ -6,7 +6,7 @@ use tokio_util::task::TaskTracker;
 
 use super::limits::Limits;
 use super::pool::Pool;
-use super::schema::{self, DatabaseSchema};
+use super::schema::{self, DatabaseSchema, Migrations};
 use super::url::Target;
 use crate::store::StoreError;
 
@@ -22,13 +22,13 @@ pub struct PostgresMigration {
 
 /// The schema of the database at this URL, which is not changed.
 pub async fn schema_of(url: &str) -> Result<DatabaseSchema, StoreError> {
-    schema::look(&pool(url)?).await
+    schema::look(&pool(url)?, Migrations::of_program()).await
 }
 
 /// Brings the database at this URL to the current schema; `None` if it is usable as it is. Other processes may use it
 /// meanwhile.
 pub async fn migrate(url: &str) -> Result<Option<PostgresMigration>, StoreError> {
-    let migrated = schema::migrate(&pool(url)?).await?;
+    let migrated = schema::migrate(&pool(url)?, Migrations::of_program()).await?;
     Ok(migrated.map(|from| PostgresMigration { from }))
 }
 

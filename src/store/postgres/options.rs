@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::schema::Migrations;
 use crate::config::TimeToLive;
 use crate::store::TenantRetention;
 use crate::store::failed_requests::FailedRequests;
@@ -24,6 +25,8 @@ pub struct PostgresOptions {
     pub prepared_statements: bool,
     /// Whether the schema is brought up to date when the database is first reached.
     pub migrate: bool,
+    /// Those to the schema that the database must have.
+    pub migrations: Migrations,
     /// How long a response is kept after it was made or last continued; `None`: until it is deleted.
     pub ttl: Option<Duration>,
     /// How long a conversation is kept after it was last used; absent: as long as a response.
@@ -53,6 +56,7 @@ impl PostgresOptions {
             statement_timeout: Duration::from_secs(5),
             prepared_statements: true,
             migrate: true,
+            migrations: Migrations::of_program(),
             ttl: None,
             conversation_ttl: None,
             idempotency_ttl: Duration::from_hours(24),

@@ -16,7 +16,7 @@ use super::options::PostgresOptions;
 use super::pool::Pool;
 use super::tenants::TenantWalk;
 use super::transaction::{Access, transact};
-use super::{approvals, idempotency, jobs};
+use super::{approvals, idempotency};
 use crate::store::retention::millis;
 use crate::store::round_parts::RoundParts;
 use crate::store::row_policy::RowPolicy;
@@ -85,8 +85,6 @@ impl Rounds {
         parts.add("expired idempotency keys", expire_keys(pool, self.deadline()).await);
         parts.add("event logs", state.sweep_logs(pool, self.deadline()).await);
         parts.add("expired conversations", state.expire_conversations(pool, policy, self.deadline()).await);
-        let named = transact!(pool, Access::Write, session => jobs::name_tenants(session).await);
-        parts.add("tenants of runs", named);
         let swept = transact!(pool, Access::Statement, session => conversation_locks::sweep(session).await);
         parts.add("left conversation locks", swept);
         parts.end()

@@ -9,13 +9,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::orphans;
 use super::pool::Pool;
-use super::schema;
+use super::schema::{self, Migrations};
 use super::transaction::{Access, transact};
 use crate::store::StoreError;
 use crate::store::row_policy::RowPolicy;
 
 /// The pause between attempts.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// The schema that the database must have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NeededSchema {
+    pub(super) migrations: Migrations,
+    /// Whether it gets that if it has an earlier one, or none.
+    pub(super) migrate: bool,
+}
 
 /// Whether the database was reached, and why not.
 #[derive(Debug)]
@@ -36,9 +44,9 @@ impl Startup {
         &self,
         pool: &Pool,
         policy: &RowPolicy,
-        migrate: bool,
+        schema: NeededSchema,
     ) -> Result<(), StoreError> {
-        let done = prepare(pool, policy, migrate).await;
+        let done = prepare(pool, policy, schema).await;
         *self.0.lock() = done.clone().err();
         done
     }
@@ -48,7 +56,7 @@ impl Startup {
         self: Arc<Self>,
         pool: Pool,
         policy: Arc<RowPolicy>,
-        migrate: bool,
+        schema: NeededSchema,
         stop: CancellationToken,
     ) {
         let mut told = String::new();
@@ -57,7 +65,7 @@ impl Startup {
                 () = tokio::time::sleep(PAUSE) => {}
                 () = stop.cancelled() => return,
             }
-            match self.attempt(&pool, &policy, migrate).await {
+            match self.attempt(&pool, &policy, schema).await {
                 Ok(()) => {
                     tracing::info!("store: the database is reached");
                     return;
@@ -72,10 +80,11 @@ impl Startup {
     }
 }
 
-async fn prepare(pool: &Pool, policy: &RowPolicy, migrate: bool) -> Result<(), StoreError> {
-    if migrate {
-        schema::migrate(pool).await?;
-    } else if let Some(refusal) = schema::look(pool).await?.refusal() {
+async fn prepare(pool: &Pool, policy: &RowPolicy, needed: NeededSchema) -> Result<(), StoreError> {
+    let migrations = needed.migrations;
+    if needed.migrate {
+        schema::migrate(pool, migrations).await?;
+    } else if let Some(refusal) = migrations.refusal(schema::look(pool, migrations).await?) {
         return Err(refusal);
     }
     transact!(pool, Access::Statement, session => orphans::release_left(session, policy).await)

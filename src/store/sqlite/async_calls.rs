@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn calls_to_settle_are_found_without_looking_at_the_others() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         let plan = schema::plan(&connection, COMPLETED);
         assert!(plan.iter().any(|step| step.contains("async_calls_open")), "{plan:#?}");
         assert!(
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn tasks_to_look_at_are_found_without_looking_at_the_others() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         let plan = schema::plan(&connection, DUE);
         assert!(plan.iter().any(|step| step.contains("async_calls_polled")), "{plan:#?}");
         assert!(

@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn marked_runs_are_found_without_looking_at_the_others() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         let plan = schema::plan(&connection, MARKED);
         assert!(plan.iter().any(|step| step.contains("INDEX runs_to_cancel (instance=?)")), "{plan:#?}");
     }

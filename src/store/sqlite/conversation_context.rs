@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_turn_reads_a_range_of_keys_and_messages_before_a_summary_by_an_index() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         let range = "SEARCH conversation_items USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)";
         for (sql, step) in [
             (LENGTHS, range),
@@ -187,7 +187,7 @@ mod tests {
     /// The steps of SQLite's virtual machine that a turn's load takes.
     fn steps_to_load(hidden: i64) -> usize {
         let mut connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         let owner = Owner { tenant: "t".into(), principal: "p".into() };
         let key = owners::key(&connection, &owner).unwrap();
         connection

@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn the_conversation_to_delete_and_its_items_are_found_by_indexes() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         assert_eq!(
             schema::plan(&connection, LEAST_USED),
             ["SCAN c USING INDEX conversations_by_use", "SEARCH o USING INTEGER PRIMARY KEY (rowid=?)"]

@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn items_are_found_by_their_ids_and_pages_by_their_keys() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         let by_id =
             "SEARCH conversation_items USING INDEX conversation_items_by_id (conversation=? AND item_id=?)";
         let covered = by_id.replace("INDEX", "COVERING INDEX");

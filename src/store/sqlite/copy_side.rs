@@ -14,7 +14,7 @@ use super::copy_tables::Table;
 use super::error::database;
 use super::lock::{LockError, ServerLock};
 use super::options::{Location, Synchronous};
-use super::schema::{self, Schema};
+use super::schema::{Migrations, Schema};
 use crate::store::StoreError;
 use crate::store::copy_side::{Batch, CopySide, ImportError};
 use crate::store::neutral_row::{Known, NeutralRow, missing};
@@ -32,9 +32,10 @@ pub(in crate::store) struct SqliteSide {
 impl SqliteSide {
     /// Opens a file with the current schema; a target is created if there is none.
     pub(in crate::store) fn open(path: &Path, is_target: bool) -> Result<Self, StoreError> {
-        let schema = Schema::of_file(path)?;
+        let migrations = Migrations::of_program();
+        let schema = migrations.schema_of_file(path)?;
         let location = Location::File(path.to_owned());
-        if let Some(refusal) = schema.refusal(&location) {
+        if let Some(refusal) = migrations.refusal(schema, &location) {
             return Err(refusal);
         }
         if schema == Schema::New && !is_target {
@@ -47,7 +48,7 @@ impl SqliteSide {
         let (connection, writer) = match is_target {
             true => {
                 let mut writer = connection::writer(&location, Synchronous::Normal, None)?;
-                schema::create_or_check(&mut writer, &location)?;
+                migrations.create_or_check(&mut writer, &location)?;
                 (connection::reader(path)?, Some(Arc::new(Mutex::new(writer))))
             }
             false => (connection::reader(path)?, None),

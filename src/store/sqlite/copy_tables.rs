@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn every_column_of_the_schema_is_copied_or_named_as_not_copied() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         Table::all(&connection).unwrap();
         connection.execute_batch("ALTER TABLE runs ADD COLUMN novel TEXT").unwrap();
         let refused = Table::all(&connection).err().unwrap().to_string();
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn a_row_is_found_by_an_index() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         for table in Table::all(&connection).unwrap() {
             let plan = schema::plan(&connection, &table.find);
             assert!(plan.iter().all(|step| !step.starts_with("SCAN")), "{}: {plan:?}", table.kind.table);

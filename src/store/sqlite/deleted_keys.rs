@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn deleted_keys_are_found_by_their_indexes() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         for sql in [KEEP, IS_KEPT, ANY_EXPIRED, DELETE_EXPIRED, DELETE_OF] {
             let plan = schema::plan(&connection, sql);
             assert!(plan.iter().any(|step| step.starts_with("SEARCH")), "{plan:#?}");

@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn rows_to_erase_are_found_by_their_owner() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         assert_eq!(
             schema::plan(&connection, OWNERS),
             ["SEARCH owners USING COVERING INDEX sqlite_autoindex_owners_1 (tenant=?)"]

@@ -127,7 +127,8 @@ fn log(connection: &Connection, policy: &RowPolicy, response: i64) -> rusqlite::
 
 // From the row with the event that is asked for on; an event of a later row if that is missing. Text that cannot fit is not
 // read from the file: its size is all that is told of it.
-const ROWS: &str = "SELECT first, last, is_end, octet_length(bytes), CASE WHEN octet_length(bytes) <= ?3 THEN bytes END
+const ROWS: &str =
+    "SELECT first, last, is_end, octet_length(bytes), CASE WHEN octet_length(bytes) <= ?3 THEN bytes END
     FROM event_log
     WHERE response = ?1 AND last >= ?2
         AND first >= coalesce((SELECT max(first) FROM event_log WHERE response = ?1 AND first <= ?2), ?2)
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn events_are_found_without_a_scan() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         for sql in [LOG, ROWS, EXTENT] {
             let plan = schema::plan(&connection, sql);
             assert!(

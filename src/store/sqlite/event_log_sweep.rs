@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_large_log_is_deleted_in_steps_and_one_that_is_kept_stays() {
         let mut connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         for response in [1, 2, 3] {
             for first in 0..100 {
                 let row = "INSERT INTO event_log (response, first, last, is_end, bytes)
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn logs_are_found_without_a_scan() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         for sql in [NEXT, IS_KEPT, BEGINNING] {
             let plan = schema::plan(&connection, sql);
             assert!(plan.iter().all(|step| !step.contains("SCAN event_log")), "{plan:?}");

@@ -153,7 +153,7 @@ mod tests {
     /// A database with this many rows that were made this many milliseconds ago, of which all but the last live on.
     fn database(rows: i64, age: i64) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         let owner = Owner { tenant: "t".into(), principal: "p".into() };
         let owner = super::super::owners::key(&connection, &owner).unwrap();
         let first = keys::lowest_at(now() - age);

@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn the_oldest_of_a_tenant_are_found_in_their_index_alone() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         let plan = schema::plan(&connection, REMOVE);
         let covered = "SEARCH responses USING COVERING INDEX responses_by_failed_tenant (failed_tenant=?)";
         assert!(plan.iter().any(|step| step == covered), "{plan:#?}");

@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn keys_are_found_by_their_indexes() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         for (sql, step) in [
             (FIND, "SEARCH k USING PRIMARY KEY (owner=? AND key=?)"),
             (EXPIRED, "SEARCH k USING COVERING INDEX idempotency_keys_by_expiry (expires_at<?)"),

@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn states_are_found_by_their_keys() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         let by_key =
             ["SEARCH i USING PRIMARY KEY (state_key=?)", "SEARCH r USING INTEGER PRIMARY KEY (rowid=?)"];
         assert_eq!(schema::plan(&connection, FIND_STATES), by_key);

@@ -149,7 +149,7 @@ mod tests {
 
     fn database_with_items(counts: &[(&str, i64)]) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         let wire = r#"{"type":"message","id":"msg_1","role":"user","content":""}"#;
         let item = StoredItem {
             id: "msg_1".into(),
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn items_are_found_by_owner_and_id() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         for (sql, steps) in [
             (
                 NEWEST,

@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn work_is_found_by_the_indexes_of_background_runs() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         for (sql, index) in [
             (TENANT, "runs_by_tenant (tenant>?)"),
             (NEXT, "runs_by_tenant (tenant=?)"),

@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn the_length_of_the_queue_is_found_by_the_index_of_background_runs() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         let plan = schema::plan(&connection, STATS);
         assert!(plan.iter().any(|step| step.contains("runs_with_job")), "{plan:#?}");
         assert!(!plan.iter().any(|step| step.contains("TEMP B-TREE")), "{plan:#?}");

@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn rows_are_found_by_their_keys() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         for (sql, step) in [
             (LINK, "SEARCH responses USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
             (TEXTS, "SEARCH responses USING INTEGER PRIMARY KEY (rowid=?)"),

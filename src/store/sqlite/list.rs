@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_page_is_found_by_an_index_of_its_filter_without_a_sort() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         let expected = [
             (ALL, "responses_by_owner (owner=? AND key>? AND key<?)"),
             (OF_STATUS, "responses_by_status (owner=? AND status=? AND key>? AND key<?)"),

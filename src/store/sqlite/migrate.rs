@@ -14,7 +14,7 @@ use super::disk::{self, Disk, FileSystem};
 use super::error::database;
 use super::lock::{ServerLock, beside};
 use super::options::{Location, Synchronous};
-use super::schema::{self, Schema};
+use super::schema::{Migrations, Schema};
 use super::{backup, backup_names, connection, guard, space};
 use crate::store::StoreError;
 
@@ -28,13 +28,20 @@ pub struct MigrateOptions {
     pub backup: bool,
     /// Measures the free space of the disk.
     pub disk: Arc<dyn Disk>,
+    /// Those to the current schema.
+    pub migrations: Migrations,
     /// Aborts the migration: it returns an error, and the file is unchanged.
     pub stop: CancellationToken,
 }
 
 impl Default for MigrateOptions {
     fn default() -> Self {
-        Self { backup: true, disk: Arc::new(FileSystem), stop: CancellationToken::new() }
+        Self {
+            backup: true,
+            disk: Arc::new(FileSystem),
+            migrations: Migrations::of_program(),
+            stop: CancellationToken::new(),
+        }
     }
 }
 
@@ -50,9 +57,9 @@ pub struct Migrated {
 /// Migrates the locked database; `None` if it is up to date. Blocks for as long as the disk takes.
 pub fn migrate(lock: &ServerLock, options: &MigrateOptions) -> Result<Option<Migrated>, StoreError> {
     let path = lock.database();
-    match Schema::of_file(path)? {
+    match options.migrations.schema_of_file(path)? {
         Schema::New | Schema::Newer(_) => Ok(None),
-        Schema::Current => finalize_leftover_backups(path).map(|()| None),
+        Schema::Current => finalize_leftover_backups(path, options.migrations).map(|()| None),
         Schema::Older(_) => match try_migrate(path, options) {
             Err(StoreError::Full(_)) if disk::remove_reserve(&guard::reserve_of(path)) => {
                 try_migrate(path, options)
@@ -64,7 +71,7 @@ pub fn migrate(lock: &ServerLock, options: &MigrateOptions) -> Result<Option<Mig
 
 fn try_migrate(path: &Path, options: &MigrateOptions) -> Result<Option<Migrated>, StoreError> {
     let mut connection = connection::writer(&Location::File(path.to_owned()), Synchronous::Full, None)?;
-    let Schema::Older(from) = Schema::of(&connection)? else { return Ok(None) };
+    let Schema::Older(from) = options.migrations.schema_of(&connection)? else { return Ok(None) };
     let stop = options.stop.clone();
     connection.progress_handler(PROGRESS_STEPS, Some(move || stop.is_cancelled())).map_err(database)?;
     // Changes when another connection commits.
@@ -72,20 +79,26 @@ fn try_migrate(path: &Path, options: &MigrateOptions) -> Result<Option<Migrated>
     let part = part_of(path, from);
     check_room(&connection, path, from, options)?;
     if options.backup {
-        back_up(&connection, path, from)?;
+        back_up(&connection, path, from, options.migrations)?;
     }
-    if let Err(error) = change(&mut connection, from, seen) {
+    if let Err(error) = change(&mut connection, from, seen, options.migrations) {
         _ = fs::remove_file(&part);
         return Err(error);
     }
     let backup = if options.backup { Some(finalize_backup(path, from)?) } else { None };
-    tracing::info!(from, to = Schema::CURRENT, file = %path.display(), "store: migrated the schema");
+    let to = options.migrations.latest();
+    tracing::info!(from, to, file = %path.display(), "store: migrated the schema");
     Ok(Some(Migrated { from, backup }))
 }
 
-fn back_up(connection: &Connection, path: &Path, from: i64) -> Result<(), StoreError> {
-    let part = part_of(path, from);
-    tracing::info!(from, to = Schema::CURRENT, file = %path.display(), "store: backing the file up before its schema is migrated");
+fn back_up(
+    connection: &Connection,
+    path: &Path,
+    from: i64,
+    migrations: Migrations,
+) -> Result<(), StoreError> {
+    let (part, to) = (part_of(path, from), migrations.latest());
+    tracing::info!(from, to, file = %path.display(), "store: backing the file up before its schema is migrated");
     // Left by a process that was killed: this one holds the lock.
     if part.exists() {
         fs::remove_file(&part)
@@ -94,7 +107,7 @@ fn back_up(connection: &Connection, path: &Path, from: i64) -> Result<(), StoreE
     backup::copy(connection, &part)
 }
 
-/// Whether there is room for the backup, and for what the migration writes: if it moves rows, all of them are in the
+/// Whether there is room for the backup, and for what the migration writes: if it rewrites rows, all of them are in the
 /// log once and may make the file as much larger before the pages of the old ones are used again.
 fn check_room(
     connection: &Connection,
@@ -102,14 +115,15 @@ fn check_room(
     from: i64,
     options: &MigrateOptions,
 ) -> Result<(), StoreError> {
-    let (copy, moved) = (u64::from(options.backup), if schema::moves_rows(from) { 2 } else { 0 });
-    let needed = space::used_bytes(connection).map_err(database)?.saturating_mul(copy + moved);
-    backup::check_room(needed, path, &*options.disk).map_err(|error| no_room(&error, options.backup))
+    let rewrites_rows = options.migrations.rewrites_rows(from);
+    let (copy, written) = (u64::from(options.backup), if rewrites_rows { 2 } else { 0 });
+    let needed = space::used_bytes(connection).map_err(database)?.saturating_mul(copy + written);
+    backup::check_room(needed, path, &*options.disk).map_err(|error| no_room(&error, options))
 }
 
-fn no_room(error: &StoreError, with_backup: bool) -> StoreError {
+fn no_room(error: &StoreError, options: &MigrateOptions) -> StoreError {
     let StoreError::Full(why) = error else { return error.clone() };
-    let (what, advice) = match with_backup {
+    let (what, advice) = match options.backup {
         true => (
             "to back it up first",
             "Free some space; or make a backup elsewhere with `antwort store backup FILE` and run `antwort store \
@@ -119,12 +133,17 @@ fn no_room(error: &StoreError, with_backup: bool) -> StoreError {
     };
     StoreError::Schema(format!(
         "the database must be migrated to schema {}, and there is no room {what}: {why}. Nothing was changed. {advice}",
-        Schema::CURRENT
+        options.migrations.latest()
     ))
 }
 
 /// One transaction: all of it or nothing.
-fn change(connection: &mut Connection, from: i64, seen: i64) -> Result<(), StoreError> {
+fn change(
+    connection: &mut Connection,
+    from: i64,
+    seen: i64,
+    migrations: Migrations,
+) -> Result<(), StoreError> {
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
     if data_version(&transaction)? != seen {
@@ -134,7 +153,7 @@ fn change(connection: &mut Connection, from: i64, seen: i64) -> Result<(), Store
                 .to_owned(),
         ));
     }
-    schema::apply(&transaction, from)?;
+    migrations.apply(&transaction, from)?;
     transaction.commit().map_err(database)
 }
 
@@ -159,8 +178,8 @@ fn finalize_backup(path: &Path, from: i64) -> Result<PathBuf, StoreError> {
 }
 
 /// Renames backups of migrations whose process ended right after the commit.
-fn finalize_leftover_backups(path: &Path) -> Result<(), StoreError> {
-    for from in 1..Schema::CURRENT {
+fn finalize_leftover_backups(path: &Path, migrations: Migrations) -> Result<(), StoreError> {
+    for from in 1..migrations.latest() {
         if part_of(path, from).exists() {
             finalize_backup(path, from)?;
         }

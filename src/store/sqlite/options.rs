@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::disk::{Disk, FileSystem};
+use super::schema::Migrations;
 use crate::admission::Requester;
 use crate::config::TimeToLive;
 use crate::store::TenantRetention;
@@ -76,6 +77,8 @@ pub struct SqliteOptions {
     pub disk: Arc<dyn Disk>,
     /// The configured tenants and keys, among which long reads are shared.
     pub requesters: Vec<Requester>,
+    /// Those to the schema that the database must have; a new one gets it.
+    pub migrations: Migrations,
 }
 
 impl SqliteOptions {
@@ -97,6 +100,7 @@ impl SqliteOptions {
             max_pages: None,
             disk: Arc::new(FileSystem),
             requesters: Vec::new(),
+            migrations: Migrations::of_program(),
         }
     }
 }

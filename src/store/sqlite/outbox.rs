@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn due_notices_are_found_by_their_time() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         for sql in [ANY_DUE, TAKE] {
             let plan = schema::plan(&connection, sql);
             assert!(plan.iter().any(|step| step.contains("webhook_outbox_by_time (due_at<?)")), "{plan:#?}");

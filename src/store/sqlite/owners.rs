@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn names_of_owners_without_data_are_forgotten_and_no_key_is_given_twice() {
         let mut connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         let keys = ["ann", "bob", "eve"].map(|name| add(&connection, name));
         let sql = "INSERT INTO approvals (owner, id, response, arguments, definition, expires_at)
             VALUES (?1, 'a', 'r', x'', x'', 9)";
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn owners_without_data_are_found_by_indexes() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         let plan = schema::plan(&connection, NEXT);
         assert!(plan.iter().all(|step| !step.starts_with("SCAN")), "{plan:?}");
     }

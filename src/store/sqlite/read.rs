@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_response_is_found_by_a_range_of_keys() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         for sql in [RESPONSE, LIVE_KEY, TRACE] {
             let plan = schema::plan(&connection, sql);
             let step = "SEARCH responses USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)";

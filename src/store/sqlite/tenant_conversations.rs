@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn conversations_of_a_tenant_are_found_by_their_owners() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         for sql in [NEXT, ITEMS, OLDEST] {
             let plan = schema::plan(&connection, sql);
             assert!(plan.iter().all(|step| step.starts_with("SEARCH")), "{plan:?}");

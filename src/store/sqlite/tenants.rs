@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn rows_of_a_tenant_are_found_by_their_owners_without_a_sort() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::apply(&connection, 0).unwrap();
+        schema::create(&connection);
         assert_eq!(
             schema::plan(&connection, NEXT_OWNER),
             ["SEARCH owners USING COVERING INDEX sqlite_autoindex_owners_1 (tenant=?)"]

@@ -1,34 +1,44 @@
 //! From one version to the next and back, as an operator does it: `antwort store`, `store.migrate`, and a server that
-//! migrates at its start. With the real binary.
+//! migrates at its start. With the real binary, and with one that is a schema ahead.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 
-use antwort::internal::sqlite::Schema;
+use antwort::internal::sqlite::{Location, Migrations, SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::exclusive::{get, second, settings};
+use super::exclusive::get;
+use crate::next_version;
 use crate::support::eventually;
 use crate::support::gateway::JsonBody;
-use crate::support::process::Process;
-use crate::support::upstream::Upstream;
+use crate::support::mcp_server::McpServer;
+use crate::support::process::{self, Process};
+use crate::support::upstream::{Reply, Upstream};
 
 /// A folder with a database as [`Process`] names it.
 struct Folder(TempDir);
 
 impl Folder {
-    /// With the file of this schema.
-    fn with(schema: i64) -> Self {
-        let folder = Self(tempfile::tempdir().unwrap());
-        std::fs::copy(released(schema), folder.database()).unwrap();
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// With a file of this version.
+    fn with_file() -> Self {
+        let folder = Self::new();
+        drop(SqliteStore::open(SqliteOptions::new(Location::File(folder.database()), "test")).unwrap());
         folder
     }
 
     fn database(&self) -> PathBuf {
         self.0.path().join("test.db")
+    }
+
+    /// What a migration of the file of this version leaves.
+    fn backup(&self) -> PathBuf {
+        self.0.path().join("test.db.schema-1.backup")
     }
 
     fn schema(&self) -> i64 {
@@ -37,7 +47,16 @@ impl Folder {
 
     /// Runs `antwort` with these words.
     fn run(&self, words: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_antwort"))
+        self.run_program(&process::gateway(), words)
+    }
+
+    /// Runs the next version with these words.
+    fn run_next(&self, words: &[&str]) -> Output {
+        self.run_program(&process::next_version(), words)
+    }
+
+    fn run_program(&self, program: &Path, words: &[&str]) -> Output {
+        Command::new(program)
             .args(words)
             .current_dir(self.0.path())
             .env_clear()
@@ -49,10 +68,8 @@ impl Folder {
     }
 }
 
-/// The database file of a released schema.
-pub fn released(schema: i64) -> PathBuf {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/stores"));
-    folder.join(format!("schema-{schema}.sqlite"))
+fn next_schema() -> i64 {
+    next_version::sqlite().latest()
 }
 
 pub fn number(path: &Path, query: &str) -> i64 {
@@ -73,25 +90,26 @@ fn err(output: &Output) -> String {
 
 #[test]
 fn the_exit_code_of_migrate_check_says_whether_there_is_something_to_do() {
-    let folder = Folder(tempfile::tempdir().unwrap());
-    let check = |folder: &Folder| folder.run(&["store", "migrate", "--check"]);
+    let folder = Folder::new();
+    let check = ["store", "migrate", "--check"];
     assert_eq!(
-        (code(&check(&folder)), folder.database().exists()),
+        (code(&folder.run(&check)), folder.database().exists()),
         (0, false),
         "no database is none to migrate"
     );
-    let folder = Folder::with(3);
-    let checked = check(&folder);
-    assert_eq!((code(&checked), folder.schema()), (3, 3));
-    assert!(out(&checked).contains("has schema 3"), "{}", out(&checked));
-    assert_eq!(code(&folder.run(&["store", "migrate"])), 0);
-    assert_eq!((code(&check(&folder)), folder.schema()), (0, Schema::CURRENT));
-    rusqlite::Connection::open(folder.database()).unwrap().pragma_update(None, "user_version", 1000).unwrap();
-    for words in [&["store", "migrate", "--check"][..], &["store", "migrate"], &["serve"]] {
+    let folder = Folder::with_file();
+    assert_eq!((code(&folder.run(&check)), folder.schema()), (0, Migrations::RELEASED.latest()));
+    let checked = folder.run_next(&check);
+    assert_eq!((code(&checked), folder.schema()), (3, 1));
+    assert!(out(&checked).contains("has schema 1"), "{}", out(&checked));
+    assert_eq!(code(&folder.run_next(&["store", "migrate"])), 0);
+    assert_eq!((code(&folder.run_next(&check)), folder.schema()), (0, next_schema()));
+    for words in [&check[..], &["store", "migrate"], &["serve"]] {
         let refused = folder.run(words);
-        assert_eq!((code(&refused), folder.schema()), (1, 1000), "{words:?}");
+        assert_eq!((code(&refused), folder.schema()), (1, next_schema()), "{words:?}");
         let words = err(&refused);
-        assert!(words.contains("has schema 1000") && words.contains("docs/upgrading.md"), "{words}");
+        assert!(words.contains("has schema 2") && words.contains("docs/upgrading.md"), "{words}");
+        assert!(words.contains(&*folder.backup().to_string_lossy()), "{words}");
     }
     assert_eq!(code(&folder.run(&["--store", "memory:", "store", "migrate", "--check"])), 1);
     assert_eq!(code(&folder.run(&["--store", "mysql:", "store", "migrate", "--check"])), 2);
@@ -103,26 +121,25 @@ fn the_exit_code_of_migrate_check_says_whether_there_is_something_to_do() {
 
 #[test]
 fn a_migration_by_command_names_its_backup_and_the_key_that_belongs_with_it() {
-    let folder = Folder::with(3);
-    let done = folder.run(&["store", "migrate"]);
+    let folder = Folder::with_file();
+    let done = folder.run_next(&["store", "migrate"]);
     assert_eq!(code(&done), 0, "{}", err(&done));
     let said = out(&done);
-    assert!(said.contains("from schema 3") && said.contains("test.db.schema-3.backup"), "{said}");
+    assert!(said.contains("from schema 1") && said.contains("test.db.schema-1.backup"), "{said}");
     assert!(said.contains("store test.db.seal-key with it"), "{said}");
-    let backup = folder.0.path().join("test.db.schema-3.backup");
-    assert_eq!(number(&backup, "PRAGMA user_version"), 3);
+    assert_eq!(number(&folder.backup(), "PRAGMA user_version"), 1);
 }
 
 #[test]
 fn a_server_that_must_not_migrate_refuses_an_older_file_and_names_the_command() {
-    let folder = Folder::with(3);
+    let folder = Folder::with_file();
     std::fs::write(folder.0.path().join("antwort.yaml"), "store: {migrate: off}").unwrap();
-    let refused = folder.run(&["serve"]);
-    assert_eq!((code(&refused), folder.schema()), (1, 3));
+    let refused = folder.run_next(&["serve"]);
+    assert_eq!((code(&refused), folder.schema()), (1, 1));
     assert!(err(&refused).contains("`antwort store migrate`"), "{}", err(&refused));
-    assert!(!folder.0.path().join("test.db.schema-3.backup").exists());
-    assert_eq!(code(&folder.run(&["store", "migrate"])), 0);
-    assert_eq!(folder.schema(), Schema::CURRENT);
+    assert!(!folder.backup().exists());
+    assert_eq!(code(&folder.run_next(&["store", "migrate"])), 0);
+    assert_eq!(folder.schema(), next_schema());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,97 +180,77 @@ async fn a_backup_is_made_while_a_server_runs_and_while_none_does() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn probes_are_answered_while_a_database_is_migrated() {
-    let folder = Folder::with(3);
+    let folder = Folder::with_file();
     // A lock that another program has for a moment holds the migration up.
     let sql = rusqlite::Connection::open(folder.database()).unwrap();
     sql.execute_batch("PRAGMA journal_mode = wal; BEGIN IMMEDIATE").unwrap();
     let upstream = Upstream::spawn().await;
-    let starting = second(settings(&upstream, folder.database()), Duration::from_secs(60)).await;
-    assert_eq!(get(&format!("{}/healthz", starting.base)).await.0, 200);
+    let starting = Process::launch_program(process::next_version(), folder.0.path(), &upstream, &ENVIRONMENT);
+    let alive = format!("{}/healthz", starting.base);
+    assert!(eventually(async || reqwest::get(&alive).await.is_ok_and(|answer| answer.status() == 200)).await);
     let unready = json!({"status": "unavailable", "checks": {"store": "migrating"}});
     assert_eq!(get(&format!("{}/readyz", starting.base)).await, (503, unready));
     let refused = get(&format!("{}/v1/models", starting.base)).await;
     assert_eq!((refused.0, &refused.1["error"]["code"]), (503, &json!("server_starting")));
-    assert_eq!(folder.schema(), 3);
+    assert_eq!(folder.schema(), 1);
     sql.execute_batch("ROLLBACK").unwrap();
     drop(sql);
-    assert!(eventually(async || get(&format!("{}/readyz", starting.base)).await.0 == 200).await);
-    assert_eq!(folder.schema(), Schema::CURRENT);
-    starting.stop().await;
+    starting.until_ready().await;
+    assert_eq!(folder.schema(), next_schema());
 }
 
-/// The key that opens what is sealed in the released files.
-const SEAL_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+const ENVIRONMENT: [(&str, &str); 3] =
+    [("ANTWORT__STORE__TTL", "off"), ("ANTWORT_LOG", "antwort=info"), ("ANTWORT_EGRESS_ALLOW", "127.0.0.1")];
 
-/// A response as a file has it.
-struct Stored {
-    id: String,
-    previous: Option<String>,
-    body: Value,
-    /// The ids of its input.
-    input: Vec<String>,
+async fn post(gateway: &Process, path: &str, body: &Value) -> Value {
+    let url = format!("{}/v1/{path}", gateway.base);
+    let answer = reqwest::Client::new().post(url).json_body(body).send().await.unwrap();
+    let (status, text) = (answer.status(), answer.text().await.unwrap());
+    assert_eq!(status, 200, "{text}");
+    serde_json::from_str(&text).unwrap()
 }
 
-/// The ids of the input items in an index of items.
-fn input_ids(mut index: &[u8]) -> Vec<String> {
-    fn number(index: &mut &[u8]) -> usize {
-        let (mut number, mut shift) = (0, 0);
-        loop {
-            let byte = usize::from(index[0]);
-            *index = &index[1..];
-            number |= (byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return number;
-            }
-            shift += 7;
-        }
-    }
-    fn text(index: &mut &[u8]) -> String {
-        let length = number(index);
-        let (text, rest) = index.split_at(length);
-        *index = rest;
-        String::from_utf8(text.to_vec()).unwrap()
-    }
-    let mut ids = Vec::new();
-    while let Some((flags, rest)) = index.split_first() {
-        index = rest;
-        let (id, _wire) = (text(&mut index), number(&mut index));
-        if flags & 2 != 0 {
-            number(&mut index);
-        }
-        if flags & 8 != 0 {
-            let _state = (text(&mut index), number(&mut index));
-        }
-        if flags & 1 == 0 {
-            ids.push(id);
-        }
-    }
-    ids
+async fn read(gateway: &Process, id: &str) -> (u16, Value) {
+    get(&format!("{}/v1/responses/{id}", gateway.base)).await
 }
 
-fn stored(database: &Path) -> Vec<Stored> {
-    let sql = rusqlite::Connection::open(database).unwrap();
-    let has_items = "SELECT count(*) FROM sqlite_schema WHERE name = 'items'";
-    let has_items = sql.query_row(has_items, [], |row| row.get::<_, bool>(0)).unwrap();
-    let mut rows = sql.prepare("SELECT key, id, previous_id, body FROM responses ORDER BY key").unwrap();
-    let rows = rows.query_map([], |row| {
-        let key = row.get::<_, i64>(0)?;
-        // From schema 7 on, ids of items stand in an index before their texts.
-        let input = if has_items {
-            let ids = "SELECT item_id FROM items WHERE response = ?1 AND side = 0 ORDER BY position";
-            sql.prepare(ids)?.query_map([key], |row| row.get(0))?.collect::<Result<_, _>>()?
-        } else {
-            let index = "SELECT item_index FROM responses WHERE key = ?1";
-            input_ids(&sql.query_row(index, [key], |row| row.get::<_, Vec<u8>>(0))?)
-        };
-        Ok(Stored {
-            id: row.get(1)?,
-            previous: row.get(2)?,
-            body: serde_json::from_str(&row.get::<_, String>(3)?).unwrap(),
-            input,
-        })
-    });
-    rows.unwrap().collect::<Result<_, _>>().unwrap()
+/// A message with a call, and what the provider wants back with it.
+fn signed_call() -> Reply {
+    let call = json!({"index": 0, "id": "call_0", "type": "function",
+        "function": {"name": "look_up", "arguments": "{\"name\":\"Ada\"}"},
+        "extra_content": {"google": {"thought_signature": "signature-of-a-call"}}});
+    let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+    Reply::Whole(json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m",
+        "choices": [{"index": 0, "finish_reason": "tool_calls", "message": message}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}))
+}
+
+/// Responses of each kind that others can follow: a text, its continuation, a call of the client's function, a call that waits
+/// for approval, one in a conversation, and a background run.
+async fn made(gateway: &Process, upstream: &Upstream, server: &McpServer) -> Vec<Value> {
+    let ask = |input: &str| json!({"model": "test-model", "input": input});
+    let with = |input: &str, more: Value| {
+        let mut body = ask(input);
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let mut made = vec![post(gateway, "responses", &ask("Who?")).await];
+    let id = made[0]["id"].clone();
+    made.push(post(gateway, "responses", &with("And now?", json!({"previous_response_id": id}))).await);
+    upstream.reply(signed_call());
+    let tool = json!({"type": "function", "name": "look_up", "parameters": {"type": "object"}});
+    made.push(post(gateway, "responses", &with("Look.", json!({"tools": [tool]}))).await);
+    upstream.reply(Reply::Calls(vec![("echo", json!({"text": "hi"}))]));
+    let tool = json!({"type": "mcp", "server_label": "s", "server_url": server.url()});
+    made.push(post(gateway, "responses", &with("Go.", json!({"tools": [tool]}))).await);
+    let conversation = post(gateway, "conversations", &json!({})).await;
+    let body = with("Talk.", json!({"conversation": conversation["id"]}));
+    made.push(post(gateway, "responses", &body).await);
+    let queued = post(gateway, "responses", &with("Later.", json!({"background": true}))).await;
+    let id = queued["id"].as_str().unwrap().to_owned();
+    assert!(eventually(async || read(gateway, &id).await.1["status"] == "completed").await);
+    made.push(read(gateway, &id).await.1);
+    made
 }
 
 /// What continues a response: what it waits for, or a question.
@@ -293,81 +290,95 @@ fn texts(value: &Value, into: &mut Vec<String>) {
     }
 }
 
+/// As docs/upgrading.md says.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_of_every_released_schema_is_retrieved_continued_and_deleted_by_this_version() {
-    assert!(released(Schema::CURRENT).exists(), "the newest schema has its file, too");
-    for schema in 1..=Schema::CURRENT {
-        walk(schema).await;
-    }
-}
+async fn what_one_version_stores_is_read_and_continued_by_the_next_one_and_again_after_the_way_back() {
+    let (folder, upstream, server) = (Folder::new(), Upstream::spawn().await, McpServer::spawn().await);
+    let mut gateway = Process::start_with_environment(folder.0.path(), &upstream, &ENVIRONMENT).await;
+    let before = made(&gateway, &upstream, &server).await;
+    stop(&mut gateway).await;
 
-async fn walk(schema: i64) {
-    let folder = Folder::with(schema);
-    let before = stored(&folder.database());
-    assert!(before.len() >= 5, "schema {schema}");
-    let upstream = Upstream::spawn().await;
-    let environment =
-        [("ANTWORT_SEAL_KEYS", SEAL_KEY), ("ANTWORT__STORE__TTL", "off"), ("ANTWORT_LOG", "antwort=info")];
-    let mut gateway = Process::start_with_environment(folder.0.path(), &upstream, &environment).await;
-    assert_eq!(folder.schema(), Schema::CURRENT);
-    let backup = folder.0.path().join(format!("test.db.schema-{schema}.backup"));
-    assert_eq!(backup.exists(), schema < Schema::CURRENT, "schema {schema}");
-    if backup.exists() {
-        assert_eq!(number(&backup, "PRAGMA user_version"), schema);
-        assert_eq!(stored(&backup).len(), before.len());
-        let log = gateway.log();
-        for words in ["backing the file up", &*backup.to_string_lossy(), "migrated the schema"] {
-            assert!(log.contains(words), "schema {schema}: {log}");
-        }
+    gateway.restart_as(process::next_version()).await;
+    assert_eq!(folder.schema(), next_schema());
+    assert_eq!(number(&folder.backup(), "PRAGMA user_version"), 1);
+    let log = gateway.log();
+    for words in ["backing the file up", &*folder.backup().to_string_lossy(), "migrated the schema"] {
+        assert!(log.contains(words), "{log}");
     }
-    let http = reqwest::Client::new();
-    let responses = format!("{}/v1/responses", gateway.base);
-    for response in &before {
-        let url = format!("{responses}/{}", response.id);
-        assert_eq!(get(&url).await, (200, response.body.clone()), "schema {schema}: as it was");
-        let (status, items) = get(&format!("{url}/input_items?order=asc")).await;
-        let ids: Vec<_> = items["data"].as_array().unwrap().iter().map(|item| item["id"].clone()).collect();
-        assert_eq!((status, json!(ids)), (200, json!(response.input)), "schema {schema}");
+    are_as_they_were(&gateway, &before).await;
+    let continued = go_on(&gateway, &upstream, &before).await;
+    stop(&mut gateway).await;
+
+    let refused = folder.run(&["serve"]);
+    assert_eq!(code(&refused), 1);
+    assert!(err(&refused).contains(&*folder.backup().to_string_lossy()), "{}", err(&refused));
+    for end in ["-wal", "-shm"] {
+        _ = std::fs::remove_file(folder.0.path().join(format!("test.db{end}")));
     }
-    let mut made = Vec::new();
-    for response in &before {
-        let answer = http.post(&responses).json_body(&continuation(&response.body)).send().await.unwrap();
-        let (status, text) = (answer.status(), answer.text().await.unwrap());
-        assert_eq!(status, 200, "schema {schema}: {text}");
-        let continued: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(continued["status"], "completed", "schema {schema}: {continued}");
-        let mut seen = Vec::new();
-        texts(&upstream.last()["messages"], &mut seen);
-        let previous = before.iter().find(|other| Some(&other.id) == response.previous.as_ref());
-        for text in
-            said(&response.body).into_iter().chain(previous.iter().flat_map(|other| said(&other.body)))
-        {
-            let was_seen = seen.iter().any(|seen| seen.contains(&text));
-            assert!(was_seen, "schema {schema}: the model is not shown {text:?} in {seen:?}");
-        }
-        let signed = seen.iter().any(|seen| seen.starts_with("signature-of-"));
-        let calls = response.body["output"].to_string().contains("look_up");
-        assert_eq!(
-            signed && calls,
-            schema >= 4 && calls,
-            "schema {schema}: what the provider wants back: {seen:?}"
-        );
-        made.push(continued["id"].as_str().unwrap().to_owned());
+    std::fs::copy(folder.backup(), folder.database()).unwrap();
+    gateway.restart_as(process::gateway()).await;
+    are_as_they_were(&gateway, &before).await;
+    for id in &continued {
+        assert_eq!(read(&gateway, id).await.0, 404, "made since the backup");
     }
-    if schema >= 3 {
-        assert_eq!(number(&folder.database(), "SELECT count(*) FROM approvals WHERE used_at IS NOT NULL"), 1);
-    }
-    for id in before.iter().map(|response| &response.id).chain(&made) {
-        let url = format!("{responses}/{id}");
-        assert_eq!(http.delete(&url).send().await.unwrap().status(), 200, "schema {schema}");
-        assert_eq!(get(&url).await.0, 404, "schema {schema}");
-    }
-    gateway.terminate();
-    assert!(eventually(async || gateway.exit_code() == Some(0)).await, "schema {schema}");
+    let continued = go_on(&gateway, &upstream, &before).await;
+    delete(
+        &gateway,
+        before
+            .iter()
+            .map(|response| response["id"].as_str().unwrap())
+            .chain(continued.iter().map(String::as_str)),
+    )
+    .await;
+    stop(&mut gateway).await;
     for table in
         ["responses", "item_ids", "item_states", "turns", "runs", "tool_calls", "async_calls", "approvals"]
     {
-        let rows = number(&folder.database(), &format!("SELECT count(*) FROM {table}"));
-        assert_eq!(rows, 0, "schema {schema}: {table}");
+        assert_eq!(number(&folder.database(), &format!("SELECT count(*) FROM {table}")), 0, "{table}");
+    }
+}
+
+async fn stop(gateway: &mut Process) {
+    gateway.terminate();
+    assert!(eventually(async || gateway.exit_code() == Some(0)).await);
+}
+
+async fn are_as_they_were(gateway: &Process, before: &[Value]) {
+    for response in before {
+        let id = response["id"].as_str().unwrap();
+        assert_eq!(read(gateway, id).await, (200, response.clone()));
+        let (status, items) = read(gateway, &format!("{id}/input_items")).await;
+        assert_eq!(status, 200, "{items}");
+        assert!(!items["data"].as_array().unwrap().is_empty());
+    }
+}
+
+/// Continues each; the model is shown what they have said, and gets back what it wants with it.
+async fn go_on(gateway: &Process, upstream: &Upstream, before: &[Value]) -> Vec<String> {
+    let mut made = Vec::new();
+    for response in before {
+        let continued = post(gateway, "responses", &continuation(response)).await;
+        assert_eq!(continued["status"], "completed", "{continued}");
+        let sent = upstream.last();
+        let mut seen = Vec::new();
+        texts(&sent["messages"], &mut seen);
+        for text in said(response) {
+            assert!(
+                seen.iter().any(|seen| seen.contains(&text)),
+                "the model is not shown {text:?}: {seen:?}"
+            );
+        }
+        let is_call = response["output"].to_string().contains("look_up");
+        assert_eq!(sent["messages"].to_string().contains("signature-of-a-call"), is_call, "{sent}");
+        made.push(continued["id"].as_str().unwrap().to_owned());
+    }
+    made
+}
+
+async fn delete(gateway: &Process, ids: impl Iterator<Item = &str>) {
+    for id in ids {
+        let url = format!("{}/v1/responses/{id}", gateway.base);
+        assert_eq!(reqwest::Client::new().delete(&url).send().await.unwrap().status(), 200);
+        assert_eq!(read(gateway, id).await.0, 404);
     }
 }

@@ -4,34 +4,25 @@ use serde_json::json;
 use tokio_postgres::error::SqlState;
 
 use super::{Fleet, ask, becomes, endless, id_of, queue, read, slow_answer, words};
+use crate::next_version;
 use crate::support::eventually;
 use crate::support::gateway::{Gateway, JsonBody, frames, text_of};
 use crate::support::mcp_server::McpServer;
 use crate::support::stream_validator::assert_valid_stream;
 use crate::support::upstream::Reply;
 
-/// What a later version may do to a schema that this one goes on using: new tables, new indexes, and new columns, which
-/// have a value where this version writes none. In one transaction, as migrations are.
-const EXPANDING: &str = "
-    BEGIN;
-    LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE;
-    DO $$ DECLARE of_this text; BEGIN
-        FOR of_this IN SELECT relname FROM pg_class WHERE relkind IN ('r', 'p')
-            AND relnamespace = current_schema()::regnamespace AND relname <> 'schema_version'
-        LOOP
-            EXECUTE format('ALTER TABLE %I ADD COLUMN test_only text NOT NULL DEFAULT ''new''', of_this);
-            EXECUTE format('CREATE INDEX ON %I (test_only)', of_this);
-        END LOOP;
-    END $$;
-    CREATE TABLE test_only (id bigint PRIMARY KEY);
-    UPDATE schema_version SET version = version + 1;
-    COMMIT;
-";
+/// The migration of the next version, as that makes it: in one transaction.
+fn expanding() -> String {
+    format!(
+        "BEGIN; LOCK TABLE antwort_schema IN ACCESS EXCLUSIVE MODE; {} UPDATE antwort_schema SET version = version + 1; COMMIT;",
+        next_version::POSTGRES
+    )
+}
 
 /// As a program does that migrates: again, if it was in the way of a transaction.
 async fn expand(fleet: &Fleet) {
     let expanded = async || {
-        let Err(error) = fleet.database.sql().await.batch_execute(EXPANDING).await else { return true };
+        let Err(error) = fleet.database.sql().await.batch_execute(&expanding()).await else { return true };
         assert_eq!(error.code(), Some(&SqlState::T_R_DEADLOCK_DETECTED), "{error}");
         false
     };

@@ -210,16 +210,6 @@ async fn approvals_leave_no_rows_behind() {
     assert_eq!(folder.number("SELECT count(*) FROM approvals"), 0, "the response has expired, too");
 }
 
-#[tokio::test]
-async fn a_file_of_an_earlier_version_gets_its_table() {
-    let folder = Folder::new();
-    folder.create_with_schema(2);
-    folder.migrate(|_| ()).unwrap();
-    let store = folder.open(|_| ());
-    let approval = asked(&store).await;
-    assert_eq!(claim(&store, &approval).await, ClaimOutcome::Granted);
-}
-
 fn pending() -> PendingApproval {
     PendingApproval {
         id: Id::generate("mcpr"),

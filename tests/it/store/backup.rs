@@ -7,11 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use antwort::internal::sqlite::{Disk, DiskSpace, FileSystem, Schema, SqliteOptions, SqliteStore, backup};
+use antwort::internal::sqlite::{
+    Disk, DiskSpace, FileSystem, Migrations, SqliteOptions, SqliteStore, backup,
+};
 use antwort::store::{RunLog, Store, StoreError};
 
 use super::migrations::insert;
 use super::{Folder, Location, texts, turn};
+use crate::next_version;
 
 /// A disk with so many bytes free, that does something when it is asked.
 struct Told<F>(u64, F);
@@ -61,7 +64,7 @@ async fn a_backup_under_load_is_one_state_of_the_database() {
         let (source, copy) = (folder.path(), folder.folder.path().join(format!("copy-{n}.db")));
         let target = copy.clone();
         let made = tokio::task::spawn_blocking(move || backup(&source, &target, &FileSystem)).await.unwrap();
-        assert_eq!(made.unwrap().schema, Schema::CURRENT);
+        assert_eq!(made.unwrap().schema, Migrations::RELEASED.latest());
         let responses = number(&copy, "SELECT count(*) FROM responses");
         assert!(responses >= before, "later copies have what earlier ones had");
         before = responses;
@@ -128,34 +131,37 @@ async fn a_backup_overwrites_nothing_and_leaves_nothing_when_it_fails() {
     assert!(foreign.contains("another program's"), "{foreign}");
 }
 
-/// A file of schema 3 with a response.
+/// A file of this version with a response, which the next version migrates.
 fn old() -> Folder {
     let folder = Folder::new();
-    folder.create_with_schema(3);
-    insert(&folder, "acme", "resp_old", &["msg_0"]);
+    drop(folder.open(|_| ()));
+    insert(&folder, 1);
     folder
+}
+
+fn next_schema() -> i64 {
+    next_version::sqlite().latest()
 }
 
 #[test]
 fn a_migration_keeps_the_file_as_it_was_and_says_where() {
     let folder = old();
-    let first = folder.folder.path().join("responses.db.schema-3.backup");
+    let first = folder.folder.path().join("responses.db.schema-1.backup");
     let migrated = folder.migrate(|_| ()).unwrap().unwrap();
-    assert_eq!((migrated.from, migrated.backup.as_ref()), (3, Some(&first)));
-    assert_eq!((number(&first, "PRAGMA user_version"), number(&first, "SELECT count(*) FROM items")), (3, 1));
+    assert_eq!((migrated.from, migrated.backup.as_ref()), (1, Some(&first)));
+    let kept =
+        |path: &Path| (number(path, "PRAGMA user_version"), number(path, "SELECT count(*) FROM responses"));
+    assert_eq!(kept(&first), (1, 1));
     assert!(is_private(&first));
-    assert_eq!(folder.number("PRAGMA user_version"), Schema::CURRENT);
+    assert_eq!(folder.number("PRAGMA user_version"), next_schema());
     assert_eq!(folder.migrate(|_| ()).unwrap(), None, "once");
 
     // Back to the earlier version, and on again: the first copy stays what it is.
     fs::copy(&first, folder.path()).unwrap();
-    insert(&folder, "acme", "resp_later", &["msg_1"]);
+    insert(&folder, 1);
     let second = folder.migrate(|_| ()).unwrap().unwrap().backup.unwrap();
-    assert_eq!(second, folder.folder.path().join("responses.db.schema-3.2.backup"));
-    assert_eq!(
-        (number(&first, "SELECT count(*) FROM items"), number(&second, "SELECT count(*) FROM items")),
-        (1, 2)
-    );
+    assert_eq!(second, folder.folder.path().join("responses.db.schema-1.2.backup"));
+    assert_eq!((kept(&first), kept(&second)), ((1, 1), (1, 2)));
     assert_eq!(folder.names().len(), 3);
 }
 
@@ -168,76 +174,91 @@ fn a_migration_without_room_for_a_backup_changes_nothing_and_says_what_to_do() {
     {
         assert!(error.to_string().contains(words), "{error}");
     }
-    assert_eq!((folder.number("PRAGMA user_version"), folder.names()), (3, vec!["responses.db".to_owned()]));
-    let done = folder.migrate(|options| options.backup = false).unwrap().unwrap();
-    assert_eq!((done.backup, folder.number("PRAGMA user_version")), (None, Schema::CURRENT));
+    let unchanged = (1, vec!["responses.db".to_owned()]);
+    assert_eq!((folder.number("PRAGMA user_version"), folder.names()), unchanged);
+    // Its rows are rewritten, which takes room without a backup, too.
+    let without = |free: u64| {
+        folder.migrate(|options| {
+            options.backup = false;
+            options.disk = Arc::new(Told(free, || ()));
+        })
+    };
+    let error = without(32 << 20).unwrap_err();
+    assert!(error.to_string().contains("no room to rewrite its rows"), "{error}");
+    assert_eq!((folder.number("PRAGMA user_version"), folder.names()), unchanged);
+    let done = without(1 << 40).unwrap().unwrap();
+    assert_eq!((done.backup, folder.number("PRAGMA user_version")), (None, next_schema()));
     assert_eq!(folder.names(), ["responses.db"]);
 }
 
 #[test]
 fn migrations_that_are_killed_again_and_again_leave_one_copy() {
     let folder = old();
-    let part = folder.folder.path().join("responses.db.schema-3.backup.part");
+    let part = folder.folder.path().join("responses.db.schema-1.backup.part");
     // Killed while the copy was written.
     fs::write(&part, "half a copy").unwrap();
     folder.migrate(|_| ()).unwrap();
-    let kept = folder.folder.path().join("responses.db.schema-3.backup");
-    assert_eq!(folder.names(), ["responses.db", "responses.db.schema-3.backup"]);
-    assert_eq!(number(&kept, "PRAGMA user_version"), 3);
+    let kept = folder.folder.path().join("responses.db.schema-1.backup");
+    assert_eq!(folder.names(), ["responses.db", "responses.db.schema-1.backup"]);
+    assert_eq!(number(&kept, "PRAGMA user_version"), 1);
     // Killed right behind the commit.
     fs::rename(&kept, &part).unwrap();
     assert_eq!(folder.migrate(|_| ()).unwrap(), None);
-    assert_eq!(folder.names(), ["responses.db", "responses.db.schema-3.backup"]);
+    assert_eq!(folder.names(), ["responses.db", "responses.db.schema-1.backup"]);
 }
 
 #[test]
 fn a_migration_that_is_told_to_stop_leaves_the_file_as_it_was() {
     let folder = old();
-    let items: Vec<String> = (0..3000).map(|n| format!("msg_{n}")).collect();
-    insert(&folder, "acme", "resp_long", &items.iter().map(String::as_str).collect::<Vec<_>>());
+    insert(&folder, 5_000);
     let stopped = folder.migrate(|options| options.stop.cancel());
     assert!(stopped.is_err());
-    assert_eq!((folder.number("PRAGMA user_version"), folder.names()), (3, vec!["responses.db".to_owned()]));
+    assert_eq!((folder.number("PRAGMA user_version"), folder.names()), (1, vec!["responses.db".to_owned()]));
 }
 
 #[test]
 fn what_an_earlier_gateway_writes_while_its_file_is_migrated_is_not_lost() {
     let folder = Arc::new(old());
     let writer = Arc::clone(&folder);
-    // Between the look at the file and its copy; that gateway knows no lock.
-    let disk = Told(1 << 40, move || insert(&writer, "acme", "resp_late", &["msg_late"]));
+    // Between the look at the file and its copy, as a program would that knows no lock.
+    let disk = Told(1 << 40, move || insert(&writer, 1));
     let error = folder.migrate(|options| options.disk = Arc::new(disk)).unwrap_err();
     assert!(error.to_string().contains("another process has written to the database"), "{error}");
-    assert_eq!((folder.number("PRAGMA user_version"), folder.names()), (3, vec!["responses.db".to_owned()]));
+    assert_eq!((folder.number("PRAGMA user_version"), folder.names()), (1, vec!["responses.db".to_owned()]));
 }
 
 #[test]
 fn a_file_of_a_later_version_is_refused_with_the_way_back() {
     let folder = Folder::new();
-    drop(folder.open(|_| ()));
-    folder.sql().pragma_update(None, "user_version", Schema::CURRENT + 1).unwrap();
+    drop(folder.open_next());
+    let (known, later) = (next_schema(), next_schema() + 1);
+    folder.sql().pragma_update(None, "user_version", later).unwrap();
     let refused = || {
-        let options = SqliteOptions::new(Location::File(folder.path()), "test");
+        let mut options = SqliteOptions::new(Location::File(folder.path()), "test");
+        options.migrations = next_version::sqlite();
         let error = SqliteStore::open(options).err().unwrap();
         assert!(matches!(error, StoreError::Schema(_)));
         error.to_string()
     };
     let error = refused();
-    assert!(error.contains(&format!("a backup with schema {} or earlier", Schema::CURRENT)), "{error}");
-    for name in ["schema-3.backup", "schema-4.backup", "schema-4.2.backup"] {
+    assert!(error.contains(&format!("a backup with schema {known} or earlier")), "{error}");
+    let last = format!("schema-{known}.2.backup");
+    for name in ["schema-1.backup", &format!("schema-{known}.backup"), &last] {
         fs::write(folder.folder.path().join(format!("responses.db.{name}")), "").unwrap();
     }
     let error = refused();
-    assert!(error.contains("responses.db.schema-4.2.backup, to"), "the latest that is known: {error}");
+    assert!(error.contains(&format!("responses.db.{last}, to")), "the latest that is known: {error}");
     assert!(error.contains("responses.db-wal") && error.contains("docs/upgrading.md"), "{error}");
     assert_eq!(folder.migrate(|_| ()).unwrap(), None, "and it is not changed");
-    assert_eq!(folder.number("PRAGMA user_version"), Schema::CURRENT + 1);
+    assert_eq!(folder.number("PRAGMA user_version"), later);
 }
 
 #[test]
 fn a_file_of_an_earlier_version_is_opened_by_nobody_before_it_is_migrated() {
     let folder = old();
-    let error = SqliteStore::open(folder.options()).err().unwrap().to_string();
+    let mut options = folder.options();
+    options.migrations = next_version::sqlite();
+    let error = SqliteStore::open(options).err().unwrap().to_string();
     assert!(error.contains("antwort store migrate"), "{error}");
-    assert_eq!(folder.number("PRAGMA user_version"), 3);
+    assert_eq!(folder.number("PRAGMA user_version"), 1);
 }

@@ -9,7 +9,8 @@ use antwort::internal::sqlite::{
 use antwort::store::{Store, StoreError};
 use tempfile::TempDir;
 
-use super::{LEASE, migrations};
+use super::LEASE;
+use crate::next_version;
 
 /// A folder with one database, opened as often as wanted.
 pub(super) struct Folder {
@@ -35,6 +36,11 @@ impl Folder {
         SqliteStore::open(options).unwrap()
     }
 
+    /// The store of the next version.
+    pub(super) fn open_next(&self) -> SqliteStore {
+        self.open(|options| options.migrations = next_version::sqlite())
+    }
+
     /// The store of the process with this instance name.
     pub(super) fn instance(&self, name: &str) -> Arc<dyn Store> {
         let options = |options: &mut SqliteOptions| {
@@ -44,22 +50,12 @@ impl Folder {
         Arc::new(self.open(options))
     }
 
-    /// Makes the database as the version of antwort did that knew migrations up to this one.
-    pub(super) fn create_with_schema(&self, version: usize) {
-        let sql = self.sql();
-        for number in 1..=version {
-            sql.execute_batch(&migrations::read(number).unwrap()).unwrap();
-        }
-        sql.execute_batch(&format!("PRAGMA application_id = 0x616e7477; PRAGMA user_version = {version}"))
-            .unwrap();
-    }
-
-    /// Brings the database to the current schema, as a server does before it opens it.
+    /// Brings the database to the schema of the next version, as a server of that does before it opens it.
     pub(super) fn migrate(
         &self,
         change: impl FnOnce(&mut MigrateOptions),
     ) -> Result<Option<Migrated>, StoreError> {
-        let mut options = MigrateOptions::default();
+        let mut options = MigrateOptions { migrations: next_version::sqlite(), ..MigrateOptions::default() };
         change(&mut options);
         migrate(&ServerLock::acquire(&self.path()).unwrap(), &options)
     }

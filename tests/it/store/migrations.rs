@@ -1,201 +1,74 @@
-//! Databases of earlier versions: nothing in them is lost, and their rows are found as new ones are.
+//! From the schema of this version to the next one: nothing that is stored is lost, and a migration that fails changes nothing.
 
-use std::ops::Range;
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use antwort::internal::{postgres, sqlite};
 use antwort::protocol::id::Id;
 use antwort::store::{
     AddedItems, ConversationRecord, ConversationStore, OrphanCause, PageRequest, ReadLimit, ResponseRecord,
-    ResponseStore, RunLog, Store,
+    ResponseStore, RunLog,
 };
 
-use super::{Folder, owned_by, owner, text, texts, turn};
+use super::{Folder, owner, running, texts, turn};
+use crate::next_version;
 
-/// The n-th migration.
-pub fn read(number: usize) -> Option<String> {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/sqlite"));
-    let start = format!("{number:04}_");
-    let mut files = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
-    let file = files.find(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&start))?;
-    Some(std::fs::read_to_string(file).unwrap())
+/// Adds so many responses to a file of this version, without a store.
+pub fn insert(folder: &Folder, count: u32) {
+    let sql = "INSERT OR IGNORE INTO owners (key, tenant, principal) VALUES (1, 'acme', 'ann');
+        WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < COUNT)
+        INSERT INTO responses (owner, id, created_at, finished_at, status, model, item_index, items, body)
+        SELECT 1, 'resp_' || n, 1, 1, 'completed', 'm', '', '', '{}' FROM n";
+    let sql = sql.replace("COUNT", &count.to_string()).replace("'', '', '{}'", "x'', x'', '{}'");
+    folder.sql().execute_batch(&sql).unwrap();
 }
 
-fn latest() -> usize {
-    (1..).take_while(|number| read(*number).is_some()).last().unwrap()
+/// A file of a migration that is not in the list would never be applied.
+#[test]
+fn each_file_of_a_migration_is_in_the_list_of_its_backend() {
+    let files = |backend: &str| -> BTreeSet<String> {
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).join(backend);
+        let read = |entry: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(entry.unwrap().path());
+        folder.read_dir().unwrap().map(|entry| read(entry).unwrap()).collect()
+    };
+    let listed: BTreeSet<_> = sqlite::Migrations::RELEASED.0.iter().map(|each| each.sql.to_owned()).collect();
+    assert_eq!(files("sqlite"), listed);
+    let listed: BTreeSet<_> =
+        postgres::Migrations::RELEASED.0.iter().map(|each| each.sql.to_owned()).collect();
+    assert_eq!(files("postgres"), listed);
 }
 
-/// Schemas whose items have rows of their own.
-const WITH_ITEMS: Range<usize> = 1..7;
-
-/// A response of this owner with messages of these ids, as these versions have stored it.
-pub fn insert(folder: &Folder, tenant: &str, response: &str, items: &[&str]) {
-    let sql = folder.sql();
-    sql.execute(
-        "INSERT INTO responses (tenant, principal, id, status, created_at, finished_at, instance, model, body)
-         VALUES (?1, 'ann', ?2, 'completed', 1, 1, 'i', 'm', '{}')",
-        [tenant, response],
-    )
-    .unwrap();
-    let key = sql.last_insert_rowid();
-    for (position, id) in (0_i64..).zip(items) {
-        let wire = format!(
-            r#"{{"type":"message","id":"{id}","status":"completed","role":"user","content":[{{"type":"input_text","text":"{tenant} {position}"}}]}}"#
-        );
-        sql.execute(
-            "INSERT INTO items (response, position, item_id, side, wire) VALUES (?1, ?2, ?3, 0, ?4)",
-            rusqlite::params![key, position, id, wire],
-        )
-        .unwrap();
-    }
-}
-
-async fn found(store: &dyn Store, id: &str) -> Option<String> {
-    let items = store.items(&owner(), &[Id::from(id)], ReadLimit::UNLIMITED).await.unwrap();
-    items[0].as_ref().map(text)
-}
-
-#[tokio::test]
-async fn a_file_of_any_earlier_version_is_read_whole() {
-    for version in WITH_ITEMS {
-        let folder = Folder::new();
-        folder.create_with_schema(version);
-        insert(&folder, "acme", "resp_old", &["msg_0", "msg_1", "msg_2"]);
-        insert(&folder, "other", "resp_theirs", &["msg_1"; 300]);
-        folder.migrate(|_| ()).unwrap();
-        let store = folder.open(|_| ());
-        assert_eq!(folder.number("PRAGMA user_version"), latest() as i64);
-        for maintained in [false, true] {
-            if maintained {
-                store.maintain().await.unwrap();
-            }
-            assert_eq!(found(&store, "msg_1").await.unwrap(), "acme 1", "version {version}, {maintained}");
-            assert_eq!(found(&store, "msg_3").await, None);
-            let page = PageRequest {
-                limit: 10,
-                ascending: true,
-                after: Some("msg_0".into()),
-                before: None,
-                max_bytes: u64::MAX,
-            };
-            let page = store.input_items(&owner(), "resp_old", &page).await.unwrap().unwrap();
-            let ids: Vec<_> = page.data.iter().map(|(id, _)| id.as_str()).collect();
-            assert_eq!(ids, ["msg_1", "msg_2"], "version {version}, {maintained}");
-            assert_eq!(
-                store.lineage(&owner(), "resp_old", ReadLimit::UNLIMITED).await.unwrap().unwrap().items.len(),
-                3
-            );
-        }
-        store.finish(turn(None, "new", "a")).await.unwrap();
-        let theirs =
-            store.items(&owned_by("other", "ann"), &["msg_1".into()], ReadLimit::UNLIMITED).await.unwrap();
-        assert_eq!(theirs[0].as_ref().map(text).unwrap(), "other 299");
-    }
-}
-
-#[tokio::test]
-async fn a_migration_that_fails_halfway_changes_nothing() {
-    for version in WITH_ITEMS {
-        let folder = Folder::new();
-        folder.create_with_schema(version);
-        insert(&folder, "acme", "resp_old", &["msg_0"]);
-        let schema = "SELECT group_concat(sql, ';') FROM (SELECT sql FROM sqlite_schema ORDER BY name)";
-        // A migration fails, with half of its statements executed.
-        folder.sql().execute_batch("CREATE TABLE turns (x)").unwrap();
-        let read = || folder.sql().query_row(schema, [], |row| row.get::<_, String>(0)).unwrap();
-        let before = read();
-        assert!(folder.migrate(|_| ()).is_err());
-        assert_eq!(folder.names(), ["responses.db"], "the backup of a file that was not changed is not kept");
-        assert_eq!((read(), folder.number("PRAGMA user_version")), (before, version as i64));
-        folder.sql().execute_batch("DROP TABLE turns").unwrap();
-        folder.migrate(|_| ()).unwrap();
-        let store = folder.open(|_| ());
-        assert_eq!(found(&store, "msg_0").await.unwrap(), "acme 0");
-    }
-}
-
-/// What the last migration adds is not there, and another table has one of its names.
-#[tokio::test]
-async fn a_last_migration_that_fails_halfway_changes_nothing() {
+/// A file of this version with a chain of two responses and a run of another process.
+async fn file() -> (Folder, [ResponseRecord; 2], ResponseRecord) {
     let folder = Folder::new();
-    let released = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/stores/schema-7.sqlite"));
-    std::fs::copy(released, folder.path()).unwrap();
-    folder.sql().execute_batch("CREATE TABLE event_log (x)").unwrap();
-    assert!(folder.migrate(|_| ()).is_err());
-    let added = "SELECT count(*) FROM sqlite_schema WHERE name = 'idempotency_keys'";
-    assert_eq!((folder.number(added), folder.number("PRAGMA user_version")), (0, 7));
-    folder.sql().execute_batch("DROP TABLE event_log").unwrap();
-    folder.migrate(|_| ()).unwrap();
-    assert_eq!((folder.number(added), folder.number("PRAGMA user_version")), (1, latest() as i64));
-}
-
-#[tokio::test]
-async fn runs_that_an_earlier_version_left_are_orphans_after_the_migration() {
-    for version in WITH_ITEMS {
-        let folder = Folder::new();
-        folder.create_with_schema(version);
-        insert(&folder, "acme", "resp_ended", &["msg_0"]);
-        for (id, instance) in [("resp_gone", "other"), ("resp_not_stored", "other/abandoned")] {
-            insert(&folder, "acme", id, &["msg_1", "msg_2"]);
-            let left = "UPDATE responses SET status = 'in_progress', finished_at = NULL, lease_until = 1,
-                instance = ?2 WHERE id = ?1";
-            folder.sql().execute(left, [id, instance]).unwrap();
-            if version >= 6 {
-                let run = "INSERT INTO runs (response, instance, epoch, lease_until, orphan)
-                    SELECT key, ?2, 1, 1, CASE WHEN ?2 LIKE '%/abandoned' THEN 1 END FROM responses WHERE id = ?1";
-                folder.sql().execute(run, [id, instance]).unwrap();
-            }
-        }
-        folder.migrate(|_| ()).unwrap();
-        let found = folder.instance("finder").take_orphaned(10).await.unwrap();
-        let mut found: Vec<_> = found
-            .iter()
-            .map(|orphan| (orphan.lease.id.as_str(), orphan.lease.epoch, orphan.cause, orphan.items.len()))
-            .collect();
-        found.sort_unstable_by_key(|(id, ..)| *id);
-        let expected = [
-            ("resp_gone", 2, OrphanCause::ProcessGone, 2),
-            ("resp_not_stored", 2, OrphanCause::EndNotStored, 2),
-        ];
-        assert_eq!(found, expected, "version {version}");
+    let store = folder.instance("other");
+    let first = turn(None, "question", "answer");
+    let second = turn(Some(&first), "next", "and so on");
+    for record in [&first, &second] {
+        store.finish(record.clone()).await.unwrap();
     }
-}
-
-/// A file that was written before there were conversations.
-async fn file_without_conversations() -> (Folder, ResponseRecord) {
-    let folder = Folder::new();
-    let store = folder.open(|_| ());
-    let record = turn(None, "question", "answer");
-    store.finish(record.clone()).await.unwrap();
+    let run = running();
+    store.begin(run.clone(), None).await.unwrap();
     store.close().await;
-    folder
-        .sql()
-        .execute_batch(
-            "DROP TABLE conversations; DROP TABLE conversation_items; DROP TABLE response_conversations;
-             DROP TABLE idempotency_keys; DROP TABLE deleted_keys; DROP TABLE event_log;
-             DROP TABLE event_logs; DROP TABLE webhook_outbox;
-             DROP INDEX runs_to_cancel; ALTER TABLE runs DROP COLUMN cancel_requested;
-             DROP INDEX runs_with_job; DROP INDEX runs_by_tenant;
-             ALTER TABLE runs DROP COLUMN tenant; ALTER TABLE runs DROP COLUMN attempt; ALTER TABLE runs DROP COLUMN job;
-             DROP TABLE async_calls; DROP INDEX runs_that_wait; ALTER TABLE runs DROP COLUMN waits_until;
-             ALTER TABLE tool_calls DROP COLUMN call_id; ALTER TABLE tool_calls DROP COLUMN expires_at;
-             ALTER TABLE responses DROP COLUMN trace;
-             DROP INDEX responses_by_status; DROP INDEX responses_by_model; DROP INDEX responses_unlisted;
-             ALTER TABLE responses DROP COLUMN unlisted;
-             DROP INDEX responses_by_failed_tenant; ALTER TABLE responses DROP COLUMN failed_tenant;
-             DROP INDEX runs_by_conversation; ALTER TABLE runs DROP COLUMN conversation; ALTER TABLE runs DROP COLUMN place;
-             PRAGMA user_version = 7",
-        )
-        .unwrap();
-    (folder, record)
+    (folder, [first, second], run)
 }
 
 #[tokio::test]
-async fn a_file_from_before_conversations_keeps_its_rows_and_takes_conversations() {
-    let (folder, record) = file_without_conversations().await;
+async fn a_file_of_the_version_before_is_read_whole_and_goes_on() {
+    let (folder, [first, second], run) = file().await;
     let migrated = folder.migrate(|_| ()).unwrap().unwrap();
-    assert_eq!((migrated.from, folder.number("PRAGMA user_version")), (7, latest() as i64));
-    let store = folder.open(|_| ());
-    assert_eq!(texts(&store, &record).await.unwrap(), ["question", "answer"]);
+    assert_eq!((migrated.from, folder.number("PRAGMA user_version")), (1, next_version::sqlite().latest()));
+    assert_eq!(folder.number("SELECT count(*) FROM responses WHERE test_only = 'migrated'"), 3);
+    let store = folder.open_next();
+    assert_eq!(texts(&store, &second).await.unwrap(), ["question", "answer", "next", "and so on"]);
+    let id = first.items[1].id.clone();
+    assert!(store.items(&owner(), &[id], ReadLimit::UNLIMITED).await.unwrap()[0].is_some());
+    let page = PageRequest { limit: 10, ascending: true, after: None, before: None, max_bytes: u64::MAX };
+    let page = store.input_items(&owner(), second.lease.id.as_str(), &page).await.unwrap().unwrap();
+    assert_eq!(page.data.len(), 3, "the input of a chain");
+    let third = turn(Some(&second), "later", "yes");
+    store.finish(third.clone()).await.unwrap();
+    assert_eq!(texts(&store, &third).await.unwrap().len(), 6);
     let conversation = ConversationRecord {
         id: Id::generate("conv"),
         owner: owner(),
@@ -204,17 +77,41 @@ async fn a_file_from_before_conversations_keeps_its_rows_and_takes_conversations
         items: Vec::new(),
     };
     assert_eq!(store.create_conversation(conversation).await.unwrap(), AddedItems::Added);
+    // Its process is gone: any other may end it.
+    folder.sql().execute("UPDATE runs SET lease_until = 1", []).unwrap();
+    let found = store.take_orphaned(10).await.unwrap();
+    let found: Vec<_> = found.iter().map(|orphan| (&orphan.lease.id, orphan.cause)).collect();
+    assert_eq!(found, [(&run.lease.id, OrphanCause::ProcessGone)]);
 }
 
 #[tokio::test]
-async fn a_migration_to_conversations_that_fails_halfway_changes_nothing() {
-    let (folder, record) = file_without_conversations().await;
-    folder.sql().execute_batch("CREATE TABLE conversation_items (x)").unwrap();
+async fn a_migration_that_fails_halfway_changes_nothing() {
+    let (folder, [_, second], _) = file().await;
+    let schema = "SELECT group_concat(sql, ';') FROM (SELECT sql FROM sqlite_schema ORDER BY name)";
+    // The last statement of the migration fails.
+    folder.sql().execute_batch("CREATE TABLE test_only (x)").unwrap();
+    let read = || folder.sql().query_row(schema, [], |row| row.get::<_, String>(0)).unwrap();
+    let before = read();
     assert!(folder.migrate(|_| ()).is_err());
-    let tables =
-        "SELECT count(*) FROM sqlite_schema WHERE name IN ('conversations', 'response_conversations')";
-    assert_eq!((folder.number(tables), folder.number("PRAGMA user_version")), (0, 7));
-    folder.sql().execute_batch("DROP TABLE conversation_items").unwrap();
+    assert_eq!(folder.names(), ["responses.db"], "the backup of a file that was not changed is not kept");
+    assert_eq!((read(), folder.number("PRAGMA user_version")), (before, 1));
+    folder.sql().execute_batch("DROP TABLE test_only").unwrap();
     folder.migrate(|_| ()).unwrap();
-    assert_eq!(texts(&folder.open(|_| ()), &record).await.unwrap().len(), 2);
+    assert_eq!(texts(&folder.open_next(), &second).await.unwrap().len(), 4);
+}
+
+/// Builds before the first version had other schemas with the same numbers.
+#[tokio::test]
+async fn a_file_of_a_build_before_the_first_version_is_refused_and_left_as_it_is() {
+    let folder = Folder::new();
+    folder
+        .sql()
+        .execute_batch(
+            "CREATE TABLE responses (x); PRAGMA application_id = 0x616e7477; PRAGMA user_version = 16",
+        )
+        .unwrap();
+    let error = sqlite::SqliteStore::open(folder.options()).err().unwrap().to_string();
+    assert!(error.contains("before antwort 0.1.0"), "{error}");
+    assert!(folder.migrate(|_| ()).is_err());
+    assert_eq!(folder.number("PRAGMA user_version"), 16);
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use antwort::internal::postgres::{DatabaseSchema, PostgresOptions, PostgresStore, schema_of};
+use antwort::internal::postgres::{DatabaseSchema, Migrations, PostgresOptions, PostgresStore, schema_of};
 use antwort::store::{ReadLimit, ResponseRecord, ResponseStore, RunLog, Store, StoreError};
 use futures_util::future::join_all;
 use tokio_util::task::TaskTracker;
 
 use super::{LEASE, owner, record, running, texts, turn};
+use crate::next_version;
 use crate::support::eventually;
 use crate::support::postgres::{Cluster, Database};
 
@@ -178,25 +179,29 @@ async fn of_processes_that_start_at_once_one_makes_the_schema() {
     for store in &stores {
         assert!(is_stored(store, &record).await);
     }
-    assert_eq!(schema_of(&database.url()).await.unwrap(), DatabaseSchema::Usable(DatabaseSchema::CURRENT));
+    assert_eq!(
+        schema_of(&database.url()).await.unwrap(),
+        DatabaseSchema::Usable(Migrations::RELEASED.latest())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_later_schema_is_used_if_it_says_so_and_others_are_refused() {
     let database = Database::new().await;
     let sql = database.sql().await;
-    sql.batch_execute("UPDATE schema_version SET version = version + 1").await.unwrap();
+    sql.batch_execute("UPDATE antwort_schema SET version = version + 1").await.unwrap();
     let store = database.open(|_| ()).await;
     store.finish(record()).await.unwrap();
-    let refused = async |change: &str, migrate: bool| {
-        sql.batch_execute(&format!("UPDATE schema_version SET {change}")).await.unwrap();
+    let refused = async |change: &str, migrations: Migrations| {
+        sql.batch_execute(&format!("UPDATE antwort_schema SET {change}")).await.unwrap();
         let mut options = PostgresOptions::new(database.url(), "test");
-        options.migrate = migrate;
+        options.migrate = migrations == Migrations::RELEASED;
+        options.migrations = migrations;
         PostgresStore::open(options).await.err().unwrap().to_string()
     };
-    let newer = refused("compatible_with = version", true).await;
+    let newer = refused("compatible_with = version", Migrations::RELEASED).await;
     assert!(newer.contains("a later antwort"), "{newer}");
-    let older = refused("version = 1, compatible_with = 1", false).await;
+    let older = refused("version = 1, compatible_with = 1", next_version::postgres()).await;
     assert!(older.contains("antwort store migrate"), "{older}");
 }
 

@@ -8,6 +8,18 @@ use std::time::{Duration, Instant};
 use super::eventually;
 use super::upstream::Upstream;
 
+/// The gateway.
+pub fn gateway() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_antwort"))
+}
+
+/// The gateway one schema ahead, an example of the package: `cargo test` builds it.
+pub fn next_version() -> PathBuf {
+    let program = gateway().parent().unwrap().join("examples/antwort-next");
+    assert!(program.exists(), "`cargo build --example antwort-next` makes {}", program.display());
+    program
+}
+
 /// A running `antwort serve`; killed with the test.
 pub struct Process {
     /// Without a path.
@@ -16,6 +28,7 @@ pub struct Process {
     upstream: String,
     folder: PathBuf,
     environment: Vec<(String, String)>,
+    program: PathBuf,
     child: Child,
 }
 
@@ -51,7 +64,17 @@ impl Process {
 
     /// As [`Self::start_with_environment`], without waiting until it is ready.
     pub fn launch(folder: &Path, upstream: &Upstream, environment: &[(&str, &str)]) -> Self {
-        Self::launch_with(folder, upstream, None, environment)
+        Self::launch_program(gateway(), folder, upstream, environment)
+    }
+
+    /// As [`Self::launch`], of this program.
+    pub fn launch_program(
+        program: PathBuf,
+        folder: &Path,
+        upstream: &Upstream,
+        environment: &[(&str, &str)],
+    ) -> Self {
+        Self::launch_with(program, folder, upstream, None, environment)
     }
 
     async fn start_with(
@@ -60,12 +83,13 @@ impl Process {
         limit: Option<String>,
         environment: &[(&str, &str)],
     ) -> Self {
-        let this = Self::launch_with(folder, upstream, limit, environment);
+        let this = Self::launch_with(gateway(), folder, upstream, limit, environment);
         this.until_ready().await;
         this
     }
 
     fn launch_with(
+        program: PathBuf,
         folder: &Path,
         upstream: &Upstream,
         limit: Option<String>,
@@ -78,9 +102,9 @@ impl Process {
         let base = format!("http://{listen}");
         let environment: Vec<_> =
             environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let child = run(folder, &listen, &upstream.url, limit, &environment);
+        let child = run(&program, folder, &listen, &upstream.url, limit, &environment);
         let (upstream, folder) = (upstream.url.clone(), folder.to_owned());
-        Self { base, listen, upstream, folder, environment, child }
+        Self { base, listen, upstream, folder, environment, program, child }
     }
 
     /// Ends it as `kill -9` would, and waits until it is gone.
@@ -91,7 +115,13 @@ impl Process {
 
     /// Starts it again where it was.
     pub async fn restart(&mut self) {
-        self.child = run(&self.folder, &self.listen, &self.upstream, None, &self.environment);
+        self.restart_as(self.program.clone()).await;
+    }
+
+    /// Starts this program where it was.
+    pub async fn restart_as(&mut self, program: PathBuf) {
+        self.child = run(&program, &self.folder, &self.listen, &self.upstream, None, &self.environment);
+        self.program = program;
         self.until_ready().await;
     }
 
@@ -185,6 +215,7 @@ pub fn peak_memory(process: u32) -> usize {
 }
 
 fn run(
+    program: &Path,
     folder: &Path,
     listen: &str,
     upstream: &str,
@@ -196,7 +227,7 @@ fn run(
     command
         .arg("-c")
         .arg(format!("{limit}exec \"$0\" serve"))
-        .arg(env!("CARGO_BIN_EXE_antwort"))
+        .arg(program)
         .current_dir(folder)
         .env_clear()
         .env("ANTWORT_LISTEN", listen)

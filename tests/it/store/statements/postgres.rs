@@ -16,8 +16,8 @@ const MAY_SCAN: &[(&str, &str)] = &[
         "DELETE FROM item_states WHERE owner = $1 AND response = $2",
         "of a row whose index of items is damaged",
     ),
-    ("DELETE FROM schema_version", "it has one row"),
-    ("SELECT version, compatible_with FROM schema_version", "it has one row"),
+    ("DELETE FROM antwort_schema", "it has one row"),
+    ("SELECT version, compatible_with FROM antwort_schema", "it has one row"),
 ];
 
 /// Fills every table as a busy service's: much is stored, of the little that is made now most waits in a queue. One row in
@@ -27,7 +27,7 @@ DECLARE t record; columns text; vals text;
 BEGIN
     SET session_replication_role = replica;
     FOR t IN SELECT c.oid, c.relname FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
-        WHERE c.relkind = 'r' AND s.nspname = 'public' AND c.relname NOT IN ('schema_version', 'probe')
+        WHERE c.relkind = 'r' AND s.nspname = 'public' AND c.relname NOT IN ('antwort_schema', 'probe')
     LOOP
         SELECT string_agg(quote_ident(attname), ', '), string_agg(CASE
             WHEN t.relname = 'runs' AND attname = 'instance' THEN 'CASE WHEN n % 50 = 0 THEN ''t'' || n % 350 ELSE '''' END'

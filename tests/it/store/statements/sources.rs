@@ -13,8 +13,6 @@ pub(super) fn statements(folder: &str) -> Vec<Statement> {
         .unwrap()
         .map(|entry| entry.unwrap())
         .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "rs"))
-        // It reads tables that the migration drops.
-        .filter(|entry| entry.file_name() != "move_rows.rs")
         .map(|entry| (entry.file_name().into_string().unwrap(), tokens(&source(&entry.path()))))
         .collect();
     files.sort_by(|(a, _), (b, _)| a.cmp(b));
