@@ -49,6 +49,7 @@ mod logged_rows;
 mod logged_runs;
 mod maintenance;
 mod migrate;
+mod migrations;
 mod options;
 mod orphans;
 mod outbox;
@@ -83,8 +84,9 @@ pub(super) use self::copy_side::SqliteSide;
 pub use self::disk::{Disk, DiskSpace, FileSystem};
 pub use self::lock::{LockError, ServerLock};
 pub use self::migrate::{MigrateOptions, Migrated, migrate};
+pub use self::migrations::{Migration, Migrations};
 pub use self::options::{Location, SqliteOptions, Synchronous};
-pub use self::schema::{Migration, Migrations, Schema};
+pub use self::schema::Schema;
 pub use super::TenantRetention;
 
 use self::guard::{FileGuard, GuardOptions};

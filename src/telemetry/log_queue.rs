@@ -267,7 +267,11 @@ impl LogQueue {
         let (mut lines, mut bytes) = (Vec::new(), Vec::new());
         let (mut reported, mut reported_at, mut is_read) = (Counts::default(), None::<Instant>, false);
         loop {
-            self.next_lines(&mut lines);
+            // What is missing is told although nothing more may be logged.
+            let is_unreported = is_read && self.dropped() != reported;
+            let report_at = is_unreported
+                .then(|| reported_at.map_or_else(Instant::now, |at: Instant| at + REPORT_INTERVAL));
+            self.next_lines(&mut lines, report_at);
             // Now that the queue has room, if somebody reads.
             if is_read && reported_at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
                 let dropped = self.dropped();
@@ -275,6 +279,9 @@ impl LogQueue {
                     report(dropped.since(reported));
                     (reported, reported_at) = (dropped, Some(Instant::now()));
                 }
+            }
+            if lines.is_empty() {
+                continue;
             }
             let count = join(&mut lines, &mut bytes);
             is_read = write(&mut to, &bytes).is_ok();
@@ -285,14 +292,18 @@ impl LogQueue {
         }
     }
 
-    /// Takes the next lines. Whoever waits is told first, if there are none.
-    fn next_lines(&self, to: &mut Vec<Line>) {
+    /// Takes the next lines; none if there are none until then. Whoever waits is told first, if there are none.
+    fn next_lines(&self, to: &mut Vec<Line>, until: Option<Instant>) {
         let mut state = self.state.lock();
         state.is_writing = false;
         while !state.is_pending() {
             state.is_stuck = false;
             self.written.notify_all();
-            self.arrived.wait(&mut state);
+            match until {
+                Some(until) if self.arrived.wait_until(&mut state, until).timed_out() => return,
+                Some(_) => {}
+                None => self.arrived.wait(&mut state),
+            }
         }
         state.is_writing = true;
         state.take(to);

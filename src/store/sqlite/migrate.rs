@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::disk::{self, Disk, FileSystem};
 use super::error::database;
 use super::lock::{ServerLock, beside};
+use super::migrations::Migrations;
 use super::options::{Location, Synchronous};
-use super::schema::{Migrations, Schema};
+use super::schema::Schema;
 use super::{backup, backup_names, connection, guard, space};
 use crate::store::StoreError;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::disk::{Disk, FileSystem};
-use super::schema::Migrations;
+use super::migrations::Migrations;
 use crate::admission::Requester;
 use crate::config::TimeToLive;
 use crate::store::TenantRetention;

@@ -172,7 +172,8 @@ async fn whoever_reads_the_log_again_is_told_what_is_missing_since_the_last_time
             told = lines.iter().filter_map(|line| line["access"].as_u64()).collect();
             told.len() >= times && told.iter().sum::<u64>() == gateway.dropped("access").await
         };
-        assert!(eventually(is_told).await, "{told:?}");
+        let is_told = eventually(is_told).await;
+        assert!(is_told, "round {times}: {told:?} of {}", gateway.dropped("access").await);
     }
     let lines = gateway.lines();
     assert!(lines.iter().filter(|line| line["access"].is_u64()).all(|line| line["level"] == "WARN"));

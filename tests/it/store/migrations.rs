@@ -65,7 +65,8 @@ async fn a_file_of_the_version_before_is_read_whole_and_goes_on() {
     assert!(store.items(&owner(), &[id], ReadLimit::UNLIMITED).await.unwrap()[0].is_some());
     let page = PageRequest { limit: 10, ascending: true, after: None, before: None, max_bytes: u64::MAX };
     let page = store.input_items(&owner(), second.lease.id.as_str(), &page).await.unwrap().unwrap();
-    assert_eq!(page.data.len(), 3, "the input of a chain");
+    let ids: Vec<_> = page.data.iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, [&second.items[0].id]);
     let third = turn(Some(&second), "later", "yes");
     store.finish(third.clone()).await.unwrap();
     assert_eq!(texts(&store, &third).await.unwrap().len(), 6);
