@@ -2,9 +2,11 @@
 //!
 //! `serve`, `demo` and `openapi` are only parsed here; `program` runs them.
 
+pub(crate) mod arguments;
 mod config;
 mod connect;
 mod doctor;
+mod duration;
 mod flags;
 mod healthcheck;
 mod import;
@@ -25,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::compat::import::ForeignReads;
+use crate::cli::import::foreign_config::ForeignReads;
 use crate::config::LoadOptions;
 
 pub(crate) use doctor::DoctorArgs;

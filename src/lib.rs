@@ -7,8 +7,6 @@
 
 // 0: helpers without dependencies
 mod util;
-// 0: what imitates earlier programs; its pieces `import` (2) and `prompt` (3) lie higher
-mod compat;
 // 1: the wire and what everything needs
 pub mod config;
 mod identity;

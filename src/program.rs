@@ -31,7 +31,7 @@ fn run_command() -> ExitCode {
     if let Some(code) = crate::mcp::client::exec_program(std::env::args_os()) {
         return code;
     }
-    let cli = Cli::read(crate::compat::arguments::normalize_arguments(std::env::args_os()));
+    let cli = Cli::read(crate::cli::arguments::normalize_arguments(std::env::args_os()));
     if let Some(code) = cli.run_offline() {
         return crate::cli::exit_code(code);
     }

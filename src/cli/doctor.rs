@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::offline;
 use super::output::{EXIT_INVALID_CONFIG, print_error, print_json, print_line};
-use crate::compat::duration;
+use crate::cli::duration;
 use crate::config::{self, LoadOptions, ProviderSettings, Settings};
 use crate::doctor::{self, Bounds, Client, Interruption, MARK, Progress, Report};
 use crate::shutdown;

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
+pub(super) mod foreign_config;
+
 use super::output::{EXIT_INVALID_CONFIG, print_error, print_line};
-use crate::compat::foreign_files;
-use crate::compat::import::{self, ForeignReads};
+use crate::config::foreign_files;
+use self::foreign_config::ForeignReads;
 
 /// Formats of other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -27,9 +29,9 @@ pub(super) fn write(
     reads: ForeignReads,
 ) -> ExitCode {
     let read = match format {
-        Some(ImportFormat::GoAgents) => import::from_go_agents,
-        Some(ImportFormat::McpServers) => import::from_mcp_servers,
-        None => import::from_any,
+        Some(ImportFormat::GoAgents) => foreign_config::from_go_agents,
+        Some(ImportFormat::McpServers) => foreign_config::from_mcp_servers,
+        None => foreign_config::from_any,
     };
     let imported = foreign_files::read(file).and_then(|text| read(&text, reads));
     let imported = match imported {

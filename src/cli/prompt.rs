@@ -1,13 +1,17 @@
 //! `antwort prompt`: one prompt to a model from the command line, on the engine that serves requests.
 //!
 //! No listener is opened and nothing is stored. `setup` prepares the settings, `request` the request; `answer` follows
-//! the run, `view` prints it, `progress` tells a terminal what happens. What scripts of its predecessor rely on is in `compat::prompt`.
+//! the run, `view` prints it, `progress` tells a terminal what happens. What scripts of its predecessor rely on is in
+//! `agent_file`, `calls` and `messages`.
 
+mod agent_file;
 mod answer;
 mod arguments;
+mod calls;
 mod embeddings;
 mod foreign_server;
 mod images;
+mod messages;
 mod progress;
 mod request;
 mod setup;
@@ -22,7 +26,7 @@ use super::offline;
 use super::output::print_to_stderr;
 use crate::app::Assembly;
 use crate::app::tools::ExtraTools;
-use crate::compat::prompt::messages;
+use crate::cli::prompt::messages;
 use crate::config::{LoadOptions, MockTool, Settings};
 use crate::tools::MockExecutor;
 use crate::util::display;
@@ -90,7 +94,7 @@ mod tests {
     use clap::Args;
 
     use super::PromptArgs;
-    use crate::compat::arguments::{SWITCHES, WITH_VALUE};
+    use crate::cli::arguments::{SWITCHES, WITH_VALUE};
 
     /// A flag that is missing in the lists could not be written with one dash.
     #[test]

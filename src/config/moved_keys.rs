@@ -1,12 +1,12 @@
 //! Legacy keys: each is moved to the key that replaced it, so that no other module of the configuration knows them. Which
-//! they are: `compat::legacy_keys`.
+//! they are: `legacy_keys`.
 
 use config::{Value, ValueKind};
 
 use super::error::Diagnostics;
 use super::tree::{Origin, Tree, sorted};
 use super::{de, units};
-use crate::compat::legacy_keys::{self, LegacySection};
+use crate::config::legacy_keys::{self, LegacySection};
 
 /// Migrates one source, each for itself, so that the later ones still override.
 pub(super) fn migrate_legacy_keys(

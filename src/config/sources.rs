@@ -8,7 +8,7 @@ use config::ValueKind;
 use super::error::ConfigErrors;
 use super::load_options::LoadOptions;
 use super::tree::{self, Origin, OriginKind, Tree};
-use crate::compat::foreign_files;
+use super::foreign_files;
 
 /// Environment variables with names of their own, and the keys that they set.
 const VARIABLES: [(&str, &[&str]); 13] = [

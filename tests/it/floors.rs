@@ -8,15 +8,9 @@ mod tokens;
 use std::path::Path;
 
 /// Rooms by floor. A room may use its own modules and those of lower floors, not another room of its floor,
-/// but for what is named behind it. A piece of a room that is named here (`compat/import`) is a room of its own.
+/// but for what is named behind it.
 const FLOORS: &[(&str, u8, &[&str])] = &[
     ("util", 0, &[]),
-    // What imitates earlier programs knows nothing of this one, so that settings and tools can use it, …
-    ("compat", 0, &[]),
-    // … but for what makes settings of their files, …
-    ("compat/import", 2, &[]),
-    // … and what the command line shares with them.
-    ("compat/prompt", 3, &[]),
     ("protocol", 1, &[]),
     ("net", 1, &[]),
     ("config", 1, &["protocol", "net"]),
@@ -59,17 +53,6 @@ fn no_module_uses_a_higher_floor() {
                 wrong
                     .push(format!("{} (floor {floor}) uses crate::{used} (floor {other})", inside.display()));
             }
-            if is_divided(used) && path == *used && place != Path::new(used) {
-                wrong.push(format!("{} uses crate::{used} without the piece's name", inside.display()));
-            }
-        }
-        let depth = place.components().count() - 1;
-        if depth > 0 && (is_divided(room) || room.contains('/')) {
-            let (program, _tests) = text.split_once("#[cfg(test)]\nmod ").unwrap_or((text, ""));
-            // Otherwise a piece could use a higher one unseen.
-            if program.contains(&"super::".repeat(depth)) {
-                wrong.push(format!("{} names another piece by super::", inside.display()));
-            }
         }
     });
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -81,18 +64,9 @@ fn room_of(module: &Path) -> Option<&'static (&'static str, u8, &'static [&'stat
 }
 
 #[test]
-fn a_piece_that_is_named_is_a_room_of_its_own() {
-    let of = |module: &str| room_of(Path::new(module)).map(|(name, ..)| *name);
-    assert_eq!((of("compat/import/options"), of("compat/duration")), (Some("compat/import"), Some("compat")));
-    assert_eq!((of("config/units"), of("nowhere")), (Some("config"), None));
-    let used =
-        used_paths("use crate::compat::import::{self, ImportedConfig};\n// crate::engine\ncrate::net::Sse2");
-    assert_eq!(used, ["compat/import", "net"]);
-}
-
-/// Whether pieces of a room are rooms of their own.
-fn is_divided(room: &str) -> bool {
-    FLOORS.iter().any(|(name, ..)| name.split_once('/').is_some_and(|(whole, _)| whole == room))
+fn the_modules_that_a_text_names_are_found() {
+    let used = used_paths("use crate::config::{self, Settings};\n// crate::engine\ncrate::net::Sse2");
+    assert_eq!(used, ["config", "net"]);
 }
 
 /// Crates and modules of the standard library that do input and output.

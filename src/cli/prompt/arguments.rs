@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::app::Assembly;
-use crate::compat::duration;
+use crate::cli::duration;
 use crate::config::Settings;
 use crate::tools::PolicySubject;
 

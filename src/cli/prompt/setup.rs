@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use super::arguments::PromptArgs;
 use super::foreign_server;
 use crate::cli::print_error;
-use crate::compat::import::{self, ForeignReads, ImportedConfig};
-use crate::compat::prompt::agent_file::{self, AgentFile};
+use crate::cli::import::foreign_config::{self, ForeignReads, ImportedConfig};
+use crate::cli::prompt::agent_file::{self, AgentFile};
 use crate::config::{
     self, ClientActionStatus, LoadOptions, Preset, ProviderSettings, Settings, StoreUrl, ToolCollision,
     ToolVisibility, UnknownFields,

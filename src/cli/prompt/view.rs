@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use super::arguments::{PromptArgs, Protocol};
-use crate::compat::prompt::messages::BANNER;
+use crate::cli::prompt::messages::BANNER;
 use crate::protocol::event::ResponseEvent;
 use crate::util::display::is_unsafe;
 

@@ -1,17 +1,17 @@
 //! `datetime`: the current time.
 //!
 //! A format with a `%` is strftime's; any other is a Go layout, which shows how the reference time (Monday,
-//! January 2 2006, 15:04:05, UTC-7) would be written; see `compat::time_layout`.
+//! January 2 2006, 15:04:05, UTC-7) would be written; see `time_layout`.
 
 #[cfg(test)]
 mod tests;
+mod time_layout;
 
 use async_trait::async_trait;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 
-use crate::compat::time_layout;
 use crate::protocol::parse::truncate_for_display;
 use crate::tools::{Annotations, Arguments, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput};
 

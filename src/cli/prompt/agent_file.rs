@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::compat::foreign_files::{self, is_go_agents};
-use crate::compat::import::{ForeignReads, ImportedConfig, from_go_agents};
+use crate::config::foreign_files::{self, is_go_agents};
+use crate::cli::import::foreign_config::{ForeignReads, ImportedConfig, from_go_agents};
 use crate::config::LoadOptions;
 
 /// Read if it exists and no other file is named.

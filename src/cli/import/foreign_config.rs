@@ -8,7 +8,7 @@ use url::Url;
 
 use self::field_reader::FieldReader;
 pub(crate) use self::reads::ForeignReads;
-use crate::compat::foreign_files::is_mcp_servers;
+use crate::config::foreign_files::is_mcp_servers;
 use crate::config::Preset;
 
 mod field_reader;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{ForeignReads, ImportedConfig, from_go_agents};
-use crate::compat::foreign_files::is_go_agents;
+use crate::config::foreign_files::is_go_agents;
 use crate::config::provider::Preset;
 use crate::config::{LoadOptions, LoadedConfig, load};
 
 /// The example of the format's documentation, unchanged.
-const EXAMPLE: &str = include_str!("../../../tests/it/data/go-agents.json");
+const EXAMPLE: &str = include_str!("../../../../tests/it/data/go-agents.json");
 
 fn imported(text: &str) -> ImportedConfig {
     from_go_agents(text, ForeignReads::Refused).unwrap_or_else(|error| panic!("{error}"))

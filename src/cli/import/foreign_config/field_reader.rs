@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::compat::duration;
+use crate::cli::duration;
 use crate::config::units;
 
 /// A section and its path.

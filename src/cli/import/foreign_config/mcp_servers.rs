@@ -136,7 +136,7 @@ mod tests {
     use secrecy::ExposeSecret;
 
     use super::*;
-    use crate::compat::foreign_files::is_mcp_servers;
+    use crate::config::foreign_files::is_mcp_servers;
     use crate::config::settings::McpTransport;
     use crate::config::{LoadOptions, Settings};
 
