@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::config::Settings;
 use crate::config::settings::AuthSettings;
-pub(crate) use crate::identity::Requester;
+use crate::identity::Requester;
 use crate::telemetry::metrics::Metrics;
 
 pub(crate) use blocking::{BlockingPool, run_in_place, run_on_bytes};

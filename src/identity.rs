@@ -6,9 +6,13 @@
 mod owner;
 mod principal;
 mod requester;
+mod scope;
 mod scopes;
+mod store_policy;
 
 pub use owner::Owner;
 pub(crate) use principal::{Principal, Reach};
 pub(crate) use requester::Requester;
+pub use scope::Scope;
 pub(crate) use scopes::Scopes;
+pub use store_policy::StorePolicy;

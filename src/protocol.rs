@@ -15,6 +15,7 @@ pub(crate) mod json;
 pub(crate) mod parse;
 pub(crate) mod request;
 pub mod response;
+pub mod result_format;
 pub(crate) mod schema;
 mod strict;
 mod tagged;

@@ -50,7 +50,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::admission::Requester;
+use crate::identity::Requester;
 
 pub use self::approvals::{ApprovalClaim, Approvals, ClaimOutcome, PendingApproval};
 pub use self::async_calls::{
@@ -80,7 +80,7 @@ pub use self::responses::{
     Direction, ItemWithState, Lineage, ModelView, ReadLimit, ResponseRecord, ResponseStore, StateKey,
     StoredItem, StoredState,
 };
-pub use self::retention::TenantRetention;
+pub use self::retention::{TenantRetention, TimeToLive};
 pub use self::run_inputs::{AskedQuestions, GivenAnswer, MAX_QUESTIONS, QuestionKey, RunInputs};
 pub use self::run_log::{
     CallOutcome, CancelRequest, JournaledCall, OrphanCause, OrphanedCall, OrphanedRun, RunLog, TurnRecord,

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::masks;
+use crate::identity::{Scope, StorePolicy};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::ClientActionStatus;
 
@@ -49,91 +50,5 @@ impl std::fmt::Debug for ApiKeySettings {
             .field("owner", &self.owner)
             .field("scopes", &self.scopes)
             .finish_non_exhaustive()
-    }
-}
-
-/// Whether the responses of a key may be stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StorePolicy {
-    /// As each request says.
-    #[default]
-    Allow,
-    /// A request that does not say `store: false` is refused.
-    Refuse,
-    /// Nothing is stored, whatever a request says.
-    Never,
-}
-
-/// A permission of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Scope {
-    /// Create responses.
-    #[serde(rename = "responses:create")]
-    ResponsesCreate,
-    /// Retrieve and list responses and their items.
-    #[serde(rename = "responses:read")]
-    ResponsesRead,
-    /// Delete responses.
-    #[serde(rename = "responses:delete")]
-    ResponsesDelete,
-    /// List models.
-    #[serde(rename = "models:read")]
-    ModelsRead,
-    /// Create chat completions.
-    #[serde(rename = "chat:create")]
-    ChatCreate,
-    /// Create embeddings.
-    #[serde(rename = "embeddings:create")]
-    EmbeddingsCreate,
-    /// Requests to the other paths of `server.pass_through`.
-    #[serde(rename = "pass_through:create")]
-    PassThroughCreate,
-    /// Read `/metrics`.
-    #[serde(rename = "metrics:read")]
-    MetricsRead,
-    /// List server-side tools.
-    #[serde(rename = "tools:read")]
-    ToolsRead,
-    /// Call server-side tools directly.
-    #[serde(rename = "tools:execute")]
-    ToolsExecute,
-    /// Purge the cache of results, refresh the list of tools.
-    #[serde(rename = "tools:admin")]
-    ToolsAdmin,
-    /// Read the status of MCP servers.
-    #[serde(rename = "mcp:admin")]
-    McpAdmin,
-    /// List agent profiles.
-    #[serde(rename = "agents:read")]
-    AgentsRead,
-    /// Erase the data of tenants and owners. `*` allows a key to erase its own.
-    #[serde(rename = "data:admin")]
-    DataAdmin,
-    /// All of them, including future ones.
-    #[serde(rename = "*")]
-    All,
-}
-
-impl Scope {
-    /// The name in the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ResponsesCreate => "responses:create",
-            Self::ResponsesRead => "responses:read",
-            Self::ResponsesDelete => "responses:delete",
-            Self::ModelsRead => "models:read",
-            Self::ChatCreate => "chat:create",
-            Self::EmbeddingsCreate => "embeddings:create",
-            Self::PassThroughCreate => "pass_through:create",
-            Self::MetricsRead => "metrics:read",
-            Self::ToolsRead => "tools:read",
-            Self::ToolsExecute => "tools:execute",
-            Self::ToolsAdmin => "tools:admin",
-            Self::McpAdmin => "mcp:admin",
-            Self::AgentsRead => "agents:read",
-            Self::DataAdmin => "data:admin",
-            Self::All => "*",
-        }
     }
 }

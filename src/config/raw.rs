@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::auth::{Scope, StorePolicy};
 use super::bus::BusSettings;
 use super::jobs::{JobSettings, Role};
 use super::network::{self, NetworkSettings, TlsSettings};
@@ -24,6 +23,7 @@ use super::settings::{
 use super::store::StoreSettings;
 use super::units;
 use super::webhooks::WebhookSettings;
+use crate::identity::{Scope, StorePolicy};
 use crate::net::client::ProxyUrl;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::ClientActionStatus;

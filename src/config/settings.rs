@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use super::agents::{
     AgentSettings, LimitOverrides, ModelPrice, ReasoningDefaults, RunLimits, TextDefaults,
 };
-pub use super::auth::{ApiKeySettings, AuthSettings, Scope, StorePolicy};
+pub use super::auth::{ApiKeySettings, AuthSettings};
 pub use super::bus::{BusSettings, BusUrl};
 use super::drain::DrainListener;
 pub use super::egress::EgressSettings;
@@ -34,7 +34,7 @@ pub use super::seal::{SealKey, SealSettings};
 pub use super::store::{Migrate, StoreSettings, StoreUrl, Synchronous, TenantRetention, TimeToLive};
 pub use super::tools::{
     AsyncMode, BreakerSettings, BuiltinSettings, ExecutorSettings, FileReadSettings, MockTool, OnComplete,
-    OnError, ResultFormat, ReturnSchema, RouteSettings, RouteStrategy, SearchProvider, SimpleTool,
+    OnError, ReturnSchema, RouteSettings, RouteStrategy, SearchProvider, SimpleTool,
     ToolCacheSettings, ToolCollision, ToolLists, ToolOverride, ToolResultSettings, ToolRetry, ToolVisibility,
     ToolsSettings, UserMessages, WeatherSettings, WebSearchSettings, mcp_label,
 };
@@ -45,6 +45,8 @@ pub use super::websocket::WebSocketSettings;
 use crate::net::client::HttpClientOptions;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::RequestSizeLimits;
+pub use crate::identity::{Scope, StorePolicy};
+pub use crate::protocol::result_format::ResultFormat;
 pub use crate::protocol::request::{ClientActionStatus, OnDisconnect, OnMismatch};
 
 /// All settings, checked.

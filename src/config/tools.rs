@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::units::{self, MIB};
+use crate::protocol::result_format::ResultFormat;
 pub use crate::protocol::request::ToolVisibility;
 pub use builtin::{
     BuiltinSettings, FileReadSettings, MockTool, SearchProvider, SimpleTool, WeatherSettings,
@@ -117,17 +118,6 @@ pub enum UserMessages {
     /// They are dropped.
     #[default]
     Off,
-}
-
-/// How results are sent to models.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ResultFormat {
-    /// The result's text; `Error: …` for failures.
-    #[default]
-    Text,
-    /// `{"id", "success": true, "data"}`, `{"id", "success": false, "error"}`.
-    JsonEnvelope,
 }
 
 /// How two tools with the same name are treated.

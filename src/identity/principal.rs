@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::scopes::{self, Scopes};
-use super::{Owner, Requester};
-use crate::config::{Scope, StorePolicy};
+use super::{Owner, Requester, Scope, StorePolicy};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::ClientActionStatus;

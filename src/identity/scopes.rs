@@ -1,6 +1,6 @@
 //! Scopes: what a caller may do; nothing unless it is granted.
 
-use crate::config::Scope;
+use super::Scope;
 use crate::protocol::error::{ApiError, ErrorKind};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(super) fn not_named(scope: Scope) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::Scopes;
-    use crate::config::Scope;
+    use super::super::Scope;
     use crate::identity::Principal;
 
     const EACH: [Scope; 14] = [

@@ -16,11 +16,11 @@ pub(crate) use self::refused_call::RefusedCall;
 pub(crate) use self::tool_call::ToolCallRequest;
 pub(crate) use self::tool_name::ToolName;
 use super::presentation::Presentation;
-use crate::config::ResultFormat;
 use crate::protocol::content::{Annotation, LogProb};
 use crate::protocol::item::Item;
 use crate::protocol::request::{Metadata, ReasoningRequest, ServiceTier, TextFormat, Verbosity};
 use crate::protocol::response::Usage;
+use crate::protocol::result_format::ResultFormat;
 
 /// The request of one inference.
 #[derive(Debug, Clone)]

@@ -45,6 +45,10 @@ impl Retention {
     }
 }
 
+/// How long something is kept after its last use; `None`: until it is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeToLive(pub Option<Duration>);
+
 /// The retention of one tenant.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TenantRetention {

@@ -100,7 +100,7 @@ use super::{
     ResponseFilter, ResponseRecord, ResponseStore, RunLog, RunRegistration, RunRegistry, RunsInFlight,
     StateKey, Store, StoreError, TurnRecord,
 };
-use crate::admission::Requester;
+use crate::identity::Requester;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::store::health::StoreHealth;

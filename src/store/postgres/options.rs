@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::schema::Migrations;
-use crate::config::TimeToLive;
-use crate::store::TenantRetention;
 use crate::store::failed_requests::FailedRequests;
 use crate::store::retention::{TenantRetentions, millis};
 use crate::store::row_policy::RowPolicy;
+use crate::store::{TenantRetention, TimeToLive};
 
 /// How a [`PostgresStore`](super::PostgresStore) is opened.
 #[derive(Clone)]

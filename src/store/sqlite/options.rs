@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use super::disk::{Disk, FileSystem};
 use super::migrations::Migrations;
-use crate::admission::Requester;
-use crate::config::TimeToLive;
-use crate::store::TenantRetention;
+use crate::identity::Requester;
 use crate::store::failed_requests::FailedRequests;
+use crate::store::{TenantRetention, TimeToLive};
 
 /// Where the database is.
 #[derive(Debug, Clone, PartialEq, Eq)]

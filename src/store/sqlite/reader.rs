@@ -15,7 +15,8 @@ use rusqlite::Connection;
 use super::connection;
 use super::error::{closed, database};
 use super::writer::Writer;
-use crate::admission::{AcquireError, AcquireOutcome, FairSemaphore, Permit, Requester, Shares};
+use crate::admission::{AcquireError, AcquireOutcome, FairSemaphore, Permit, Shares};
+use crate::identity::Requester;
 use crate::store::{Owner, StoreError};
 
 /// Concurrent reads of single rows.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use antwort::config::TimeToLive;
 use antwort::internal::sqlite::TenantRetention;
 use antwort::protocol::id::Id;
 use antwort::store::{
@@ -94,7 +93,7 @@ async fn conversations_of_a_tenant_have_their_own_time_to_live_and_do_not_wait_f
     let folder = Folder::new();
     let store = folder.open(|options| {
         let own = |ttl| TenantRetention { conversation_ttl: ttl, ..TenantRetention::default() };
-        options.conversation_ttl = Some(TimeToLive(Some(Duration::from_hours(1))));
+        options.conversation_ttl = Some(antwort::store::TimeToLive(Some(Duration::from_hours(1))));
         options.tenants = HashMap::from([("brief".into(), own(Some(SHORT))), ("eternal".into(), own(None))]);
     });
     let mut made = Vec::new();
