@@ -5,13 +5,12 @@
 //! who can reach the bus; the store is the truth. So whoever waits for one also looks from time to time by itself, after
 //! [`Bus::poll_interval`].
 //!
-//! [`Bus::local`] is the bus of a store that one process has. `nats` and `postgres` reach the others: a task sends what
-//! was published, in batches, and reconnects by itself. Without a way to others (`poll:`) everybody only looks.
+//! [`Bus::local`] is the bus of a store that one process has. `nats` reaches the others, and so does the bus of a PostgreSQL store: a
+//! task sends what was published, in batches, and reconnects by itself. Without a way to others (`poll:`) everybody only looks.
 
 mod link;
 mod local;
 mod nats;
-mod postgres;
 mod signal;
 mod watchers;
 
@@ -20,15 +19,13 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+pub(crate) use self::link::{Inbound, LinkStatus, lose, next_message};
 pub use self::nats::NatsOptions;
+pub(crate) use self::signal::Signal;
 pub use self::watchers::RunWatch;
 
-use self::link::{Inbound, LinkStatus};
 use self::local::LocalBus;
-use self::signal::Signal;
 use crate::protocol::id::Id;
-use crate::store::StoreError;
-use crate::store::postgres::NotificationServer;
 use crate::telemetry::metrics::Metrics;
 
 /// Signals that wait to be sent. When there are more, the oldest are still sent, and new ones are lost.
@@ -73,15 +70,9 @@ impl Bus {
         })
     }
 
-    /// A bus over notifications of a PostgreSQL server, which must not be reached through a pooler in transaction mode.
-    pub fn postgres(url: &str, poll_interval: Duration, metrics: &Arc<Metrics>) -> Result<Self, StoreError> {
-        let server = NotificationServer::new(url)?;
-        Ok(Self::linked(poll_interval, metrics, |signals, inbound, status| {
-            postgres::run(server, signals, inbound, status)
-        }))
-    }
-
-    fn linked<T: Future<Output = ()> + Send + 'static>(
+    /// A bus that a task links to the other processes: it sends the signals, passes on what it receives, and says whether it is
+    /// connected. The task ends when the bus is gone, which is when there are no more signals.
+    pub(crate) fn linked<T: Future<Output = ()> + Send + 'static>(
         poll_interval: Duration,
         metrics: &Arc<Metrics>,
         task: impl FnOnce(mpsc::Receiver<Signal>, Inbound, Arc<LinkStatus>) -> T,

@@ -7,12 +7,13 @@ use secrecy::ExposeSecret;
 
 use crate::bus::{Bus, NatsOptions};
 use crate::config::{BusUrl, Settings, StoreUrl};
+use crate::store::postgres;
 use crate::telemetry::metrics::Metrics;
 
 /// Opens the bus; connects in the background.
 pub(super) fn open(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result<Bus> {
     let bus = &settings.bus;
-    let postgres = |url: &str| Bus::postgres(url, bus.poll_interval, metrics);
+    let by_store = |url: &str| postgres::bus(url, bus.poll_interval, metrics);
     let opened = match (&bus.url, &settings.store.url) {
         // One process has the store.
         (_, StoreUrl::Sqlite(_) | StoreUrl::Memory) | (BusUrl::Local, _) => return Ok(Bus::local()),
@@ -21,8 +22,8 @@ pub(super) fn open(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Resul
             let options = NatsOptions::new(urls.expose_secret(), &bus.subject).context("bus.url")?;
             return Ok(Bus::nats(options, bus.poll_interval, metrics));
         }
-        (BusUrl::Postgres(url), _) => postgres(url.expose()),
-        (BusUrl::Auto | BusUrl::Store, StoreUrl::Postgres(url)) => postgres(url.expose()),
+        (BusUrl::Postgres(url), _) => by_store(url.expose()),
+        (BusUrl::Auto | BusUrl::Store, StoreUrl::Postgres(url)) => by_store(url.expose()),
     };
     opened.context("bus.url")
 }

@@ -18,7 +18,7 @@ const MAX_MESSAGE_BYTES: usize = 7_500;
 
 /// Whether the other processes are reached.
 #[derive(Debug)]
-pub(super) struct LinkStatus {
+pub(crate) struct LinkStatus {
     is_connected: AtomicBool,
     metrics: Arc<Metrics>,
 }
@@ -30,7 +30,8 @@ impl LinkStatus {
         Arc::new(Self { is_connected: AtomicBool::new(false), metrics: Arc::clone(metrics) })
     }
 
-    pub(super) fn set_connected(&self, is_connected: bool) {
+    /// Notes whether they are.
+    pub(crate) fn set_connected(&self, is_connected: bool) {
         if self.is_connected.swap(is_connected, Ordering::Relaxed) != is_connected {
             self.metrics.bus_connected(if is_connected { 1 } else { -1 });
             match is_connected {
@@ -40,17 +41,19 @@ impl LinkStatus {
         }
     }
 
-    pub(super) fn is_connected(&self) -> bool {
+    /// Whether they are reached now.
+    pub(crate) fn is_connected(&self) -> bool {
         self.is_connected.load(Ordering::Relaxed)
     }
 
-    pub(super) fn signal_lost(&self) {
+    /// Counts a signal that reaches nobody.
+    pub(crate) fn signal_lost(&self) {
         self.metrics.bus_signal_lost();
     }
 }
 
 /// The way of messages into this process. Does not keep the bus alive.
-pub(super) struct Inbound(Weak<LocalBus>);
+pub(crate) struct Inbound(Weak<LocalBus>);
 
 impl Inbound {
     pub(super) fn new(local: &Arc<LocalBus>) -> Self {
@@ -58,7 +61,7 @@ impl Inbound {
     }
 
     /// Passes the signals of a message on. What is not understood is left out: other versions may know more.
-    pub(super) fn accept(&self, message: &[u8]) {
+    pub(crate) fn accept(&self, message: &[u8]) {
         let Some(local) = self.0.upgrade() else { return };
         for signal in signal::decode(message) {
             local.accept(&signal);
@@ -67,7 +70,7 @@ impl Inbound {
 }
 
 /// The next message: what is published within [`COLLECT_TIME`], each signal once. `None`: the bus is gone.
-pub(super) async fn next_message(signals: &mut mpsc::Receiver<Signal>) -> Option<String> {
+pub(crate) async fn next_message(signals: &mut mpsc::Receiver<Signal>) -> Option<String> {
     let mut batch = signal::Batch::default();
     batch.add(signals.recv().await?);
     let until = Instant::now() + COLLECT_TIME;
@@ -81,7 +84,7 @@ pub(super) async fn next_message(signals: &mut mpsc::Receiver<Signal>) -> Option
 }
 
 /// Drops what is published. Returns when the bus is gone.
-pub(super) async fn lose(signals: &mut mpsc::Receiver<Signal>, status: &LinkStatus) {
+pub(crate) async fn lose(signals: &mut mpsc::Receiver<Signal>, status: &LinkStatus) {
     while signals.recv().await.is_some() {
         status.signal_lost();
     }

@@ -10,13 +10,18 @@ const MAX_ID_BYTES: usize = 128;
 
 /// What is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Signal {
+pub(crate) enum Signal {
     /// There is a job to be done.
     JobQueued,
     /// Some run was asked to end.
     CancelRequested,
     /// The events of a run before `next` are logged.
-    Advanced { id: Id, next: u64 },
+    Advanced {
+        /// Its response.
+        id: Id,
+        /// The number of the next event.
+        next: u64,
+    },
     /// A run was given an answer.
     Answered(Id),
     /// A run has ended.

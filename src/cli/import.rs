@@ -8,9 +8,9 @@ use clap::ValueEnum;
 
 pub(super) mod foreign_config;
 
+use self::foreign_config::ForeignReads;
 use super::output::{EXIT_INVALID_CONFIG, print_error, print_line};
 use crate::config::foreign_files;
-use self::foreign_config::ForeignReads;
 
 /// Formats of other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

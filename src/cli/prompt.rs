@@ -26,7 +26,6 @@ use super::offline;
 use super::output::print_to_stderr;
 use crate::app::Assembly;
 use crate::app::tools::ExtraTools;
-use crate::cli::prompt::messages;
 use crate::config::{LoadOptions, MockTool, Settings};
 use crate::tools::MockExecutor;
 use crate::util::display;

@@ -18,7 +18,7 @@ use tracing_subscriber::EnvFilter;
 use url::Url;
 
 use self::checker::{Checker, parse_http};
-use super::auth::{ApiKeySettings, AuthSettings, Scope};
+use super::auth::{ApiKeySettings, AuthSettings};
 use super::error::Diagnostics;
 use super::file_hashes::FileHashes;
 use super::interpolate::Lookup;
@@ -28,6 +28,7 @@ use super::request_limits;
 use super::settings::{SealKey, SealSettings, Settings, UiSwitch, WebSocketSettings};
 use super::store::StoreUrl;
 use super::tree::Tree;
+use crate::identity::Scope;
 
 mod agents;
 mod checker;

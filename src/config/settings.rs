@@ -34,20 +34,20 @@ pub use super::seal::{SealKey, SealSettings};
 pub use super::store::{Migrate, StoreSettings, StoreUrl, Synchronous, TenantRetention, TimeToLive};
 pub use super::tools::{
     AsyncMode, BreakerSettings, BuiltinSettings, ExecutorSettings, FileReadSettings, MockTool, OnComplete,
-    OnError, ReturnSchema, RouteSettings, RouteStrategy, SearchProvider, SimpleTool,
-    ToolCacheSettings, ToolCollision, ToolLists, ToolOverride, ToolResultSettings, ToolRetry, ToolVisibility,
-    ToolsSettings, UserMessages, WeatherSettings, WebSearchSettings, mcp_label,
+    OnError, ReturnSchema, RouteSettings, RouteStrategy, SearchProvider, SimpleTool, ToolCacheSettings,
+    ToolCollision, ToolLists, ToolOverride, ToolResultSettings, ToolRetry, ToolVisibility, ToolsSettings,
+    UserMessages, WeatherSettings, WebSearchSettings, mcp_label,
 };
 pub use super::ui::{UiSettings, UiSwitch};
 use super::units::{self, MIB};
 pub use super::webhooks::{WebhookEvent, WebhookSettings};
 pub use super::websocket::WebSocketSettings;
+pub use crate::identity::{Scope, StorePolicy};
 use crate::net::client::HttpClientOptions;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::RequestSizeLimits;
-pub use crate::identity::{Scope, StorePolicy};
-pub use crate::protocol::result_format::ResultFormat;
 pub use crate::protocol::request::{ClientActionStatus, OnDisconnect, OnMismatch};
+pub use crate::protocol::result_format::ResultFormat;
 
 /// All settings, checked.
 #[derive(Debug, Clone, Serialize)]

@@ -6,9 +6,9 @@ use std::{fs, io};
 use config::ValueKind;
 
 use super::error::ConfigErrors;
+use super::foreign_files;
 use super::load_options::LoadOptions;
 use super::tree::{self, Origin, OriginKind, Tree};
-use super::foreign_files;
 
 /// Environment variables with names of their own, and the keys that they set.
 const VARIABLES: [(&str, &[&str]); 13] = [

@@ -43,8 +43,8 @@ pub(super) fn not_named(scope: Scope) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use super::Scopes;
     use super::super::Scope;
+    use super::Scopes;
     use crate::identity::Principal;
 
     const EACH: [Scope; 14] = [

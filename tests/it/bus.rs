@@ -95,7 +95,7 @@ async fn processes_hear_each_other_over_nats_and_again_after_it_was_killed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_hear_each_other_over_postgresql_and_again_after_their_connections_were_cut() {
     let database = Database::empty().await;
-    let bus = || Bus::postgres(&database.url(), POLL, &Metrics::new()).unwrap();
+    let bus = || antwort::internal::postgres::bus(&database.url(), POLL, &Metrics::new()).unwrap();
     let (one, other) = (bus(), bus());
     connected(&[&one, &other], true).await;
     holds(&one, &other).await;

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use super::arguments::PromptArgs;
 use super::foreign_server;
-use crate::cli::print_error;
 use crate::cli::import::foreign_config::{self, ForeignReads, ImportedConfig};
+use crate::cli::print_error;
 use crate::cli::prompt::agent_file::{self, AgentFile};
 use crate::config::{
     self, ClientActionStatus, LoadOptions, Preset, ProviderSettings, Settings, StoreUrl, ToolCollision,
@@ -99,7 +99,7 @@ fn provider(args: &PromptArgs, settings: &mut Settings) -> Result<(), String> {
             return Err("Error: -base-url: expected an http or https URL".into());
         }
         match default_provider(settings) {
-            Some(provider) => provider.url = import::base_url(provider.preset, url),
+            Some(provider) => provider.url = foreign_config::base_url(provider.preset, url),
             None => {
                 let mut provider = ProviderSettings::new(Preset::Generic, url.trim_end_matches('/'));
                 provider.default = true;

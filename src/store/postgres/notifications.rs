@@ -17,28 +17,28 @@ const CHANNEL: &str = "antwort_signals";
 const MAX_WAITING: usize = 1024;
 
 /// Where notifications come from.
-pub(crate) struct NotificationServer {
+pub(super) struct NotificationServer {
     target: Target,
     tls: Tls,
 }
 
 impl NotificationServer {
     /// Checks the URL; connects to nothing.
-    pub(crate) fn new(url: &str) -> Result<Self, StoreError> {
+    pub(super) fn new(url: &str) -> Result<Self, StoreError> {
         let target = Target::parse(url)?;
         let tls = Tls::new(&target.verification)?;
         Ok(Self { target, tls })
     }
 
     /// Connects and listens.
-    pub(crate) async fn connect(&self) -> Result<Notifications, StoreError> {
+    pub(super) async fn connect(&self) -> Result<Notifications, StoreError> {
         let (client, incoming) = self.open().await?;
         client.batch_execute(&format!("LISTEN {CHANNEL}")).await.map_err(|error| database(&error))?;
         Ok(Notifications { client, incoming })
     }
 
     /// Connects without listening.
-    pub(crate) async fn connect_to_send(&self) -> Result<NotificationSender, StoreError> {
+    pub(super) async fn connect_to_send(&self) -> Result<NotificationSender, StoreError> {
         Ok(NotificationSender(self.open().await?.0))
     }
 
@@ -60,24 +60,24 @@ impl NotificationServer {
 }
 
 /// An open connection that listens.
-pub(crate) struct Notifications {
+pub(super) struct Notifications {
     client: Client,
     incoming: mpsc::Receiver<String>,
 }
 
 impl Notifications {
     /// Both directions.
-    pub(crate) fn split(self) -> (NotificationSender, mpsc::Receiver<String>) {
+    pub(super) fn split(self) -> (NotificationSender, mpsc::Receiver<String>) {
         (NotificationSender(self.client), self.incoming)
     }
 }
 
 /// The way out.
-pub(crate) struct NotificationSender(Client);
+pub(super) struct NotificationSender(Client);
 
 impl NotificationSender {
     /// Sends a text of less than 8000 bytes to all who listen, this process included.
-    pub(crate) async fn send(&self, text: &str) -> Result<(), StoreError> {
+    pub(super) async fn send(&self, text: &str) -> Result<(), StoreError> {
         let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&CHANNEL, Type::TEXT), (&text, Type::TEXT)];
         let sent = self.0.query_typed("SELECT pg_notify($1, $2)", &parameters).await;
         sent.map(|_| ()).map_err(|error| database(&error))

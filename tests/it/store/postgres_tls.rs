@@ -97,7 +97,12 @@ async fn a_certificate_that_has_expired_is_refused_unless_none_is_looked_at() {
 async fn the_bus_looks_at_the_certificate_as_the_store_does() {
     let server = Server::start(|ca| ca.issue("localhost")).await;
     let bus = |query: &str| {
-        Bus::postgres(&server.url("localhost", query), Duration::from_millis(50), &Metrics::new()).unwrap()
+        antwort::internal::postgres::bus(
+            &server.url("localhost", query),
+            Duration::from_millis(50),
+            &Metrics::new(),
+        )
+        .unwrap()
     };
     let refused = bus("sslmode=verify-full&sslrootcert=OTHER");
     let trusted = bus("sslmode=verify-full&sslrootcert=CA");

@@ -10,10 +10,14 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::link::{Inbound, LinkStatus, lose, next_message};
-use super::signal::Signal;
-use crate::store::postgres::{NotificationSender, NotificationServer};
+use super::notifications::{NotificationSender, NotificationServer};
+use crate::bus::{Bus, Inbound, LinkStatus, Signal, lose, next_message};
+use crate::store::StoreError;
+use crate::telemetry::metrics::Metrics;
 use crate::util::{backoff, random};
+
+/// The target of its log lines: that of the bus.
+const TARGET: &str = "antwort::bus::postgres";
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often is tried whether it still hears itself.
@@ -23,8 +27,15 @@ const ECHO_TIMEOUT: Duration = Duration::from_secs(12);
 const MIN_RECONNECT_DELAY: Duration = Duration::from_millis(100);
 const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(5);
 
+/// A bus over notifications of a PostgreSQL server, which must not be reached through a pooler in transaction mode. Connects in the
+/// background, and again whenever the connection is lost.
+pub fn bus(url: &str, poll_interval: Duration, metrics: &Arc<Metrics>) -> Result<Bus, StoreError> {
+    let server = NotificationServer::new(url)?;
+    Ok(Bus::linked(poll_interval, metrics, |signals, inbound, status| run(server, signals, inbound, status)))
+}
+
 /// Sends and receives until the bus is gone.
-pub(super) async fn run(
+async fn run(
     server: NotificationServer,
     mut signals: mpsc::Receiver<Signal>,
     inbound: Inbound,
@@ -37,6 +48,7 @@ pub(super) async fn run(
                 let (sender, mut messages) = connection.split();
                 if !hears_others(&server, &mut messages, &inbound).await {
                     tracing::warn!(
+                        target: TARGET,
                         "bus: no notification comes from PostgreSQL: is there a pooler in between?"
                     );
                 } else if exchange(&sender, messages, &mut signals, &inbound, &status).await {
@@ -44,8 +56,10 @@ pub(super) async fn run(
                 }
                 status.set_connected(false);
             }
-            Ok(Err(error)) => tracing::warn!(%error, "bus: PostgreSQL cannot be listened to; trying again"),
-            Err(_) => tracing::warn!("bus: connecting to PostgreSQL timed out; trying again"),
+            Ok(Err(error)) => {
+                tracing::warn!(target: TARGET, %error, "bus: PostgreSQL cannot be listened to; trying again")
+            }
+            Err(_) => tracing::warn!(target: TARGET, "bus: connecting to PostgreSQL timed out; trying again"),
         }
         let delay = backoff::exponential(MIN_RECONNECT_DELAY, MAX_RECONNECT_DELAY, retries);
         retries += 1;
@@ -136,6 +150,7 @@ async fn receive(mut messages: mpsc::Receiver<String>, ping: &str, inbound: &Inb
             Ok(None) => return,
             Err(_) => {
                 tracing::warn!(
+                        target: TARGET,
                     "bus: no notification comes back from PostgreSQL: is there a pooler in between?"
                 );
                 return;
