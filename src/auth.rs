@@ -8,7 +8,7 @@ mod api_key;
 use hyper::HeaderMap;
 
 use crate::config::AuthSettings;
-use crate::identity::Principal;
+use crate::identity::{Callers, Principal};
 use crate::protocol::error::ApiError;
 
 use api_key::ApiKeys;
@@ -36,24 +36,6 @@ impl Authenticator {
         matches!(self, Self::Open(_))
     }
 
-    /// Whether there are keys of several tenants.
-    pub(crate) fn has_several_tenants(&self) -> bool {
-        match self {
-            Self::Open(_) => false,
-            Self::ApiKeys(keys) => keys.has_several_tenants(),
-        }
-    }
-
-    /// The caller with the key of this hash, as the configuration has it now. Without a hash: the one of this name.
-    pub(crate) fn caller(&self, name: &str, key_hash: Option<&[u8; 32]>) -> Option<&Principal> {
-        match (self, key_hash) {
-            (Self::Open(anonymous), None) => Some(anonymous).filter(|caller| &*caller.name == name),
-            (Self::Open(_), Some(_)) => None,
-            (Self::ApiKeys(keys), Some(hash)) => keys.with_hash(hash),
-            (Self::ApiKeys(keys), None) => keys.named(name),
-        }
-    }
-
     /// The caller that sent these headers.
     ///
     /// If no key is required, any key is ignored: SDKs refuse to work without one and are given made-up ones.
@@ -64,6 +46,24 @@ impl Authenticator {
         match self {
             Self::Open(anonymous) => Ok(anonymous.clone()),
             Self::ApiKeys(keys) => keys.authenticate(headers).await,
+        }
+    }
+}
+
+impl Callers for Authenticator {
+    fn has_several_tenants(&self) -> bool {
+        match self {
+            Self::Open(_) => false,
+            Self::ApiKeys(keys) => keys.has_several_tenants(),
+        }
+    }
+
+    fn caller(&self, name: &str, key_hash: Option<&[u8; 32]>) -> Option<&Principal> {
+        match (self, key_hash) {
+            (Self::Open(anonymous), None) => Some(anonymous).filter(|caller| &*caller.name == name),
+            (Self::Open(_), Some(_)) => None,
+            (Self::ApiKeys(keys), Some(hash)) => keys.with_hash(hash),
+            (Self::ApiKeys(keys), None) => keys.named(name),
         }
     }
 }

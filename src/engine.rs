@@ -215,7 +215,7 @@ impl Engine {
         let half = (jobs.concurrency / 2).max(1);
         match jobs.max_runs_per_tenant {
             Some(most) => TenantRuns::AtMost(most),
-            None if self.parts.auth.has_several_tenants() => TenantRuns::AtMost(half),
+            None if self.parts.callers.has_several_tenants() => TenantRuns::AtMost(half),
             None => TenantRuns::AtMostBesideOthers(half),
         }
     }

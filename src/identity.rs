@@ -3,6 +3,7 @@
 //! Floor 1: admission, store, authentication and engine share these types; none of them knows how a caller was
 //! authenticated, which is in `auth`.
 
+mod callers;
 mod owner;
 mod principal;
 mod requester;
@@ -10,6 +11,7 @@ mod scope;
 mod scopes;
 mod store_policy;
 
+pub(crate) use callers::Callers;
 pub use owner::Owner;
 pub(crate) use principal::{Principal, Reach};
 pub(crate) use requester::Requester;

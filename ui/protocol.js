@@ -3,6 +3,18 @@
 import { asObject } from './forms.js';
 import { reveal } from './lib/dom.js';
 
+/** @type {Of['plainType']} */
+export const plainType = (item) => String(item?.type ?? '').replace(/^antwort:/, '');
+
+/** @type {Of['isCall']} */
+export const isCall = (item) => /_call$/.test(plainType(item));
+
+/** @type {Of['nameOf']} */
+export const nameOf = (item) => item.name ?? plainType(item).replace(/_call$/, '');
+
+/** @type {Of['isRunning']} */
+export const isRunning = (response) => response.status === 'queued' || response.status === 'in_progress';
+
 /** @type {Of['getAt']} */
 export const getAt = (body, path) => path.split('.').reduce((/** @type {any} */ found, key) => asObject(found)[key], body) ?? undefined;
 

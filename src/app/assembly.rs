@@ -130,7 +130,7 @@ impl Assembly {
             toolbox: Arc::clone(&tools.toolbox),
             mcp: Arc::clone(&tools.mcp),
             tools_in_use: Arc::clone(&tools.in_use),
-            auth: Arc::clone(&auth),
+            callers: Arc::<Authenticator>::clone(&auth),
             agents: Arc::clone(&agents),
             admission,
             in_flight: Arc::clone(&in_flight),

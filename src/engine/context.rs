@@ -12,11 +12,9 @@ use super::connection_history::ConnectionHistory;
 use super::in_flight::InFlight;
 use super::webhooks::Webhooks;
 use crate::admission::Admission;
-use crate::auth::Authenticator;
 use crate::config::settings::{AgentSettings, EngineSettings, ToolsSettings, UnknownFields, UnservedTools};
 use crate::config::{JobSettings, StorePolicy};
-use crate::identity::Owner;
-use crate::identity::Requester;
+use crate::identity::{Callers, Owner, Requester};
 use crate::mcp::McpServers;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::ClientActionStatus;
@@ -44,7 +42,7 @@ pub struct EngineParts {
     /// Dropped with the last engine that uses these tools, which tells `app` to close their sessions.
     pub tools_in_use: Arc<DropGuard>,
     /// Authenticates callers: those on whose behalf something is asked must still be known.
-    pub(crate) auth: Arc<Authenticator>,
+    pub(crate) callers: Arc<dyn Callers>,
     /// Agent profiles by name.
     pub agents: Arc<BTreeMap<String, AgentSettings>>,
     /// Semaphores for runs, memory and blocking work.

@@ -9,8 +9,7 @@ use super::AppState;
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::route_table::{Access, access_of};
-use crate::identity::Principal;
-use crate::identity::Requester;
+use crate::identity::{Callers, Principal, Requester};
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 

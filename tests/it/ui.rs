@@ -28,6 +28,47 @@ fn files() -> BTreeSet<String> {
     found
 }
 
+/// The files that a script of the page imports, by their paths below `ui/`.
+fn imports(root: &Path, script: &str) -> Vec<String> {
+    let text = fs::read_to_string(root.join(script)).expect("a script");
+    let named = text.lines().filter_map(|line| line.strip_suffix("';")?.rsplit_once("from '"));
+    let named = named.filter(|(import, _)| import.starts_with("import ") || import.starts_with("} "));
+    let resolve = |(_, path): (&str, &str)| {
+        let mut folder: Vec<&str> = script.split('/').collect();
+        folder.pop();
+        for part in path.split('/') {
+            match part {
+                "." => {}
+                ".." => drop(folder.pop()),
+                name => folder.push(name),
+            }
+        }
+        folder.join("/")
+    };
+    named.map(resolve).collect()
+}
+
+/// Scripts that import one another in a circle can only be understood together.
+#[test]
+fn the_scripts_of_the_page_import_one_another_in_one_direction() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("ui");
+    let mut left: Vec<(String, Vec<String>)> = files()
+        .into_iter()
+        .filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "js"))
+        .map(|name| (name.clone(), imports(&root, &name)))
+        .collect();
+    assert!(left.iter().map(|(_, imports)| imports.len()).sum::<usize>() > 20, "{left:?}");
+    loop {
+        let names: BTreeSet<String> = left.iter().map(|(name, _)| name.clone()).collect();
+        let count = left.len();
+        left.retain(|(_, imports)| imports.iter().any(|import| names.contains(import)));
+        if left.len() == count {
+            break;
+        }
+    }
+    assert!(left.is_empty(), "a circle is among {left:#?}");
+}
+
 async fn page_gateway(change: impl FnOnce(&mut Settings) + Send + 'static) -> Gateway {
     let upstream = Upstream::spawn().await;
     Gateway::with_upstream(&upstream).set(change).spawn().await

@@ -10,6 +10,11 @@ interface Of {
 
 // protocol.js, events
 interface Of {
+  /** Without the prefix of one dialect. */
+  plainType: (item: any) => string;
+  isCall: (item: any) => boolean;
+  nameOf: (item: any) => string;
+  isRunning: (response: any) => boolean;
   /** Changes the response that it is given, unless the event brings one of its own. */
   fold: (response: Folded, event: any) => Folded;
   /** The response of an event replaces everything, but one without its items keeps those of the stream. */
@@ -246,7 +251,6 @@ interface Of {
   /** The state of a response, also of one that waits. */
   stateOf: (response: any) => State;
   continuedWords: (response: any) => State;
-  isRunning: (response: any) => boolean;
   /** As far as it is the last of its chain. */
   waitsFor: (response: any) => 'approval' | 'client' | null;
   outcomeWords: (call: Call, over: boolean) => State;
@@ -273,9 +277,6 @@ interface Of {
 
 // run/account.js, times and turns
 interface Of {
-  /** Without the prefix of one dialect. */
-  plainType: (item: any) => string;
-  isCall: (item: any) => boolean;
   isOutput: (item: any) => boolean;
   /**
    * The trace names the calls of each turn; what the model wrote before them is of their turn, what comes behind them of the next. A
@@ -284,7 +285,6 @@ interface Of {
   belonging: (output: any[], trace: Trace) => Belonging;
   /** Finds the item of each call: by its id, else the next one of its name. */
   claim: (output: any[], trace: Trace) => { items: Map<any, any>; turnOf: Map<any, number>; };
-  nameOf: (item: any) => string;
   /** With its length: how the bar of a turn is divided where nobody watched. */
   written: (items: any[]) => {kind: Kind, length: number}[];
   writtenIn: (item: any) => {kind: Kind, length: number} | null;

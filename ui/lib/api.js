@@ -1,7 +1,6 @@
 // Talks to the gateway that serves this page, and follows runs to their end. The key is in memory only.
 
-import { fold, nothing } from '../protocol.js';
-import { isCall, isRunning, nameOf, plainType } from '../run/account.js';
+import { fold, isCall, isRunning, nameOf, nothing, plainType } from '../protocol.js';
 
 /** @type {Of['pathOf']} */
 export const pathOf = (id) => `v1/responses/${encodeURIComponent(id)}`;

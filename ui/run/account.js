@@ -2,13 +2,7 @@
 
 import { cost, counted, duration, own, tokens } from '../lib/dom.js';
 import { explain } from '../next-step.js';
-import { openCalls } from '../protocol.js';
-
-/** @type {Of['plainType']} */
-export const plainType = (item) => String(item?.type ?? '').replace(/^antwort:/, '');
-
-/** @type {Of['isCall']} */
-export const isCall = (item) => /_call$/.test(plainType(item));
+import { isCall, isRunning, nameOf, openCalls, plainType } from '../protocol.js';
 
 /** @type {Of['isOutput']} */
 const isOutput = (item) => /_output$/.test(plainType(item));
@@ -68,9 +62,6 @@ function claim(output, trace) {
   });
   return { items, turnOf };
 }
-
-/** @type {Of['nameOf']} */
-export const nameOf = (item) => item.name ?? plainType(item).replace(/_call$/, '');
 
 /** @type {Of['written']} */
 export function written(items) {
@@ -218,9 +209,6 @@ export function continuedWords(response) {
   const waited = waitsFor(response);
   return waited ? { icon: 'done', word: waited === 'approval' ? 'Asked for approval' : 'Asked the client', tone: 'ok' } : statusWords(response.status);
 }
-
-/** @type {Of['isRunning']} */
-export const isRunning = (response) => response.status === 'queued' || response.status === 'in_progress';
 
 /** @type {Of['waitsFor']} */
 export function waitsFor(response) {

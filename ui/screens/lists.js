@@ -4,8 +4,8 @@ import { asObject, schemaForm } from '../forms.js';
 import { gateway, linkTo } from '../lib/api.js';
 import { addShortcuts, ago, announce, button, codeBlock, copyButton, cost, counted, duration, el, exact, facts, field, fill, icon, keyField, own, parseJson, pre, replace, reveal, short, shown, state, stateMark, sync, tokens } from '../lib/dom.js';
 import { effects, explain, FAULTS, renderError } from '../next-step.js';
-import { recipes } from '../protocol.js';
-import { isRunning, limitWords, STATUSES, statusWords } from '../run/account.js';
+import { isRunning, recipes } from '../protocol.js';
+import { limitWords, STATUSES, statusWords } from '../run/account.js';
 
 /** @type {Record<string, Page.Screen>} */
 export const LISTS = {

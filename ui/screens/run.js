@@ -3,8 +3,8 @@
 import { ApiError, followerOf, linkTo, pathOf, recall, startFollowing } from '../lib/api.js';
 import { addShortcuts, announce, button, el, icon, moment, number, openDialog, pre, replace, short, shown, stateMark } from '../lib/dom.js';
 import { renderError, renderInput, renderNextStep } from '../next-step.js';
-import { foldAll, reconstruct } from '../protocol.js';
-import { continuedWords, isRunning, stateOf, statusWords, totals, waitBetween, waitsFor } from '../run/account.js';
+import { foldAll, isRunning, reconstruct } from '../protocol.js';
+import { continuedWords, stateOf, statusWords, totals, waitBetween, waitsFor } from '../run/account.js';
 import { createPicture, timeOf } from '../run/picture.js';
 import { createOutput, createRunView, renderGiven, textBlock } from '../run/view.js';
 

@@ -102,7 +102,7 @@ impl Engine {
     /// `key_removed` if the key is gone, or is another owner's; `insufficient_scope`; why nothing is stored for the key.
     pub(super) fn check_asker(&self, spec: &JobSpec, owner: &Owner) -> Result<(), ApiError> {
         let found =
-            self.parts.auth.caller(spec.key(), spec.key_hash()).filter(|caller| caller.owner == *owner);
+            self.parts.callers.caller(spec.key(), spec.key_hash()).filter(|caller| caller.owner == *owner);
         let Some(caller) = found else {
             let message =
                 "The API key of the request is not configured any more, or is another tenant's or owner's.";

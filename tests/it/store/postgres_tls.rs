@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use antwort::internal::bus::Bus;
 use antwort::internal::postgres::{PostgresOptions, PostgresStore};
 use antwort::internal::telemetry::Metrics;
 use antwort::store::{ResponseStore, RunLog, Store};
