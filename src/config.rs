@@ -47,6 +47,7 @@ mod unserved;
 mod webhooks;
 mod websocket;
 
+pub(crate) use changes::rebuilds_for;
 pub use changes::{ConfigChange, changes_between};
 pub(crate) use de::suggestion as nearest_of;
 pub use drain::DrainListener;

@@ -12,7 +12,7 @@ use super::{bus, migration, seal_key};
 use crate::admission::Admission;
 use crate::auth::Authenticator;
 use crate::config::settings::AgentSettings;
-use crate::config::{ConfigChange, Settings};
+use crate::config::{ConfigChange, Settings, rebuilds_for};
 use crate::engine::{Engine, EngineOptions, EngineParts, InFlight, Recovery, Webhooks};
 use crate::provider::models::ModelCatalog;
 use crate::provider::routing::ProviderRouter;
@@ -54,10 +54,6 @@ struct ProcessWide {
     in_flight: Arc<InFlight>,
     webhooks: Arc<Webhooks>,
 }
-
-/// Sections that no tool depends on: if only these change, all tools are reused.
-const NON_TOOL_SECTIONS: [&str; 9] =
-    ["auth", "compat", "config", "engine", "log", "models", "providers", "server", "sse"];
 
 impl Assembly {
     /// Opens the database and the tools; sends no request to a provider.
@@ -102,9 +98,9 @@ impl Assembly {
         let shared = self.shared.clone();
         // Rebuilt on every reload, whatever changed: that only costs its idle connections.
         let router = ProviderRouter::new(&settings.providers, &shared.metrics).context("providers")?;
-        let tools = match changes.iter().any(|change| change.is_outside(&NON_TOOL_SECTIONS)) {
-            false => self.tools.clone(),
-            true => {
+        let tools = match rebuilds_for(changes).is_nothing() {
+            true => self.tools.clone(),
+            false => {
                 let before = PreviousTools { tools: &self.tools, changes };
                 tools::reopen(before, settings, &shared.admission, &shared.metrics).await?
             }

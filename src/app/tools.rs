@@ -8,7 +8,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::agent_tools::AgentToolNames;
 use crate::admission::Admission;
-use crate::config::{ConfigChange, EgressSettings, MockTool, Settings};
+use crate::config::{ConfigChange, EgressSettings, MockTool, Settings, rebuilds_for};
 use crate::engine::EngineSampler;
 use crate::mcp::client::{Client, ClientOptions};
 use crate::mcp::{Connector, McpDependencies, McpServers, PreviousServers};
@@ -39,11 +39,6 @@ pub(crate) struct GatewayTools {
     /// Cancelled when no engine uses the toolbox any more.
     pub unused: CancellationToken,
 }
-
-/// Sections that the gateway's own tools do not depend on: if only these change, the toolbox is reused with its circuit
-/// breakers and caches. A change of any other section rebuilds it.
-const NON_TOOLBOX_SECTIONS: [&str; 10] =
-    ["auth", "compat", "config", "engine", "log", "mcp", "models", "providers", "server", "sse"];
 
 /// The tools of the previous generation, and the changes since its settings.
 pub(crate) struct PreviousTools<'a> {
@@ -98,7 +93,8 @@ pub(crate) async fn reopen(
         true => (tools.sampler.clone(), Arc::clone(tools.mcp.connector())),
         false => mcp_client(settings),
     };
-    let keeps_toolbox = !changes.iter().any(|change| change.is_outside(&NON_TOOLBOX_SECTIONS));
+    // With its circuit breakers and caches.
+    let keeps_toolbox = !rebuilds_for(changes).toolbox;
     let (toolbox, (in_use, unused)) = match keeps_toolbox {
         true => (Arc::clone(&tools.toolbox), (Arc::clone(&tools.in_use), tools.unused.clone())),
         false => (open_toolbox(settings, &egress, metrics, ExtraTools::default()).await?, in_use()),

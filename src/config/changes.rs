@@ -9,7 +9,7 @@ use super::de;
 use super::file_hashes::FileHashes;
 use super::load::LoadedConfig;
 use super::masks::MASK;
-use super::reload_rules::{ReloadEffect, reload_effect};
+use super::reload_rules::{Rebuilds, ReloadEffect, rebuilds, reload_effect};
 use super::tree::{Tree, format_path};
 
 /// A changed key.
@@ -39,16 +39,11 @@ impl ConfigChange {
     pub fn touches(&self, path: &[&str]) -> bool {
         self.effect == ReloadEffect::Reload && self.path.iter().zip(path).all(|(one, other)| one == other)
     }
+}
 
-    /// Whether the change is at this path or below it.
-    pub fn is_in(&self, path: &[&str]) -> bool {
-        self.path.len() >= path.len() && self.path.iter().zip(path).all(|(one, other)| one == other)
-    }
-
-    /// Whether a reload changes something outside these sections.
-    pub fn is_outside(&self, sections: &[&str]) -> bool {
-        self.effect == ReloadEffect::Reload && !sections.iter().any(|section| self.touches(&[section]))
-    }
+/// What a reload rebuilds for these changes.
+pub(crate) fn rebuilds_for(changes: &[ConfigChange]) -> Rebuilds {
+    changes.iter().fold(Rebuilds::default(), |all, change| all.or(rebuilds(&change.key)))
 }
 
 impl fmt::Display for ConfigChange {

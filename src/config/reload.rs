@@ -3,8 +3,8 @@
 use super::error::{ConfigErrors, Diagnostics};
 use super::load::{self, LoadedConfig};
 use super::load_options::LoadOptions;
-use super::reload_rules::RELOAD_RULES;
 use super::reload_rules::ReloadEffect::Restart;
+use super::reload_rules::{RELOAD_RULES, Rule};
 use super::settings::Settings;
 use super::tree::Tree;
 use super::{ConfigChange, ConfigFiles, changes};
@@ -76,7 +76,7 @@ impl RunningConfig {
 }
 
 fn restore_restart_keys(new: &mut Tree, old: &Tree) {
-    for (key, _) in RELOAD_RULES.iter().filter(|(_, effect)| *effect == Restart) {
+    for (key, _) in RELOAD_RULES.iter().filter(|(_, rule)| *rule == Rule::Restart) {
         let path: Vec<&str> = key.split('.').collect();
         new.remove(&path);
         if let Some(value) = old.get(&path) {

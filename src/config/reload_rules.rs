@@ -1,4 +1,4 @@
-//! The rules of reloading: which changed keys a running gateway applies, and which need a restart.
+//! The rules of reloading: which changed keys a running gateway applies and what it rebuilds for them, and which need a restart.
 
 /// What a reload does with a changed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -9,34 +9,75 @@ pub enum ReloadEffect {
     Restart,
 }
 
-use ReloadEffect::{Reload, Restart};
+/// What a reload rebuilds for changed keys, of what keeps state: circuit breakers, caches, sessions. Providers are rebuilt on every
+/// reload, and cost only their idle connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Rebuilds {
+    /// The MCP servers whose settings changed.
+    pub mcp_servers: bool,
+    /// The connections to all MCP servers.
+    pub mcp_client: bool,
+    /// The gateway's own tools, with their circuit breakers and caches.
+    pub toolbox: bool,
+}
+
+impl Rebuilds {
+    const NOTHING: Self = Self { mcp_servers: false, mcp_client: false, toolbox: false };
+    const MCP_SERVERS: Self = Self { mcp_servers: true, ..Self::NOTHING };
+    const MCP_CLIENT: Self = Self { mcp_client: true, ..Self::MCP_SERVERS };
+    const TOOLBOX: Self = Self { toolbox: true, ..Self::MCP_SERVERS };
+    const ALL: Self = Self { toolbox: true, ..Self::MCP_CLIENT };
+
+    /// What one or the other rebuilds.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            mcp_servers: self.mcp_servers || other.mcp_servers,
+            mcp_client: self.mcp_client || other.mcp_client,
+            toolbox: self.toolbox || other.toolbox,
+        }
+    }
+
+    /// Whether nothing is rebuilt.
+    pub(crate) fn is_nothing(self) -> bool {
+        self == Self::NOTHING
+    }
+}
+
+/// The rule of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rule {
+    Reload(Rebuilds),
+    Restart,
+}
+
+use Rule::{Reload, Restart};
 
 /// Every key, or the section that it is in; the longest match applies. A section with both kinds has no entry of its
 /// own, so that each of its keys must have one, which a test checks.
-pub(super) const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
+pub(super) const RELOAD_RULES: &[(&str, Rule)] = &[
     ("listen", Restart),
     ("role", Restart),
-    ("config", Reload),
-    ("log.filter", Reload),
+    ("config", Reload(Rebuilds::NOTHING)),
+    ("log.filter", Reload(Rebuilds::NOTHING)),
     // A log file must not contain lines of two formats.
     ("log.format", Restart),
     // Logs are set up once.
     ("log.queue", Restart),
-    ("server.request_body_limit", Reload),
-    ("server.max_runs", Reload),
-    ("server.max_runs_per_tenant", Reload),
-    ("server.queue_timeout", Reload),
-    ("server.max_buffered_body_bytes", Reload),
-    ("server.body_idle_timeout", Reload),
-    ("server.ready_requires", Reload),
-    ("server.trusted_proxies", Reload),
-    ("server.allowed_hosts", Reload),
-    ("server.public_url", Reload),
-    ("server.pass_through", Reload),
-    ("server.cors", Reload),
-    ("server.request_limits", Reload),
+    ("server.request_body_limit", Reload(Rebuilds::NOTHING)),
+    ("server.max_runs", Reload(Rebuilds::NOTHING)),
+    ("server.max_runs_per_tenant", Reload(Rebuilds::NOTHING)),
+    ("server.queue_timeout", Reload(Rebuilds::NOTHING)),
+    ("server.max_buffered_body_bytes", Reload(Rebuilds::NOTHING)),
+    ("server.body_idle_timeout", Reload(Rebuilds::NOTHING)),
+    ("server.ready_requires", Reload(Rebuilds::NOTHING)),
+    ("server.trusted_proxies", Reload(Rebuilds::NOTHING)),
+    ("server.allowed_hosts", Reload(Rebuilds::NOTHING)),
+    ("server.public_url", Reload(Rebuilds::NOTHING)),
+    ("server.pass_through", Reload(Rebuilds::NOTHING)),
+    ("server.cors", Reload(Rebuilds::NOTHING)),
+    ("server.request_limits", Reload(Rebuilds::NOTHING)),
     // Of connections that are opened after the reload.
-    ("server.websocket", Reload),
+    ("server.websocket", Reload(Rebuilds::NOTHING)),
     // Of the listener, whose connections outlive generations.
     ("server.write_timeout", Restart),
     ("server.shutdown_delay", Restart),
@@ -46,20 +87,26 @@ pub(super) const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("server.first_byte_timeout", Restart),
     ("server.header_timeout", Restart),
     ("server.keep_alive_timeout", Restart),
-    ("sse", Reload),
-    ("auth", Reload),
-    ("engine", Reload),
-    ("jobs", Reload),
-    ("tools", Reload),
-    ("mcp", Reload),
-    ("egress", Reload),
-    ("network", Reload),
-    ("tls", Reload),
-    ("agents", Reload),
-    ("compat", Reload),
-    ("providers", Reload),
-    ("models", Reload),
-    ("ui", Reload),
+    ("sse", Reload(Rebuilds::NOTHING)),
+    ("auth", Reload(Rebuilds::NOTHING)),
+    ("engine", Reload(Rebuilds::NOTHING)),
+    ("jobs", Reload(Rebuilds::NOTHING)),
+    ("tools", Reload(Rebuilds::TOOLBOX)),
+    ("mcp", Reload(Rebuilds::MCP_CLIENT)),
+    // `requests` concerns configured servers only through the limits of their sessions.
+    ("mcp.servers", Reload(Rebuilds::MCP_SERVERS)),
+    ("mcp.requests", Reload(Rebuilds::MCP_SERVERS)),
+    ("mcp.sessions", Reload(Rebuilds::MCP_SERVERS)),
+    ("mcp.approvals", Reload(Rebuilds::MCP_SERVERS)),
+    ("egress", Reload(Rebuilds::ALL)),
+    ("network", Reload(Rebuilds::ALL)),
+    ("tls", Reload(Rebuilds::ALL)),
+    // They name tools.
+    ("agents", Reload(Rebuilds::TOOLBOX)),
+    ("compat", Reload(Rebuilds::NOTHING)),
+    ("providers", Reload(Rebuilds::NOTHING)),
+    ("models", Reload(Rebuilds::NOTHING)),
+    ("ui", Reload(Rebuilds::NOTHING)),
     ("store", Restart),
     ("bus", Restart),
     ("telemetry", Restart),
@@ -69,16 +116,32 @@ pub(super) const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("seal", Restart),
 ];
 
-/// What a reload does with this key. Unlisted keys are applied.
-pub(super) fn reload_effect(key: &str) -> ReloadEffect {
-    let fits = |entry: &&(&str, ReloadEffect)| {
+/// The rule of this key. Unlisted keys are applied.
+pub(super) fn rule(key: &str) -> Rule {
+    let fits = |entry: &&(&str, Rule)| {
         key.strip_prefix(entry.0).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
     RELOAD_RULES
         .iter()
         .filter(fits)
         .max_by_key(|(entry, _)| entry.len())
-        .map_or(Reload, |(_, effect)| *effect)
+        .map_or(Reload(Rebuilds::ALL), |(_, rule)| *rule)
+}
+
+/// What a reload does with this key.
+pub(super) fn reload_effect(key: &str) -> ReloadEffect {
+    match rule(key) {
+        Reload(_) => ReloadEffect::Reload,
+        Restart => ReloadEffect::Restart,
+    }
+}
+
+/// What a reload rebuilds if this key has changed.
+pub(super) fn rebuilds(key: &str) -> Rebuilds {
+    match rule(key) {
+        Reload(rebuilds) => rebuilds,
+        Restart => Rebuilds::NOTHING,
+    }
 }
 
 #[cfg(test)]
@@ -100,11 +163,15 @@ mod tests {
     }
 
     fn walk(path: &str, missing: &mut Vec<String>, met: &mut Vec<&'static str>) {
+        let keys = keys_of(path);
         if let Some((entry, _)) = RELOAD_RULES.iter().find(|(entry, _)| *entry == path) {
             met.push(entry);
+            // Keys within may have a rule of their own.
+            let within = keys.iter().map(|key| format!("{path}.{key}"));
+            let within = within.filter_map(|key| RELOAD_RULES.iter().find(|(entry, _)| *entry == key));
+            met.extend(within.map(|(entry, _)| *entry));
             return;
         }
-        let keys = keys_of(path);
         if keys.is_empty() {
             missing.push(path.to_owned());
         }
@@ -125,14 +192,34 @@ mod tests {
     #[test]
     fn the_longest_entry_counts() {
         for (key, expected) in [
-            ("listen", Restart),
-            ("log.filter", Reload),
-            ("server.cors.allowed_origins", Reload),
-            ("server.max_runs_per_tenant", Reload),
-            ("store.url", Restart),
-            ("providers.\"a.b\".url", Reload),
+            ("listen", ReloadEffect::Restart),
+            ("log.filter", ReloadEffect::Reload),
+            ("server.cors.allowed_origins", ReloadEffect::Reload),
+            ("server.max_runs_per_tenant", ReloadEffect::Reload),
+            ("store.url", ReloadEffect::Restart),
+            ("providers.\"a.b\".url", ReloadEffect::Reload),
         ] {
             assert_eq!(reload_effect(key), expected, "{key}");
+        }
+    }
+
+    /// `jobs` and `ui` were missing in lists kept elsewhere: their reload lost the state of circuit breakers and caches.
+    #[test]
+    fn only_keys_that_tools_depend_on_rebuild_them() {
+        for (key, expected) in [
+            ("jobs.concurrency", Rebuilds::NOTHING),
+            ("ui.enabled", Rebuilds::NOTHING),
+            ("providers.a.url", Rebuilds::NOTHING),
+            ("store.url", Rebuilds::NOTHING),
+            ("mcp", Rebuilds::MCP_CLIENT),
+            ("mcp.servers.a.url", Rebuilds::MCP_SERVERS),
+            ("mcp.approvals.ttl", Rebuilds::MCP_SERVERS),
+            ("mcp.list_timeout", Rebuilds::MCP_CLIENT),
+            ("tools.builtin.datetime", Rebuilds::TOOLBOX),
+            ("agents.a.tools", Rebuilds::TOOLBOX),
+            ("egress.allow", Rebuilds::ALL),
+        ] {
+            assert_eq!(rebuilds(key), expected, "{key}");
         }
     }
 }

@@ -20,7 +20,7 @@ use super::server_handle::{ResolvedServer, ServerHandle, ServerScope, ServerTool
 use super::source::{ServerAccess, SessionLimits, SessionSource};
 use super::tool_config::ServerToolConfig;
 use crate::admission::Admission;
-use crate::config::{ConfigChange, McpSettings, Settings};
+use crate::config::{ConfigChange, McpSettings, Settings, rebuilds_for};
 use crate::identity::{Reach, Requester};
 use crate::net::egress::{Egress, EgressError, EgressOptions, intersect_domains};
 use crate::protocol::elicitation::ElicitationModes;
@@ -77,22 +77,10 @@ pub struct PreviousServers<'a> {
     pub changes: &'a [ConfigChange],
 }
 
-/// Sections that affect connections to all servers.
-const CLIENT_SECTIONS: [&str; 3] = ["egress", "network", "tls"];
-
-/// Keys of `mcp` that do not affect connections to all servers. `requests` affects configured servers only through
-/// their [`SessionLimits`].
-const NON_CLIENT_KEYS: [&str; 4] = ["servers", "requests", "sessions", "approvals"];
-
 impl PreviousServers<'_> {
     /// Whether the client's settings are unchanged.
     pub fn can_reuse_client(&self) -> bool {
-        let is_of_clients = |change: &ConfigChange| {
-            let is_of_mcp =
-                change.touches(&["mcp"]) && !NON_CLIENT_KEYS.iter().any(|key| change.is_in(&["mcp", key]));
-            is_of_mcp || CLIENT_SECTIONS.iter().any(|section| change.touches(&[section]))
-        };
-        !self.changes.iter().any(is_of_clients)
+        !rebuilds_for(self.changes).mcp_client
     }
 
     /// The access to a configured server, if its settings and limits are unchanged.
