@@ -57,7 +57,7 @@ async fn run(
                 status.set_connected(false);
             }
             Ok(Err(error)) => {
-                tracing::warn!(target: TARGET, %error, "bus: PostgreSQL cannot be listened to; trying again")
+                tracing::warn!(target: TARGET, %error, "bus: PostgreSQL cannot be listened to; trying again");
             }
             Err(_) => tracing::warn!(target: TARGET, "bus: connecting to PostgreSQL timed out; trying again"),
         }
