@@ -16,8 +16,8 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock build.rs ./
 COPY .cargo .cargo
 # Dependencies first, so that a change of ours does not build them again.
-RUN mkdir -p src benches tests/it \
-    && echo 'fn main() {}' | tee src/main.rs benches/commits.rs benches/hot_path.rs tests/it/main.rs > src/lib.rs \
+RUN mkdir -p src benches tests/it/next_version \
+    && echo 'fn main() {}' | tee src/main.rs benches/commits.rs benches/hot_path.rs tests/it/main.rs tests/it/next_version/main.rs > src/lib.rs \
     && cargo build --release --locked --bin antwort \
     && rm -rf src
 # What the binary is made of, and no more: a change of anything else builds nothing again.
