@@ -47,6 +47,7 @@ mod unserved;
 mod webhooks;
 mod websocket;
 
+pub use crate::identity::{Scope, StorePolicy};
 pub(crate) use changes::rebuilds_for;
 pub use changes::{ConfigChange, changes_between};
 pub(crate) use de::suggestion as nearest_of;
@@ -76,10 +77,10 @@ pub use settings::{
     ApiKeySettings, AuthSettings, BusSettings, BusUrl, Cidr, ClientActionStatus, CompactionSettings,
     CompatSettings, CorsSettings, EngineSettings, JobSettings, LogFormat, LogSettings, Migrate,
     ModelsSettings, NetworkSettings, OnDisconnect, OnMismatch, OnMissingCall, PostgresUrl, ProxySource,
-    ReadyRequirement, ReasoningDisplay, Role, Scope, SealKey, SealSettings, ServerSettings, Settings,
-    SseSettings, StorePolicy, StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous,
-    TelemetrySettings, TenantRetention, TimeToLive, TlsSettings, ToolsSettings, UiSettings, UiSwitch,
-    UnknownFields, UnservedTools, WebSocketSettings, WebhookEvent, WebhookSettings,
+    ReadyRequirement, ReasoningDisplay, Role, SealKey, SealSettings, ServerSettings, Settings, SseSettings,
+    StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous, TelemetrySettings, TenantRetention,
+    TimeToLive, TlsSettings, ToolsSettings, UiSettings, UiSwitch, UnknownFields, UnservedTools,
+    WebSocketSettings, WebhookEvent, WebhookSettings,
 };
 pub use settings::{
     ClientCredentials, ElicitationPolicy, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings,

@@ -42,7 +42,6 @@ pub use super::ui::{UiSettings, UiSwitch};
 use super::units::{self, MIB};
 pub use super::webhooks::{WebhookEvent, WebhookSettings};
 pub use super::websocket::WebSocketSettings;
-pub use crate::identity::{Scope, StorePolicy};
 use crate::net::client::HttpClientOptions;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::RequestSizeLimits;

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::AppState;
 use super::access::Authenticated;
-use crate::config::settings::Scope;
+use crate::identity::Scope;
 use crate::mcp::{
     BindError, CallDecision, CallerCatalog, Freshness, McpCaller, McpError, OnBehalfOf, ServedTool,
     ServerHandle, ServerStatus, ServerToolSet,

@@ -2,7 +2,8 @@
 
 use axum::http::Method;
 
-use crate::config::settings::{PASSED_BY_DEFAULT, Scope};
+use crate::config::settings::PASSED_BY_DEFAULT;
+use crate::identity::Scope;
 
 /// The authorization that a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use super::mcp::{McpServerTools, own_tools};
 use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::tool_result::{ResultView, render};
-use crate::config::settings::Scope;
+use crate::identity::Scope;
 use crate::mcp::CallerCatalog;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::{self, ParseError, truncate_for_display};

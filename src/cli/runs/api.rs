@@ -233,6 +233,7 @@ pub(super) struct Trace {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Turn {
+    #[serde(default)]
     pub is_compaction: bool,
     pub provider: String,
     pub model: String,

@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::UpgradeHost;
 use super::connection::Connection;
-use crate::config::settings::Scope;
+use crate::identity::Scope;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::transport::AppState;
 use crate::transport::connection_share;
