@@ -3,18 +3,6 @@
 import { asObject } from './forms.js';
 import { reveal } from './lib/dom.js';
 
-/** @type {Of['plainType']} */
-export const plainType = (item) => String(item?.type ?? '').replace(/^antwort:/, '');
-
-/** @type {Of['isCall']} */
-export const isCall = (item) => /_call$/.test(plainType(item));
-
-/** @type {Of['nameOf']} */
-export const nameOf = (item) => item.name ?? plainType(item).replace(/_call$/, '');
-
-/** @type {Of['isRunning']} */
-export const isRunning = (response) => response.status === 'queued' || response.status === 'in_progress';
-
 /** @type {Of['getAt']} */
 export const getAt = (body, path) => path.split('.').reduce((/** @type {any} */ found, key) => asObject(found)[key], body) ?? undefined;
 
@@ -80,6 +68,18 @@ export function withTools(body, tools) {
   if (asks === [body.tools ?? []].flat().some(isServer)) return changed;
   return setAt(changed, 'antwort.elicitation', asks && body.store !== false ? ['form', 'url'] : undefined);
 }
+
+/** @type {Of['plainType']} */
+export const plainType = (item) => String(item?.type ?? '').replace(/^antwort:/, '');
+
+/** @type {Of['isCall']} */
+export const isCall = (item) => /_call$/.test(plainType(item));
+
+/** @type {Of['nameOf']} */
+export const nameOf = (item) => item.name ?? plainType(item).replace(/_call$/, '');
+
+/** @type {Of['isRunning']} */
+export const isRunning = (response) => response.status === 'queued' || response.status === 'in_progress';
 
 /** @type {Of['asSent']} */
 export const asSent = (body) => ({ stream: true, ...body });

@@ -2,7 +2,7 @@
 
 import { cost, counted, duration, own, tokens } from '../lib/dom.js';
 import { explain } from '../next-step.js';
-import { isCall, isRunning, nameOf, openCalls, plainType } from '../protocol.js';
+import { isCall, nameOf, openCalls, plainType } from '../protocol.js';
 
 /** @type {Of['isOutput']} */
 const isOutput = (item) => /_output$/.test(plainType(item));

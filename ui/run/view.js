@@ -3,9 +3,7 @@
 import { button, cost, duration, el, exact, facts, icon, pre, replace, reveal, shown, stateMark } from '../lib/dom.js';
 import { renderError } from '../next-step.js';
 import { isCall, isRunning, nameOf, plainType } from '../protocol.js';
-import {
-  account, belonging, ending, hasShares, PARTS, percent, slowness, statusWords, texts, totals, troubles,
-} from './account.js';
+import { account, belonging, ending, hasShares, PARTS, percent, slowness, statusWords, texts, totals, troubles } from './account.js';
 import { createPicture, layout, timeOf } from './picture.js';
 
 export function createRunView() {
