@@ -29,7 +29,7 @@ SHORT = {"restarts": 1, "reloads": 3, "streams": 20, "outage": 50, "idle": 3.0}
 async def main(options: argparse.Namespace, folder: Path) -> list[Row]:
     rows = [papers.check(options.binary, folder)] if wanted("papers", options) else []
     if wanted("upgrade", options):
-        rows.append(await upgrade.run(*versions(options), folder))
+        rows.append(await upgrade.run(*versions(options), folder, migrates=not options.old_binary))
     for name, kind in BALANCERS.items():
         if wanted(name, options):
             rows += await behind(name, kind, options, folder)

@@ -12,7 +12,7 @@ from traffic import create
 from upstream import Provider
 
 
-async def run(old: str, new: str, parent: Path) -> Row:
+async def run(old: str, new: str, parent: Path, migrates: bool) -> Row:
     folder = parent / "upgrade"
     folder.mkdir()
     provider = Provider()
@@ -34,6 +34,7 @@ async def run(old: str, new: str, parent: Path) -> Row:
     copies = list(folder.glob(f"{gateway.database.name}.schema-{schema}*.backup"))
     if newer == schema:
         figures.append("no migration")
+        faults += [f"both have schema {newer}: nothing was migrated"] if migrates else []
     elif len(copies) != 1 or user_version(copies[0]) != schema:
         faults.append(f"the migration left {[copy.name for copy in copies]} as backups")
     if not faults:

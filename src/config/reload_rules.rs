@@ -13,7 +13,7 @@ pub enum ReloadEffect {
 /// reload, and cost only their idle connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Rebuilds {
-    /// The MCP servers whose settings changed.
+    /// The list of MCP servers; which of them keep their sessions is decided in `mcp::servers`.
     pub mcp_servers: bool,
     /// The connections to all MCP servers.
     pub mcp_client: bool,
@@ -184,9 +184,9 @@ mod tests {
     fn every_key_of_the_settings_is_reloaded_or_needs_a_restart() {
         let (mut missing, mut met) = (Vec::new(), Vec::new());
         walk("", &mut missing, &mut met);
-        assert!(missing.is_empty(), "KEYS does not say what a reload does with {missing:?}");
+        assert!(missing.is_empty(), "RELOAD_RULES does not say what a reload does with {missing:?}");
         let unknown: Vec<_> = RELOAD_RULES.iter().filter(|(entry, _)| !met.contains(entry)).collect();
-        assert!(unknown.is_empty(), "KEYS has entries that are no keys: {unknown:?}");
+        assert!(unknown.is_empty(), "RELOAD_RULES has entries that are no keys: {unknown:?}");
     }
 
     #[test]

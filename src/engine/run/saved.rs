@@ -1,7 +1,7 @@
 //! What is committed of a run beside its response and items, so that another process can end it.
 //!
-//! Sealed, since it holds provider state that no client sees. A binary reads its own format and the one before; a
-//! state of another format, or one whose key is gone, counts as none. Behind the state come the finished turns of the
+//! Sealed, since it holds provider state that no client sees. A binary reads its own format; one that changes it
+//! has to read the one before. A state of another format, or one whose key is gone, counts as none. Behind the state come the finished turns of the
 //! account, which are encoded once.
 
 use std::sync::Arc;

@@ -13,7 +13,7 @@ pub fn gateway() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_antwort"))
 }
 
-/// The gateway one schema ahead, an example of the package: `cargo test` builds it.
+/// The gateway one schema ahead, an example of the package: a `cargo test` that selects no target builds it.
 pub fn next_version() -> PathBuf {
     let program = gateway().parent().unwrap().join("examples/antwort-next");
     assert!(program.exists(), "`cargo build --example antwort-next` makes {}", program.display());
