@@ -43,7 +43,8 @@ test('a run that is made elsewhere appears, and its row says when it has ended',
   await assertAccessible(page);
   // Who is at a row stays there, though it is drawn anew, and those that did not change are the same.
   const { id: other } = await runs.running();
-  await row(page, other).waitFor();
+  // The list may tell of it while it is queued, and that changes.
+  await row(page, other).getByText('Running').waitFor();
   await row(page, id).getByRole('link').first().focus();
   const same = await row(page, other).elementHandle();
   await release('watched');
