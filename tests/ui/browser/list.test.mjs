@@ -35,23 +35,23 @@ async function withClock(page) {
 }
 
 test('a run that is made elsewhere appears, and its row says when it has ended', async () => {
-  const page = await open('#/runs?model=watched');
-  await main(page).getByText(/^No run fits|watched/).first().waitFor();
-  const { id } = await runs.running();
+  const page = await open('#/runs?model=listed');
+  await main(page).getByText(/^No run fits|listed/).first().waitFor();
+  const { id } = await runs.running('listed');
   await row(page, id).getByText('Running').waitFor();
   await shot(page, 'runs-live');
   await assertAccessible(page);
   // Who is at a row stays there, though it is drawn anew, and those that did not change are the same.
-  const { id: other } = await runs.running();
+  const { id: other } = await runs.running('listed');
   // The list may tell of it while it is queued, and that changes.
   await row(page, other).getByText('Running').waitFor();
   await row(page, id).getByRole('link').first().focus();
   const same = await row(page, other).elementHandle();
-  await release('watched');
+  await release('listed');
   await row(page, id).getByText('Completed').waitFor();
   assert.ok(await page.evaluate((end) => document.activeElement.getAttribute('href')?.endsWith(end), id), 'the focus is where it was');
   assert.ok(await same.evaluate((element) => element.isConnected), 'what did not change is not drawn anew');
-  await release('watched');
+  await release('listed');
   await row(page, other).getByText('Completed').waitFor();
 });
 

@@ -27,6 +27,8 @@ export const MODELS = {
   // Held until a test lets it go on: before the first token, and behind the third word.
   slow: [{ gate: 'first_token', text: 'It took a while.' }],
   watched: [{ gate_after: 3, text: 'One two three and, when it may, four five six.' }],
+  // The same behind a gate of its own: files of tests run beside each other.
+  listed: [{ gate_after: 3, text: 'One two three and, when it may, four five six.' }],
   // Held before the first token of both turns.
   stepwise: [
     { gate: 'first_token', calls: [call('lookup', { key: 'a' })] },

@@ -53,9 +53,9 @@ export async function chain() {
   return run({ model: 'plain', previous_response_id: second.id, input: 'Thank you.' });
 }
 
-/** Still running: it waits behind its third word until the gate `watched` is released. */
-export async function running() {
-  const { id } = await run({ model: 'watched', input: 'Count.', background: true });
+/** Still running: it waits behind its third word until the gate of the model's name is released. */
+export async function running(model = 'watched') {
+  const { id } = await run({ model, input: 'Count.', background: true });
   return until(id, ({ status }) => status === 'in_progress');
 }
 
