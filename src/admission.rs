@@ -6,6 +6,7 @@
 
 mod blocking;
 mod eviction;
+mod limits;
 mod resource;
 mod semaphore;
 mod shares;
@@ -15,13 +16,12 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::Settings;
-use crate::config::settings::AuthSettings;
 use crate::identity::Requester;
 use crate::telemetry::metrics::Metrics;
 
 pub(crate) use blocking::{BlockingPool, run_in_place, run_on_bytes};
 pub(crate) use eviction::losses;
+pub(crate) use limits::{AdmissionLimits, KeyLimits};
 use resource::Label;
 pub(crate) use resource::Resource;
 pub(crate) use semaphore::{AcquireError, AcquireOutcome, FairSemaphore, Permit};
@@ -99,37 +99,36 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Resources with the configured limits; the process serves so many connections.
-    pub fn new(settings: &Settings, max_connections: usize, metrics: &Arc<Metrics>) -> Arc<Self> {
-        let Settings { server, engine, auth, mcp, .. } = settings;
-        let requesters = requesters(auth);
+    /// Resources with these limits.
+    pub(crate) fn new(limits: &AdmissionLimits, metrics: &Arc<Metrics>) -> Arc<Self> {
+        let requesters: Vec<Requester> = limits.keys.iter().map(|key| key.requester.clone()).collect();
         let even = |capacity: usize| Shares::new(capacity as u64, &requesters);
-        let mut runs = even(server.max_runs);
-        if let Some(most) = server.max_runs_per_tenant {
+        let mut runs = even(limits.max_runs);
+        if let Some(most) = limits.max_runs_per_tenant {
             runs = runs.with_tenant_limit(most as u64);
         }
-        for (requester, key) in requesters.iter().zip(auth.keys.values()) {
-            if let Some(most) = key.max_runs {
-                runs = runs.with_key_limit(requester, most as u64);
+        for KeyLimits { requester, max_runs } in &limits.keys {
+            if let Some(most) = max_runs {
+                runs = runs.with_key_limit(requester, *most as u64);
             }
         }
-        let resource = |label, shares| Resource::new(label, shares, server.queue_timeout, metrics);
-        let bodies = server.max_buffered_body_bytes;
-        let large = even(bodies - bodies / 8).at_least(server.request_body_limit as u64);
+        let resource = |label, shares| Resource::new(label, shares, limits.queue_timeout, metrics);
+        let bodies = limits.max_buffered_body_bytes;
+        let large = even(bodies - bodies / 8).at_least(limits.request_body_limit as u64);
         // These threads share the processors with those that serve requests.
         let threads = std::thread::available_parallelism().map_or(MIN_THREADS, usize::from);
         let threads = even(threads.clamp(MIN_THREADS, MAX_THREADS));
         // Each share has room for the largest conversation.
-        let largest = (engine.max_conversation_bytes as u64).saturating_mul(CONVERSATION_COPIES);
+        let largest = (limits.max_conversation_bytes as u64).saturating_mul(CONVERSATION_COPIES);
         let conversations = largest.saturating_mul(MAX_CONVERSATIONS);
         let conversations = Shares::new(conversations, &requesters).at_least(largest);
-        let kept = Shares::new(largest, &requesters).at_least(engine.max_conversation_bytes as u64);
+        let kept = Shares::new(largest, &requesters).at_least(limits.max_conversation_bytes as u64);
         // Each share has room for all servers of a request.
-        let mcp_sessions = even(mcp.sessions.max).at_least(mcp.requests.max_servers as u64);
+        let mcp_sessions = even(limits.max_mcp_sessions).at_least(limits.max_mcp_servers_per_request as u64);
         Arc::new(Self {
             mcp_sessions: resource(MCP_SESSIONS, mcp_sessions),
             runs: resource(RUNS, runs),
-            connections: Resource::new(CONNECTIONS, even(max_connections), Duration::ZERO, metrics),
+            connections: Resource::new(CONNECTIONS, even(limits.max_connections), Duration::ZERO, metrics),
             conversations: resource(CONVERSATIONS, conversations),
             kept_conversations: Resource::new(KEPT_CONVERSATIONS, kept, Duration::ZERO, metrics),
             small_bodies: resource(SMALL_BODIES, even(bodies / 8)),
@@ -139,10 +138,14 @@ impl Admission {
         })
     }
 
-    /// Applies the limits of other settings. Permits that are held stay valid, and count.
-    pub fn resize(&self, settings: &Settings, metrics: &Arc<Metrics>) {
-        let max_connections = usize::try_from(self.connections.shares().capacity()).unwrap_or(usize::MAX);
-        let new = Self::new(settings, max_connections, metrics);
+    /// The number of connections that the process serves at a time.
+    pub fn max_connections(&self) -> usize {
+        usize::try_from(self.connections.shares().capacity()).unwrap_or(usize::MAX)
+    }
+
+    /// Applies other limits. Permits that are held stay valid, and count.
+    pub(crate) fn resize(&self, limits: &AdmissionLimits, metrics: &Arc<Metrics>) {
+        let new = Self::new(limits, metrics);
         for (old, new) in self.resources().into_iter().zip(new.resources()) {
             old.adopt_limits(new);
         }
@@ -171,9 +174,4 @@ impl Admission {
     pub fn close_sessions(&self) {
         self.mcp_sessions.close();
     }
-}
-
-/// The tenant and key of each configured API key.
-fn requesters(auth: &AuthSettings) -> Vec<Requester> {
-    auth.keys.iter().map(|(name, key)| Requester::new(&key.tenant, &name.as_str().into())).collect()
 }

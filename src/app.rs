@@ -1,5 +1,6 @@
 //! Builds the gateway from its settings and runs it: startup, serving, reloads, graceful shutdown.
 
+mod admission_limits;
 pub(crate) mod agent_tools;
 pub(crate) mod announce;
 mod assembly;
@@ -45,6 +46,7 @@ use crate::transport::ShutdownFlag;
 
 use self::open_store::StoreUser;
 
+pub(crate) use admission_limits::admission_limits;
 pub use assembly::Assembly;
 use generation::{CurrentGeneration, Generation};
 use listen::HttpServer;

@@ -32,6 +32,7 @@ mod transport;
 pub mod app;
 mod cli;
 mod demo;
+mod logging;
 pub mod program;
 pub mod shutdown;
 

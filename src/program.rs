@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use crate::app::{self, App, SighupListener};
 use crate::cli::{Cli, Command, DocumentFormat};
-use crate::config::{ConfigErrors, LogSettings, RunningConfig, TelemetrySettings};
+use crate::config::{ConfigErrors, RunningConfig};
+use crate::telemetry::{self, LogOptions};
 use crate::transport::openapi;
-use crate::{config, demo, shutdown, telemetry};
+use crate::{config, demo, logging, shutdown};
 use anyhow::Context;
 use tokio_util::task::TaskTracker;
 
@@ -51,8 +52,7 @@ fn fail(cli: &Cli, exit_code: u8, errors: &[String]) -> ExitCode {
         return ExitCode::from(exit_code);
     }
     // Invalid settings do not configure the log, either.
-    let logs = tracing::dispatcher::has_been_set()
-        || telemetry::init(&LogSettings::default(), &TelemetrySettings::default()).is_ok();
+    let logs = tracing::dispatcher::has_been_set() || telemetry::init(&LogOptions::default(), None).is_ok();
     for error in errors {
         if logs {
             tracing::error!(exit_code, error, "fatal");
@@ -94,7 +94,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         // The demo prints every event itself.
         "warn".clone_into(&mut loaded.settings.log.filter);
     }
-    let telemetry = telemetry::init(&loaded.settings.log, &loaded.settings.telemetry)?;
+    let telemetry = logging::init(&loaded.settings)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }

@@ -9,19 +9,20 @@ mod json_line;
 pub(crate) mod log_queue;
 pub(crate) mod logs;
 pub(crate) mod metrics;
+mod options;
 pub(crate) mod request_log;
 pub(crate) mod traces;
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
-use crate::config::{LogSettings, TelemetrySettings};
 pub(crate) use error::TelemetryError;
+use options::filter;
+pub(crate) use options::{LogFormat, LogOptions, TraceOptions};
 
 /// Keeps the trace exporter running; see [`TelemetryGuard::shutdown`].
 #[derive(Debug)]
@@ -37,20 +38,14 @@ impl TelemetryGuard {
     }
 }
 
-/// Initializes logging to stderr, and traces if an endpoint is configured. Call it once per process.
+/// Initializes logging to stderr, and traces if these are asked for. Call it once per process.
 ///
 /// # Errors
 /// If the filter or the endpoint is invalid, or on the second call.
-pub(crate) fn init(
-    log: &LogSettings,
-    telemetry: &TelemetrySettings,
-) -> Result<TelemetryGuard, TelemetryError> {
+pub(crate) fn init(log: &LogOptions, traces: Option<TraceOptions>) -> Result<TelemetryGuard, TelemetryError> {
     let (filter, handle) = reload::Layer::new(filter(&log.filter)?);
     let logs = logs::layer::<Registry>(log.format, log_queue::of_process(log.queue)?, filter);
-    let exporter = match &telemetry.otlp_endpoint {
-        Some(endpoint) => Some(traces::TraceExporter::new(endpoint, telemetry)?),
-        None => None,
-    };
+    let exporter = traces.map(traces::TraceExporter::new).transpose()?;
     // `None` adds no layer: without an endpoint, spans are only made as far as the log filter asks for them.
     let spans = exporter.as_ref().map(traces::TraceExporter::layer);
     tracing_subscriber::registry().with(logs).with(spans).try_init()?;
@@ -72,37 +67,7 @@ pub(crate) fn set_filter(directives: &str) {
     }
 }
 
-/// Parses filter directives. The MCP SDK is off unless it is named: it logs session ids, and expected failures of the client
-/// as errors; what matters of these the client logs itself.
-fn filter(directives: &str) -> Result<EnvFilter, ParseError> {
-    let filter = EnvFilter::builder().parse(directives)?;
-    if directives.contains("rmcp") { Ok(filter) } else { Ok(filter.add_directive("rmcp=off".parse()?)) }
-}
-
 /// A duration as in log lines: milliseconds, with three decimal places.
 pub(crate) fn milliseconds(time: Duration) -> f64 {
     (time.as_micros() as f64) / 1e3
-}
-
-#[cfg(test)]
-mod tests {
-    use tracing::Level;
-
-    use super::*;
-
-    #[test]
-    fn the_sdk_of_mcp_is_silent_unless_it_is_named() {
-        for (directives, sdk, ours) in [
-            ("info", false, true),
-            ("", false, false),
-            ("warn,rmcp=debug", true, false),
-            ("antwort=info", false, true),
-        ] {
-            let _guard =
-                tracing::subscriber::set_default(Registry::default().with(filter(directives).unwrap()));
-            assert_eq!(tracing::enabled!(target: "rmcp::service", Level::WARN), sdk, "{directives}");
-            assert_eq!(tracing::enabled!(target: "antwort::mcp", Level::INFO), ours, "{directives}");
-        }
-        assert!(filter("info,=").is_err());
-    }
 }

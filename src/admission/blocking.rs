@@ -90,8 +90,7 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
-    use crate::admission::Admission;
-    use crate::config::Settings;
+    use crate::admission::{Admission, AdmissionLimits};
 
     fn requester() -> Requester {
         Requester::new(&"default".into(), &"anonymous".into())
@@ -113,7 +112,7 @@ mod tests {
     #[tokio::test]
     async fn who_leaves_ends_the_work_and_what_is_done_is_handed_back() {
         let metrics = Metrics::new();
-        let admission = Admission::new(&Settings::default(), 1, &metrics);
+        let admission = Admission::new(&AdmissionLimits::default(), &metrics);
         assert_eq!(admission.blocking.run(&requester(), || 42).await.expect("done"), 42);
         let (begun, has_begun) = mpsc::channel();
         let (ended, has_ended) = mpsc::channel();

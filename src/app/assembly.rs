@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
+use super::admission_limits::admission_limits;
 use super::connection_limit::effective_connections;
 use super::open_store::{StoreUser, open_store, requesters};
 use super::tools::{self, GatewayTools, PreviousTools};
@@ -70,7 +71,8 @@ impl Assembly {
         store: Arc<dyn Store>,
     ) -> anyhow::Result<Self> {
         let metrics = Metrics::new();
-        let admission = Admission::new(settings, effective_connections(&settings.server).1, &metrics);
+        let admission =
+            Admission::new(&admission_limits(settings, effective_connections(&settings.server).1), &metrics);
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
         let webhooks = Webhooks::new(&settings.webhooks);
         settings.webhooks.keys().for_each(|name| metrics.known_webhook(name));

@@ -6,6 +6,7 @@ use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::admission_limits::admission_limits;
 use super::assembly::Assembly;
 use super::file_watcher::FileWatcher;
 use super::generation::{self, CurrentGeneration, Generation};
@@ -127,7 +128,8 @@ impl Reloader {
         let next = self.assembly.rebuild(settings, &reloaded.changes).await.map_err(ReloadError::Parts)?;
         // Nothing fails from here on.
         telemetry::set_filter(&settings.log.filter);
-        next.admission().resize(settings, &next.metrics);
+        let admission = next.admission();
+        admission.resize(&admission_limits(settings, admission.max_connections()), &next.metrics);
         next.set_store_requesters(settings);
         next.tools.mcp.sessions().resize(&settings.mcp.sessions);
         if !Arc::ptr_eq(&next.tools.toolbox, &self.assembly.tools.toolbox) {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::output::{EXIT_INVALID_CONFIG, print_error};
 use crate::config::{self, ConfigErrors, LoadOptions, LogFormat, Settings};
-use crate::telemetry;
+use crate::logging;
 
 /// Loads the settings and runs `work` with them.
 pub(super) fn run(
@@ -36,7 +36,7 @@ pub(super) fn run_with_settings<T>(
     if settings.log.format == LogFormat::Auto {
         settings.log.format = LogFormat::Text;
     }
-    let telemetry = telemetry::init(&settings.log, &settings.telemetry).map_err(|error| error.to_string())?;
+    let telemetry = logging::init(&settings).map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -100,7 +100,7 @@ async fn all_tools(tools: &GatewayTools) -> Result<CallerCatalog, String> {
 /// All configured tools; the caller must shut them down.
 pub(super) async fn open(settings: &Settings) -> Result<GatewayTools, String> {
     let metrics = Metrics::new();
-    let admission = Admission::new(settings, 1, &metrics);
+    let admission = Admission::new(&app::admission_limits(settings, 1), &metrics);
     app::tools::open(settings, &admission, &metrics, app::tools::ExtraTools::default())
         .await
         .map_err(|error| format!("{error:#}"))

@@ -175,8 +175,7 @@ fn size(item: &StoredItem) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::Admission;
-    use crate::config::Settings;
+    use crate::admission::{Admission, AdmissionLimits};
     use crate::store::Lease;
     use crate::telemetry::metrics::Metrics;
 
@@ -200,7 +199,7 @@ mod tests {
     /// Kept as a linked list, it overflowed the stack when it was dropped.
     #[tokio::test]
     async fn a_chain_of_a_hundred_thousand_responses_without_items_takes_no_more_than_one() {
-        let admission = Admission::new(&Settings::default(), 1, &Metrics::new());
+        let admission = Admission::new(&AdmissionLimits::default(), &Metrics::new());
         let requester = Requester::new(&"t".into(), &"k".into());
         let history = ConnectionHistory::default();
         let mut previous = None;

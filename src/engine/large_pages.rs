@@ -87,8 +87,7 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::admission::Admission;
-    use crate::config::Settings;
+    use crate::admission::{Admission, AdmissionLimits};
     use crate::identity::Requester;
     use crate::telemetry::metrics::Metrics;
 
@@ -100,7 +99,7 @@ mod tests {
     /// Who came after the end of the run took the page for one that might still be replaced, and waited for ever.
     #[tokio::test]
     async fn a_page_of_a_run_that_went_on_is_read_anew_by_who_comes_later() {
-        let admission = Admission::new(&Settings::default(), 1, &Metrics::new());
+        let admission = Admission::new(&AdmissionLimits::default(), &Metrics::new());
         let reserve = move |bytes| {
             let admission = Arc::clone(&admission);
             let requester = Requester::new(&"t".into(), &"k".into());

@@ -15,7 +15,7 @@ use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::fields::{ACCESS_TARGET, AUDIT_TARGET};
-use crate::config::LogSettings;
+use super::options::DEFAULT_QUEUE;
 
 /// Maximum bytes that wait, however few lines they are: lines at `trace`, and backtraces, may be long.
 const MAX_QUEUED_BYTES: usize = 32 << 20;
@@ -44,7 +44,7 @@ fn started() -> io::Result<Arc<LogQueue>> {
     if let Some(queue) = QUEUE.get() {
         return Ok(Arc::clone(queue));
     }
-    let queue = LogQueue::new(LogSettings::default().queue);
+    let queue = LogQueue::new(DEFAULT_QUEUE);
     queue.start_writer(io::stderr())?;
     Ok(Arc::clone(QUEUE.get_or_init(|| queue)))
 }

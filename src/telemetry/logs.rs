@@ -14,7 +14,7 @@ use tracing_subscriber::{EnvFilter, Layer, fmt, reload};
 
 use super::json_line::JsonLine;
 use super::log_queue::{self, LogQueue, QueueWriter};
-use crate::config::LogFormat;
+use super::options::LogFormat;
 
 /// How long a thread that panics waits for the log: the process may be about to be aborted.
 const MAX_PANIC_WAIT: Duration = Duration::from_millis(100);

@@ -20,8 +20,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
 
 use super::error::TelemetryError;
-use crate::config::TelemetrySettings;
-use crate::net::client::HttpClientOptions;
+use super::options::TraceOptions;
 pub(crate) use parent::TraceParent;
 
 /// Path of the traces endpoint below a collector's base URL.
@@ -38,21 +37,21 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct TraceExporter(SdkTracerProvider);
 
 impl TraceExporter {
-    pub(super) fn new(endpoint: &str, settings: &TelemetrySettings) -> Result<Self, TelemetryError> {
-        let endpoint = endpoint.trim_end_matches('/');
+    pub(super) fn new(options: TraceOptions) -> Result<Self, TelemetryError> {
+        let endpoint = options.endpoint.trim_end_matches('/');
         let endpoint =
             if endpoint.ends_with(TRACES) { endpoint.to_owned() } else { format!("{endpoint}{TRACES}") };
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(client(&endpoint, &settings.http)?)
+            .with_http_client(client(options.http)?)
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(endpoint);
         let resource = Resource::builder()
-            .with_service_name(settings.service_name.clone())
+            .with_service_name(options.service_name)
             .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
             .build();
         // A trace that its caller records is recorded here too; sample_ratio decides for traces that begin here.
-        let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(settings.sample_ratio)));
+        let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(options.sample_ratio)));
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter.build()?)
             .with_sampler(sampler)
@@ -82,9 +81,8 @@ impl TraceExporter {
 }
 
 /// The exporter's thread waits for each batch, so its client is a blocking one, which must not be built within a runtime.
-fn client(endpoint: &str, http: &HttpClientOptions) -> Result<reqwest::blocking::Client, TelemetryError> {
-    let url = endpoint.parse().map_err(|_| TelemetryError::Client("not a URL".to_owned()))?;
-    let builder = reqwest::blocking::ClientBuilder::from(http.builder_for(&url)).timeout(EXPORT_TIMEOUT);
+fn client(http: reqwest::ClientBuilder) -> Result<reqwest::blocking::Client, TelemetryError> {
+    let builder = reqwest::blocking::ClientBuilder::from(http).timeout(EXPORT_TIMEOUT);
     let built = std::thread::spawn(|| builder.build()).join();
     let built = built.map_err(|_| TelemetryError::Client("building the HTTP client failed".to_owned()))?;
     built.map_err(|error| TelemetryError::Client(error.to_string()))

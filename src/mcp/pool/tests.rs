@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 
 use super::*;
-use crate::config::{ApiKeySettings, Scope, Settings, StorePolicy};
+use crate::admission::{AdmissionLimits, KeyLimits};
+use crate::config::McpSessionSettings;
 use crate::mcp::connection::{Connection, ServerAddress, StdioCommand};
 use crate::mcp::credentials::StaticHeaders;
 use crate::mcp::error::McpError;
@@ -31,26 +32,20 @@ impl std::ops::Deref for Opened {
 
 /// Room for so many sessions of these keys and their tenants.
 fn pool(max: usize, keys: &[(&str, &str)]) -> Opened {
-    let mut settings = Settings::default();
-    settings.mcp.sessions.max = max;
-    settings.mcp.requests.max_servers = 1;
-    let key = |(name, tenant): &(&str, &str)| {
-        let key = ApiKeySettings {
-            hash: [0; 32],
-            tenant: (*tenant).into(),
-            owner: (*name).into(),
-            scopes: vec![Scope::All],
-            dialect: None,
-            client_action_status: None,
-            store: StorePolicy::Allow,
-            max_runs: None,
-        };
-        ((*name).to_owned(), key)
+    let key = |(name, tenant): &(&str, &str)| KeyLimits {
+        requester: Requester::new(&(*tenant).into(), &(*name).into()),
+        max_runs: None,
     };
-    settings.auth.keys = keys.iter().map(key).collect();
+    let limits = AdmissionLimits {
+        keys: keys.iter().map(key).collect(),
+        max_mcp_sessions: max,
+        max_mcp_servers_per_request: 1,
+        ..AdmissionLimits::default()
+    };
     let metrics = Metrics::new();
-    let admission = Admission::new(&settings, 1, &metrics);
-    let pool = Pool::new(&settings.mcp.sessions, &admission, &metrics);
+    let admission = Admission::new(&limits, &metrics);
+    let settings = McpSessionSettings { max, ..McpSessionSettings::default() };
+    let pool = Pool::new(&settings, &admission, &metrics);
     let source = source(&pool);
     Opened(pool, source)
 }
