@@ -32,8 +32,8 @@ use crate::config::{
 use crate::provider::model_choice::{self, NoModel};
 use crate::provider::routing::ProviderRouter;
 use crate::telemetry::metrics::Metrics;
-use crate::util::digest::sha256;
-use crate::util::random;
+use antwort_util::digest::sha256;
+use antwort_util::random;
 
 pub(crate) use turn::MODEL;
 

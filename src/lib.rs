@@ -6,7 +6,6 @@
 //! The floors, each of which knows only those above it in this list; see `docs/architecture.md`.
 
 // 0: helpers without dependencies
-mod util;
 // 1: the wire and what everything needs
 pub mod config;
 mod identity;

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::link::{Inbound, LinkStatus, lose, next_message};
 use super::signal::Signal;
-use crate::util::{backoff, random};
+use antwort_util::{backoff, random};
 
 /// Messages that wait in the client, each of a few kilobytes at most.
 const CLIENT_CAPACITY: usize = 64;

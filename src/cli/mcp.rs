@@ -22,7 +22,7 @@ use crate::mcp::{CallDecision, Freshness, McpCaller, OnBehalfOf, ServedTool, Ser
 use crate::protocol::elicitation::ElicitationModes;
 use crate::tools::{Progress, ToolCall, ToolContext};
 use crate::transport::tool_result;
-use crate::util::display;
+use antwort_util::display;
 
 /// The label of a server that is given by its URL.
 const UNNAMED: &str = "url";

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::store::{ErasedCounts, ErasureTarget};
 use crate::telemetry::log_queue;
-use crate::util::display;
+use antwort_util::display;
 
 /// The exit code for invalid settings.
 pub(crate) const EXIT_INVALID_CONFIG: u8 = 2;

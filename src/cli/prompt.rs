@@ -28,7 +28,7 @@ use crate::app::Assembly;
 use crate::app::tools::ExtraTools;
 use crate::config::{LoadOptions, MockTool, Settings};
 use crate::tools::MockExecutor;
-use crate::util::display;
+use antwort_util::display;
 pub(crate) use arguments::PromptArgs;
 use arguments::{Gateway, Protocol, read};
 use setup::Setup;

@@ -1,6 +1,6 @@
 //! Durations, costs and moments in few characters, and texts of others cut to a width.
 
-pub(super) use crate::util::display::one_line as plain;
+pub(super) use antwort_util::display::one_line as plain;
 
 /// At most so many characters of a plain text.
 pub(super) fn cut(text: &str, most: usize, ellipsis: &str) -> String {

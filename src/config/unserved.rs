@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::settings::{AgentSettings, McpServerSettings};
 use super::{ProviderSettings, Settings};
-use crate::util::pattern;
+use antwort_util::pattern;
 
 /// What is configured and cannot be used, each with its key.
 pub(super) fn warnings(settings: &Settings) -> Vec<String> {

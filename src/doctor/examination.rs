@@ -15,7 +15,7 @@ use super::seen::Seen;
 use super::structured;
 use super::verdict::{self, LeftOut, Verdict};
 use crate::config::Preset;
-use crate::util::display::one_line;
+use antwort_util::display::one_line;
 
 /// Tokens of an answer, and with `--deep`.
 const CAP: u32 = 64;

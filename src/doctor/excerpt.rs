@@ -1,6 +1,6 @@
 //! Text of a server as evidence: one line of bounded length, in which nothing can move a cursor or reorder what is read.
 
-use crate::util::display::one_line;
+use antwort_util::display::one_line;
 
 /// Characters of an excerpt.
 const MAX_CHARS: usize = 120;

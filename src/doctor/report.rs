@@ -12,7 +12,7 @@ use super::finding::Finding;
 use super::profile::Profile;
 use super::verdict::Verdict;
 use crate::config::Preset;
-use crate::util::display::one_line;
+use antwort_util::display::one_line;
 
 /// How a file begins that the doctor has written.
 pub(crate) const MARK: &str = "# Written by `antwort doctor`";

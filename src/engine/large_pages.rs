@@ -6,8 +6,8 @@ use super::followed_page::FollowedPage;
 use crate::admission::Permit;
 use crate::protocol::error::ApiError;
 use crate::store::{LogPage, StoreError};
-use crate::util::held_bytes::holding;
-use crate::util::shared_reads::SharedReads;
+use antwort_util::held_bytes::holding;
+use antwort_util::shared_reads::SharedReads;
 
 /// Reserves so many bytes for a page, in the budget of whoever asks for it.
 pub(crate) type ReservePage = dyn Fn(u64) -> BoxFuture<'static, Result<Permit, ApiError>> + Send + Sync;

@@ -7,7 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::error::{FailureReason, McpError};
-use crate::util::backoff::exponential;
+use antwort_util::backoff::exponential;
 
 /// Number of failures before the first pause.
 const IMMEDIATE_RETRIES: u32 = 2;

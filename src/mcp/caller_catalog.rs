@@ -22,7 +22,7 @@ use crate::tools::definition::ToolDefinition;
 use crate::tools::plan::{CallPlan, ToolSchemas};
 use crate::tools::router::{Route, RouteExecutor};
 use crate::tools::{PolicySubject, ToolRegistry};
-use crate::util::digest::sha256;
+use antwort_util::digest::sha256;
 
 /// The gateway's own tools for one caller. Holds the sessions of the servers that execute some of them.
 pub struct CallerCatalog {

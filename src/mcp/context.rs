@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::McpContext;
 use crate::tools::CallbackAddress;
-use crate::util::digest::sha256;
+use antwort_util::digest::sha256;
 
 /// Key in `_meta` of a call: where the result of work is reported that goes on.
 pub(super) const CALLBACK_KEY: &str = "antwort/callback";

@@ -17,7 +17,7 @@ use super::tool_sets::PreparedSetCache;
 use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::json::RawJson;
 use crate::tools::plan::MemoryMeter;
-use crate::util::digest::FieldHasher;
+use antwort_util::digest::FieldHasher;
 
 /// Estimated bytes of a listed tool beside its texts.
 const TOOL_OVERHEAD_BYTES: usize = 512;

@@ -31,7 +31,7 @@ use crate::tools::{
     Annotations, Callback, Progress, StartedTask, ToolCall, ToolContext, ToolDefinition, ToolError,
     ToolErrorCode, ToolExecutor, ToolKind, ToolOutcome, ToolOutput, canonical_json,
 };
-use crate::util::digest::FieldHasher;
+use antwort_util::digest::FieldHasher;
 
 /// What the model is told of a call that goes on, if its server says nothing.
 const TASK_STARTED: &str = "The call was started and goes on. Its result is reported later.";

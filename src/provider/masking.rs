@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::ProviderError;
 use crate::config::ProviderSettings;
-use crate::util::secrets::is_key;
+use antwort_util::secrets::is_key;
 
 /// Minimum length of a header value that is treated as a secret.
 const MIN_SECRET_BYTES: usize = 4;

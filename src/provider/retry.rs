@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{ProviderError, ProviderErrorKind};
 use crate::config::RetrySettings;
 use crate::net::client::ProxyError;
-use crate::util::backoff;
+use antwort_util::backoff;
 
 /// The retries of one call.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use crate::config::ProviderSettings;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
 use crate::telemetry::metrics::Metrics;
-use crate::util::pattern;
+use antwort_util::pattern;
 
 /// The configured providers, and the rules that select one by model name.
 pub struct ProviderRouter {

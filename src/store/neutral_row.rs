@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::row_kinds::Kind;
 use super::{Owner, StoreError};
-use crate::util::digest::{FieldHasher, hex_encode};
+use antwort_util::digest::{FieldHasher, hex_encode};
 
 /// A value of a column. A response or a conversation is its id.
 #[derive(Debug, Clone, PartialEq, Eq)]

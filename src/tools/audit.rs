@@ -19,7 +19,7 @@ use crate::telemetry::fields::{
     PRINCIPAL, RECORD, REQUEST_ID, RESPONSE_ID, TENANT, TOOL,
 };
 use crate::telemetry::milliseconds;
-use crate::util::digest::short_sha256;
+use antwort_util::digest::short_sha256;
 
 /// 128 bits are enough to tell calls apart.
 const HASH_BYTES: usize = 16;

@@ -13,7 +13,7 @@ use super::router::{Route, RouteExecutor};
 use super::stack::StackBuilder;
 use crate::config::{RouteSettings, ToolCollision, ToolsSettings, mcp_label};
 use crate::protocol::tool::BUILTIN_SERVER_LABEL;
-use crate::util::digest::short_sha256;
+use antwort_util::digest::short_sha256;
 
 /// Limit of model providers.
 const MAX_NAME_BYTES: usize = 64;

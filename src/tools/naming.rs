@@ -1,6 +1,6 @@
 //! Tool names as models see them: unique, at most 64 bytes, only characters that every provider accepts.
 
-use crate::util::digest::short_sha256;
+use antwort_util::digest::short_sha256;
 
 /// Limit of Chat Completions APIs.
 const MAX_NAME_BYTES: usize = 64;

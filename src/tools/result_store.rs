@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::context::ToolContext;
 use super::kept_results::KeptResults;
 use crate::config::ToolResultSettings;
-use crate::util::random;
+use antwort_util::random;
 
 /// Results by id. A result is visible only to the tenant and principal of the call.
 pub(super) struct ResultStore {

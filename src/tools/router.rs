@@ -16,7 +16,7 @@ use super::layers::breaker::is_circuit_open;
 use super::layers::{ToolFuture, ToolRequest, always_ready, is_unreachable, ready};
 use super::output::ToolOutput;
 use crate::config::RouteStrategy;
-use crate::util::random;
+use antwort_util::random;
 
 /// The executors of one tool and how one is chosen.
 pub(crate) struct Route {

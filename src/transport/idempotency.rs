@@ -18,7 +18,7 @@ use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
 use crate::store::IdempotencyKey;
 use crate::telemetry::request_log::RequestLog;
-use crate::util::digest::FieldHasher;
+use antwort_util::digest::FieldHasher;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Marks the answer to a request that was sent before.
@@ -136,7 +136,7 @@ fn replayed(mut response: Response) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::util::digest::sha256;
+    use antwort_util::digest::sha256;
 
     /// Computed by hand: a gateway that is updated between a request and its retry knows the request.
     #[test]

@@ -23,7 +23,7 @@ use crate::identity::{Owner, Requester};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::store::StoreError;
-use crate::util::held_bytes::holding;
+use antwort_util::held_bytes::holding;
 
 /// Largest body that needs no reservation: it mostly fits into the socket's buffers.
 const MAX_UNRESERVED_BYTES: u64 = 64 << 10;

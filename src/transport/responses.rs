@@ -22,7 +22,7 @@ use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::request::{CreateResponse, SentFields};
 use crate::store::PageRequest;
-use crate::util::digest::sha256;
+use antwort_util::digest::sha256;
 
 /// `POST /v1/responses`
 pub(super) async fn create(

@@ -7,7 +7,7 @@ use crate::admission::Permit;
 use crate::identity::Owner;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
-use crate::util::shared_reads::SharedReads;
+use antwort_util::shared_reads::SharedReads;
 
 /// The texts that are being read or sent.
 pub(crate) type SharedBodies = SharedReads<ResponseText, ReadText>;

@@ -11,7 +11,7 @@ use super::error::ErrorResponse;
 use super::query::PathParam;
 use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::parse::truncate_for_display;
-use crate::util::digest::{hex_encode, sha256};
+use antwort_util::digest::{hex_encode, sha256};
 
 /// The first file.
 const INDEX: &str = "index.html";

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use super::arguments::{PromptArgs, Protocol};
 use crate::cli::prompt::messages::BANNER;
 use crate::protocol::event::ResponseEvent;
-use crate::util::display::is_unsafe;
+use antwort_util::display::is_unsafe;
 
 /// Renders events as text.
 pub(super) struct EventPrinter {

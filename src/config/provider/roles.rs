@@ -9,7 +9,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::variants::{DeveloperRole, SystemPlacement};
-use crate::util::pattern;
+use antwort_util::pattern;
 
 /// How roles are translated for one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

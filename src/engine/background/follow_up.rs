@@ -19,7 +19,7 @@ use crate::protocol::error::{ApiError, ErrorKind};
 use crate::protocol::request::{Continuation, CreateResponse, RequestSizeLimits};
 use crate::response::seal::SealKeys;
 use crate::store::IdempotencyKey;
-use crate::util::digest::sha256;
+use antwort_util::digest::sha256;
 
 /// What it takes to make it, sealed: the request without its input, and who sent the one before.
 pub(in crate::engine) fn spec(

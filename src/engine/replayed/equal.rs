@@ -11,7 +11,7 @@ use crate::protocol::item::hosted::{McpApprovalResponse, McpListTools};
 use crate::protocol::item::{CustomToolCall, FunctionCall, Item, Message, Reasoning, ToolOutput};
 use crate::protocol::json;
 use crate::tools::{arguments_read_again, is_same_arguments};
-use crate::util::digest::FieldHasher;
+use antwort_util::digest::FieldHasher;
 
 /// What identifies a call or an output by what it says.
 pub(in crate::engine) type Print = [u8; 32];

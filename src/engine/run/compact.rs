@@ -74,7 +74,7 @@ impl Run {
     }
 
     /// Asks the model for a summary, with the tokens that it took.
-    #[tracing::instrument(name = "compact", skip_all)]
+    #[tracing::instrument(name = "compact", target = "antwort::engine::run::compact", skip_all)]
     async fn summarize(
         &mut self,
         plan: &AutoCompaction,

@@ -48,6 +48,7 @@ impl Run {
 
     #[tracing::instrument(
         name = "chat",
+        target = "antwort::engine::run::inference",
         skip_all,
         fields(
             otel.kind = "client",

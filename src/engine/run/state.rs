@@ -10,7 +10,7 @@ use super::trace::{self, RunTrace};
 use crate::protocol::item::{Item, Message};
 use crate::response::machine::ServerCall;
 use crate::tools::{Citation, canonical_arguments};
-use crate::util::digest::FieldHasher;
+use antwort_util::digest::FieldHasher;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(in crate::engine) struct RunState {

@@ -20,7 +20,7 @@ use crate::response::machine::ApprovalRequest;
 use crate::response::turn::ToolCallRequest;
 use crate::store::{ApprovalClaim, ClaimOutcome, PendingApproval};
 use crate::tools::canonical_arguments;
-use crate::util::digest::FieldHasher;
+use antwort_util::digest::FieldHasher;
 
 /// An approved call.
 pub(in crate::engine) struct ApprovedCall {

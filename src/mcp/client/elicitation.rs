@@ -15,7 +15,7 @@ use crate::mcp::error::McpError;
 use crate::protocol::elicitation::{Elicitation, ElicitationAction, ElicitationAnswer, ElicitationModes};
 use crate::protocol::json::RawJson;
 use crate::tools::RequiredInput;
-use crate::util::display;
+use antwort_util::display;
 
 /// The method of questions to the user.
 pub(super) const METHOD: &str = "elicitation/create";

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::notices::sanitize_for_log;
-use crate::util::secrets::{in_arguments, is_auth_scheme, is_key};
+use antwort_util::secrets::{in_arguments, is_auth_scheme, is_key};
 
 /// Maximum bytes of all lines.
 const MAX_BYTES: usize = 2048;

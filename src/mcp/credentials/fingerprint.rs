@@ -2,7 +2,7 @@
 
 use reqwest::header::HeaderMap;
 
-use crate::util::digest::FieldHasher;
+use antwort_util::digest::FieldHasher;
 
 /// Starts the fingerprint of credentials; those of different kinds never collide.
 pub(super) fn hasher(kind: &str) -> FieldHasher {

@@ -19,7 +19,7 @@ use crate::config::mcp::{headers, is_safe_for_secrets, signing};
 use crate::config::settings::{ClientCredentials, McpAuth, McpServerSettings, TokenExchange};
 use crate::mcp::error::McpError;
 use crate::net::egress::Egress;
-use crate::util::digest::FieldHasher;
+use antwort_util::digest::FieldHasher;
 
 /// Maximum number of callers whose exchanged tokens are cached.
 const MAX_CALLERS: u64 = 1024;

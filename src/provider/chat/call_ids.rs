@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::protocol::item::Item;
 use crate::response::turn::HistoryItem;
-use crate::util::digest::sha256;
+use antwort_util::digest::sha256;
 
 const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 

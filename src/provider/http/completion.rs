@@ -23,7 +23,7 @@ use crate::provider::chat::Translator;
 use crate::provider::retry::RetryState;
 use crate::provider::{CallContext, InferenceTiming, ModelStream, ProviderError, ProviderErrorKind};
 use crate::response::turn::{ModelEvent, ModelRequest};
-use crate::util::random;
+use antwort_util::random;
 
 /// A chat completion: not yet requested, being read, or over.
 pub(super) struct CompletionStream {

@@ -14,7 +14,7 @@ use super::notifications::{NotificationSender, NotificationServer};
 use crate::bus::{Bus, Inbound, LinkStatus, Signal, lose, next_message};
 use crate::store::StoreError;
 use crate::telemetry::metrics::Metrics;
-use crate::util::{backoff, random};
+use antwort_util::{backoff, random};
 
 /// The target of its log lines: that of the bus.
 const TARGET: &str = "antwort::bus::postgres";

@@ -14,7 +14,7 @@ use crate::store::renamed_item::renamed;
 use crate::store::{
     ContextRole, ConversationItem, Direction, ModelView, Page, PageRequest, StoreError, StoredItem,
 };
-use crate::util::digest::sha256;
+use antwort_util::digest::sha256;
 
 /// The column `context`.
 pub(super) const USER: i16 = 1;

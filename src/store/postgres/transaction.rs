@@ -7,8 +7,8 @@ use super::limits::Limits;
 use super::pool::{Lease, Pool};
 use super::session::Session;
 use crate::store::StoreError;
-use crate::util::backoff::with_jitter;
-use crate::util::random::unit_f64;
+use antwort_util::backoff::with_jitter;
+use antwort_util::random::unit_f64;
 
 /// How often a transaction is made that others are in the way of.
 pub(super) const MAX_ATTEMPTS: u32 = 5;

@@ -12,7 +12,7 @@ use crate::tools::context::CacheMode;
 use crate::tools::output::ToolOutput;
 use crate::tools::plan::CachePolicy;
 use crate::tools::ttl_cache::TtlCache;
-use crate::util::digest::FieldHasher;
+use antwort_util::digest::FieldHasher;
 
 /// Results by a hash of everything that they depend on.
 pub(in crate::tools) type ResultCache = TtlCache<Key, ToolOutput>;

@@ -2,11 +2,11 @@
 //! of names, random numbers, what a key looks like, shared
 //! reads, bytes that hold something.
 
-pub(crate) mod backoff;
-pub(crate) mod digest;
-pub(crate) mod display;
-pub(crate) mod held_bytes;
-pub(crate) mod pattern;
-pub(crate) mod random;
-pub(crate) mod secrets;
-pub(crate) mod shared_reads;
+pub mod backoff;
+pub mod digest;
+pub mod display;
+pub mod held_bytes;
+pub mod pattern;
+pub mod random;
+pub mod secrets;
+pub mod shared_reads;

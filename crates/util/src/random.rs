@@ -3,14 +3,14 @@
 use super::digest::hex_encode;
 
 /// A number in `0.0..1.0`. Always 0 without a source of randomness, which only costs spread.
-pub(crate) fn unit_f64() -> f64 {
+pub fn unit_f64() -> f64 {
     let mut bytes = [0; 4];
     _ = aws_lc_rs::rand::fill(&mut bytes);
     f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
 }
 
 /// An index below `length`; 0 if that is 0.
-pub(crate) fn index(length: usize) -> usize {
+pub fn index(length: usize) -> usize {
     // Used for short lists: neither conversion loses anything.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to below `length`")]
     let index = (unit_f64() * length as f64) as usize;
@@ -18,7 +18,7 @@ pub(crate) fn index(length: usize) -> usize {
 }
 
 /// 128 random bits as hex; `None` without a source of randomness.
-pub(crate) fn token() -> Option<String> {
+pub fn token() -> Option<String> {
     let mut bytes = [0; 16];
     aws_lc_rs::rand::fill(&mut bytes).ok()?;
     Some(hex_encode(&bytes))

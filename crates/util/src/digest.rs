@@ -5,17 +5,17 @@ use std::fmt::Write;
 use aws_lc_rs::digest::{Context, SHA256, digest};
 
 /// The SHA-256 of some bytes.
-pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     to_array(&digest(&SHA256, bytes))
 }
 
 /// The first `length` bytes of the SHA-256 of a text, as hex.
-pub(crate) fn short_sha256(text: &str, length: usize) -> String {
+pub fn short_sha256(text: &str, length: usize) -> String {
     hex_encode(sha256(text.as_bytes()).get(..length).unwrap_or_default())
 }
 
 /// Lower-case hex.
-pub(crate) fn hex_encode(bytes: &[u8]) -> String {
+pub fn hex_encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
         // Writing to a string cannot fail.
@@ -26,23 +26,31 @@ pub(crate) fn hex_encode(bytes: &[u8]) -> String {
 
 /// Hashes a sequence of fields, each prefixed with its length as 64 bits, so that different sequences never give the same
 /// input. The bytes hashed must not change: fingerprints are stored with approvals and compared across versions.
-pub(crate) struct FieldHasher {
+pub struct FieldHasher {
     context: Context,
     length_prefix: fn(u64) -> [u8; 8],
 }
 
+impl Default for FieldHasher {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl FieldHasher {
-    pub(crate) fn new() -> Self {
+    /// Without fields yet.
+    pub fn new() -> Self {
         Self { context: Context::new(&SHA256), length_prefix: u64::to_le_bytes }
     }
 
     /// With big-endian lengths, as fingerprints of credentials have always been stored.
-    pub(crate) fn with_big_endian_lengths() -> Self {
+    pub fn with_big_endian_lengths() -> Self {
         Self { length_prefix: u64::to_be_bytes, ..Self::new() }
     }
 
+    /// One field.
     #[must_use]
-    pub(crate) fn field(mut self, bytes: impl AsRef<[u8]>) -> Self {
+    pub fn field(mut self, bytes: impl AsRef<[u8]>) -> Self {
         let bytes = bytes.as_ref();
         self.context.update(&(self.length_prefix)(bytes.len() as u64));
         self.context.update(bytes);
@@ -51,7 +59,7 @@ impl FieldHasher {
 
     /// An optional field; an absent one differs from an empty one.
     #[must_use]
-    pub(crate) fn option(self, bytes: Option<impl AsRef<[u8]>>) -> Self {
+    pub fn option(self, bytes: Option<impl AsRef<[u8]>>) -> Self {
         match bytes {
             Some(bytes) => self.field(b"+").field(bytes),
             None => self.field(b"-"),
@@ -60,11 +68,12 @@ impl FieldHasher {
 
     /// Several fields.
     #[must_use]
-    pub(crate) fn fields<T: AsRef<[u8]>>(self, fields: impl IntoIterator<Item = T>) -> Self {
+    pub fn fields<T: AsRef<[u8]>>(self, fields: impl IntoIterator<Item = T>) -> Self {
         fields.into_iter().fold(self, Self::field)
     }
 
-    pub(crate) fn finish(self) -> [u8; 32] {
+    /// The hash of all fields.
+    pub fn finish(self) -> [u8; 32] {
         to_array(&self.context.finish())
     }
 }

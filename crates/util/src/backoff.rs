@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 /// The delay after so many retries: `initial`, doubled with each, at most `max`.
-pub(crate) fn exponential(initial: Duration, max: Duration, retries: u32) -> Duration {
+pub fn exponential(initial: Duration, max: Duration, retries: u32) -> Duration {
     initial.saturating_mul(1 << retries.min(16)).min(max)
 }
 
 /// Shortens a delay by up to half, so that callers that failed together do not retry together. `random` is in
 /// `0.0..=1.0`.
-pub(crate) fn with_jitter(delay: Duration, random: f64) -> Duration {
+pub fn with_jitter(delay: Duration, random: f64) -> Duration {
     delay.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0)
 }
 

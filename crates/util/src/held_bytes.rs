@@ -15,7 +15,7 @@ impl<T> AsRef<[u8]> for Held<T> {
 }
 
 /// These bytes, which hold this until the last clone is dropped.
-pub(crate) fn holding<T: Send + 'static>(bytes: Bytes, held: T) -> Bytes {
+pub fn holding<T: Send + 'static>(bytes: Bytes, held: T) -> Bytes {
     Bytes::from_owner(Held { bytes, _held: held })
 }
 

@@ -3,7 +3,7 @@
 
 /// Whether a character is a control, a line end, an invisible mark that changes how others are shown, or no character at
 /// all.
-pub(crate) fn is_unsafe(char: char) -> bool {
+pub fn is_unsafe(char: char) -> bool {
     char.is_control()
         || matches!(
             char,
@@ -15,12 +15,12 @@ pub(crate) fn is_unsafe(char: char) -> bool {
 }
 
 /// The text on one line, with unsafe characters escaped (`\u{1b}`, `\n`).
-pub(crate) fn one_line(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     escape(text, is_unsafe)
 }
 
 /// The same of a text of several lines: line ends and tabs stay.
-pub(crate) fn lines(text: &str) -> String {
+pub fn lines(text: &str) -> String {
     escape(text, |char| is_unsafe(char) && !matches!(char, '\n' | '\t'))
 }
 
@@ -37,7 +37,7 @@ fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
 }
 
 /// JSON whose strings have unsafe characters as JSON escapes (`\u009b`): it stands for the same value.
-pub(crate) fn json(text: &str) -> String {
+pub fn json(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {
         // Outside of strings there are none but line ends, and in strings those are escaped already.

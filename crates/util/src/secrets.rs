@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 /// Whether a word begins as keys of well-known services do, or a JSON Web Token begins.
-pub(crate) fn is_key(word: &str) -> bool {
+pub fn is_key(word: &str) -> bool {
     const PREFIXES: [&str; 15] = [
         "sk-",
         "sk_",
@@ -26,13 +26,13 @@ pub(crate) fn is_key(word: &str) -> bool {
 }
 
 /// Whether a word says that a credential follows, as in the header `Authorization`.
-pub(crate) fn is_auth_scheme(word: &str) -> bool {
+pub fn is_auth_scheme(word: &str) -> bool {
     ["bearer", "basic"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 
 /// What a program's arguments hold that looks like a secret: the value of an option or a header of such a name, what
 /// follows the name of a scheme, and the password of a URL.
-pub(crate) fn in_arguments(args: &[String]) -> Vec<String> {
+pub fn in_arguments(args: &[String]) -> Vec<String> {
     let mut secrets = Vec::new();
     let mut follows_name = false;
     for arg in args {

@@ -3,7 +3,7 @@
 //! Not `globset`, which tool lists use: model names may contain `?`, brackets, braces and backslashes, which are literal here.
 
 /// Whether the pattern matches the whole name.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+pub fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(head) else { return false };
     let mut pieces: Vec<&str> = rest.split('*').collect();

@@ -12,7 +12,7 @@ pub(crate) type SharedRead<T> = Shared<BoxFuture<'static, T>>;
 
 /// The reads that somebody holds.
 #[derive(Debug)]
-pub(crate) struct SharedReads<K, T: Clone>(Mutex<HashMap<K, WeakShared<BoxFuture<'static, T>>>>);
+pub struct SharedReads<K, T: Clone>(Mutex<HashMap<K, WeakShared<BoxFuture<'static, T>>>>);
 
 impl<K, T: Clone> Default for SharedReads<K, T> {
     fn default() -> Self {
@@ -23,7 +23,7 @@ impl<K, T: Clone> Default for SharedReads<K, T> {
 impl<K: Eq + Hash, T: Clone> SharedReads<K, T> {
     /// The read with this key that is under way, or whose result is still held and `lasts`; or a new one. Also whether it is
     /// another's.
-    pub(crate) fn join<F>(
+    pub fn join<F>(
         &self,
         key: K,
         lasts: impl FnOnce(&T) -> bool,
