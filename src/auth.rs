@@ -9,7 +9,7 @@ use hyper::HeaderMap;
 
 use crate::config::AuthSettings;
 use crate::identity::{Callers, Principal};
-use crate::protocol::error::ApiError;
+use antwort_protocol::error::ApiError;
 
 use api_key::ApiKeys;
 

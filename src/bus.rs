@@ -25,8 +25,8 @@ pub(crate) use self::signal::Signal;
 pub use self::watchers::RunWatch;
 
 use self::local::LocalBus;
-use crate::protocol::id::Id;
 use crate::telemetry::metrics::Metrics;
+use antwort_protocol::id::Id;
 
 /// Signals that wait to be sent. When there are more, the oldest are still sent, and new ones are lost.
 const MAX_OUTGOING: usize = 4096;

@@ -93,9 +93,9 @@ use tracing::Instrument;
 
 use crate::config::{AsyncMode, StorePolicy, ToolOverride};
 use crate::identity::Requester;
-use crate::protocol::error::ApiError;
-use crate::protocol::request::{CreateResponse, OnDisconnect};
 use crate::store::TenantRuns;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::request::{CreateResponse, OnDisconnect};
 use event_sink::EventSink;
 use prepare::Purpose;
 use run::Logged;

@@ -30,11 +30,11 @@ pub mod postgres {
 }
 
 pub mod protocol {
-    pub use crate::protocol::dialect::Dialect;
-    pub use crate::protocol::error::ErrorBody;
-    pub use crate::protocol::event::EventEncoder;
-    pub use crate::protocol::item::hosted::McpCall;
-    pub use crate::protocol::request::{
+    pub use antwort_protocol::dialect::Dialect;
+    pub use antwort_protocol::error::ErrorBody;
+    pub use antwort_protocol::event::EventEncoder;
+    pub use antwort_protocol::item::hosted::McpCall;
+    pub use antwort_protocol::request::{
         COMPACTION_FIELDS, CreateResponse, DefaultValue, FIELDS, NO_OPS, REQUEST_OBJECTS, RefusedField,
         RequestObject, RequestSizeLimits, Truncation,
     };

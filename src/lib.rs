@@ -10,7 +10,7 @@
 pub mod config;
 mod identity;
 mod net;
-pub mod protocol;
+pub use antwort_protocol as protocol;
 mod telemetry;
 // 2: how a response is made, without input or output; who may do how much at a time
 mod admission;

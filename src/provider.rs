@@ -25,9 +25,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::config::{ContextWindow, ModelPrice};
-use crate::protocol::id::Id;
-use crate::protocol::response::Usage;
 use crate::response::turn::{ModelEvent, ModelRequest};
+use antwort_protocol::id::Id;
+use antwort_protocol::response::Usage;
 
 pub(crate) use errors::{ProviderError, ProviderErrorKind};
 pub(crate) use http::{headers as request_headers, redact_url};

@@ -40,7 +40,7 @@ pub(crate) mod stack;
 mod ttl_cache;
 pub(crate) mod verbatim;
 
-pub use crate::protocol::item::hosted::ResultFile;
+pub use antwort_protocol::item::hosted::ResultFile;
 pub(crate) use audit::{
     RefusedCallAudit, RefusedFollowUp, record_refused as audit_refused_call,
     record_refused_follow_up as audit_refused_follow_up,

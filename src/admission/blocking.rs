@@ -10,9 +10,9 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::resource::Resource;
 use crate::identity::Requester;
-use crate::protocol::cancellation::CancelFlag;
-use crate::protocol::error::ApiError;
 use crate::telemetry::metrics::Metrics;
+use antwort_protocol::cancellation::CancelFlag;
+use antwort_protocol::error::ApiError;
 
 /// A pool of threads for long work.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ mod tests {
         let endless = admission.blocking.run(&requester, move || {
             begun.send(()).unwrap();
             // As parsers do between two pieces.
-            while crate::protocol::parse::check_cancelled().is_ok() {
+            while antwort_protocol::parse::check_cancelled().is_ok() {
                 std::thread::yield_now();
             }
             ended.send(()).unwrap();

@@ -8,8 +8,8 @@ use arc_swap::ArcSwap;
 use super::semaphore::{AcquireError, AcquireOutcome, FairSemaphore, PendingPermit, Permit};
 use super::shares::Shares;
 use crate::identity::Requester;
-use crate::protocol::error::{ApiError, ErrorKind};
 use crate::telemetry::metrics::Metrics;
+use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// The names of a resource.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@ use hyper::header::{AUTHORIZATION, HeaderValue};
 
 use crate::config::ApiKeySettings;
 use crate::identity::{Owner, Principal, Scopes};
-use crate::protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// Principals by the SHA-256 of their key.
 ///

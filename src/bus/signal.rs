@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// The longest id that is accepted from others.
 const MAX_ID_BYTES: usize = 128;

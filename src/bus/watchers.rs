@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// Runs that somebody waits for. All others cost nothing.
 #[derive(Debug, Clone, Default)]

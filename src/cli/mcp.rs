@@ -19,9 +19,9 @@ use crate::config::mcp::is_safe_for_secrets;
 use crate::config::{LoadOptions, McpAuth, McpServerSettings, Settings};
 use crate::identity::Reach;
 use crate::mcp::{CallDecision, Freshness, McpCaller, OnBehalfOf, ServedTool, ServerHandle, ServerToolSet};
-use crate::protocol::elicitation::ElicitationModes;
 use crate::tools::{Progress, ToolCall, ToolContext};
 use crate::transport::tool_result;
+use antwort_protocol::elicitation::ElicitationModes;
 use antwort_util::display;
 
 /// The label of a server that is given by its URL.

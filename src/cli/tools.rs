@@ -12,10 +12,10 @@ use crate::app;
 use crate::app::tools::GatewayTools;
 use crate::config::{LoadOptions, Settings};
 use crate::mcp::{CallerCatalog, McpCaller, OnBehalfOf};
-use crate::protocol::elicitation::ElicitationModes;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::{PolicySubject, Progress, ToolCall, ToolContext, ToolDefinition};
 use crate::transport::tool_result;
+use antwort_protocol::elicitation::ElicitationModes;
 
 /// The tenant of callers whose key has none.
 const TENANT: &str = "default";

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::tools::OnComplete;
 use super::units;
-use crate::protocol::request::{
+use antwort_protocol::request::{
     ClientToolMode, ReasoningEffort, StructuredOptions, SummaryMode, TextFormat, Verbosity,
 };
-use crate::protocol::schema::CompiledSchema;
+use antwort_protocol::schema::CompiledSchema;
 
 /// An agent profile: a model with instructions and tools, selected by `prompt.id` or `agent`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::masks;
 use crate::identity::{Scope, StorePolicy};
-use crate::protocol::dialect::Dialect;
-use crate::protocol::request::ClientActionStatus;
+use antwort_protocol::dialect::Dialect;
+use antwort_protocol::request::ClientActionStatus;
 
 /// API keys.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -25,8 +25,8 @@ use super::units;
 use super::webhooks::WebhookSettings;
 use crate::identity::{Scope, StorePolicy};
 use crate::net::client::ProxyUrl;
-use crate::protocol::dialect::Dialect;
-use crate::protocol::request::ClientActionStatus;
+use antwort_protocol::dialect::Dialect;
+use antwort_protocol::request::ClientActionStatus;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]

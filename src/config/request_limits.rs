@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::units;
-use crate::protocol::request::RequestSizeLimits;
+use antwort_protocol::request::RequestSizeLimits;
 
 /// The keys and units of the limits; their meaning is documented at their type.
 #[derive(Serialize, Deserialize)]

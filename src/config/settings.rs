@@ -43,10 +43,10 @@ use super::units::{self, MIB};
 pub use super::webhooks::{WebhookEvent, WebhookSettings};
 pub use super::websocket::WebSocketSettings;
 use crate::net::client::HttpClientOptions;
-use crate::protocol::dialect::Dialect;
-use crate::protocol::request::RequestSizeLimits;
-pub use crate::protocol::request::{ClientActionStatus, OnDisconnect, OnMismatch};
-pub use crate::protocol::result_format::ResultFormat;
+use antwort_protocol::dialect::Dialect;
+use antwort_protocol::request::RequestSizeLimits;
+pub use antwort_protocol::request::{ClientActionStatus, OnDisconnect, OnMismatch};
+pub use antwort_protocol::result_format::ResultFormat;
 
 /// All settings, checked.
 #[derive(Debug, Clone, Serialize)]

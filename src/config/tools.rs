@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::units::{self, MIB};
-pub use crate::protocol::request::ToolVisibility;
-use crate::protocol::result_format::ResultFormat;
+pub use antwort_protocol::request::ToolVisibility;
+use antwort_protocol::result_format::ResultFormat;
 pub use builtin::{
     BuiltinSettings, FileReadSettings, MockTool, SearchProvider, SimpleTool, WeatherSettings,
     WebSearchSettings,

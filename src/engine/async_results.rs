@@ -10,12 +10,12 @@ use super::completion_text::{TIMED_OUT, calls_announced_in};
 use super::context::EngineParts;
 use crate::config::OnComplete;
 use crate::identity::Owner;
-use crate::protocol::error::ApiError;
-use crate::protocol::id::Id;
-use crate::protocol::item::hosted::{McpCall, McpCallError};
-use crate::protocol::item::{Item, ItemStatus, ServerToolCall, ServerToolError};
 use crate::store::CompletedCall;
 use crate::tools::shorten;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::id::Id;
+use antwort_protocol::item::hosted::{McpCall, McpCallError};
+use antwort_protocol::item::{Item, ItemStatus, ServerToolCall, ServerToolError};
 
 /// What is read beside a history.
 #[derive(Clone, Copy)]

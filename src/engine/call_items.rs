@@ -1,6 +1,6 @@
 //! What ties calls, their outputs and their state together: ids of items.
 
-use crate::protocol::item::{Item, ItemStatus, ToolOutput};
+use antwort_protocol::item::{Item, ItemStatus, ToolOutput};
 
 /// The `call_id` by which outputs refer to a call.
 pub(super) fn call_id(item: &Item) -> Option<&str> {

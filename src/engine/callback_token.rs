@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::identity::Owner;
-use crate::protocol::id::Id;
 use crate::response::seal::SealKeys;
 use crate::store::AsyncCallKey;
+use antwort_protocol::id::Id;
 
 /// What a token says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

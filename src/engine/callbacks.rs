@@ -6,8 +6,8 @@ use super::completions::FAILED;
 use super::context::unix_now;
 use super::inputs::check_output_size;
 use crate::identity::Owner;
-use crate::protocol::error::{ApiError, ErrorKind};
 use crate::store::{AsyncCallKey, AsyncOutcome, AsyncResult};
+use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// A callback that may report the result of its call.
 pub(crate) struct OpenedCallback {

@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Engine, InFlight};
 use crate::identity::Owner;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::id::Id;
 use crate::response::machine::Termination;
 use crate::store::{CancelRequest, OrphanedRun, Requeue, Store, StoreError};
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::id::Id;
 
 /// How often a process looks which of its runs are to end.
 const LOOK: Duration = Duration::from_secs(1);

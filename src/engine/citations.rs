@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::protocol::content::Annotation;
 use crate::tools::Citation;
+use antwort_protocol::content::Annotation;
 
 /// The citations in a text: each address of a source, or the Markdown link around it, in the order of the text.
 pub(super) fn annotations(text: &str, sources: &[Citation]) -> Vec<Annotation> {

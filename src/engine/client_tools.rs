@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::context::EngineParts;
 use crate::config::{AgentSettings, StorePolicy};
-use crate::protocol::elicitation::ElicitationModes;
-use crate::protocol::error::ApiError;
-use crate::protocol::request::{ClientToolMode, CreateResponse};
 use crate::response::machine::InputEvent;
+use antwort_protocol::elicitation::ElicitationModes;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::request::{ClientToolMode, CreateResponse};
 
 /// The request field.
 const PARAM: &str = "antwort.client_tools";

@@ -13,13 +13,13 @@ pub(in crate::engine) use self::automatic::{AutoCompaction, replace};
 
 use super::history::HistoryEntry;
 use super::truncate;
-use crate::protocol::content::ContentPart;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::item::{Compaction, Item, Message, Role};
-use crate::protocol::parse::truncate_for_display;
 use crate::response::seal::SummarySeal;
 use crate::response::turn::HistoryItem;
 use crate::store::RETAINED_TOKENS;
+use antwort_protocol::content::ContentPart;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::item::{Compaction, Item, Message, Role};
+use antwort_protocol::parse::truncate_for_display;
 
 /// Estimated tokens of the user's messages that are kept as they are beside a summary.
 const MAX_RETAINED_TOKENS: usize = RETAINED_TOKENS as usize;
@@ -170,8 +170,8 @@ pub(super) fn failed() -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::parse::FromJson;
     use crate::response::seal::SealKeys;
+    use antwort_protocol::parse::FromJson;
     use serde_json::{Value, json, value::to_raw_value};
 
     fn items(items: &[Value]) -> Vec<Item> {

@@ -19,17 +19,17 @@ use super::run::trace::{self, RunTrace};
 use super::{Engine, async_results};
 use crate::config::OnComplete;
 use crate::identity::Owner;
-use crate::protocol::dialect::Dialect;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
-use crate::protocol::json;
-use crate::protocol::response::ResponseStatus;
 use crate::store::{
     AsyncCallKey, AsyncSettlement, CompletedCall, ItemChange, ModelView, ReadLimit, StoreError, TraceChange,
 };
 use crate::telemetry::fields::RESPONSE_ID;
 use crate::tools::{CallKey, RefusedFollowUp, audit_refused_follow_up};
+use antwort_protocol::dialect::Dialect;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::Item;
+use antwort_protocol::json;
+use antwort_protocol::response::ResponseStatus;
 
 /// Calls that are settled at a time.
 const BATCH: usize = 32;

@@ -17,13 +17,13 @@ use super::truncate::{self, ContextBudget};
 use super::{call_items, history, states};
 use crate::config::ToolsSettings;
 use crate::mcp::CallerCatalog;
-use crate::protocol::item::{InputItem, Item};
-use crate::protocol::request::{CreateResponse, RequestSizeLimits};
-use crate::protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
 use crate::response::turn::tool_name::comparisons;
 use crate::response::turn::{HistoryItem, ProviderState, StatePosition, ToolName};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::{PolicySubject, ToolRegistry};
+use antwort_protocol::item::{InputItem, Item};
+use antwort_protocol::request::{CreateResponse, RequestSizeLimits};
+use antwort_protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
 
 thread_local! {
     static LOOKS: Cell<u64> = const { Cell::new(0) };

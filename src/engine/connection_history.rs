@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 
 use crate::admission::{Permit, Resource};
 use crate::identity::{Owner, Requester};
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
-use crate::protocol::response::ResponseStatus;
 use crate::store::{Lineage, ModelView, ReadLimit, ResponseRecord, ResponseStore, StoreError, StoredItem};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::Item;
+use antwort_protocol::response::ResponseStatus;
 
 /// Up to this size, a conversation is kept without a memory permit.
 const UNRESERVED_BYTES: u64 = 64 << 10;

@@ -16,14 +16,14 @@ use crate::config::settings::{AgentSettings, EngineSettings, ToolsSettings, Unkn
 use crate::config::{JobSettings, StorePolicy};
 use crate::identity::{Callers, Owner, Requester};
 use crate::mcp::McpServers;
-use crate::protocol::dialect::Dialect;
-use crate::protocol::request::ClientActionStatus;
 use crate::provider::routing::ProviderRouter;
 use crate::response::seal::SealKeys;
 use crate::store::Store;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::request_log::RequestLog;
 use crate::tools::ToolRegistry;
+use antwort_protocol::dialect::Dialect;
+use antwort_protocol::request::ClientActionStatus;
 
 /// What an engine is made of.
 pub struct EngineParts {

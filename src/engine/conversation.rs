@@ -5,9 +5,9 @@
 use super::context::{EngineParts, RunContext};
 use crate::admission::{CONVERSATION_COPIES, Permit, Resource};
 use crate::identity::Requester;
-use crate::protocol::error::ApiError;
-use crate::protocol::request::CreateResponse;
 use crate::store::{ReadLimit, StoreError};
+use antwort_protocol::error::ApiError;
+use antwort_protocol::request::CreateResponse;
 
 /// Up to this size, stored items are read without a permit: most conversations are smaller.
 const UNRESERVED_BYTES: u64 = 64 << 10;

@@ -8,14 +8,14 @@ use super::conversation::ConversationBudget;
 use super::run_conversation::{check_policy, not_found, roles};
 use super::{prepare, record, states};
 use crate::config::settings::UnknownFields;
-use crate::protocol::error::ApiError;
-use crate::protocol::id::{Id, IdGenerator};
-use crate::protocol::item::Item;
-use crate::protocol::json;
-use crate::protocol::request::{
+use crate::store::{AddedItems, ConversationItem, ConversationRecord, StoredConversation};
+use antwort_protocol::error::ApiError;
+use antwort_protocol::id::{Id, IdGenerator};
+use antwort_protocol::item::Item;
+use antwort_protocol::json;
+use antwort_protocol::request::{
     AddItems, CreateConversation, CreateResponse, UnservedField, UpdateConversation, judge_unserved,
 };
-use crate::store::{AddedItems, ConversationItem, ConversationRecord, StoredConversation};
 
 /// Items that were added, with their ids.
 pub(crate) type AddedTexts = Vec<(Id, Arc<str>)>;

@@ -1,8 +1,8 @@
 //! Whether a run goes on when its client disconnects.
 
 use super::context::{EngineParts, EventReader, RunContext};
-use crate::protocol::error::ApiError;
-use crate::protocol::request::{CreateResponse, OnDisconnect};
+use antwort_protocol::error::ApiError;
+use antwort_protocol::request::{CreateResponse, OnDisconnect};
 
 /// The request field.
 const PARAM: &str = "antwort.on_disconnect";

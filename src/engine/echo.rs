@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::protocol::dialect::Dialect;
-use crate::protocol::error::{ApiError, ErrorBody};
-use crate::protocol::id::IdGenerator;
-use crate::protocol::json::to_raw;
-use crate::protocol::request::{CreateResponse, ServiceTier};
-use crate::protocol::response::{
+use antwort_protocol::dialect::Dialect;
+use antwort_protocol::error::{ApiError, ErrorBody};
+use antwort_protocol::id::IdGenerator;
+use antwort_protocol::json::to_raw;
+use antwort_protocol::request::{CreateResponse, ServiceTier};
+use antwort_protocol::response::{
     OutputItems, RequestEcho, Response, ResponseConversation, ResponseStatus, RunReport, Usage,
 };
 

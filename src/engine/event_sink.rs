@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use super::event_log::{self, EventLogger};
-use crate::protocol::error::ApiError;
-use crate::protocol::event::EventEncoder;
-use crate::protocol::request::OnDisconnect;
-use crate::protocol::response::ResponseSnapshot;
 use crate::response::machine::{ClosedResponse, Events};
 use crate::store::{LogEnd, LoggedEvents};
+use antwort_protocol::error::ApiError;
+use antwort_protocol::event::EventEncoder;
+use antwort_protocol::request::OnDisconnect;
+use antwort_protocol::response::ResponseSnapshot;
 
 /// Batches between a run and its reader. A batch holds the events of one upstream read, so this bounds memory.
 const CHANNEL_CAPACITY: usize = 16;
@@ -307,7 +307,7 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::protocol::event::{ResponseEvent, StreamEvent};
+    use antwort_protocol::event::{ResponseEvent, StreamEvent};
 
     fn push(sink: &mut EventSink, sequence_number: u64) {
         let error = ApiError::internal().body;

@@ -17,9 +17,9 @@ use super::live_runs::{RunEnding, RunProgress};
 use super::log_tails::LogTail;
 use crate::bus::RunWatch;
 use crate::identity::Owner;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::id::Id;
 use crate::store::{KeyUse, LogKept, StoreError};
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::id::Id;
 
 /// The header of a key, as errors name it.
 pub(super) const KEY_PARAM: &str = "idempotency-key";

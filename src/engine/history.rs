@@ -11,14 +11,14 @@ use super::conversation::ConversationBudget;
 use super::replayed::PlacedInput;
 use super::{async_results, run_conversation};
 use crate::identity::Owner;
-use crate::protocol::error::ApiError;
-use crate::protocol::id::Id;
-use crate::protocol::item::hosted::{McpCall, McpCallError};
-use crate::protocol::item::{InputItem, Item, ServerToolCall};
-use crate::protocol::request::CreateResponse;
-use crate::protocol::response::ResponseStatus;
-use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::turn::{HistoryItem, ProviderState};
+use antwort_protocol::error::ApiError;
+use antwort_protocol::id::Id;
+use antwort_protocol::item::hosted::{McpCall, McpCallError};
+use antwort_protocol::item::{InputItem, Item, ServerToolCall};
+use antwort_protocol::request::CreateResponse;
+use antwort_protocol::response::ResponseStatus;
+use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
 
 /// An item with the sealed state that is stored beside it. The item is shared by the conversation and the stored row.
 pub(super) type HistoryEntry = (Arc<Item>, Option<Arc<str>>);
@@ -120,7 +120,7 @@ async fn lineage(
             "previous_response_id",
             format!(
                 "Previous response with id '{}' not found.",
-                crate::protocol::parse::truncate_for_display(previous)
+                antwort_protocol::parse::truncate_for_display(previous)
             ),
         ));
     };
@@ -192,7 +192,7 @@ async fn resolve(
                     format!("input[{i}].id"),
                     format!(
                         "Item '{}' not found. Items are kept only of responses made with 'store' true.",
-                        crate::protocol::parse::truncate_for_display(id.as_str())
+                        antwort_protocol::parse::truncate_for_display(id.as_str())
                     ),
                 )
             }),

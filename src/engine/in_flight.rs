@@ -21,7 +21,7 @@ use super::stops::StopSignals;
 use crate::admission::{Permit, Resource};
 use crate::bus::Bus;
 use crate::identity::Requester;
-use crate::protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// How long requests have to end once they are aborted.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(2);

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::{Engine, client_tools};
 use crate::config::StorePolicy;
 use crate::identity::{Owner, Requester};
-use crate::protocol::elicitation::is_question_id;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::id::Id;
-use crate::protocol::json;
-use crate::protocol::parse::truncate_for_display;
-use crate::protocol::request::{CreateResponse, InputResult, ResponseInput};
 use crate::store::{InputAnswer, InputOutcome, StoreError, is_async_call_id};
+use antwort_protocol::elicitation::is_question_id;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::id::Id;
+use antwort_protocol::json;
+use antwort_protocol::parse::truncate_for_display;
+use antwort_protocol::request::{CreateResponse, InputResult, ResponseInput};
 
 /// Bytes of an answer to a form of an MCP server, as many as the form may have.
 const MAX_ELICITATION_ANSWER: usize = 64 << 10;

@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::config::UserMessages;
-use crate::protocol::item::hosted::ResultFile;
 use crate::response::machine::{CallResult, RemoteError};
 use crate::store::{CallOutcome, Lease, Store, StoreError, TurnRecord};
 use crate::tools::{CallKey, Citation, Journal, StartedTask, ToolError, ToolErrorCode, ToolOutput};
+use antwort_protocol::item::hosted::ResultFile;
 
 pub(super) struct RunJournal {
     store: Arc<dyn Store>,
@@ -192,10 +192,10 @@ impl Journal for RunJournal {
 mod tests {
     use super::*;
     use crate::identity::Owner;
-    use crate::protocol::id::Id;
-    use crate::protocol::response::ResponseStatus;
     use crate::store::ResponseRecord;
     use crate::store::sqlite::{Location, SqliteOptions, SqliteStore};
+    use antwort_protocol::id::Id;
+    use antwort_protocol::response::ResponseStatus;
 
     /// A run that was taken over gave the model what clients are shown, and its items had other places.
     #[test]

@@ -13,9 +13,9 @@ use super::run_handle::RunHandle;
 use super::{Engine, apply_store_policy};
 use crate::config::StorePolicy;
 use crate::identity::Owner;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::request::CreateResponse;
 use crate::store::{IdempotencyKey, KeyUse, StoreError};
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::request::CreateResponse;
 
 /// How long a response is waited for whose run does not go on in this process, behind the longest that a run takes: another
 /// process executes it, or has died, and the recovery ends it soon.

@@ -4,8 +4,8 @@ use futures_util::future::BoxFuture;
 
 use super::followed_page::FollowedPage;
 use crate::admission::Permit;
-use crate::protocol::error::ApiError;
 use crate::store::{LogPage, StoreError};
+use antwort_protocol::error::ApiError;
 use antwort_util::held_bytes::holding;
 use antwort_util::shared_reads::SharedReads;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::chain::Chain;
 use crate::config::{LimitOverrides, ModelPrice, RunLimits};
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::request::{CreateResponse, RequestedLimits};
-use crate::protocol::response::Usage;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::request::{CreateResponse, RequestedLimits};
+use antwort_protocol::response::Usage;
 
 /// The limits of one run, in force.
 #[derive(Debug, Clone)]
@@ -139,7 +139,7 @@ pub(super) fn cost(price: &ModelPrice, usage: &Usage) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::request::RunOptions;
+    use antwort_protocol::request::RunOptions;
 
     fn asking(limits: RequestedLimits) -> CreateResponse {
         let antwort = Some(RunOptions { limits, ..RunOptions::default() });

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::bus::Bus;
-use crate::protocol::error::ApiError;
-use crate::protocol::id::Id;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::id::Id;
 
 /// The registry, one for the process.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 
 use super::replayed::{Print, output_print};
-use crate::protocol::error::ApiError;
-use crate::protocol::item::{FunctionCall, Item, ItemStatus, ToolOutput};
-use crate::protocol::parse::truncate_for_display;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::item::{FunctionCall, Item, ItemStatus, ToolOutput};
+use antwort_protocol::parse::truncate_for_display;
 
 /// Gives such outputs of the input the `call_id` of their calls; `past`: the items before it.
 pub(super) fn find_calls(past: &[Item], input: &mut [Item]) -> Result<(), ApiError> {

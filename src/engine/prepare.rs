@@ -33,19 +33,19 @@ use super::{client_tools, compaction, echo, history, named_outputs, run_conversa
 use crate::admission::Permit;
 use crate::identity::Owner;
 use crate::mcp::CallerCatalog;
-use crate::protocol::elicitation::ElicitationModes;
-use crate::protocol::error::ApiError;
-use crate::protocol::event::EventEncoder;
-use crate::protocol::id::{Id, IdGenerator};
-use crate::protocol::item::Item;
-use crate::protocol::request::{CreateResponse, SentFields, TextFormat, Truncation};
-use crate::protocol::response::Response;
 use crate::provider::Provider;
 use crate::response::machine::{InputEvent, MachineOptions, Termination};
 use crate::response::presentation::Presentation;
 use crate::response::seal::{BoundSeal, SummarySeal};
 use crate::response::turn::{HistoryItem, ModelRequest};
 use crate::store::{Lease, StoredItem};
+use antwort_protocol::elicitation::ElicitationModes;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::event::EventEncoder;
+use antwort_protocol::id::{Id, IdGenerator};
+use antwort_protocol::item::Item;
+use antwort_protocol::request::{CreateResponse, SentFields, TextFormat, Truncation};
+use antwort_protocol::response::Response;
 
 /// What a request is prepared for.
 #[derive(Clone, Copy)]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::config::AgentSettings;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::parse::truncate_for_display;
-use crate::protocol::request::CreateResponse;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::parse::truncate_for_display;
+use antwort_protocol::request::CreateResponse;
 
 /// The agent profile that a request names.
 #[derive(Debug, Clone, Copy)]

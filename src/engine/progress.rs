@@ -14,9 +14,9 @@ use super::context::EngineParts;
 use super::run::SavedRun;
 use crate::admission::run_on_bytes;
 use crate::identity::Owner;
-use crate::protocol::id::Id;
-use crate::protocol::response::Usage;
 use crate::store::{LogKept, LogState, StoreError};
+use antwort_protocol::id::Id;
+use antwort_protocol::response::Usage;
 
 /// Bytes of a log that are read at a time, unless one piece has more.
 const PIECE_BYTES: u64 = 256 << 10;

@@ -10,12 +10,6 @@ use super::context::unix_now;
 use super::run::SavedRun;
 use super::webhooks::Webhooks;
 use super::{client_answers, event_log, journal, record, seen_log, user_questions};
-use crate::protocol::dialect::Dialect;
-use crate::protocol::error::ErrorBody;
-use crate::protocol::event::EventEncoder;
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
-use crate::protocol::response::{Response, RunOutcome};
 use crate::response::machine::{
     CallResult, ClosedResponse, Events, MachineOptions, MachineState, ResponseMachine, SeenEvent, ServerCall,
     Termination, Violation,
@@ -28,6 +22,12 @@ use crate::store::{
     OrphanedRun, ResponseRecord, Store, StoreError, is_async_call_id,
 };
 use crate::telemetry::fields::{CODE, RESPONSE_ID};
+use antwort_protocol::dialect::Dialect;
+use antwort_protocol::error::ErrorBody;
+use antwort_protocol::event::EventEncoder;
+use antwort_protocol::id::Id;
+use antwort_protocol::item::Item;
+use antwort_protocol::response::{Response, RunOutcome};
 
 /// Runs that are taken over at a time.
 const BATCH: usize = 50;

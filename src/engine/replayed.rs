@@ -16,9 +16,9 @@ use self::equal::difference;
 pub(super) use self::equal::{Print, output_print};
 use self::found::Found;
 use super::call_items::{call_id, output_of};
-use crate::protocol::error::ApiError;
-use crate::protocol::item::Item;
-use crate::protocol::item::hosted::McpApprovalResponse;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::item::Item;
+use antwort_protocol::item::hosted::McpApprovalResponse;
 
 /// The items of an input, with their places in the request, by which errors name them.
 #[derive(Debug, Default)]

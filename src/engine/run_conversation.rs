@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::context::{EngineParts, RunContext};
 use super::truncate;
 use crate::config::StorePolicy;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::id::Id;
-use crate::protocol::item::{Item, Role};
-use crate::protocol::parse::truncate_for_display;
-use crate::protocol::request::CreateResponse;
 use crate::response::seal::SummarySeal;
 use crate::store::{ContextRole, ConversationLock, ConversationTurn};
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::{Item, Role};
+use antwort_protocol::parse::truncate_for_display;
+use antwort_protocol::request::CreateResponse;
 
 /// The conversation of a run.
 pub(super) struct RunConversation {
@@ -130,8 +130,8 @@ pub(super) fn not_found(id: &str) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::parse::FromJson;
     use crate::response::seal::SealKeys;
+    use antwort_protocol::parse::FromJson;
     use serde_json::{Value, json, value::to_raw_value};
 
     #[test]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::event_sink::{EventBatch, RunOutput};
-use crate::protocol::error::ApiError;
-use crate::protocol::event::EventEncoder;
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
-use crate::protocol::response::ResponseSnapshot;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::event::EventEncoder;
+use antwort_protocol::id::Id;
+use antwort_protocol::item::Item;
+use antwort_protocol::response::ResponseSnapshot;
 
 /// A run that was started. Dropping the handle cancels the run.
 pub struct RunHandle {

@@ -14,11 +14,11 @@ use super::context::{EventReader, OnUnservedTool, RunContext};
 use crate::config::{SamplingSettings, StorePolicy};
 use crate::identity::Owner;
 use crate::mcp::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
-use crate::protocol::content::ContentPart;
-use crate::protocol::dialect::Dialect;
-use crate::protocol::item::Item;
-use crate::protocol::request::CreateResponse;
-use crate::protocol::response::{Response, ResponseStatus};
+use antwort_protocol::content::ContentPart;
+use antwort_protocol::dialect::Dialect;
+use antwort_protocol::item::Item;
+use antwort_protocol::request::CreateResponse;
+use antwort_protocol::response::{Response, ResponseStatus};
 
 /// The window of the rate limit.
 const RATE_WINDOW: Duration = Duration::from_mins(1);
@@ -104,7 +104,7 @@ impl Sampler for EngineSampler {
             keepalive: None,
             authorization: None,
         };
-        let failed = |error: crate::protocol::error::ApiError| error.body.message;
+        let failed = |error: antwort_protocol::error::ApiError| error.body.message;
         let mut run = engine.start(asked, caller).await.map_err(failed)?;
         answer(&run.response().await.map_err(failed)?.response)
     }

@@ -13,14 +13,14 @@ use super::history::HistoryEntry;
 use super::tools::hosted;
 use super::{async_results, call_items, compaction, history, refused_calls};
 use crate::identity::Owner;
-use crate::protocol::error::ApiError;
-use crate::protocol::id::Id;
-use crate::protocol::item::hosted::McpCall;
-use crate::protocol::item::{Item, Role};
 use crate::response::seal::{BoundSeal, OpenedBlob, SummarySeal};
 use crate::response::turn::{HistoryItem, ProviderState, StatePosition};
 use crate::store::{ItemWithState, StateKey};
 use crate::tools::canonical_json;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::id::Id;
+use antwort_protocol::item::hosted::McpCall;
+use antwort_protocol::item::{Item, Role};
 
 /// Items with the state that is stored beside them, by place.
 pub(super) fn with_stored_state(

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// How long a cancellation is remembered. The store remembers it for as long as the run goes on.
 const REMEMBERED: Duration = Duration::from_secs(60);

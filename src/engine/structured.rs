@@ -5,14 +5,14 @@ use serde_json::Value;
 
 use crate::admission::BlockingPool;
 use crate::identity::Requester;
-use crate::protocol::content::ContentPart;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::item::{Item, Role};
-use crate::protocol::json::RawJson;
-use crate::protocol::parse::truncate_for_display;
-use crate::protocol::request::{OnMismatch, TextFormat};
-use crate::protocol::response::StructuredValidation;
-use crate::protocol::schema::CompiledSchema;
+use antwort_protocol::content::ContentPart;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::item::{Item, Role};
+use antwort_protocol::json::RawJson;
+use antwort_protocol::parse::truncate_for_display;
+use antwort_protocol::request::{OnMismatch, TextFormat};
+use antwort_protocol::response::StructuredValidation;
+use antwort_protocol::schema::CompiledSchema;
 
 /// A schema up to this size is compiled in place: less work than starting a blocking task.
 const SMALL_SCHEMA: usize = 4 << 10;

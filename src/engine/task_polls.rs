@@ -15,13 +15,13 @@ use super::prepare::PreparedRun;
 use crate::identity::Owner;
 use crate::mcp::task::RemoteTask;
 use crate::mcp::{McpCaller, OnBehalfOf, ServerHandle, TaskOutput, bearer};
-use crate::protocol::elicitation::ElicitationModes;
-use crate::protocol::id::Id;
-use crate::protocol::request::CreateResponse;
-use crate::protocol::tool::Tool;
 use crate::store::{AsyncResult, DueTask, PolledTask, StoreError};
 use crate::telemetry::fields::RESPONSE_ID;
 use crate::tools::StartedTask;
+use antwort_protocol::elicitation::ElicitationModes;
+use antwort_protocol::id::Id;
+use antwort_protocol::request::CreateResponse;
+use antwort_protocol::tool::Tool;
 
 /// For how long no other process looks for the result of a call: longer than a look takes.
 const LEASE: Duration = Duration::from_mins(1);

@@ -9,11 +9,11 @@ use super::Engine;
 use super::context::{EngineParts, RunContext};
 use super::prepare::{self, PreparedRun, Purpose};
 use crate::identity::Requester;
-use crate::protocol::error::ApiError;
-use crate::protocol::request::CreateResponse;
 use crate::provider::{CallContext, Provider, ProviderError};
 use crate::response::turn::ModelRequest;
 use crate::telemetry::request_log::ModelTarget;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::request::CreateResponse;
 
 /// The size of a prompt.
 pub(crate) struct TokenCount {

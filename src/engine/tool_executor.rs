@@ -16,10 +16,6 @@ use super::run::{self, RunState, StartedWork};
 use super::tools::hosted;
 use super::tools::offered::ToolBinding;
 use crate::config::UserMessages;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::id::Id;
-use crate::protocol::item::hosted::McpAuthChallenge;
-use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::machine::{CallResult, ClientCall, RemoteError, ResponseMachine, ServerCall};
 use crate::response::seal::SealKeys;
 use crate::store::{JournaledCall, PendingInput, TurnRecord, async_call_id};
@@ -27,6 +23,10 @@ use crate::tools::{
     Asker, AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, GivenInput, Pause,
     PauseClock, Progress, RemoteFailure, ToolCall, ToolContext, ToolError, ToolErrorCode, ToolOutput,
 };
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::hosted::McpAuthChallenge;
+use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
 
 /// In the journal, the server of a call that the client makes.
 const CLIENT_LABEL: &str = "client";

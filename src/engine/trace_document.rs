@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::run::trace::{CallOutcomeKind, CallRecord, RunTrace, TurnTokens, TurnTrace, WaitKind};
-use crate::protocol::response::{InputTokensDetails, OutputTokensDetails, Usage};
+use antwort_protocol::response::{InputTokensDetails, OutputTokensDetails, Usage};
 
 /// `GET /v1/responses/{id}/trace`. Times are milliseconds since the epoch.
 #[derive(Debug, Serialize)]

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::protocol::content::ContentPart;
-use crate::protocol::error::ApiError;
-use crate::protocol::item::{Item, Role, ToolOutput};
 use crate::response::turn::{HistoryItem, ModelTool, ToolInput};
+use antwort_protocol::content::ContentPart;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::item::{Item, Role, ToolOutput};
 
 /// Bytes of text per token, about.
 const BYTES_PER_TOKEN: usize = 4;
@@ -194,7 +194,7 @@ fn part_tokens(parts: &[ContentPart]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::parse::FromJson;
+    use antwort_protocol::parse::FromJson;
     use serde_json::{Value, json, value::to_raw_value};
 
     fn conversation(items: &[Value]) -> Vec<HistoryItem> {

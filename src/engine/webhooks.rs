@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::config::{WebhookEvent, WebhookSettings};
 use crate::identity::Owner;
-use crate::protocol::id::Id;
-use crate::protocol::response::{Response, ResponseStatus};
 use crate::store::{AsyncCallKey, OutboxNotice};
+use antwort_protocol::id::Id;
+use antwort_protocol::response::{Response, ResponseStatus};
 
 /// Which webhook is told of what.
 #[derive(Debug, Default)]
@@ -98,9 +98,9 @@ fn notice(webhook: &Webhook, event: WebhookEvent, data: &Value, now: i64) -> Out
 mod tests {
     use super::*;
     use crate::engine::echo;
-    use crate::protocol::dialect::Dialect;
-    use crate::protocol::id::IdGenerator;
-    use crate::protocol::request::CreateResponse;
+    use antwort_protocol::dialect::Dialect;
+    use antwort_protocol::id::IdGenerator;
+    use antwort_protocol::request::CreateResponse;
 
     fn response(background: bool, status: ResponseStatus) -> Response {
         let request = CreateResponse::default();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::scopes::{self, Scopes};
 use super::{Owner, Requester, Scope, StorePolicy};
-use crate::protocol::dialect::Dialect;
-use crate::protocol::error::ApiError;
-use crate::protocol::request::ClientActionStatus;
+use antwort_protocol::dialect::Dialect;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::request::ClientActionStatus;
 
 /// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Scopes: what a caller may do; nothing unless it is granted.
 
 use super::Scope;
-use crate::protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::error::{ApiError, ErrorKind};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Scopes(u32);

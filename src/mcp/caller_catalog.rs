@@ -14,14 +14,14 @@ use super::servers::{McpCaller, McpServers};
 use super::session::Freshness;
 use super::tool_sets::{ServedTool, ServerToolSet};
 use crate::config::{RouteSettings, ToolsSettings, mcp_label};
-use crate::protocol::error::ApiError;
-use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::tools::catalog::{Catalog, RegisteredTool};
 use crate::tools::catalog_builder::{add_tags, merge_definition};
 use crate::tools::definition::ToolDefinition;
 use crate::tools::plan::{CallPlan, ToolSchemas};
 use crate::tools::router::{Route, RouteExecutor};
 use crate::tools::{PolicySubject, ToolRegistry};
+use antwort_protocol::error::ApiError;
+use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
 use antwort_util::digest::sha256;
 
 /// The gateway's own tools for one caller. Holds the sessions of the servers that execute some of them.

@@ -11,8 +11,8 @@ use super::source::{ServerAccess, SessionLimits, SessionSource};
 use super::tool_config::ServerToolConfig;
 use crate::config::{McpAuth, McpServerSettings, McpSettings, McpTransport, Settings};
 use crate::net::egress::{Egress, EgressOptions};
-use crate::protocol::elicitation::ElicitationModes;
 use crate::tools::stack::StackBuilder;
+use antwort_protocol::elicitation::ElicitationModes;
 
 /// A configured server.
 pub(super) struct ConfiguredServer {

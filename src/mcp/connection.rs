@@ -16,11 +16,11 @@ use super::credentials::Credentials;
 use super::error::McpError;
 use super::task::{RemoteTask, TaskSupport};
 use crate::net::egress::Egress;
-use crate::protocol::elicitation::{ElicitationAnswer, ElicitationModes};
-use crate::protocol::item::hosted::McpListedTool;
-use crate::protocol::json::RawJson;
-use crate::protocol::parse::truncate_for_display;
 use crate::tools::{Arguments, Asker, CallbackAddress, GivenInput, Progress, RequiredInput, canonical_json};
+use antwort_protocol::elicitation::{ElicitationAnswer, ElicitationModes};
+use antwort_protocol::item::hosted::McpListedTool;
+use antwort_protocol::json::RawJson;
+use antwort_protocol::parse::truncate_for_display;
 
 /// Beyond the time of a program's start.
 const START_GRACE: Duration = Duration::from_secs(5);

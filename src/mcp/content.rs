@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::connection::{ContentAudience, RemoteContent, RemoteResult};
-use crate::protocol::item::hosted::ResultFile;
 use crate::tools::ToolOutput;
+use antwort_protocol::item::hosted::ResultFile;
 
 /// Maximum characters of a name, URI or description in a note: text of the server.
 const MAX_NOTE_CHARS: usize = 2000;

@@ -14,9 +14,9 @@ use parking_lot::Mutex;
 use super::connection::{RemoteTool, RemoteTools};
 use super::error::McpError;
 use super::tool_sets::PreparedSetCache;
-use crate::protocol::item::hosted::McpListedTool;
-use crate::protocol::json::RawJson;
 use crate::tools::plan::MemoryMeter;
+use antwort_protocol::item::hosted::McpListedTool;
+use antwort_protocol::json::RawJson;
 use antwort_util::digest::FieldHasher;
 
 /// Estimated bytes of a listed tool beside its texts.

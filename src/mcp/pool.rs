@@ -31,9 +31,9 @@ use super::status::ServerStatus;
 use crate::admission::{Admission, Permit};
 use crate::config::settings::McpSessionSettings;
 use crate::identity::Requester;
-use crate::protocol::elicitation::ElicitationModes;
-use crate::protocol::error::ApiError;
 use crate::telemetry::metrics::Metrics;
+use antwort_protocol::elicitation::ElicitationModes;
+use antwort_protocol::error::ApiError;
 
 /// Interval of the eviction of idle sessions.
 const EVICT_INTERVAL: Duration = Duration::from_secs(5);

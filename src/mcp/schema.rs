@@ -12,7 +12,7 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::protocol::schema::CompiledSchema;
+use antwort_protocol::schema::CompiledSchema;
 use keywords::{MAX_DEPTH, MAX_NODES, too_large};
 
 /// Rewrites a schema of arguments.

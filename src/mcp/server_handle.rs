@@ -19,9 +19,9 @@ use super::tool_config::ServerToolConfig;
 use super::tool_sets::{ServedTool, ServerToolSet};
 use crate::admission::Permit;
 use crate::config::{McpRule, McpServerSettings, McpTrust};
-use crate::protocol::item::hosted::McpListedTool;
-use crate::protocol::tool::{ApprovalPolicy, McpAllowedTools, McpTool, McpToolFilter};
 use crate::tools::{Progress, ToolError, ToolOutput};
+use antwort_protocol::item::hosted::McpListedTool;
+use antwort_protocol::tool::{ApprovalPolicy, McpAllowedTools, McpTool, McpToolFilter};
 
 /// The decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,12 +23,12 @@ use crate::admission::Admission;
 use crate::config::{ConfigChange, McpSettings, Settings, rebuilds_for};
 use crate::identity::{Reach, Requester};
 use crate::net::egress::{Egress, EgressError, EgressOptions, intersect_domains};
-use crate::protocol::elicitation::ElicitationModes;
-use crate::protocol::error::ApiError;
-use crate::protocol::tool::McpTool;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::ToolRegistry;
 use crate::tools::stack::StackBuilder;
+use antwort_protocol::elicitation::ElicitationModes;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::tool::McpTool;
 
 /// All MCP servers.
 pub struct McpServers {

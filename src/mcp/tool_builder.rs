@@ -18,8 +18,6 @@ use super::tool_config::ServerToolConfig;
 use super::tool_sets::{MemoryGuard, PreparedSet, PreparedTool, ServedTool, ServerToolSet};
 use super::{content, schema};
 use crate::config::{AsyncMode, RouteStrategy};
-use crate::protocol::item::hosted::McpListedTool;
-use crate::protocol::json;
 use crate::telemetry::traces::{self, TraceParent};
 use crate::tools::catalog::RegisteredTool;
 use crate::tools::catalog_builder::add_tags;
@@ -31,6 +29,8 @@ use crate::tools::{
     Annotations, Callback, Progress, StartedTask, ToolCall, ToolContext, ToolDefinition, ToolError,
     ToolErrorCode, ToolExecutor, ToolKind, ToolOutcome, ToolOutput, canonical_json,
 };
+use antwort_protocol::item::hosted::McpListedTool;
+use antwort_protocol::json;
 use antwort_util::digest::FieldHasher;
 
 /// What the model is told of a call that goes on, if its server says nothing.
@@ -113,7 +113,7 @@ impl ServerToolBuilder<'_> {
                     continue;
                 }
             };
-            let name = crate::protocol::parse::truncate_for_display(name).into_owned();
+            let name = antwort_protocol::parse::truncate_for_display(name).into_owned();
             tracing::warn!(
                 server = &*self.session.endpoint.name,
                 tool = %name,

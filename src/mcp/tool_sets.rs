@@ -10,10 +10,10 @@ use parking_lot::{Mutex, MutexGuard};
 use super::error::McpError;
 use super::task::TaskSupport;
 use super::tool_config::ServerToolConfig;
-use crate::protocol::item::hosted::McpListedTool;
 use crate::tools::ToolDefinition;
 use crate::tools::catalog::{ModelToolCache, RegisteredTool};
 use crate::tools::plan::ToolSchemas;
+use antwort_protocol::item::hosted::McpListedTool;
 
 /// The reservation of memory for a set; `None` if it belongs to one request.
 pub(super) type MemoryGuard = Option<Box<dyn Any + Send + Sync>>;

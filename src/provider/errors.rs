@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::config::ProviderSettings;
 use crate::net::causes::{self, ConnectFailure, FailureCause};
 use crate::net::client::ProxyError;
-use crate::protocol::error::{ApiError, ErrorBody, ErrorKind};
+use antwort_protocol::error::{ApiError, ErrorBody, ErrorKind};
 
 /// A failed call of a provider.
 ///

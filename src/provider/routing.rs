@@ -13,9 +13,9 @@ use serde_json::value::RawValue;
 use super::http::{ChatProvider, InvalidProvider};
 use super::{CallContext, Provider, ProxiedBody, ProxiedResponse};
 use crate::config::ProviderSettings;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::parse::truncate_for_display;
 use crate::telemetry::metrics::Metrics;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::parse::truncate_for_display;
 use antwort_util::pattern;
 
 /// The configured providers, and the rules that select one by model name.

@@ -3,7 +3,7 @@
 //! It is that of OpenAI's recent models, `o200k_base`. It is loaded with the first text, so that a gateway that counts
 //! nothing does not hold its 25 MiB.
 
-use crate::protocol::parse::check_cancelled;
+use antwort_protocol::parse::check_cancelled;
 
 /// The encoding, as its crate names it.
 const ENCODING: &str = "o200k_base";

@@ -4,10 +4,10 @@
 //! that close something are made of this state; a validator in the tests accumulates finished streams with code of
 //! its own and compares.
 
-use crate::protocol::content::{ContentPart, OutputText, Refusal};
-use crate::protocol::event::{OutputContent, ResponseEvent};
-use crate::protocol::item::{Item, ReasoningText, SummaryText};
-use crate::protocol::response::Response;
+use antwort_protocol::content::{ContentPart, OutputText, Refusal};
+use antwort_protocol::event::{OutputContent, ResponseEvent};
+use antwort_protocol::item::{Item, ReasoningText, SummaryText};
+use antwort_protocol::response::Response;
 
 /// The response so far.
 #[derive(Debug)]

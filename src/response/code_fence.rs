@@ -9,7 +9,7 @@
 
 use super::machine::MAX_ANNOTATIONS;
 use super::turn::ModelEvent;
-use crate::protocol::content::{Annotation, LogProb};
+use antwort_protocol::content::{Annotation, LogProb};
 
 /// Bytes of white space before the fence, and of the name of a language behind it.
 const MAX_HEAD_BYTES: usize = 64;

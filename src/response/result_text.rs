@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::protocol::result_format::ResultFormat;
+use antwort_protocol::result_format::ResultFormat;
 
 /// `{"id", "success", "data"}` or `{"id", "success", "error"}`.
 #[derive(Serialize)]

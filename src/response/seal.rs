@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::machine::{Seal, SealSummary};
 use super::turn::ProviderState;
-use crate::protocol::item::hosted::McpCall;
+use antwort_protocol::item::hosted::McpCall;
 
 const VERSION: &str = "aw1.";
 const KEY_ID_LEN: usize = 4;

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::machine::CallResult;
 use super::turn::{ModelEvent, ProviderFields};
-use crate::protocol::content::{Annotation, LogProb, TopLogProb};
-use crate::protocol::item::hosted::McpListedTool;
+use antwort_protocol::content::{Annotation, LogProb, TopLogProb};
+use antwort_protocol::item::hosted::McpListedTool;
 
 /// Of an item beside its text: ids, names of fields, its entry in the output.
 pub(super) const ITEM_OVERHEAD: usize = 256;

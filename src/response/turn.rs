@@ -16,11 +16,11 @@ pub(crate) use self::refused_call::RefusedCall;
 pub(crate) use self::tool_call::ToolCallRequest;
 pub(crate) use self::tool_name::ToolName;
 use super::presentation::Presentation;
-use crate::protocol::content::{Annotation, LogProb};
-use crate::protocol::item::Item;
-use crate::protocol::request::{Metadata, ReasoningRequest, ServiceTier, TextFormat, Verbosity};
-use crate::protocol::response::Usage;
-use crate::protocol::result_format::ResultFormat;
+use antwort_protocol::content::{Annotation, LogProb};
+use antwort_protocol::item::Item;
+use antwort_protocol::request::{Metadata, ReasoningRequest, ServiceTier, TextFormat, Verbosity};
+use antwort_protocol::response::Usage;
+use antwort_protocol::result_format::ResultFormat;
 
 /// The request of one inference.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::error::StoreError;
 use crate::identity::Owner;
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// An approval request that is pending. Of its content only hashes are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]

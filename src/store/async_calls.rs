@@ -9,7 +9,7 @@ use super::error::StoreError;
 use super::outbox::OutboxNotice;
 use super::responses::ModelView;
 use crate::identity::Owner;
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// A call of a response, as in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]

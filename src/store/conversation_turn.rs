@@ -1,7 +1,7 @@
 //! The part of a response in its conversation.
 
-use crate::protocol::id::Id;
-use crate::protocol::response::ResponseStatus;
+use antwort_protocol::id::Id;
+use antwort_protocol::response::ResponseStatus;
 
 /// Estimated tokens of the users' messages before a summary that are shown beside it.
 pub const RETAINED_TOKENS: u64 = 64_000;

@@ -11,8 +11,8 @@ use super::error::StoreError;
 use super::paging::{Page, PageRequest};
 use super::responses::{ReadLimit, StoredItem};
 use crate::identity::Owner;
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
+use antwort_protocol::id::Id;
+use antwort_protocol::item::Item;
 
 /// A new conversation.
 #[derive(Debug, Clone)]

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::id::{Id, is_conversation_id};
-use crate::protocol::parse;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::id::{Id, is_conversation_id};
+use antwort_protocol::parse;
 
 /// `Retry-After` of a full store.
 const FULL_RETRY_AFTER: Duration = Duration::from_secs(10);

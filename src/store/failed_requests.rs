@@ -1,6 +1,6 @@
 //! Rows of requests that failed before their first output: which of a tenant are kept, and when they are not written.
 
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// While so many writes wait for a writer, rows of failed requests are dropped: an outage of a provider must not keep
 /// the responses of others waiting.
@@ -47,7 +47,7 @@ fn is_one_of(id: &str, every: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::id::IdGenerator;
+    use antwort_protocol::id::IdGenerator;
 
     #[test]
     fn small_limits_hold_at_each_row_and_large_ones_at_some_of_them() {

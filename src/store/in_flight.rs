@@ -9,7 +9,7 @@ use super::item_names::made_at;
 use super::operation::{EraseRequest, Write};
 use super::row_policy::now;
 use super::{Lease, Owner, RunRegistry};
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// No run goes on for longer than this.
 const MAX_RUN_MILLIS: i64 = 24 * 60 * 60 * 1000;
@@ -167,8 +167,8 @@ impl InFlightRows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::id::IdGenerator;
     use crate::store::ErasureTarget;
+    use antwort_protocol::id::IdGenerator;
 
     /// Each step of an erasure replaced that of another one of the same owner, also a newer one.
     #[test]

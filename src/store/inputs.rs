@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::identity::Owner;
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// That a call of the journal is answered from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use crate::protocol::id::Id;
 use crate::store::{Direction, ModelView, StateKey, StoredItem, StoredState};
+use antwort_protocol::id::Id;
 
 const OUTPUT: u8 = 1;
 const OVERRIDE: u8 = 1 << 1;

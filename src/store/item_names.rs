@@ -66,7 +66,7 @@ impl<'a> ItemNames<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::id::IdGenerator;
+    use antwort_protocol::id::IdGenerator;
 
     #[test]
     fn an_items_id_names_its_response_if_the_gateway_made_it() {

@@ -12,7 +12,7 @@ use super::logged_runs::{KeyUse, LoggedRun};
 use super::responses::ResponseRecord;
 use super::run_log::OrphanedRun;
 use crate::identity::Owner;
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// A run that is to be made by a process that claims it.
 #[derive(Debug, Clone)]

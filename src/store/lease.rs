@@ -1,6 +1,6 @@
 //! Leases: who may write a run.
 
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// The right to write a run: its response, and how often the run was taken over. A backend refuses the writes of a
 /// lease that was taken over.

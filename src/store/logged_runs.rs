@@ -8,7 +8,7 @@ use super::error::StoreError;
 use super::lease::Lease;
 use super::responses::ResponseRecord;
 use crate::identity::Owner;
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// The key of a request, which is its owner's.
 #[derive(Debug, Clone)]

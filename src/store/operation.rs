@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::conversation_write::ConversationWrite;
-use crate::protocol::id::Id;
 use crate::store::{
     ApprovalClaim, AskedQuestions, AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CallOutcome,
     CancelRequest, ClaimOutcome, ErasedCounts, ErasureTarget, InputAnswer, InputOutcome, Lease, LogEnd,
     LoggedEvents, LoggedRun, ModelView, NewJob, Owner, PendingApproval, Requeue, ResponseRecord, StartedCall,
     StoreError, StoredItem, TurnRecord,
 };
+use antwort_protocol::id::Id;
 
 /// The approximate size of an approval's row.
 const APPROVAL_BYTES: usize = 256;
@@ -228,8 +228,8 @@ impl WriteOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::response::ResponseStatus;
     use crate::store::{ConversationTurn, Direction, Lease, StateKey, StoredState};
+    use antwort_protocol::response::ResponseStatus;
 
     /// Once only the texts of a turn's own items were counted, however large the response was that it began.
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::error::StoreError;
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// A notice, as it is written with the end of its response.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use super::error::StoreError;
-use crate::protocol::id::Id;
-use crate::protocol::response::ResponseStatus;
+use antwort_protocol::id::Id;
+use antwort_protocol::response::ResponseStatus;
 
 /// The size of a page: it ends before the element that would exceed it, but has at least one.
 pub const MAX_PAGE_BYTES: u64 = 4 << 20;

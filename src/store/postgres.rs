@@ -114,7 +114,7 @@ use super::health::StoreHealth;
 use super::in_flight::InFlightRows;
 use super::row_policy::RowPolicy;
 use super::{Owner, RunRegistry, StoreError};
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// Connections of the pool to one writer.
 const CONNECTIONS_PER_WRITER: usize = 4;

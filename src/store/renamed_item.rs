@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{ModelView, StoredItem};
-use crate::protocol::id::Id;
-use crate::protocol::item::with_id;
+use antwort_protocol::id::Id;
+use antwort_protocol::item::with_id;
 
 /// The item with an id of its own. Ids of clients repeat, and lists of conversations are paged by them.
 pub(super) fn renamed(item: &StoredItem) -> StoredItem {

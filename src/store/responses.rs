@@ -11,9 +11,9 @@ use super::lease::Lease;
 use super::outbox::OutboxNotice;
 use super::paging::{Page, PageRequest, ResponseFilter};
 use crate::identity::Owner;
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
-use crate::protocol::response::ResponseStatus;
+use antwort_protocol::id::Id;
+use antwort_protocol::item::Item;
+use antwort_protocol::response::ResponseStatus;
 
 /// Everything that is stored of a response.
 #[derive(Debug, Clone)]

@@ -11,8 +11,8 @@ use super::inputs::{InputAnswer, InputOutcome};
 use super::lease::Lease;
 use super::run_log::JournaledCall;
 use crate::identity::Owner;
-use crate::protocol::elicitation::question_id;
-use crate::protocol::id::Id;
+use antwort_protocol::elicitation::question_id;
+use antwort_protocol::id::Id;
 
 /// The row of the first question that a call asks the user; those of calls are before it.
 const FIRST_QUESTION_ROW: u32 = 1 << 16;

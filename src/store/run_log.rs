@@ -10,7 +10,7 @@ use super::lease::Lease;
 use super::responses::{ResponseRecord, StoredItem};
 use super::runs::RunRegistration;
 use crate::identity::Owner;
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// A turn of a running response: the model's output, and the calls that the gateway is about to make.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::Owner;
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// The runs of this process that can be deleted.
 #[derive(Debug, Clone, Default)]

@@ -101,11 +101,11 @@ use super::{
     StateKey, Store, StoreError, TurnRecord,
 };
 use crate::identity::Requester;
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
 use crate::store::health::StoreHealth;
 use crate::store::operation::{ClaimRequest, EraseRequest, Write, WriteOutcome};
 use crate::store::row_policy::{RowPolicy, now};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::Item;
 
 /// The timeout of a readiness check.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);

@@ -37,7 +37,7 @@ use store::StoreMetrics;
 use tools::ToolMetrics;
 use websocket::WebSocketMetrics;
 
-use crate::protocol::response::ResponseStatus;
+use antwort_protocol::response::ResponseStatus;
 
 /// Values of labels that are known from the start. Their series begin at zero, so that a rate sees the first event, too.
 const JSON: &str = "json";
@@ -382,7 +382,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{Metrics, RunReport};
-    use crate::protocol::response::{ResponseStatus, Usage};
+    use antwort_protocol::response::{ResponseStatus, Usage};
 
     fn report(model: &str, status: ResponseStatus) -> RunReport<'_> {
         RunReport {

@@ -17,9 +17,9 @@ use super::fields::{
     RESPONSE_ID, ROUTE, STATUS, TENANT, TOOL_CALLS, TURNS,
 };
 use super::milliseconds;
-use crate::protocol::id::Id;
-use crate::protocol::parse::truncate_for_display;
-use crate::protocol::response::Usage;
+use antwort_protocol::id::Id;
+use antwort_protocol::parse::truncate_for_display;
+use antwort_protocol::response::Usage;
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

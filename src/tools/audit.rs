@@ -13,12 +13,12 @@ use super::error::{ToolError, ToolErrorCode};
 use super::layers::ToolRequest;
 use super::output::ToolOutput;
 use crate::identity::Owner;
-use crate::protocol::id::Id;
 use crate::telemetry::fields::{
     AGENT, ARGUMENTS_SHA256, ATTEMPTS, AUDIT_TARGET, CALL_ID, CODE, DECISION, EXECUTOR, FALLBACK_FROM, MS,
     PRINCIPAL, RECORD, REQUEST_ID, RESPONSE_ID, TENANT, TOOL,
 };
 use crate::telemetry::milliseconds;
+use antwort_protocol::id::Id;
 use antwort_util::digest::short_sha256;
 
 /// 128 bits are enough to tell calls apart.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// Identifies one call of one response: the key in the journal, and the idempotency key sent to tools.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

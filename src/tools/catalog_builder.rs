@@ -12,7 +12,7 @@ use super::registry_error::ToolRegistryError;
 use super::router::{Route, RouteExecutor};
 use super::stack::StackBuilder;
 use crate::config::{RouteSettings, ToolCollision, ToolsSettings, mcp_label};
-use crate::protocol::tool::BUILTIN_SERVER_LABEL;
+use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
 use antwort_util::digest::short_sha256;
 
 /// Limit of model providers.
@@ -82,7 +82,7 @@ fn by_name(listings: &[ExecutorListing]) -> BTreeMap<String, Vec<Candidate<'_>>>
                     continue;
                 }
             };
-            let name = crate::protocol::parse::truncate_for_display(&tool.name);
+            let name = antwort_protocol::parse::truncate_for_display(&tool.name);
             tracing::warn!(tool = %name, executor = &*listing.id, problem, "invalid tool left out of the catalogue");
         }
     }

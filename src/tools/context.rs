@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::callback::Completions;
 use super::journal::Journal;
 use super::pause::PauseClock;
-use crate::protocol::id::Id;
-use crate::protocol::request::Metadata;
+use antwort_protocol::id::Id;
+use antwort_protocol::request::Metadata;
 
 /// What a tool may know about the run that calls it. Holds no credentials of the client.
 #[derive(Clone, Default)]

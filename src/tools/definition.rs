@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::config::AsyncMode;
-use crate::protocol::json::RawJson;
+use antwort_protocol::json::RawJson;
 
 /// A tool as its executor describes it. Serializes to an element of `GET /v1/tools`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

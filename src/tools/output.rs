@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::question::RequiredInput;
-use crate::protocol::item::hosted::ResultFile;
+use antwort_protocol::item::hosted::ResultFile;
 
 /// The outcome of an executed call. Non-exhaustive, so that others can be added.
 #[derive(Debug, Clone)]

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::definition::ToolDefinition;
 use crate::config::{AsyncMode, OnComplete, OnError, ReturnSchema, ToolOverride, ToolRetry, ToolsSettings};
-use crate::protocol::json::RawJson;
-use crate::protocol::schema::CompiledSchema;
+use antwort_protocol::json::RawJson;
+use antwort_protocol::schema::CompiledSchema;
 
 /// The resolved settings for calls of one tool.
 pub(crate) struct CallPlan {

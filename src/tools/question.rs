@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 use super::pause::PauseClock;
-use crate::protocol::elicitation::{Elicitation, ElicitationAction, ElicitationAnswer, ElicitationModes};
+use antwort_protocol::elicitation::{Elicitation, ElicitationAction, ElicitationAnswer, ElicitationModes};
 
 /// Asks the user on behalf of one call. Clones are the same.
 #[derive(Debug, Clone)]

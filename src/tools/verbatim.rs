@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
-use crate::protocol::schema::defaults::{FilledMember, PathStep};
+use antwort_protocol::schema::defaults::{FilledMember, PathStep};
 
 /// Maximum nesting depth, the same as serde_json's.
 const MAX_DEPTH: usize = 128;

@@ -10,8 +10,8 @@ use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::route_table::{Access, access_of};
 use crate::identity::{Callers, Principal, Requester};
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::parse::truncate_for_display;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::parse::truncate_for_display;
 
 /// The authenticated caller of a request; an extension of it.
 #[derive(Debug, Clone)]

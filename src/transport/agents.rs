@@ -9,8 +9,8 @@ use super::AppState;
 use super::error::ErrorResponse;
 use super::query::PathParam;
 use crate::config::{AgentSettings, LimitOverrides};
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::parse::truncate_for_display;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::parse::truncate_for_display;
 
 #[derive(Serialize)]
 struct Agent<'a> {

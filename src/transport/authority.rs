@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use axum::extract::Request;
 use axum::http::{Version, header};
 
-use crate::protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// Host and optional port, as in `Host`, `:authority` and `Origin`.
 #[derive(Debug, Clone, Copy)]

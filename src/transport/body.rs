@@ -17,8 +17,8 @@ use super::access::Authenticated;
 use super::body_reader::{BodyError, BodyReader};
 use super::error::ErrorResponse;
 use crate::admission::Permit;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::parse::truncate_for_display;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::parse::truncate_for_display;
 
 /// Largest body that is parsed on the async worker; larger ones go to the blocking pool.
 const MAX_INLINE_BYTES: usize = 256 << 10;

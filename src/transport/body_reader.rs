@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::admission::{Admission, Permit};
 use crate::identity::Requester;
-use crate::protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// Largest body that counts as small.
 const MAX_SMALL_BODY: usize = 64 << 10;

@@ -15,7 +15,7 @@ use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
 use super::{AppState, connection_share};
 use crate::identity::Principal;
-use crate::protocol::request::CallbackResult;
+use antwort_protocol::request::CallbackResult;
 
 /// `POST /v1/tool_callbacks/{token}`
 pub(super) async fn complete(

@@ -12,9 +12,9 @@ use super::query::{PathParam, Query};
 use super::stored::response_not_found;
 use super::{AppState, response_budget, stored};
 use crate::engine::Cancelled;
-use crate::protocol::error::ApiError;
-use crate::protocol::id::Id;
-use crate::protocol::parse::truncate_for_display;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::id::Id;
+use antwort_protocol::parse::truncate_for_display;
 
 /// What is read of a stored response.
 #[derive(Deserialize)]

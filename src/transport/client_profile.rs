@@ -6,7 +6,7 @@
 use axum::http::{HeaderMap, header};
 
 use crate::engine::OnUnservedTool;
-use crate::protocol::request::ClientActionStatus;
+use antwort_protocol::request::ClientActionStatus;
 
 /// A known client and its compatibility settings.
 #[derive(Debug)]

@@ -13,10 +13,10 @@ use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::responses::caller;
 use super::{AppState, names_header};
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::id::Id;
-use crate::protocol::request::CreateResponse;
-use crate::protocol::response::{Response as CompactedResponse, ResponseStatus, Usage};
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::id::Id;
+use antwort_protocol::request::CreateResponse;
+use antwort_protocol::response::{Response as CompactedResponse, ResponseStatus, Usage};
 
 /// `POST /v1/responses/compact`
 pub(super) async fn compact(

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::AppState;
 use crate::admission::Permit;
 use crate::identity::Requester;
-use crate::protocol::error::ApiError;
+use antwort_protocol::error::ApiError;
 
 /// The client's side of a connection; an extension of each of its requests.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use crate::protocol::error::{ApiError, ErrorBody};
+use antwort_protocol::error::{ApiError, ErrorBody};
 
 /// An [`ApiError`] as an HTTP response.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::responses::caller;
 use super::{AppState, names_header};
-use crate::protocol::request::CreateResponse;
+use antwort_protocol::request::CreateResponse;
 
 /// Says whether the count is exact or an estimate.
 const TOKEN_COUNT: HeaderName = HeaderName::from_static("antwort-token-count");

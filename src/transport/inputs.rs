@@ -13,7 +13,7 @@ use super::body::JsonBody;
 use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
 use super::stored::response_not_found;
-use crate::protocol::request::{A2aInput, ResponseInput};
+use antwort_protocol::request::{A2aInput, ResponseInput};
 
 /// What an accepted answer is answered with.
 #[derive(Serialize)]

@@ -16,10 +16,10 @@ use crate::mcp::{
     BindError, CallDecision, CallerCatalog, Freshness, McpCaller, McpError, OnBehalfOf, ServedTool,
     ServerHandle, ServerStatus, ServerToolSet,
 };
-use crate::protocol::elicitation::ElicitationModes;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::parse::truncate_for_display;
 use crate::tools::{PolicySubject, RegisteredTool, ToolDefinition};
+use antwort_protocol::elicitation::ElicitationModes;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::parse::truncate_for_display;
 
 /// `GET /v1/mcp/servers`
 pub(super) async fn servers(

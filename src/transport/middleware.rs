@@ -17,7 +17,7 @@ use super::error::ErrorResponse;
 use super::request_context::ObservedRequest;
 use super::route_table::allowed_methods;
 use super::{AppState, access, body, connection_share, origin, response_budget, websocket};
-use crate::protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// All of it.
 pub(super) async fn all(State(app): State<AppState>, request: Request, next: Next) -> Response {

@@ -3,7 +3,7 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::protocol::parse::truncate_for_display;
+use antwort_protocol::parse::truncate_for_display;
 
 /// Fields of the request that were ignored.
 const IGNORED_FIELDS: HeaderName = HeaderName::from_static("antwort-ignored-fields");

@@ -13,8 +13,8 @@ use super::AppState;
 use super::authority::{self, Authority};
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::parse::truncate_for_display;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::parse::truncate_for_display;
 
 const HOST_NOT_ALLOWED: &str = "host_not_allowed";
 const ORIGIN_NOT_ALLOWED: &str = "origin_not_allowed";

@@ -20,9 +20,9 @@ use super::{AppState, stored};
 use crate::admission::Permit;
 use crate::engine::is_unfinished;
 use crate::identity::{Owner, Requester};
-use crate::protocol::error::ApiError;
-use crate::protocol::id::Id;
 use crate::store::StoreError;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::id::Id;
 use antwort_util::held_bytes::holding;
 
 /// Largest body that needs no reservation: it mostly fits into the socket's buffers.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::admission::Permit;
 use crate::identity::Owner;
-use crate::protocol::error::ApiError;
-use crate::protocol::id::Id;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::id::Id;
 use antwort_util::shared_reads::SharedReads;
 
 /// The texts that are being read or sent.

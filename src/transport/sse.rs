@@ -21,8 +21,8 @@ use super::error::ErrorResponse;
 use super::response_budget::{self, ResponseBudget};
 use crate::admission::Permit;
 use crate::engine::{BatchEvents, EventBatch, RunHandle};
-use crate::protocol::error::ApiError;
 use crate::telemetry::request_log::{RequestLog, RequestOutcome};
+use antwort_protocol::error::ApiError;
 
 /// A comment: clients ignore it, proxies see that the connection lives.
 pub(super) const KEEPALIVE: &[u8] = b": keepalive\n\n";

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::error::ErrorResponse;
 use super::health;
-use crate::protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// Why the gateway cannot serve yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

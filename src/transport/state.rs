@@ -17,13 +17,13 @@ use crate::config::settings::WebSocketSettings;
 use crate::config::{ReadyRequirement, UnservedTools};
 use crate::engine::Engine;
 use crate::mcp::McpServers;
-use crate::protocol::dialect::Dialect;
-use crate::protocol::request::RequestSizeLimits;
 use crate::provider::models::ModelCatalog;
 use crate::provider::routing::ProviderRouter;
 use crate::store::Store;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::ToolRegistry;
+use antwort_protocol::dialect::Dialect;
+use antwort_protocol::request::RequestSizeLimits;
 
 /// The shared state of a server, as handlers extract it.
 #[derive(Clone)]

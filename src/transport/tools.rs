@@ -20,14 +20,14 @@ use super::request_context::RequestContext;
 use super::tool_result::{ResultView, render};
 use crate::identity::Scope;
 use crate::mcp::CallerCatalog;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::parse::{self, ParseError, truncate_for_display};
-use crate::protocol::request::ToolCacheMode;
-use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::tools::{
     CacheMode, Catalog, PolicySubject, Progress, RegisteredTool, ToolCall, ToolContext, ToolDefinition,
     ToolErrorCode,
 };
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::parse::{self, ParseError, truncate_for_display};
+use antwort_protocol::request::ToolCacheMode;
+use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
 
 /// `GET /v1/tools`: the gateway's own tools, or those of one configured MCP server.
 pub(super) async fn list(

@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Response};
 use super::AppState;
 use super::error::ErrorResponse;
 use super::query::PathParam;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::parse::truncate_for_display;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::parse::truncate_for_display;
 use antwort_util::digest::{hex_encode, sha256};
 
 /// The first file.

@@ -15,11 +15,11 @@ use crate::cli::prompt::messages::{self, Mode};
 use crate::config::StorePolicy;
 use crate::engine::{EventBatch, EventReader, OnUnservedTool, RunContext, RunHandle};
 use crate::identity::Owner;
-use crate::protocol::content::ContentPart;
-use crate::protocol::dialect::Dialect;
-use crate::protocol::item::Item;
-use crate::protocol::request::{CreateResponse, SentFields};
-use crate::protocol::response::{Response, ResponseSnapshot, ResponseStatus};
+use antwort_protocol::content::ContentPart;
+use antwort_protocol::dialect::Dialect;
+use antwort_protocol::item::Item;
+use antwort_protocol::request::{CreateResponse, SentFields};
+use antwort_protocol::response::{Response, ResponseSnapshot, ResponseStatus};
 
 /// Starts the run and prints it. Calls of client functions are answered, and the run is continued.
 pub(super) async fn run(

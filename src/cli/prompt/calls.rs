@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::protocol::item::{FunctionCall, Item};
+use antwort_protocol::item::{FunctionCall, Item};
 
 /// The function calls of an output, their arguments as an object if they are one.
 pub(crate) fn unanswered(output: &[Item]) -> Vec<Value> {

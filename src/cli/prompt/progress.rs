@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::cli::words::{cut, duration};
 use crate::engine::hosted;
-use crate::protocol::event::ResponseEvent;
-use crate::protocol::item::{Item, ItemStatus};
-use crate::protocol::response::{Response, Usage};
+use antwort_protocol::event::ResponseEvent;
+use antwort_protocol::item::{Item, ItemStatus};
+use antwort_protocol::response::{Response, Usage};
 
 /// Characters of arguments on a line, and of names on the line that is replaced.
 const MAX_ARGUMENTS: usize = 60;
@@ -257,8 +257,8 @@ mod tests {
     use serde_json::json;
 
     use super::{Progress, Screen};
-    use crate::protocol::event::ResponseEvent;
-    use crate::protocol::item::Item;
+    use antwort_protocol::event::ResponseEvent;
+    use antwort_protocol::item::Item;
 
     fn call(name: &str, status: &str) -> Box<Item> {
         let call = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "antwort", "name": name, "status": status,

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 
 use super::arguments::{PromptArgs, Protocol};
 use crate::cli::prompt::messages::BANNER;
-use crate::protocol::event::ResponseEvent;
+use antwort_protocol::event::ResponseEvent;
 use antwort_util::display::is_unsafe;
 
 /// Renders events as text.
@@ -70,7 +70,7 @@ pub(super) fn for_reader(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::EventPrinter;
-    use crate::protocol::event::ResponseEvent;
+    use antwort_protocol::event::ResponseEvent;
 
     #[test]
     fn a_pipe_gets_the_words_as_they_are_and_a_terminal_none_of_its_own() {

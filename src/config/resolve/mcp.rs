@@ -8,7 +8,7 @@ use super::checker::{Checker, has_credentials, parse_http};
 use super::egress;
 use super::tools::{TOOL_NAME_RULE, globs, is_tool_name};
 use crate::config::settings::{McpServerSettings, McpSettings, McpTransport};
-use crate::protocol::tool::BUILTIN_SERVER_LABEL;
+use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
 
 mod auth;
 

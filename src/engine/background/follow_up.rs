@@ -15,10 +15,10 @@ use crate::engine::context::RunContext;
 use crate::engine::follow::RESPONSE_DELETED;
 use crate::engine::prepare::PreparedRun;
 use crate::identity::Owner;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::request::{Continuation, CreateResponse, RequestSizeLimits};
 use crate::response::seal::SealKeys;
 use crate::store::IdempotencyKey;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::request::{Continuation, CreateResponse, RequestSizeLimits};
 use antwort_util::digest::sha256;
 
 /// What it takes to make it, sealed: the request without its input, and who sent the one before.

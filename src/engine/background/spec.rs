@@ -11,10 +11,10 @@ use crate::config::StorePolicy;
 use crate::engine::chain::Chain;
 use crate::engine::context::{EventReader, OnUnservedTool, RunContext};
 use crate::identity::Owner;
-use crate::protocol::dialect::Dialect;
-use crate::protocol::error::ApiError;
-use crate::protocol::request::{ClientActionStatus, CreateResponse, RequestSizeLimits, SentFields};
 use crate::response::seal::SealKeys;
+use antwort_protocol::dialect::Dialect;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::request::{ClientActionStatus, CreateResponse, RequestSizeLimits, SentFields};
 
 /// The format that this binary writes.
 const FORMAT: u32 = 1;

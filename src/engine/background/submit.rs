@@ -16,13 +16,13 @@ use crate::engine::prepare::{self, Purpose};
 use crate::engine::run::{RunState, save};
 use crate::engine::{AdmittedRequest, Engine, apply_store_policy, event_log, record};
 use crate::identity::{Owner, Requester};
-use crate::protocol::error::ApiError;
-use crate::protocol::id::{Id, IdGenerator};
-use crate::protocol::request::CreateResponse;
-use crate::protocol::response::ResponseStatus;
 use crate::response::machine::{Events, ResponseMachine};
 use crate::store::{IdempotencyKey, LoggedRun, NewJob};
 use crate::telemetry::fields::RESPONSE_ID;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::id::{Id, IdGenerator};
+use antwort_protocol::request::CreateResponse;
+use antwort_protocol::response::ResponseStatus;
 
 /// A run that was queued.
 pub(crate) struct Queued {

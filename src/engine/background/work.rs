@@ -22,12 +22,12 @@ use crate::engine::recover::Recovery;
 use crate::engine::run::{JobEnd, LeftTurn, Logged, Run};
 use crate::engine::stops::Stop;
 use crate::engine::user_questions;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::request::CreateResponse;
 use crate::response::machine::{ResponseMachine, Termination};
 use crate::store::{ClaimedJob, Lease, OrphanedRun, Requeue, StoreError};
 use crate::telemetry::fields::RESPONSE_ID;
 use crate::tools::{RefusedFollowUp, audit_refused_follow_up};
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::request::CreateResponse;
 
 /// When a run is claimed again whose conversation another one has: of those that were queued the one before has just ended, or a client
 /// waits for another.

@@ -6,12 +6,12 @@ use super::{retained, summary_prompt, to_history_item};
 use crate::config::ModelPrice;
 use crate::engine::context::EngineParts;
 use crate::engine::{limits, truncate};
-use crate::protocol::error::ApiError;
-use crate::protocol::item::Compaction;
-use crate::protocol::request::{ContextManagement, CreateResponse};
 use crate::provider::routing::ModelRoute;
 use crate::response::seal::SummarySeal;
 use crate::response::turn::{HistoryItem, ModelRequest};
+use antwort_protocol::error::ApiError;
+use antwort_protocol::item::Compaction;
+use antwort_protocol::request::{ContextManagement, CreateResponse};
 
 /// Tokens at which a conversation is compacted if neither the request nor a context window says it.
 const DEFAULT_THRESHOLD: u64 = 100_000;

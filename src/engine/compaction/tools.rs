@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::engine::tools::offered::OfferedTools;
-use crate::protocol::item::Item;
-use crate::protocol::request::CreateResponse;
-use crate::protocol::tool_choice::ToolChoice;
 use crate::response::turn::{CallKind, HistoryItem, ModelTool, ToolInput};
 use crate::tools::wire_name;
+use antwort_protocol::item::Item;
+use antwort_protocol::request::CreateResponse;
+use antwort_protocol::tool_choice::ToolChoice;
 
 /// The request as it collects tools of which none may be called.
 pub(in crate::engine) fn tool_request(request: &CreateResponse) -> CreateResponse {
@@ -70,7 +70,7 @@ mod tests {
     use serde_json::{json, value::to_raw_value};
 
     use super::*;
-    use crate::protocol::parse::FromJson;
+    use antwort_protocol::parse::FromJson;
 
     #[test]
     fn every_tool_that_the_history_calls_is_declared_once() {

@@ -10,20 +10,20 @@ use crate::engine::profile::{self, AgentProfile};
 use crate::engine::structured::OutputValidator;
 use crate::engine::tools::offered::OfferedTools;
 use crate::engine::tools::scope;
-use crate::protocol::dialect::Dialect;
-use crate::protocol::error::ApiError;
-use crate::protocol::event::EventEncoder;
-use crate::protocol::id::Id;
-use crate::protocol::item::{InputItem, Item};
-use crate::protocol::request::{
-    ClientActionStatus, CreateResponse, OnMismatch, SentFields, TextFormat, ToolCacheMode, ToolVisibility,
-    judge_unserved,
-};
-use crate::protocol::tool::Tool;
 use crate::provider::Provider;
 use crate::provider::routing::ModelRoute;
 use crate::response::machine::{MachineOptions, ReasoningDisplay, Seal, ShowSealed, Termination};
 use crate::response::seal::BoundSeal;
+use antwort_protocol::dialect::Dialect;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::event::EventEncoder;
+use antwort_protocol::id::Id;
+use antwort_protocol::item::{InputItem, Item};
+use antwort_protocol::request::{
+    ClientActionStatus, CreateResponse, OnMismatch, SentFields, TextFormat, ToolCacheMode, ToolVisibility,
+    judge_unserved,
+};
+use antwort_protocol::tool::Tool;
 
 /// What the request, its agent, its key and the configuration say, before anything is read.
 pub(super) struct Settled<'a> {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::equal::{Print, call_print, difference, output_print};
 use super::found::Found;
-use crate::protocol::item::{Item, ToolOutput};
+use antwort_protocol::item::{Item, ToolOutput};
 
 /// Calls with one `call_id`, found by what they say: the work is that of reading each once.
 #[derive(Default)]

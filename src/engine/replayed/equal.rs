@@ -6,11 +6,11 @@
 use serde_json::Value;
 
 use crate::engine::tools::hosted;
-use crate::protocol::content::ContentPart;
-use crate::protocol::item::hosted::{McpApprovalResponse, McpListTools};
-use crate::protocol::item::{CustomToolCall, FunctionCall, Item, Message, Reasoning, ToolOutput};
-use crate::protocol::json;
 use crate::tools::{arguments_read_again, is_same_arguments};
+use antwort_protocol::content::ContentPart;
+use antwort_protocol::item::hosted::{McpApprovalResponse, McpListTools};
+use antwort_protocol::item::{CustomToolCall, FunctionCall, Item, Message, Reasoning, ToolOutput};
+use antwort_protocol::json;
 use antwort_util::digest::FieldHasher;
 
 /// What identifies a call or an output by what it says.

@@ -11,11 +11,11 @@ use super::{PlacedInput, differs};
 use crate::engine::context::EngineParts;
 use crate::engine::conversation::ConversationBudget;
 use crate::identity::Owner;
-use crate::protocol::error::ApiError;
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
-use crate::protocol::item::hosted::McpCallError;
 use crate::store::ReadLimit;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::id::Id;
+use antwort_protocol::item::Item;
+use antwort_protocol::item::hosted::McpCallError;
 
 /// The result of a call, as it is compared.
 #[derive(PartialEq)]

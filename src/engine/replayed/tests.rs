@@ -3,7 +3,7 @@
 use serde_json::{Value, json, value::to_raw_value};
 
 use super::*;
-use crate::protocol::parse::FromJson;
+use antwort_protocol::parse::FromJson;
 
 const SEED: &str = "0199f0000000700080000000000000aa";
 

@@ -10,12 +10,12 @@ use crate::engine::completion_text::{TIMED_OUT, announcement};
 use crate::engine::context::unix_after;
 use crate::engine::task_polls;
 use crate::engine::tool_executor::TurnCalls;
-use crate::protocol::error::ApiError;
-use crate::protocol::id::Id;
 use crate::response::machine::{ServerCall, Termination, Turn};
 use crate::response::turn::HistoryItem;
 use crate::store::{AsyncCallKey, OrphanedCall, PolledTask, StartedCall, async_call_id};
 use crate::tools::StartedTask;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::id::Id;
 
 impl Run {
     /// Writes that the work of a call goes on.

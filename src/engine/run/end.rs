@@ -15,12 +15,12 @@ use crate::engine::prepare::PreparedRun;
 use crate::engine::tools::approvals;
 use crate::engine::{ConnectionHistory, EngineParts, record};
 use crate::identity::Requester;
-use crate::protocol::error::ApiError;
-use crate::protocol::response::{ResponseStatus, RunOutcome};
 use crate::provider::CallContext;
 use crate::response::machine::{ClosedResponse, Termination};
 use crate::store::{LogEnd, ResponseRecord};
 use crate::telemetry::fields::{CODE, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
+use antwort_protocol::error::ApiError;
+use antwort_protocol::response::{ResponseStatus, RunOutcome};
 
 /// Up to this size, a response's snapshot and row are encoded on the worker thread.
 const MAX_INLINE_SNAPSHOT_BYTES: usize = 1 << 20;

@@ -14,10 +14,10 @@ use super::trace::WaitKind;
 use crate::bus::{Bus, RunWatch};
 use crate::engine::context::unix_after;
 use crate::engine::user_questions::{self, QuestionRow};
-use crate::protocol::elicitation::{ElicitationAction, ElicitationAnswer};
-use crate::protocol::error::ApiError;
 use crate::store::{AskedQuestions, CallOutcome, Lease, QuestionKey, Store};
 use crate::tools::{AskedQuestion, Asker};
+use antwort_protocol::elicitation::{ElicitationAction, ElicitationAnswer};
+use antwort_protocol::error::ApiError;
 
 /// Questions that wait to be taken from the calls; further calls wait.
 const CAPACITY: usize = 16;

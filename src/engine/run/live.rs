@@ -16,15 +16,15 @@ use crate::engine::tool_executor::ToolCallExecutor;
 use crate::engine::tools::call_filter::CallFilter;
 use crate::engine::tools::choice::CallPolicy;
 use crate::identity::Requester;
-use crate::protocol::error::ApiError;
-use crate::protocol::id::IdGenerator;
-use crate::protocol::request::TextFormat;
 use crate::provider::CallContext;
 use crate::response::code_fence::CodeFence;
 use crate::response::machine::{ResponseMachine, Termination, Violation};
 use crate::store::RunRegistration;
 use crate::telemetry::request_log::RequestLog;
 use crate::tools::Pause;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::id::IdGenerator;
+use antwort_protocol::request::TextFormat;
 
 /// Why a run stops before the model is done.
 pub(super) enum RunError {

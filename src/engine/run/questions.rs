@@ -7,10 +7,10 @@ use super::job::LeftTurn;
 use super::live::{Run, RunError};
 use crate::engine::context::unix_after;
 use crate::engine::user_questions::{self, AskedRound, QuestionRow, Round};
-use crate::protocol::error::ApiError;
 use crate::response::machine::ServerCall;
 use crate::store::{AskedQuestions, MAX_QUESTIONS, OrphanedCall, QuestionKey};
 use crate::tools::{GivenInput, RequiredInput, ToolError, ToolOutput};
+use antwort_protocol::error::ApiError;
 
 /// The outcome of a call.
 pub(super) type ToolResult = Result<ToolOutput, ToolError>;

@@ -2,10 +2,10 @@
 
 use super::live::{Run, RunError};
 use crate::config::settings::OnMissingCall;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::item::{Item, Message};
 use crate::response::machine::{Termination, Turn};
 use crate::response::turn::CallChoice;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::item::{Item, Message};
 
 impl Run {
     /// Whether the model will be asked again after this turn: its text is then marked as commentary, not as the

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::state::RunState;
 use crate::engine::prepare::PreparedRun;
-use crate::protocol::dialect::Dialect;
 use crate::response::machine::{
     MachineOptions, MachineState, ReasoningDisplay, ResponseMachine, ServerCall, ShowSealed,
 };
 use crate::response::seal::SealKeys;
+use antwort_protocol::dialect::Dialect;
 
 /// The format that this binary writes.
 const FORMAT: u32 = 1;

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize, Serializer};
 use tracing::Span;
 
-use crate::protocol::id::Id;
-use crate::protocol::response::Usage;
 use crate::provider::InferenceTiming;
 use crate::tools::OutputMeta;
+use antwort_protocol::id::Id;
+use antwort_protocol::response::Usage;
 
 mod record;
 

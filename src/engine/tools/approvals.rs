@@ -11,15 +11,15 @@ use super::mcp_servers::ListedServer;
 use crate::engine::context::{EngineParts, unix_now};
 use crate::engine::history::HistoryEntry;
 use crate::identity::Owner;
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::id::Id;
-use crate::protocol::item::hosted::{McpApprovalRequest, McpApprovalResponse, McpCall, McpCallError};
-use crate::protocol::item::{Item, ItemStatus};
-use crate::protocol::parse::truncate_for_display;
 use crate::response::machine::ApprovalRequest;
 use crate::response::turn::ToolCallRequest;
 use crate::store::{ApprovalClaim, ClaimOutcome, PendingApproval};
 use crate::tools::canonical_arguments;
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::hosted::{McpApprovalRequest, McpApprovalResponse, McpCall, McpCallError};
+use antwort_protocol::item::{Item, ItemStatus};
+use antwort_protocol::parse::truncate_for_display;
 use antwort_util::digest::FieldHasher;
 
 /// An approved call.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use super::choice::{AllowedTools, RequiredTools};
 use super::offered::OfferedTools;
-use crate::protocol::id::IdGenerator;
-use crate::protocol::item::hosted::{McpCall, McpCallError};
-use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus};
-use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::presentation::Presentation;
 use crate::response::turn::{CallKind, CallState, ModelEvent, ModelTool, RefusedCall};
 use crate::tools::{ToolError, ToolErrorCode};
+use antwort_protocol::id::IdGenerator;
+use antwort_protocol::item::hosted::{McpCall, McpCallError};
+use antwort_protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus};
+use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
 
 /// A call that was rejected.
 #[derive(Debug, Clone)]

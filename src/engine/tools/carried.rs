@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::protocol::item::Item;
-use crate::protocol::request::CreateResponse;
-use crate::protocol::tool::Tool;
+use antwort_protocol::item::Item;
+use antwort_protocol::request::CreateResponse;
+use antwort_protocol::tool::Tool;
 
 /// Most tools that are carried over, a namespace being one; a chain may declare any number of them.
 const MAX_CARRIED: usize = 1024;

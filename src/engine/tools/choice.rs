@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::hosted;
 use super::offered::not_served;
-use crate::protocol::error::ApiError;
-use crate::protocol::request::CreateResponse;
-use crate::protocol::tool::{BUILTIN_SERVER_LABEL, ServerTool};
-use crate::protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
 use crate::response::presentation::Presentation;
 use crate::response::turn::{CallChoice, CallKind, ModelTool};
+use antwort_protocol::error::ApiError;
+use antwort_protocol::request::CreateResponse;
+use antwort_protocol::tool::{BUILTIN_SERVER_LABEL, ServerTool};
+use antwort_protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
 
 /// The tools that may be called.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,8 @@ mod tool;
 mod web_search;
 
 pub(in crate::engine) use self::tool::{HostedBinding, HostedTool};
-use crate::protocol::item::Item;
-use crate::protocol::tool::Tool;
+use antwort_protocol::item::Item;
+use antwort_protocol::tool::Tool;
 
 static HOSTED_TOOLS: &[&HostedTool] = &[&web_search::TOOL];
 

@@ -12,13 +12,13 @@ use crate::mcp::{
     BindError, CallDecision, Freshness, McpCaller, OnBehalfOf, RequestRules, ResolvedServer, ServedTool,
     ServerHandle, ServerToolSet, is_same_listing,
 };
-use crate::protocol::error::{ApiError, ErrorKind};
-use crate::protocol::item::Item;
-use crate::protocol::item::hosted::{McpListTools, McpListedTool};
-use crate::protocol::parse::truncate_for_display;
-use crate::protocol::request::CreateResponse;
-use crate::protocol::tool::{BUILTIN_SERVER_LABEL, McpTool, NamespaceTool, Tool};
 use crate::tools::{PolicySubject, ToolRegistry};
+use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::item::Item;
+use antwort_protocol::item::hosted::{McpListTools, McpListedTool};
+use antwort_protocol::parse::truncate_for_display;
+use antwort_protocol::request::CreateResponse;
+use antwort_protocol::tool::{BUILTIN_SERVER_LABEL, McpTool, NamespaceTool, Tool};
 
 /// A server that a request, its input or its agent profile asks for.
 pub(in crate::engine) struct RequestedServer {

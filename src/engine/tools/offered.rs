@@ -16,16 +16,16 @@ use super::mcp_servers::ListedServer;
 use super::wire_names::{PlainNames, WireNames};
 use crate::engine::context::OnUnservedTool;
 use crate::mcp::{CallDecision, CallerCatalog};
-use crate::protocol::error::ApiError;
-use crate::protocol::item::Item;
-use crate::protocol::json::to_raw;
-use crate::protocol::request::CreateResponse;
-use crate::protocol::tool::{
-    BUILTIN_SERVER_LABEL, McpAllowedTools, McpTool, McpToolFilter, NamespaceTool, Tool,
-};
 use crate::response::presentation::Presentation;
 use crate::response::turn::{CallKind, ModelTool, ToolInput, ToolName};
 use crate::tools::{PolicySubject, RegisteredTool, ToolRegistry, wire_name};
+use antwort_protocol::error::ApiError;
+use antwort_protocol::item::Item;
+use antwort_protocol::json::to_raw;
+use antwort_protocol::request::CreateResponse;
+use antwort_protocol::tool::{
+    BUILTIN_SERVER_LABEL, McpAllowedTools, McpTool, McpToolFilter, NamespaceTool, Tool,
+};
 
 pub(in crate::engine) use self::model_tool::not_served;
 

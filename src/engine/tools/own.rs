@@ -6,9 +6,9 @@ use super::hosted;
 use crate::engine::context::EngineParts;
 use crate::engine::profile::AgentProfile;
 use crate::mcp::{CallerCatalog, McpCaller, ResolvedServer, ServerHandle};
-use crate::protocol::item::Item;
-use crate::protocol::request::CreateResponse;
-use crate::protocol::tool::{BUILTIN_SERVER_LABEL, McpAllowedTools, McpTool, McpToolFilter, Tool};
+use antwort_protocol::item::Item;
+use antwort_protocol::request::CreateResponse;
+use antwort_protocol::tool::{BUILTIN_SERVER_LABEL, McpAllowedTools, McpTool, McpToolFilter, Tool};
 
 /// The names of the own tools that a request asks for.
 #[derive(Default)]

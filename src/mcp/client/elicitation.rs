@@ -12,9 +12,9 @@ use super::notices::sanitize_for_error;
 use super::protocol_error::unsupported;
 use crate::config::ElicitationPolicy;
 use crate::mcp::error::McpError;
-use crate::protocol::elicitation::{Elicitation, ElicitationAction, ElicitationAnswer, ElicitationModes};
-use crate::protocol::json::RawJson;
 use crate::tools::RequiredInput;
+use antwort_protocol::elicitation::{Elicitation, ElicitationAction, ElicitationAnswer, ElicitationModes};
+use antwort_protocol::json::RawJson;
 use antwort_util::display;
 
 /// The method of questions to the user.

@@ -20,7 +20,7 @@ use super::message_router::MessageRouter;
 use super::pending::CallQuestion;
 use crate::config::ElicitationPolicy;
 use crate::mcp::sampler::{SampleContent, SampleMessage, SampleRequest, Sampler};
-use crate::protocol::elicitation::{ElicitationAction, ElicitationAnswer, ElicitationModes};
+use antwort_protocol::elicitation::{ElicitationAction, ElicitationAnswer, ElicitationModes};
 
 /// Interval at which the idle timeout of calls is reset while the model works for the server.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_millis(200);

@@ -11,8 +11,8 @@ use super::notices::sanitize_for_error;
 use crate::mcp::connection::{RemoteHints, RemoteTool, RemoteTools};
 use crate::mcp::error::McpError;
 use crate::mcp::task::TaskSupport;
-use crate::protocol::item::hosted::McpListedTool;
-use crate::protocol::json::RawJson;
+use antwort_protocol::item::hosted::McpListedTool;
+use antwort_protocol::json::RawJson;
 
 /// Maximum number of pages of one list.
 pub(super) const MAX_PAGES: usize = 100;

@@ -26,8 +26,8 @@ use super::unsolicited::{AnsweringGuard, FloodVerdict, UnsolicitedLimiter};
 use crate::mcp::connection::Endpoint;
 use crate::mcp::error::{FailureReason, McpError};
 use crate::net::sse::Excerpt;
-use crate::protocol::parse::truncate_for_display;
 use crate::telemetry::fields::{CAUSE, KIND, SERVER};
+use antwort_protocol::parse::truncate_for_display;
 
 /// Passed to the SDK in place of a result that was delivered to its pending request.
 const SDK_EMPTY_RESULT: &str = "{}";

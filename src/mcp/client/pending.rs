@@ -22,8 +22,8 @@ use super::protocol_error::protocol_error;
 use super::results::{self, CallAnswer};
 use super::task_report::{self, TaskReport};
 use crate::mcp::error::McpError;
-use crate::protocol::elicitation::{Elicitation, ElicitationAnswer};
 use crate::tools::{Asker, Progress};
+use antwort_protocol::elicitation::{Elicitation, ElicitationAnswer};
 
 /// All requests that wait for a response.
 #[derive(Debug, Default)]

@@ -12,8 +12,8 @@ use super::task_report;
 use crate::mcp::connection::{ContentAudience, RemoteContent, RemotePart, RemoteResult};
 use crate::mcp::error::McpError;
 use crate::mcp::task::RemoteTask;
-use crate::protocol::elicitation::Elicitation;
 use crate::tools::verbatim::exact_text;
+use antwort_protocol::elicitation::Elicitation;
 
 /// Maximum bytes of what the model is told while a task goes on.
 const MAX_SAY_BYTES: usize = 4096;

@@ -30,9 +30,9 @@ use crate::mcp::connection::{
 use crate::mcp::context::{self, CALLBACK_KEY, CallerContext, callback_value};
 use crate::mcp::error::{McpError, TimeoutKind};
 use crate::mcp::task::RemoteTask;
-use crate::protocol::elicitation::{ElicitationAction, ElicitationAnswer};
 use crate::tools::verbatim::Verbatim;
 use crate::tools::{Asker, GivenInput, Progress, RequiredInput};
+use antwort_protocol::elicitation::{ElicitationAction, ElicitationAnswer};
 
 /// Maximum number of times that a server may request input during one call.
 const MAX_INPUT_ROUNDS: u32 = 5;

@@ -6,7 +6,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{Credentials, StaticHeaders};
 use crate::config::mcp::headers;
-use crate::protocol::parse::truncate_for_display;
+use antwort_protocol::parse::truncate_for_display;
 
 /// Maximum number of headers of one server.
 const MAX_HEADERS: usize = 64;

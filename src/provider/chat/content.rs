@@ -11,10 +11,10 @@ use base64::engine::general_purpose::STANDARD;
 use super::errors::unsupported;
 use super::message::{Audio, File, ImageUrl, MessageContent, MessagePart, VideoUrl};
 use crate::config::ProviderFeatures;
-use crate::protocol::content::{ContentPart, ImageDetail, InputFile, InputImage};
-use crate::protocol::item::ToolOutput;
-use crate::protocol::item::hosted::ResultFile;
 use crate::provider::errors::ProviderError;
+use antwort_protocol::content::{ContentPart, ImageDetail, InputFile, InputImage};
+use antwort_protocol::item::ToolOutput;
+use antwort_protocol::item::hosted::ResultFile;
 
 /// The content of a user message: a plain string if it is all text.
 pub(super) fn user_content<'a>(

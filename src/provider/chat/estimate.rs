@@ -5,9 +5,9 @@ use super::message::{Assistant, CallInput, ChatMessage, MessageContent, MessageP
 use super::options::ChatOptions;
 use super::request;
 use super::tools::ChatTools;
-use crate::protocol::request::TextFormat;
 use crate::provider::errors::ProviderError;
 use crate::response::turn::ModelRequest;
+use antwort_protocol::request::TextFormat;
 
 /// What a template puts around a message: its role and two markers.
 const TOKENS_PER_MESSAGE: usize = 4;

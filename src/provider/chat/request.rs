@@ -10,9 +10,9 @@ use super::options::ChatOptions;
 use super::tools::{ChatToolChoice, ChatTools};
 use crate::config::provider::is_translated_field;
 use crate::config::{ForwardedField, MaxTokensField};
-use crate::protocol::request::{JsonSchemaFormat, TextFormat};
 use crate::provider::errors::ProviderError;
 use crate::response::turn::{ModelRequest, ProviderHints};
+use antwort_protocol::request::{JsonSchemaFormat, TextFormat};
 
 /// Encodes the body of the request. `include_usage`: whether usage is requested at the end of a stream.
 ///

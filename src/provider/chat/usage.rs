@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::protocol::response::{InputTokensDetails, OutputTokensDetails, Usage};
 use crate::provider::lenient::LenientNumber;
+use antwort_protocol::response::{InputTokensDetails, OutputTokensDetails, Usage};
 
 /// Parses usage; `None` if all counts are 0, as in chunks of servers that report usage later.
 pub(super) fn read_usage(raw: &RawValue) -> Option<Usage> {

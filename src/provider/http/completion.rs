@@ -18,11 +18,11 @@ use super::streaming::Streaming;
 use super::timer::Timer;
 use super::upstream_body::UpstreamBody;
 use crate::net::sse::Decoder;
-use crate::protocol::response::Usage;
 use crate::provider::chat::Translator;
 use crate::provider::retry::RetryState;
 use crate::provider::{CallContext, InferenceTiming, ModelStream, ProviderError, ProviderErrorKind};
 use crate::response::turn::{ModelEvent, ModelRequest};
+use antwort_protocol::response::Usage;
 use antwort_util::random;
 
 /// A chat completion: not yet requested, being read, or over.

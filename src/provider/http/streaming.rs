@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use super::upstream_body::UpstreamBody;
 use crate::net::sse::{Decoder, TooLarge};
-use crate::protocol::response::Usage;
 use crate::provider::chat::Translator;
 use crate::provider::{ProviderError, ProviderErrorKind};
 use crate::response::turn::ModelEvent;
+use antwort_protocol::response::Usage;
 
 /// Bytes that arrive together are emitted as one batch, up to this.
 const MAX_BATCH_BYTES: usize = 64 * 1024;

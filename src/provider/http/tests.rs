@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::protocol::error::ApiError;
-use crate::protocol::item::{Item, Message};
-use crate::protocol::request::{ReasoningRequest, TextFormat};
 use crate::response::turn::{
     CallChoice, FinishReason, HistoryItem, ModelEvent, ProviderHints, SamplingParams,
 };
 use crate::telemetry::metrics::Metrics;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::item::{Item, Message};
+use antwort_protocol::request::{ReasoningRequest, TextFormat};
 use server::{Server as Script, Step, json, status, stream};
 
 const HELLO: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"hello\"}}]}\n\n";

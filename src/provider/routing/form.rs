@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use memchr::memmem;
 
-use crate::protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// Longest boundary (RFC 2046 5.1.1).
 const MAX_BOUNDARY: usize = 70;

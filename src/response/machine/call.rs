@@ -1,11 +1,11 @@
 //! Writes `function_call` and `custom_tool_call` items.
 
 use super::{CallStart, Events, OpenItem, ResponseMachine, Violation};
-use crate::protocol::event::ResponseEvent;
-use crate::protocol::id::Id;
-use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus};
 use crate::response::json_scanner::JsonCompleteness;
 use crate::response::turn::{CallKind, ModelEvent, ToolCallRequest, is_call_id};
+use antwort_protocol::event::ResponseEvent;
+use antwort_protocol::id::Id;
+use antwort_protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus};
 
 /// The call that is being written.
 #[derive(Debug)]

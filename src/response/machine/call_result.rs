@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::item::ItemStatus;
-use crate::protocol::item::hosted::{McpAuthChallenge, McpCall, McpCallError, ResultFile};
+use antwort_protocol::item::ItemStatus;
+use antwort_protocol::item::hosted::{McpAuthChallenge, McpCall, McpCallError, ResultFile};
 
 /// The result of a call.
 #[derive(Debug, Clone, Default)]

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{ApprovalRequest, Events};
-use crate::protocol::error::ErrorBody;
-use crate::protocol::event::{ResponseEvent, StreamEvent};
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
-use crate::protocol::response::{ResponseSnapshot, ResponseStatus};
+use antwort_protocol::error::ErrorBody;
+use antwort_protocol::event::{ResponseEvent, StreamEvent};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::Item;
+use antwort_protocol::response::{ResponseSnapshot, ResponseStatus};
 
 /// A response in its final state, see [`ResponseMachine::close_response`](super::ResponseMachine::close_response).
 #[derive(Debug)]

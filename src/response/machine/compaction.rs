@@ -2,9 +2,9 @@
 //! item at the end; reasoning is not part of it, and calls are not made.
 
 use super::{Events, ResponseMachine, Violation};
-use crate::protocol::item::{Compaction, Item};
-use crate::protocol::response::Usage;
 use crate::response::turn::ModelEvent;
+use antwort_protocol::item::{Compaction, Item};
+use antwort_protocol::response::Usage;
 
 /// The longest summary, in bytes: sealed, it must fit into an input item.
 pub const MAX_SUMMARY_BYTES: usize = 2 << 20;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::items::FlushMode;
 use super::{Events, ResponseMachine, Violation};
-use crate::protocol::a2a::A2aToolCall;
-use crate::protocol::elicitation::Elicitation;
-use crate::protocol::event::ResponseEvent;
-use crate::protocol::id::Id;
-use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput, Item, ItemStatus, ToolOutput};
-use crate::protocol::json::{self, RawJson};
+use antwort_protocol::a2a::A2aToolCall;
+use antwort_protocol::elicitation::Elicitation;
+use antwort_protocol::event::ResponseEvent;
+use antwort_protocol::id::Id;
+use antwort_protocol::item::{CustomToolCallOutput, FunctionCallOutput, Item, ItemStatus, ToolOutput};
+use antwort_protocol::json::{self, RawJson};
 
 /// The output of a call whose response has ended before it was answered.
 const NOT_ANSWERED: &str = "the response ended before the client had answered this call";

@@ -3,8 +3,8 @@
 use super::super::size;
 use super::super::turn::{CallKind, ModelEvent, ToolCallRequest};
 use super::{CallStart, Events, OpenItem, ResponseMachine, Violation};
-use crate::protocol::event::{ResponseEvent, StreamEvent};
-use crate::protocol::item::{Item, ItemStatus};
+use antwort_protocol::event::{ResponseEvent, StreamEvent};
+use antwort_protocol::item::{Item, ItemStatus};
 
 /// Whether pending events wait for the open call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

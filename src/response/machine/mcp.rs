@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{CallStart, Events, OpenItem, ResponseMachine, Violation, size};
-use crate::protocol::event::{HostedProgress, HostedStage, ResponseEvent};
-use crate::protocol::id::Id;
-use crate::protocol::item::hosted::{McpApprovalRequest, McpListTools, McpListedTool};
-use crate::protocol::item::{Item, ItemStatus};
 use crate::response::json_scanner::JsonCompleteness;
 use crate::response::presentation::Presentation;
 use crate::response::turn::{ProviderFields, ToolCallRequest};
+use antwort_protocol::event::{HostedProgress, HostedStage, ResponseEvent};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::hosted::{McpApprovalRequest, McpListTools, McpListedTool};
+use antwort_protocol::item::{Item, ItemStatus};
 
 /// An approval request, with the call that it is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

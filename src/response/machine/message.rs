@@ -1,10 +1,10 @@
 //! Writes messages: texts, refusals and annotations.
 
 use super::{Events, OpenItem, ResponseMachine, Violation, size};
-use crate::protocol::content::{Annotation, ContentPart, LogProb, OutputText, Refusal};
-use crate::protocol::event::{OutputContent, ResponseEvent};
-use crate::protocol::id::Id;
-use crate::protocol::item::{Item, ItemStatus, Message, Phase, Role};
+use antwort_protocol::content::{Annotation, ContentPart, LogProb, OutputText, Refusal};
+use antwort_protocol::event::{OutputContent, ResponseEvent};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::{Item, ItemStatus, Message, Phase, Role};
 
 /// Annotations of one text; further ones are dropped.
 pub const MAX_ANNOTATIONS: usize = 1024;

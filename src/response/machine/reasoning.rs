@@ -1,10 +1,10 @@
 //! Writes reasoning items: raw text and summaries. Their provider state is the business of `state`.
 
 use super::{Events, OpenItem, ReasoningDisplay, ResponseMachine, Violation, size};
-use crate::protocol::event::{OutputContent, ResponseEvent};
-use crate::protocol::id::Id;
-use crate::protocol::item::{Item, ItemStatus, Reasoning, ReasoningText, SummaryText};
 use crate::response::turn::ProviderState;
+use antwort_protocol::event::{OutputContent, ResponseEvent};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::{Item, ItemStatus, Reasoning, ReasoningText, SummaryText};
 
 /// The reasoning item that is being written.
 #[derive(Debug)]

@@ -11,12 +11,12 @@ use super::message::OpenMessage;
 use super::reasoning::{OpenPart, OpenReasoning};
 use super::server::OpenServerCall;
 use super::{Events, OpenItem, ResponseMachine, TurnState, Violation};
-use crate::protocol::a2a;
-use crate::protocol::content::{Annotation, LogProb};
-use crate::protocol::dialect::EXTENSION_PREFIX;
-use crate::protocol::event::{OutputContent, ResponseEvent};
-use crate::protocol::id::Id;
-use crate::protocol::item::{Item, ItemStatus};
+use antwort_protocol::a2a;
+use antwort_protocol::content::{Annotation, LogProb};
+use antwort_protocol::dialect::EXTENSION_PREFIX;
+use antwort_protocol::event::{OutputContent, ResponseEvent};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::{Item, ItemStatus};
 
 /// An event of a stream as far as it changes an item.
 #[derive(Debug, Default, Deserialize)]

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::server::OpenServerCall;
 use super::{ApprovalRequest, MachineOptions, OpenItem, ResponseMachine, TurnState};
-use crate::protocol::id::IdGenerator;
-use crate::protocol::item::Item;
-use crate::protocol::request::ServiceTier;
-use crate::protocol::response::{Response, Usage};
 use crate::response::accumulator::ResponseAccumulator;
 use crate::response::machine::{ServerCall, Summary};
+use antwort_protocol::id::IdGenerator;
+use antwort_protocol::item::Item;
+use antwort_protocol::request::ServiceTier;
+use antwort_protocol::response::{Response, Usage};
 
 /// Above the numbers of ids that a run uses, of which it is not known how many it used.
 const FIRST_FREE_ID: u32 = 1 << 24;

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::call_result::{CallResult, set_result};
 use super::{CallStart, Events, OpenItem, ResponseMachine, Violation};
-use crate::protocol::event::{HostedProgress, HostedStage, ResponseEvent};
-use crate::protocol::id::Id;
-use crate::protocol::item::hosted::{McpCall, ResultFile};
-use crate::protocol::item::{Item, ItemStatus, UserMessage};
 use crate::response::json_scanner::JsonCompleteness;
 use crate::response::presentation::mcp_call::mcp_call;
 use crate::response::presentation::{ArgumentEvents, CallPresenter, ClosedCall, OpenedCall, Presentation};
 use crate::response::turn::ToolCallRequest;
+use antwort_protocol::event::{HostedProgress, HostedStage, ResponseEvent};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::hosted::{McpCall, ResultFile};
+use antwort_protocol::item::{Item, ItemStatus, UserMessage};
 
 /// The call that is being written, or waits for its result.
 #[derive(Debug, Serialize, Deserialize)]

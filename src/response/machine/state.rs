@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Events, OpenItem, ReasoningDisplay, ResponseMachine, ShowSealed, Violation};
-use crate::protocol::item::hosted::McpCall;
-use crate::protocol::item::{Item, ItemStatus};
 use crate::response::turn::{CallState, ProviderFields, ProviderState, RefusedCall, StatePosition};
+use antwort_protocol::item::hosted::McpCall;
+use antwort_protocol::item::{Item, ItemStatus};
 
 /// Bytes of a hosted call's result that clients carry; the model is told that the rest was cut off.
 const MAX_CARRIED_RESULT: usize = 64 * 1024;

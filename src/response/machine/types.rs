@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::super::accumulator::InvalidEvent;
 use super::super::turn::{FinishReason, ProviderState, ToolCallRequest};
 use super::compaction::{MAX_SUMMARY_BYTES, SealSummary};
-use crate::protocol::error::ErrorBody;
-use crate::protocol::event::StreamEvent;
-use crate::protocol::item::hosted::McpCall;
-use crate::protocol::response::{IncompleteDetails, Response, ResponseStatus, Usage};
+use antwort_protocol::error::ErrorBody;
+use antwort_protocol::event::StreamEvent;
+use antwort_protocol::item::hosted::McpCall;
+use antwort_protocol::response::{IncompleteDetails, Response, ResponseStatus, Usage};
 
 /// Events in the order in which they happened.
 pub type Events = Vec<StreamEvent>;

@@ -1,7 +1,7 @@
 //! A `function_call` without a result: what clients see of server-side calls where `tools.stream_visibility` is `hidden`.
 
 use super::presenter::{ArgumentEvents, CallPresenter, CallStages};
-use crate::protocol::item::{FunctionCall, Item, ItemStatus};
+use antwort_protocol::item::{FunctionCall, Item, ItemStatus};
 
 pub(super) static PRESENTER: CallPresenter = CallPresenter {
     name: "hidden",

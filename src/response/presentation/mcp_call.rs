@@ -1,12 +1,12 @@
 //! `mcp_call`: what any server-side call is in OpenAI's dialect, and what the model's history has of every call.
 
 use super::presenter::{ArgumentEvents, CallPresenter, CallStages};
-use crate::protocol::event::HostedStage;
-use crate::protocol::id::Id;
-use crate::protocol::item::hosted::McpCall;
-use crate::protocol::item::{Item, ItemStatus};
-use crate::protocol::tool::BUILTIN_SERVER_LABEL;
 use crate::response::turn::ToolCallRequest;
+use antwort_protocol::event::HostedStage;
+use antwort_protocol::id::Id;
+use antwort_protocol::item::hosted::McpCall;
+use antwort_protocol::item::{Item, ItemStatus};
+use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
 
 pub(super) static PRESENTER: CallPresenter = CallPresenter {
     name: "mcp",

@@ -1,11 +1,11 @@
 //! The table that each presentation is: which item a call becomes, and which events it has.
 
-use crate::protocol::event::HostedStage;
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
-use crate::protocol::item::hosted::McpCall;
 use crate::response::machine::CallResult;
 use crate::response::turn::ToolCallRequest;
+use antwort_protocol::event::HostedStage;
+use antwort_protocol::id::Id;
+use antwort_protocol::item::Item;
+use antwort_protocol::item::hosted::McpCall;
 
 /// The item of a server-side call and its events. A `static`, which is equal to itself alone.
 #[derive(Debug)]

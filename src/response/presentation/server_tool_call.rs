@@ -1,9 +1,9 @@
 //! `antwort:tool_call`: what any server-side call is in the dialect that has no `mcp_call`.
 
 use super::presenter::{ArgumentEvents, CallPresenter, CallStages, ClosedCall};
-use crate::protocol::item::hosted::McpCall;
-use crate::protocol::item::{Item, ItemStatus, ServerToolCall, ServerToolError};
-use crate::protocol::tool::BUILTIN_SERVER_LABEL;
+use antwort_protocol::item::hosted::McpCall;
+use antwort_protocol::item::{Item, ItemStatus, ServerToolCall, ServerToolError};
+use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
 
 pub(super) static PRESENTER: CallPresenter = CallPresenter {
     name: "extension",

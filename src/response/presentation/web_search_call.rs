@@ -4,9 +4,9 @@
 use serde::Deserialize;
 
 use super::presenter::{ArgumentEvents, CallPresenter, CallStages, ClosedCall, OpenedCall};
-use crate::protocol::event::HostedStage;
-use crate::protocol::item::hosted::{WebSearchAction, WebSearchCall, WebSource};
-use crate::protocol::item::{Item, ItemStatus};
+use antwort_protocol::event::HostedStage;
+use antwort_protocol::item::hosted::{WebSearchAction, WebSearchCall, WebSource};
+use antwort_protocol::item::{Item, ItemStatus};
 
 /// Its item and events.
 pub static PRESENTER: CallPresenter = CallPresenter {

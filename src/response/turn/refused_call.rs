@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{CallState, HistoryItem};
-use crate::protocol::item::Item;
+use antwort_protocol::item::Item;
 
 /// A call of the model that was refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

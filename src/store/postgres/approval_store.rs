@@ -4,8 +4,8 @@ use async_trait::async_trait;
 
 use super::transaction::{Access, transact};
 use super::{PostgresStore, approvals};
-use crate::protocol::id::Id;
 use crate::store::{ApprovalClaim, Approvals, ClaimOutcome, Owner, PendingApproval, StoreError};
+use antwort_protocol::id::Id;
 
 #[async_trait]
 impl Approvals for PostgresStore {

@@ -8,9 +8,9 @@ use uuid::Uuid;
 use super::keys::{ResponseKey, id_of};
 use super::session::{Param, Session};
 use super::values::{get, hash, text};
-use crate::protocol::id::Id;
 use crate::store::row_policy::now;
 use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, StoreError};
+use antwort_protocol::id::Id;
 
 /// Rows per transaction.
 const BATCH_ROWS: i64 = 500;

@@ -7,12 +7,12 @@ use async_trait::async_trait;
 
 use super::transaction::{Access, transact};
 use super::{PostgresStore, async_calls};
-use crate::protocol::id::Id;
 use crate::store::operation::Write;
 use crate::store::{
     AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, Owner,
     StartedCall, StoreError,
 };
+use antwort_protocol::id::Id;
 
 #[async_trait]
 impl AsyncCalls for PostgresStore {

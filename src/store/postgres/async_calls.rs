@@ -13,7 +13,6 @@ use super::keys::{ResponseKey, id_of};
 use super::session::{Param, Session};
 use super::values::{get, text, text_or_null};
 use super::{inputs, outbox, owners, rows};
-use crate::protocol::id::Id;
 use crate::store::operation::WriteOutcome;
 use crate::store::retention::millis;
 use crate::store::row_policy::now;
@@ -21,6 +20,7 @@ use crate::store::{
     AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, ItemChange, ModelView,
     Owner, StartedCall, StoreError, TraceChange, item_change,
 };
+use antwort_protocol::id::Id;
 
 /// The key of the response of a call and of its owner, unless it has expired. Its run is locked, if it goes on or waits.
 async fn place(session: Session<'_>, key: &AsyncCallKey) -> Result<Option<(Uuid, i64)>, StoreError> {

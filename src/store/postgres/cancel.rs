@@ -6,11 +6,11 @@ use super::keys::id_of;
 use super::session::{Param, Session};
 use super::values::get;
 use super::{owners, rows};
-use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{Owner, StoreError};
+use antwort_protocol::id::Id;
 
 const MARK: &str = "UPDATE runs SET cancel_requested = true WHERE response = $1 AND owner = $2";
 

@@ -15,9 +15,9 @@ use super::conversations::ConversationRow;
 use super::session::{Param, Session};
 use super::values::{get, item, text, text_or_null, unsigned};
 use super::{conversation_turns, conversations};
-use crate::protocol::item::Item;
 use crate::store::size::Size;
 use crate::store::{ConversationContext, RETAINED_TOKENS, ReadLimit, StoreError};
+use antwort_protocol::item::Item;
 
 /// Rows that one query reads the texts of.
 const TEXT_ROWS: i64 = 500;

@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 use super::session::{Param, Session};
 use super::values::{get, number, text, text_or_null};
-use crate::protocol::id::Id;
 use crate::store::paging::{Element, PageRange};
 use crate::store::renamed_item::renamed;
 use crate::store::{
     ContextRole, ConversationItem, Direction, ModelView, Page, PageRequest, StoreError, StoredItem,
 };
+use antwort_protocol::id::Id;
 use antwort_util::digest::sha256;
 
 /// The column `context`.

@@ -9,11 +9,11 @@ use tokio_postgres::types::Type;
 use super::conversation_items::{self, NewItems};
 use super::session::{Param, Session};
 use super::values::{get, number, text};
-use crate::protocol::id::Id;
 use crate::store::conversation_write::ConversationWrite;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{ContextRole, ConversationItem, ConversationRecord, StoreError, StoredConversation};
+use antwort_protocol::id::Id;
 
 /// The last use of a conversation that is being deleted.
 pub(super) const DELETED: i64 = 0;

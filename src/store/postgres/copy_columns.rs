@@ -9,10 +9,10 @@ use uuid::Uuid;
 use super::conversation_items;
 use super::error::corrupt;
 use super::keys::ResponseKey;
-use crate::protocol::id::is_conversation_id;
 use crate::store::neutral_row::NeutralRow;
 use crate::store::row_kinds::{Holds, Kind, OwnedBy};
 use crate::store::{Owner, StoreError};
+use antwort_protocol::id::is_conversation_id;
 
 /// A column.
 #[derive(Debug, Clone, Copy)]

@@ -14,13 +14,13 @@ use super::running::{self, RunningRow};
 use super::session::{Param, Session};
 use super::values::{get, number, unsigned};
 use super::{lifecycle, logged_rows};
-use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{
     Lease, LogEnd, LogExtent, LogKept, LogPage, LogState, LoggedEvents, ResponseRecord, StoreError,
 };
+use antwort_protocol::id::Id;
 
 /// Rows that one query looks at. Each has the events of some time, so that as many fill a piece of what is sent.
 const PAGE_ROWS: i64 = 256;

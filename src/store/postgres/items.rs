@@ -14,14 +14,14 @@ use super::read;
 use super::session::{Param, Session};
 use super::texts::{self, ItemRow};
 use super::values::{get, indexed, item};
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
 use crate::store::distinct_keys::{DistinctKeys, newest_first};
 use crate::store::item_index::{Span, entries};
 use crate::store::item_names::response_of_item;
 use crate::store::row_policy::now;
 use crate::store::size::Size;
 use crate::store::{ReadLimit, StoreError};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::Item;
 
 /// Where an item is, and what the model sees of it.
 #[derive(Debug, Clone, Copy)]

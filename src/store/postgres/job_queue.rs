@@ -10,13 +10,13 @@ use super::doubtful_claim::DoubtfulClaim;
 use super::keys::ResponseKey;
 use super::transaction::{Access, transact};
 use super::{PostgresStore, job_claims, jobs};
-use crate::protocol::id::Id;
 use crate::store::begin_keyed::begin_keyed;
 use crate::store::operation::Write;
 use crate::store::{
     ClaimedJob, JobQueue, JobStats, JobTurns, KeyUse, Lease, NewJob, Owner, Requeue, ResponseRecord,
     StoreError,
 };
+use antwort_protocol::id::Id;
 
 /// How often a claim looks again when other processes have taken what it was dealt.
 const CLAIM_ATTEMPTS: usize = 3;

@@ -7,9 +7,9 @@ use aws_lc_rs::digest::{SHA256, digest};
 use uuid::Uuid;
 
 use super::error::corrupt;
-use crate::protocol::id::Id;
 use crate::store::StoreError;
 use crate::store::item_names::UUID_DIGITS;
+use antwort_protocol::id::Id;
 
 /// The bits of a UUIDv7 that are its time in milliseconds.
 const TIME_BITS: u32 = 48;
@@ -69,7 +69,7 @@ fn of_other(id: &str) -> Uuid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::id::IdGenerator;
+    use antwort_protocol::id::IdGenerator;
 
     #[test]
     fn the_key_of_an_id_of_the_gateway_tells_the_id() {

@@ -10,11 +10,11 @@ use super::rows::{self, Lifetime};
 use super::running::{self, RunningRow};
 use super::session::Session;
 use super::{approvals, conversation_turns, deleted_keys, outbox, owners, removal};
-use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{Owner, ResponseRecord, StoreError};
+use antwort_protocol::id::Id;
 
 /// Begins a response. Returns the key of its row, or why it has none for this run.
 pub(super) async fn begin(

@@ -17,14 +17,14 @@ use super::error::corrupt;
 use super::keys::{ResponseKey, id_of};
 use super::session::{Param, Session};
 use super::values::{get, item, text_or_null};
-use crate::protocol::id::{Id, is_conversation_id};
-use crate::protocol::item::Item;
-use crate::protocol::response::ResponseStatus;
 use crate::store::item_index::{self, entries};
 use crate::store::retention::Retention;
 use crate::store::row_policy::{MAX_CHAIN_LENGTH, now};
 use crate::store::size::Size;
 use crate::store::{Lineage, ReadLimit, StoreError};
+use antwort_protocol::id::{Id, is_conversation_id};
+use antwort_protocol::item::Item;
+use antwort_protocol::response::ResponseStatus;
 
 const CHAIN: &str = "WITH RECURSIVE chain AS (
         SELECT key, id, previous_key, previous_id, finished_at IS NULL AS is_running, status, item_index, 1 AS depth

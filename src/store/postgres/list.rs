@@ -15,12 +15,12 @@ use super::read;
 use super::session::{Param, Session};
 use super::texts::{self, ItemRow};
 use super::values::{get, text};
-use crate::protocol::id::Id;
-use crate::protocol::response::ResponseStatus;
 use crate::store::item_index::{Damaged, entries};
 use crate::store::paging::{Element, PageRange, is_response_id};
 use crate::store::row_policy::now;
 use crate::store::{Direction, Page, PageRequest, ResponseFilter, StoreError};
+use antwort_protocol::id::Id;
+use antwort_protocol::response::ResponseStatus;
 
 macro_rules! range_sql {
     () => {

@@ -6,13 +6,13 @@ use async_trait::async_trait;
 
 use super::transaction::{Access, transact};
 use super::{PostgresStore, event_log, idempotency};
-use crate::protocol::id::Id;
 use crate::store::begin_keyed::begin_keyed;
 use crate::store::operation::{Write, WriteOutcome};
 use crate::store::{
     EventLog, IdempotencyKeys, KeyUse, Lease, LogEnd, LogPage, LogState, LoggedEvents, LoggedRun, Owner,
     ResponseRecord, StoreError,
 };
+use antwort_protocol::id::Id;
 
 #[async_trait]
 impl IdempotencyKeys for PostgresStore {

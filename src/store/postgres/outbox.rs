@@ -8,9 +8,9 @@ use tokio_postgres::types::Type;
 use super::clock::{db_now, db_statement_time};
 use super::session::{Param, Session};
 use super::values::{get, text};
-use crate::protocol::id::Id;
 use crate::store::retention::millis;
 use crate::store::{DueNotice, OutboxNotice, StoreError};
+use antwort_protocol::id::Id;
 
 const INSERT: &str = concat!(
     "INSERT INTO webhook_outbox (owner, due_at, webhook, event_id, body) SELECT $1, ",

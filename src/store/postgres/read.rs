@@ -10,9 +10,9 @@ use super::error::corrupt;
 use super::keys::ResponseKey;
 use super::session::{Param, Session};
 use super::values::{get, number, text};
-use crate::protocol::id::Id;
 use crate::store::row_policy::now;
 use crate::store::{Owner, StoreError};
+use antwort_protocol::id::Id;
 
 const RESPONSE: &str =
     "SELECT octet_length(s.body)::bigint, CASE WHEN octet_length(s.body) <= $5 THEN s.body END

@@ -6,13 +6,13 @@ use async_trait::async_trait;
 
 use super::transaction::{Access, transact};
 use super::{PostgresStore, item_states, items, lineage, list, read};
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
 use crate::store::operation::{Write, WriteOutcome};
 use crate::store::{
     ItemWithState, Lineage, Owner, Page, PageRequest, ReadLimit, ResponseFilter, ResponseStore, StateKey,
     StoreError,
 };
+use antwort_protocol::id::Id;
+use antwort_protocol::item::Item;
 
 #[async_trait]
 impl ResponseStore for PostgresStore {

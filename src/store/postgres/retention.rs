@@ -6,10 +6,10 @@ use uuid::Uuid;
 use super::keys::ResponseKey;
 use super::session::{Param, Session};
 use super::values::{get, text_or_null};
-use crate::protocol::id::{Id, is_conversation_id};
 use crate::store::StoreError;
 use crate::store::retention::Retention;
 use crate::store::row_policy::MAX_CHAIN_LENGTH;
+use antwort_protocol::id::{Id, is_conversation_id};
 
 const KNOWN: &str = "SELECT lineage_until FROM responses WHERE key = $1 AND owner = $2";
 

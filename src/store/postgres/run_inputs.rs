@@ -6,11 +6,11 @@ use async_trait::async_trait;
 
 use super::transaction::{Access, transact};
 use super::{PostgresStore, inputs};
-use crate::protocol::id::Id;
 use crate::store::operation::Write;
 use crate::store::{
     AskedQuestions, GivenAnswer, InputAnswer, InputOutcome, Lease, Owner, RunInputs, StoreError,
 };
+use antwort_protocol::id::Id;
 
 #[async_trait]
 impl RunInputs for PostgresStore {

@@ -6,12 +6,12 @@ use async_trait::async_trait;
 
 use super::transaction::{Access, transact};
 use super::{PostgresStore, cancel, orphans};
-use crate::protocol::id::Id;
 use crate::store::operation::Write;
 use crate::store::{
     CallOutcome, CancelRequest, OrphanedRun, Owner, ResponseRecord, RunLog, RunRegistration, StoreError,
     TurnRecord,
 };
+use antwort_protocol::id::Id;
 
 /// Orphans that are looked at together: each is locked until all are taken.
 const MAX_TAKEN: usize = 64;

@@ -14,12 +14,12 @@ use super::removal::Place;
 use super::running::END_NOT_STORED;
 use super::session::{Param, Session};
 use super::values::{get, text, text_or_null};
-use crate::protocol::id::Id;
 use crate::store::item_index;
 use crate::store::taken_run::{PASSED_OVER, log_damaged, log_unreadable};
 use crate::store::{
     AskedInput, Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem,
 };
+use antwort_protocol::id::Id;
 
 /// The columns that [`read`] takes, of `runs r` behind the update, `responses s` and `owners o`.
 macro_rules! columns {

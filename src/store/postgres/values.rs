@@ -7,8 +7,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use super::error::corrupt;
-use crate::protocol::item::Item;
 use crate::store::StoreError;
+use antwort_protocol::item::Item;
 
 /// Bytes of a text that an index holds as it is.
 const MAX_INDEXED: usize = 256;

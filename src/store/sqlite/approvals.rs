@@ -7,11 +7,11 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use super::error::database;
 use super::keys::KeyRange;
 use super::owners;
-use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::{ClaimRequest, WriteOutcome};
 use crate::store::row_policy::now;
 use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, StoreError};
+use antwort_protocol::id::Id;
 
 /// Rows per transaction.
 const BATCH_ROWS: i64 = 200;

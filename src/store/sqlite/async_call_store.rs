@@ -8,12 +8,12 @@ use rusqlite::Connection;
 
 use super::reader::ReadKind;
 use super::{SqliteStore, async_calls};
-use crate::protocol::id::Id;
 use crate::store::operation::Write;
 use crate::store::{
     AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, Owner,
     StartedCall, StoreError,
 };
+use antwort_protocol::id::Id;
 
 #[async_trait]
 impl AsyncCalls for SqliteStore {

@@ -8,7 +8,6 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use super::error::database;
 use super::read::{find_live, text};
 use super::{inputs, outbox, owners};
-use crate::protocol::id::Id;
 use crate::store::operation::WriteOutcome;
 use crate::store::retention::millis;
 use crate::store::row_policy::now;
@@ -16,6 +15,7 @@ use crate::store::{
     AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, ItemChange, ModelView,
     Owner, StartedCall, StoreError, TraceChange, item_change,
 };
+use antwort_protocol::id::Id;
 
 /// The keys of the owner and the response of a call.
 fn place(connection: &Connection, key: &AsyncCallKey) -> rusqlite::Result<Option<(i64, i64)>> {

@@ -5,11 +5,11 @@ use rusqlite::Connection;
 use super::error::database;
 use super::owners;
 use super::read::{find_live, text};
-use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::RowPolicy;
 use crate::store::{Owner, StoreError};
+use antwort_protocol::id::Id;
 
 /// Marks a running response, or a registered run without a row, which is told by its own process.
 pub(super) fn request(

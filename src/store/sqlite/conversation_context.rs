@@ -13,9 +13,9 @@ use super::conversations;
 use super::error::database;
 use super::owners;
 use super::read::{item, text};
-use crate::protocol::item::Item;
 use crate::store::size::Size;
 use crate::store::{ConversationContext, Owner, RETAINED_TOKENS, ReadLimit, StoreError};
+use antwort_protocol::item::Item;
 
 /// The items that the model sees, by their keys.
 pub(super) struct VisibleItems {

@@ -8,12 +8,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::database;
 use super::read::text;
-use crate::protocol::id::Id;
 use crate::store::paging::{Element, PageRange};
 use crate::store::renamed_item::renamed;
 use crate::store::{
     ContextRole, ConversationItem, Direction, ModelView, Page, PageRequest, StoreError, StoredItem,
 };
+use antwort_protocol::id::Id;
 
 /// Bits of a key that are a position.
 const POSITION_BITS: u32 = 31;

@@ -9,7 +9,6 @@ use super::conversation_items;
 use super::error::database;
 use super::owners;
 use super::read::text;
-use crate::protocol::id::Id;
 use crate::store::conversation_turn::is_appended;
 use crate::store::conversation_write::ConversationWrite;
 use crate::store::operation::WriteOutcome;
@@ -18,6 +17,7 @@ use crate::store::{
     ContextRole, ConversationItem, ConversationRecord, Owner, ResponseRecord, StoreError, StoredConversation,
     StoredItem,
 };
+use antwort_protocol::id::Id;
 
 /// The last use of a conversation that is being deleted.
 pub(super) const DELETED: i64 = 0;

@@ -10,13 +10,13 @@ use super::logged_rows::{self, number};
 use super::read::{self, bytes};
 use super::running::{self, RunningRow};
 use super::{lifecycle, owners};
-use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{
     Lease, LogEnd, LogExtent, LogKept, LogPage, LogState, LoggedEvents, Owner, ResponseRecord, StoreError,
 };
+use antwort_protocol::id::Id;
 
 /// Appends events to the log of a running response.
 pub(super) fn append(
@@ -252,9 +252,9 @@ mod tests {
 
     use super::super::{Location, SqliteOptions, SqliteStore, schema};
     use super::*;
-    use crate::protocol::response::ResponseStatus;
     use crate::store::logged_runs::IdempotencyKeys;
     use crate::store::{EventLog, Lease, LogEnd, LoggedEvents, LoggedRun, ResponseRecord};
+    use antwort_protocol::response::ResponseStatus;
 
     /// A follower reads the log a few times a second: from the middle of a long log, too, it must not look at all of it.
     #[test]

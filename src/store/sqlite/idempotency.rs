@@ -8,11 +8,11 @@ use super::error::database;
 use super::read::{bytes, text};
 use super::running::{self, RunningRow};
 use super::{deleted_keys, lifecycle, logged_rows, owners, rows};
-use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{IdempotencyKey, KeyUse, KeyedResponse, Lease, LoggedRun, Owner, StoreError};
+use antwort_protocol::id::Id;
 
 /// Keys per transaction.
 const BATCH_ROWS: i64 = 200;

@@ -9,11 +9,11 @@ use super::jobs::NOBODY;
 use super::read::find_live;
 use super::running::{self, RunningRow};
 use super::{owners, rows};
-use crate::protocol::id::Id;
 use crate::store::operation::WriteOutcome;
 use crate::store::retention::millis;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{AskedQuestions, GivenAnswer, InputAnswer, InputOutcome, Lease, Owner, StoreError};
+use antwort_protocol::id::Id;
 
 /// The last time until which a call of a run can be answered.
 const OPEN_UNTIL: &str = "SELECT max(c.expires_at) FROM tool_calls c

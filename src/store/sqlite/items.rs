@@ -11,14 +11,14 @@ use super::error::{corrupt, database};
 use super::owners;
 use super::read::{self, bytes, item};
 use super::texts::{ItemRow, Texts};
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
 use crate::store::distinct_keys::{DistinctKeys, newest_first};
 use crate::store::item_index::{Span, entries};
 use crate::store::item_names::response_of_item;
 use crate::store::row_policy::now;
 use crate::store::size::Size;
 use crate::store::{Owner, ReadLimit, StoreError};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::Item;
 
 /// The newest response of this owner with an item of this id, of those whose items do not name it.
 const NEWEST: &str = "SELECT i.response FROM item_ids i CROSS JOIN responses r ON r.key = i.response

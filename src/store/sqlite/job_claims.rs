@@ -9,11 +9,11 @@ use super::keys::KeyRange;
 use super::orphans::Orphan;
 use super::read::text;
 use super::rows;
-use crate::protocol::id::Id;
 use crate::store::job_turns::behind;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::taken_run::MAX_BATCH_BYTES;
 use crate::store::{ClaimedJob, JobTurns, Lease, Owner, StoreError};
+use antwort_protocol::id::Id;
 
 /// Which `runs r` are the next ones of their conversations. One that was cancelled ends without being made.
 macro_rules! is_next_sql {

@@ -76,7 +76,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::protocol::id::IdGenerator;
+    use antwort_protocol::id::IdGenerator;
 
     #[test]
     fn keys_of_ids_that_are_made_one_after_another_ascend_and_do_not_overlap() {

@@ -6,11 +6,11 @@ use super::retention::extend_lineage;
 use super::rows::{self, Lifetime};
 use super::running::{self, RunningRow};
 use super::{approvals, conversations, deleted_keys, outbox, owners};
-use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::operation::WriteOutcome;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{Owner, ResponseRecord};
+use antwort_protocol::id::Id;
 
 /// Begins a response. Returns the key of its row, or why it has none for this run.
 pub(super) fn begin(

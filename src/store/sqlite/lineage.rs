@@ -15,14 +15,14 @@ use super::error::{corrupt, database};
 use super::keys::KeyRange;
 use super::owners;
 use super::read::{bytes, item, text};
-use crate::protocol::id::{Id, is_conversation_id};
-use crate::protocol::item::Item;
-use crate::protocol::response::ResponseStatus;
 use crate::store::item_index::{self, entries};
 use crate::store::retention::Retention;
 use crate::store::row_policy::{MAX_CHAIN_LENGTH, now};
 use crate::store::size::Size;
 use crate::store::{Lineage, Owner, ReadLimit, StoreError};
+use antwort_protocol::id::{Id, is_conversation_id};
+use antwort_protocol::item::Item;
+use antwort_protocol::response::ResponseStatus;
 
 /// The chain's items as the model saw them, oldest first.
 pub(super) fn lineage(

@@ -12,12 +12,12 @@ use super::keys::KeyRange;
 use super::owners;
 use super::read::{bytes, live_key, text};
 use super::texts::{ItemRow, Texts};
-use crate::protocol::id::Id;
-use crate::protocol::response::ResponseStatus;
 use crate::store::item_index::{Span, entries};
 use crate::store::paging::{Element, PageRange, is_response_id};
 use crate::store::row_policy::now;
 use crate::store::{Direction, Owner, Page, PageRequest, ResponseFilter, StoreError};
+use antwort_protocol::id::Id;
+use antwort_protocol::response::ResponseStatus;
 
 macro_rules! columns_sql {
     () => {

@@ -10,7 +10,6 @@ use super::keys::KeyRange;
 use super::read::{bytes, text};
 use super::rows;
 use super::running::{END_NOT_STORED, PROCESS_GONE};
-use crate::protocol::id::Id;
 use crate::store::in_flight::InFlightRows;
 use crate::store::item_index::{self, Damaged};
 use crate::store::row_policy::{RowPolicy, now};
@@ -18,6 +17,7 @@ use crate::store::taken_run::{MAX_BATCH_BYTES, PASSED_OVER, log_damaged, log_unr
 use crate::store::{
     AskedInput, Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem,
 };
+use antwort_protocol::id::Id;
 
 /// Which `runs r` are orphans for the instance ?1 at the time ?2. Of its own runs only those that were orphans before, and
 /// none that a worker claims.

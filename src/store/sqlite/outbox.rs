@@ -5,10 +5,10 @@ use std::time::Duration;
 use rusqlite::{Connection, Row, params};
 
 use super::read::text;
-use crate::protocol::id::Id;
 use crate::store::retention::millis;
 use crate::store::row_policy::now;
 use crate::store::{DueNotice, OutboxNotice};
+use antwort_protocol::id::Id;
 
 /// Writes the notices of a response; they are due at once.
 pub(super) fn insert(connection: &Connection, owner: i64, notices: &[OutboxNotice]) -> rusqlite::Result<()> {

@@ -7,10 +7,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::error::corrupt;
 use super::error::database;
 use super::keys::KeyRange;
-use crate::protocol::id::Id;
-use crate::protocol::item::Item;
 use crate::store::row_policy::now;
 use crate::store::{Owner, StoreError};
+use antwort_protocol::id::Id;
+use antwort_protocol::item::Item;
 
 /// The response object as it was sent. Its length, which SQLite knows without reading it, is checked first.
 pub(super) fn response(

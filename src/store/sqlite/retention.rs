@@ -7,10 +7,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::keys::KeyRange;
 use super::options::SqliteOptions;
-use crate::protocol::id::{Id, is_conversation_id};
 use crate::store::failed_requests::FailedRequests;
 use crate::store::retention::{Retention, TenantRetention, TenantRetentions, millis};
 use crate::store::row_policy::{MAX_CHAIN_LENGTH, RowPolicy};
+use antwort_protocol::id::{Id, is_conversation_id};
 
 /// What this process writes into its rows.
 pub(super) fn policy(options: &SqliteOptions) -> RowPolicy {

@@ -5,10 +5,10 @@ use rusqlite::{Connection, params};
 use super::keys::KeyRange;
 use super::running::{self, RunningRow};
 use super::{approvals, conversations, item_ids, logged_rows};
-use crate::protocol::id::{Id, is_conversation_id};
 use crate::store::item_index::ItemColumns;
 use crate::store::row_policy::RowPolicy;
 use crate::store::{Lease, ResponseRecord};
+use antwort_protocol::id::{Id, is_conversation_id};
 
 /// The columns of a row that has ended, beside those of its record.
 #[derive(Default)]

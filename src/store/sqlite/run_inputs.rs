@@ -5,11 +5,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{SqliteStore, inputs};
-use crate::protocol::id::Id;
 use crate::store::operation::Write;
 use crate::store::{
     AskedQuestions, GivenAnswer, InputAnswer, InputOutcome, Lease, Owner, RunInputs, StoreError,
 };
+use antwort_protocol::id::Id;
 
 #[async_trait]
 impl RunInputs for SqliteStore {

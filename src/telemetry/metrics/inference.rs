@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::bounded::BoundedLabels;
 use super::registry::{Exposed, Family, Histogram};
-use crate::protocol::response::{ResponseStatus, Usage};
+use antwort_protocol::response::{ResponseStatus, Usage};
 
 /// Models with series of their own; all others share the series `other`.
 const MAX_MODELS: usize = 200;

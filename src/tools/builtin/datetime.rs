@@ -12,8 +12,8 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 
-use crate::protocol::parse::truncate_for_display;
 use crate::tools::{Annotations, Arguments, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput};
+use antwort_protocol::parse::truncate_for_display;
 
 const DEFAULT_LAYOUT: &str = "2006-01-02 15:04:05";
 const DEFAULT_ZONE: &str = "UTC";

@@ -72,7 +72,7 @@ fn fatal(tool: &str, result: Result<ToolOutput, ToolError>) -> ToolError {
     match result {
         Ok(output) => ToolError::fatal(
             ToolErrorCode::ToolExecutionFailed,
-            format!("{tool}: {}", crate::protocol::parse::truncate_for_display(&output.for_model)),
+            format!("{tool}: {}", antwort_protocol::parse::truncate_for_display(&output.for_model)),
         ),
         Err(error) => ToolError {
             code: ToolErrorCode::ToolExecutionFailed,

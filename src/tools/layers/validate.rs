@@ -7,10 +7,10 @@ use serde_json::Value;
 use tower::Service;
 
 use super::{ToolFuture, ToolRequest, ToolService, always_ready, ready};
-use crate::protocol::schema::CompiledSchema;
 use crate::tools::call::Arguments;
 use crate::tools::error::{ToolError, ToolErrorCode};
 use crate::tools::verbatim;
+use antwort_protocol::schema::CompiledSchema;
 
 /// Schema violations per message: enough for a model to correct its call.
 pub(super) const MAX_PROBLEMS: usize = 5;

@@ -5,7 +5,7 @@ use std::io;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// Collects what is logged.
 #[derive(Clone, Default)]

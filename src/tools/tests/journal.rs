@@ -1,7 +1,7 @@
 //! What is written down about calls, and when.
 
 use super::*;
-use crate::protocol::id::Id;
+use antwort_protocol::id::Id;
 
 /// Keeps what happens in the order in which it happens.
 #[derive(Default)]

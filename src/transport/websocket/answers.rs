@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::turn::{QueuedMessage, TurnContext, authorize, read};
-use crate::protocol::error::{ApiError, ErrorBody, ErrorKind};
-use crate::protocol::request::MessageContent;
+use antwort_protocol::error::{ApiError, ErrorBody, ErrorKind};
+use antwort_protocol::request::MessageContent;
 
 /// What becomes of an answer. No message of type `error`, which would end the request in progress.
 #[derive(Serialize)]

@@ -5,7 +5,7 @@ use tokio_tungstenite::tungstenite::error::CapacityError;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::envelope::error_message;
-use crate::protocol::error::{ApiError, ErrorKind};
+use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// Why a connection is closed.
 pub(super) struct Closing {

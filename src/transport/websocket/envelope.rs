@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::protocol::error::ApiError;
+use antwort_protocol::error::ApiError;
 
 /// The message that ends a request which has no response.
 #[derive(Serialize)]

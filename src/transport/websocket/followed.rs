@@ -4,11 +4,11 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::engine::Follower;
-use crate::protocol::error::ApiError;
-use crate::protocol::response::ResponseStatus;
 use crate::transport::error::ErrorResponse;
 use crate::transport::follow::next_piece;
 use crate::transport::response_budget::ResponseBudget;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::response::ResponseStatus;
 
 /// The stream.
 pub(super) struct Followed {

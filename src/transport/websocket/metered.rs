@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::frames::Frames;
 use crate::admission::{Admission, Permit};
 use crate::identity::Requester;
-use crate::protocol::error::ApiError;
+use antwort_protocol::error::ApiError;
 
 /// Bytes of messages that a connection may hold without a reservation.
 const UNRESERVED_BYTES: usize = 64 << 10;

@@ -16,10 +16,6 @@ use super::{UpgradeHost, metered::MessageMemory};
 use crate::admission::Permit;
 use crate::engine::{BatchEvents, ConnectionHistory, EventBatch, EventReader, Keyed, RunContext, RunHandle};
 use crate::identity::Scope;
-use crate::protocol::error::ApiError;
-use crate::protocol::id::Id;
-use crate::protocol::request::{ClientMessage, CreateMessage, CreateResponse, MessageContent, SessionTool};
-use crate::protocol::response::ResponseStatus;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::request_log::{DeliveryStats, RequestLog, RequestOutcome};
 use crate::transport::AppState;
@@ -29,6 +25,10 @@ use crate::transport::names_header;
 use crate::transport::request_context::RequestContext;
 use crate::transport::response_budget::ResponseBudget;
 use crate::transport::responses;
+use antwort_protocol::error::ApiError;
+use antwort_protocol::id::Id;
+use antwort_protocol::request::{ClientMessage, CreateMessage, CreateResponse, MessageContent, SessionTool};
+use antwort_protocol::response::ResponseStatus;
 
 /// A message that waits for its turn.
 pub(super) struct QueuedMessage {

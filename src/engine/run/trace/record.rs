@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::response::Usage;
+use antwort_protocol::response::Usage;
 
 /// A shorter wait is not noted.
 const MIN_NOTED_WAIT: Duration = Duration::from_millis(1);

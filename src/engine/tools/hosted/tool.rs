@@ -7,10 +7,10 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::protocol::error::ApiError;
-use crate::protocol::item::Item;
-use crate::protocol::tool::Tool;
 use crate::response::presentation::{CallPresenter, Presentation};
+use antwort_protocol::error::ApiError;
+use antwort_protocol::item::Item;
+use antwort_protocol::tool::Tool;
 
 /// Reads the options of a tool in a request, at this path, as arguments.
 pub(in crate::engine) type ReadOptions = fn(&Tool, &str) -> Result<Map<String, Value>, ApiError>;

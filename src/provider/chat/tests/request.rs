@@ -11,12 +11,12 @@ use crate::config::provider::is_translated_field;
 use crate::config::{
     DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderSettings, ReasoningField, SystemPlacement,
 };
-use crate::protocol::item::Item;
-use crate::protocol::request::{
-    JsonSchemaFormat, Metadata, ReasoningEffort, ReasoningRequest, ServiceTier, TextFormat, Verbosity,
-};
 use crate::response::turn::{
     CallChoice, HistoryItem, ModelRequest, ProviderHints, ProviderState, SamplingParams, StatePosition,
+};
+use antwort_protocol::item::Item;
+use antwort_protocol::request::{
+    JsonSchemaFormat, Metadata, ReasoningEffort, ReasoningRequest, ServiceTier, TextFormat, Verbosity,
 };
 
 pub(super) fn asked(items: Value) -> ModelRequest {
