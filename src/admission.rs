@@ -16,8 +16,8 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::identity::Requester;
 use crate::telemetry::metrics::Metrics;
+use antwort_identity::Requester;
 
 pub(crate) use blocking::{BlockingPool, run_in_place, run_on_bytes};
 pub(crate) use eviction::losses;

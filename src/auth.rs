@@ -8,7 +8,7 @@ mod api_key;
 use hyper::HeaderMap;
 
 use crate::config::AuthSettings;
-use crate::identity::{Callers, Principal};
+use antwort_identity::{Callers, Principal};
 use antwort_protocol::error::ApiError;
 
 use api_key::ApiKeys;

@@ -47,7 +47,7 @@ mod unserved;
 mod webhooks;
 mod websocket;
 
-pub use crate::identity::{Scope, StorePolicy};
+pub use antwort_identity::{Scope, StorePolicy};
 pub(crate) use changes::rebuilds_for;
 pub use changes::{ConfigChange, changes_between};
 pub(crate) use de::suggestion as nearest_of;

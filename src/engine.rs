@@ -92,8 +92,8 @@ use std::time::Instant;
 use tracing::Instrument;
 
 use crate::config::{AsyncMode, StorePolicy, ToolOverride};
-use crate::identity::Requester;
 use crate::store::TenantRuns;
+use antwort_identity::Requester;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::{CreateResponse, OnDisconnect};
 use event_sink::EventSink;

@@ -16,9 +16,9 @@ pub mod mcp {
 }
 
 pub mod net {
-    pub use crate::net::client::{HttpClientOptions, Proxies, ProxyError, ProxyUrl};
-    pub use crate::net::egress::{Egress, EgressError, EgressOptions, Resolver};
-    pub use crate::net::sse::Decoder;
+    pub use antwort_net::client::{HttpClientOptions, Proxies, ProxyError, ProxyUrl};
+    pub use antwort_net::egress::{Egress, EgressError, EgressOptions, Resolver};
+    pub use antwort_net::sse::Decoder;
 }
 
 pub mod copy {

@@ -8,8 +8,6 @@
 // 0: helpers without dependencies
 // 1: the wire and what everything needs
 pub mod config;
-mod identity;
-mod net;
 pub use antwort_protocol as protocol;
 mod telemetry;
 // 2: how a response is made, without input or output; who may do how much at a time

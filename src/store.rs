@@ -50,7 +50,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::identity::Requester;
+use antwort_identity::Requester;
 
 pub use self::approvals::{ApprovalClaim, Approvals, ClaimOutcome, PendingApproval};
 pub use self::async_calls::{
@@ -86,7 +86,7 @@ pub use self::run_log::{
     CallOutcome, CancelRequest, JournaledCall, OrphanCause, OrphanedCall, OrphanedRun, RunLog, TurnRecord,
 };
 pub use self::runs::{RunRegistration, RunRegistry};
-pub use crate::identity::Owner;
+pub use antwort_identity::Owner;
 
 /// Counts the runs of this process that are in flight.
 pub type RunsInFlight = Arc<dyn Fn() -> usize + Send + Sync>;

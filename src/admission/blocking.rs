@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::resource::Resource;
-use crate::identity::Requester;
 use crate::telemetry::metrics::Metrics;
+use antwort_identity::Requester;
 use antwort_protocol::cancellation::CancelFlag;
 use antwort_protocol::error::ApiError;
 

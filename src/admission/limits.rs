@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::identity::Requester;
+use antwort_identity::Requester;
 
 /// Limits of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]

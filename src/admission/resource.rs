@@ -7,8 +7,8 @@ use arc_swap::ArcSwap;
 
 use super::semaphore::{AcquireError, AcquireOutcome, FairSemaphore, PendingPermit, Permit};
 use super::shares::Shares;
-use crate::identity::Requester;
 use crate::telemetry::metrics::Metrics;
+use antwort_identity::Requester;
 use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// The names of a resource.

@@ -19,7 +19,7 @@ pub(crate) use self::queue::AcquireError;
 use self::queue::Snapshot;
 use self::queue::{Granted, SemaphoreState, Slot, Ticket};
 use super::shares::Shares;
-use crate::identity::Requester;
+use antwort_identity::Requester;
 
 /// The length of the queue.
 const MAX_WAITING: usize = 1024;

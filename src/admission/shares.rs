@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::identity::Requester;
+use antwort_identity::Requester;
 
 /// The limits of one resource. If two or more tenants are configured, none holds more than half of it; if a tenant
 /// has two or more keys, none of them holds more than half of the tenant's limit.

@@ -8,7 +8,7 @@ use proptest::{collection, proptest};
 
 use super::semaphore::{AcquireError, AcquireOutcome, FairSemaphore, PendingPermit, Permit};
 use super::shares::Shares;
-use crate::identity::Requester;
+use antwort_identity::Requester;
 
 fn requester(tenant: usize, key: usize) -> Requester {
     Requester::new(&format!("t{tenant}").into(), &format!("k{key}").into())

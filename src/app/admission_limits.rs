@@ -2,7 +2,7 @@
 
 use crate::admission::{AdmissionLimits, KeyLimits};
 use crate::config::Settings;
-use crate::identity::Requester;
+use antwort_identity::Requester;
 
 /// The configured limits of a process that serves this many connections.
 pub(crate) fn admission_limits(settings: &Settings, max_connections: usize) -> AdmissionLimits {

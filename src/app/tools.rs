@@ -12,9 +12,9 @@ use crate::config::{ConfigChange, EgressSettings, MockTool, Settings, rebuilds_f
 use crate::engine::EngineSampler;
 use crate::mcp::client::{Client, ClientOptions};
 use crate::mcp::{Connector, McpDependencies, McpServers, PreviousServers};
-use crate::net::egress::{Egress, EgressOptions};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::{MockExecutor, ToolExecutor, ToolRegistry, builtin};
+use antwort_net::egress::{Egress, EgressOptions};
 
 /// Tools in addition to those of the settings.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 
 use crate::config::ApiKeySettings;
-use crate::identity::{Owner, Principal, Scopes};
+use antwort_identity::{Owner, Principal, Scopes};
 use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// Principals by the SHA-256 of their key.

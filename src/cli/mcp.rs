@@ -17,10 +17,10 @@ use super::{offline, tools};
 use crate::app::tools::GatewayTools;
 use crate::config::mcp::is_safe_for_secrets;
 use crate::config::{LoadOptions, McpAuth, McpServerSettings, Settings};
-use crate::identity::Reach;
 use crate::mcp::{CallDecision, Freshness, McpCaller, OnBehalfOf, ServedTool, ServerHandle, ServerToolSet};
 use crate::tools::{Progress, ToolCall, ToolContext};
 use crate::transport::tool_result;
+use antwort_identity::Reach;
 use antwort_protocol::elicitation::ElicitationModes;
 use antwort_util::display;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::masks;
-use crate::identity::{Scope, StorePolicy};
+use antwort_identity::{Scope, StorePolicy};
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::request::ClientActionStatus;
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::network;
 use super::units::{self, MIB};
-use crate::net::client::{HttpClientOptions, ProxyUrl};
+use antwort_net::client::{HttpClientOptions, ProxyUrl};
 
 /// Network access of tools.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ use super::{
     NetworkSettings, ProviderSettings, ProxySource, Settings, de, interpolate, moved_keys, resolve, sources,
     unserved,
 };
-use crate::net::client::PROXY_VARIABLES;
+use antwort_net::client::PROXY_VARIABLES;
 
 /// Read if it exists and no other file is named.
 const DEFAULT_FILE: &str = "antwort.yaml";

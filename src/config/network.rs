@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::net::client::ProxyUrl;
+use antwort_net::client::ProxyUrl;
 
 /// Proxies.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

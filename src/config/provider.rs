@@ -22,7 +22,7 @@ pub use self::variants::{
 use super::agents::ModelPrice;
 use super::masks;
 use super::units::{self, MIB};
-use crate::net::client::{HttpClientOptions, ProxyUrl};
+use antwort_net::client::{HttpClientOptions, ProxyUrl};
 
 mod errors;
 mod preset;

@@ -23,8 +23,8 @@ use super::settings::{
 use super::store::StoreSettings;
 use super::units;
 use super::webhooks::WebhookSettings;
-use crate::identity::{Scope, StorePolicy};
-use crate::net::client::ProxyUrl;
+use antwort_identity::{Scope, StorePolicy};
+use antwort_net::client::ProxyUrl;
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::request::ClientActionStatus;
 

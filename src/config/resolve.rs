@@ -28,7 +28,7 @@ use super::request_limits;
 use super::settings::{SealKey, SealSettings, Settings, UiSwitch, WebSocketSettings};
 use super::store::StoreUrl;
 use super::tree::Tree;
-use crate::identity::Scope;
+use antwort_identity::Scope;
 
 mod agents;
 mod checker;

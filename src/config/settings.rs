@@ -42,7 +42,7 @@ pub use super::ui::{UiSettings, UiSwitch};
 use super::units::{self, MIB};
 pub use super::webhooks::{WebhookEvent, WebhookSettings};
 pub use super::websocket::WebSocketSettings;
-use crate::net::client::HttpClientOptions;
+use antwort_net::client::HttpClientOptions;
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::request::RequestSizeLimits;
 pub use antwort_protocol::request::{ClientActionStatus, OnDisconnect, OnMismatch};

@@ -10,7 +10,7 @@ use super::gateway::Gateway;
 use super::print::{bold, dim, line, piece};
 use super::trip::{QUESTION, SERVER};
 use super::turn::MODEL;
-use crate::net::sse::Decoder;
+use antwort_net::sse::Decoder;
 
 const MAX_EVENT_BYTES: usize = 1 << 20;
 

@@ -10,8 +10,8 @@ use super::excerpt::excerpt;
 use super::exchange::{Cut, Exchange, is_error};
 use super::question::Ask;
 use crate::config::ProviderSettings;
-use crate::net::sse::Decoder;
 use crate::provider;
+use antwort_net::sse::Decoder;
 
 const AGENT: &str = concat!("antwort-doctor/", env!("CARGO_PKG_VERSION"));
 /// Bytes that are read of an answer.
@@ -191,7 +191,7 @@ impl Exchange {
 
 /// Why there is no answer, in words for the user.
 fn failure(error: &reqwest::Error) -> String {
-    let cause = excerpt(&crate::net::causes::chain(error));
+    let cause = excerpt(&antwort_net::causes::chain(error));
     if error.is_connect() {
         format!("the server cannot be reached: {cause}")
     } else {

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::identity::Owner;
 use crate::response::seal::SealKeys;
 use crate::store::AsyncCallKey;
+use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 
 /// What a token says.

@@ -5,8 +5,8 @@ use super::callback_token::CallbackToken;
 use super::completions::FAILED;
 use super::context::unix_now;
 use super::inputs::check_output_size;
-use crate::identity::Owner;
 use crate::store::{AsyncCallKey, AsyncOutcome, AsyncResult};
+use antwort_identity::Owner;
 use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// A callback that may report the result of its call.

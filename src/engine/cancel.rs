@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{Engine, InFlight};
-use crate::identity::Owner;
 use crate::response::machine::Termination;
 use crate::store::{CancelRequest, OrphanedRun, Requeue, Store, StoreError};
+use antwort_identity::Owner;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::id::Id;
 

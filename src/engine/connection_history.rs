@@ -8,8 +8,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::admission::{Permit, Resource};
-use crate::identity::{Owner, Requester};
 use crate::store::{Lineage, ModelView, ReadLimit, ResponseRecord, ResponseStore, StoreError, StoredItem};
+use antwort_identity::{Owner, Requester};
 use antwort_protocol::id::Id;
 use antwort_protocol::item::Item;
 use antwort_protocol::response::ResponseStatus;

@@ -14,7 +14,6 @@ use super::webhooks::Webhooks;
 use crate::admission::Admission;
 use crate::config::settings::{AgentSettings, EngineSettings, ToolsSettings, UnknownFields, UnservedTools};
 use crate::config::{JobSettings, StorePolicy};
-use crate::identity::{Callers, Owner, Requester};
 use crate::mcp::McpServers;
 use crate::provider::routing::ProviderRouter;
 use crate::response::seal::SealKeys;
@@ -22,6 +21,7 @@ use crate::store::Store;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::request_log::RequestLog;
 use crate::tools::ToolRegistry;
+use antwort_identity::{Callers, Owner, Requester};
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::request::ClientActionStatus;
 

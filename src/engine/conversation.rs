@@ -4,8 +4,8 @@
 
 use super::context::{EngineParts, RunContext};
 use crate::admission::{CONVERSATION_COPIES, Permit, Resource};
-use crate::identity::Requester;
 use crate::store::{ReadLimit, StoreError};
+use antwort_identity::Requester;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::CreateResponse;
 

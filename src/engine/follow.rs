@@ -16,8 +16,8 @@ use super::large_pages::{LargePage, LargePageError, ReservePage};
 use super::live_runs::{RunEnding, RunProgress};
 use super::log_tails::LogTail;
 use crate::bus::RunWatch;
-use crate::identity::Owner;
 use crate::store::{KeyUse, LogKept, StoreError};
+use antwort_identity::Owner;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::id::Id;
 

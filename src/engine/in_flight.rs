@@ -20,7 +20,7 @@ use super::poll_rates::PollRates;
 use super::stops::StopSignals;
 use crate::admission::{Permit, Resource};
 use crate::bus::Bus;
-use crate::identity::Requester;
+use antwort_identity::Requester;
 use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// How long requests have to end once they are aborted.

@@ -191,9 +191,9 @@ impl Journal for RunJournal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::Owner;
     use crate::store::ResponseRecord;
     use crate::store::sqlite::{Location, SqliteOptions, SqliteStore};
+    use antwort_identity::Owner;
     use antwort_protocol::id::Id;
     use antwort_protocol::response::ResponseStatus;
 

@@ -12,8 +12,8 @@ use super::run::Logged;
 use super::run_handle::RunHandle;
 use super::{Engine, apply_store_policy};
 use crate::config::StorePolicy;
-use crate::identity::Owner;
 use crate::store::{IdempotencyKey, KeyUse, StoreError};
+use antwort_identity::Owner;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::request::CreateResponse;
 

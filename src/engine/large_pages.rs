@@ -88,8 +88,8 @@ mod tests {
 
     use super::*;
     use crate::admission::{Admission, AdmissionLimits};
-    use crate::identity::Requester;
     use crate::telemetry::metrics::Metrics;
+    use antwort_identity::Requester;
 
     fn log_page(is_own: bool) -> LogPage {
         let bytes = vec![b'x'; 100];

@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 
 use super::followed_page::FollowedPage;
 use super::large_pages::LargePages;
-use crate::identity::Owner;
 use crate::store::{LogPage, StoreError};
+use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 
 /// The pages that are kept of a log, at most.

@@ -13,8 +13,8 @@ use super::Engine;
 use super::context::EngineParts;
 use super::run::SavedRun;
 use crate::admission::run_on_bytes;
-use crate::identity::Owner;
 use crate::store::{LogKept, LogState, StoreError};
+use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 use antwort_protocol::response::Usage;
 

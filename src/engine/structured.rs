@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::admission::BlockingPool;
-use crate::identity::Requester;
+use antwort_identity::Requester;
 use antwort_protocol::content::ContentPart;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::item::{Item, Role};

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use super::Engine;
 use super::context::{EngineParts, RunContext};
 use super::prepare::{self, PreparedRun, Purpose};
-use crate::identity::Requester;
 use crate::provider::{CallContext, Provider, ProviderError};
 use crate::response::turn::ModelRequest;
 use crate::telemetry::request_log::ModelTarget;
+use antwort_identity::Requester;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::CreateResponse;
 

@@ -21,9 +21,9 @@ use url::Url;
 
 use super::context::unix_now;
 use crate::config::{Settings, WebhookSettings};
-use crate::net::egress::{Egress, EgressOptions};
 use crate::store::{DueNotice, Store, StoreError};
 use crate::telemetry::metrics::Metrics;
+use antwort_net::egress::{Egress, EgressOptions};
 use signature::sign;
 
 /// How often the outbox is looked at.

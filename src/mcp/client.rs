@@ -50,7 +50,7 @@ use super::error::{FailureReason, McpError, START_TIMEOUT, TimeoutKind};
 use super::sampler::Sampler;
 use crate::admission::run_in_place;
 use crate::config::ElicitationPolicy;
-use crate::net::FailureCause;
+use antwort_net::FailureCause;
 pub(crate) use launcher::exec_program;
 
 use handler::Handler;

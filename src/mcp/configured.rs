@@ -10,8 +10,8 @@ use super::server_handle::ServerToolRules;
 use super::source::{ServerAccess, SessionLimits, SessionSource};
 use super::tool_config::ServerToolConfig;
 use crate::config::{McpAuth, McpServerSettings, McpSettings, McpTransport, Settings};
-use crate::net::egress::{Egress, EgressOptions};
 use crate::tools::stack::StackBuilder;
+use antwort_net::egress::{Egress, EgressOptions};
 use antwort_protocol::elicitation::ElicitationModes;
 
 /// A configured server.

@@ -30,8 +30,8 @@ use super::source::{SessionLimits, SessionSource};
 use super::status::ServerStatus;
 use crate::admission::{Admission, Permit};
 use crate::config::settings::McpSessionSettings;
-use crate::identity::Requester;
 use crate::telemetry::metrics::Metrics;
+use antwort_identity::Requester;
 use antwort_protocol::elicitation::ElicitationModes;
 use antwort_protocol::error::ApiError;
 

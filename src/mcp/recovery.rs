@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 
 use super::backoff::FailureBackoff;
 use super::error::McpError;
-use crate::net::egress::EgressError;
+use antwort_net::egress::EgressError;
 
 /// What an error suggests about the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::config::ProviderSettings;
-use crate::net::causes::{self, ConnectFailure, FailureCause};
-use crate::net::client::ProxyError;
+use antwort_net::causes::{self, ConnectFailure, FailureCause};
+use antwort_net::client::ProxyError;
 use antwort_protocol::error::{ApiError, ErrorBody, ErrorKind};
 
 /// A failed call of a provider.

@@ -31,10 +31,10 @@ use super::{
     ProxiedBody, ProxiedResponse, tokens,
 };
 use crate::config::{ProviderClient, ProviderSettings};
-use crate::net::FailureCause;
-use crate::net::http1::{Http1Client, Http1Options};
 use crate::response::turn::ModelRequest;
 use crate::telemetry::metrics::Metrics;
+use antwort_http1::{Http1Client, Http1Options};
+use antwort_net::FailureCause;
 use completion::CompletionStream;
 pub(crate) use failure_log::redact_url;
 use server::{ProxyMode, REQUEST_ID, Server, TRACEPARENT};

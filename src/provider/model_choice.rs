@@ -7,7 +7,7 @@ use super::models::listed;
 use super::routing::ProviderRouter;
 use super::{ProviderError, ProviderErrorKind, redact_url};
 use crate::config::ProviderSettings;
-use crate::net::causes::ConnectFailure;
+use antwort_net::causes::ConnectFailure;
 
 /// A provider without a model to choose.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl NoModel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::FailureCause;
+    use antwort_net::FailureCause;
 
     #[test]
     fn a_model_that_holds_conversations_is_the_first_choice() {

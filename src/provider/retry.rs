@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{ProviderError, ProviderErrorKind};
 use crate::config::RetrySettings;
-use crate::net::client::ProxyError;
+use antwort_net::client::ProxyError;
 use antwort_util::backoff;
 
 /// The retries of one call.

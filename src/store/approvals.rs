@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::error::StoreError;
-use crate::identity::Owner;
+use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 
 /// An approval request that is pending. Of its content only hashes are stored.

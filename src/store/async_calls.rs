@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::error::StoreError;
 use super::outbox::OutboxNotice;
 use super::responses::ModelView;
-use crate::identity::Owner;
+use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 
 /// A call of a response, as in the journal.

@@ -10,7 +10,7 @@ use super::conversation_turn::ContextRole;
 use super::error::StoreError;
 use super::paging::{Page, PageRequest};
 use super::responses::{ReadLimit, StoredItem};
-use crate::identity::Owner;
+use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 use antwort_protocol::item::Item;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::identity::Owner;
+use antwort_identity::Owner;
 
 /// Whose data is erased.
 #[derive(Debug, Clone, PartialEq, Eq)]

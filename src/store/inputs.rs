@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::identity::Owner;
+use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 
 /// That a call of the journal is answered from outside.

@@ -11,7 +11,7 @@ use super::lease::Lease;
 use super::logged_runs::{KeyUse, LoggedRun};
 use super::responses::ResponseRecord;
 use super::run_log::OrphanedRun;
-use crate::identity::Owner;
+use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 
 /// A run that is to be made by a process that claims it.

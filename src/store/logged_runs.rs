@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::error::StoreError;
 use super::lease::Lease;
 use super::responses::ResponseRecord;
-use crate::identity::Owner;
+use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 
 /// The key of a request, which is its owner's.

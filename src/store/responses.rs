@@ -10,7 +10,7 @@ use super::error::StoreError;
 use super::lease::Lease;
 use super::outbox::OutboxNotice;
 use super::paging::{Page, PageRequest, ResponseFilter};
-use crate::identity::Owner;
+use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 use antwort_protocol::item::Item;
 use antwort_protocol::response::ResponseStatus;

@@ -10,7 +10,7 @@ use super::error::StoreError;
 use super::inputs::{InputAnswer, InputOutcome};
 use super::lease::Lease;
 use super::run_log::JournaledCall;
-use crate::identity::Owner;
+use antwort_identity::Owner;
 use antwort_protocol::elicitation::question_id;
 use antwort_protocol::id::Id;
 

@@ -9,7 +9,7 @@ use super::inputs::{AskedInput, PendingInput};
 use super::lease::Lease;
 use super::responses::{ResponseRecord, StoredItem};
 use super::runs::RunRegistration;
-use crate::identity::Owner;
+use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 
 /// A turn of a running response: the model's output, and the calls that the gateway is about to make.

@@ -100,10 +100,10 @@ use super::{
     ResponseFilter, ResponseRecord, ResponseStore, RunLog, RunRegistration, RunRegistry, RunsInFlight,
     StateKey, Store, StoreError, TurnRecord,
 };
-use crate::identity::Requester;
 use crate::store::health::StoreHealth;
 use crate::store::operation::{ClaimRequest, EraseRequest, Write, WriteOutcome};
 use crate::store::row_policy::{RowPolicy, now};
+use antwort_identity::Requester;
 use antwort_protocol::id::Id;
 use antwort_protocol::item::Item;
 

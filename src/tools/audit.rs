@@ -12,12 +12,12 @@ use super::context::ToolContext;
 use super::error::{ToolError, ToolErrorCode};
 use super::layers::ToolRequest;
 use super::output::ToolOutput;
-use crate::identity::Owner;
 use crate::telemetry::fields::{
     AGENT, ARGUMENTS_SHA256, ATTEMPTS, AUDIT_TARGET, CALL_ID, CODE, DECISION, EXECUTOR, FALLBACK_FROM, MS,
     PRINCIPAL, RECORD, REQUEST_ID, RESPONSE_ID, TENANT, TOOL,
 };
 use crate::telemetry::milliseconds;
+use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 use antwort_util::digest::short_sha256;
 

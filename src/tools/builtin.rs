@@ -21,7 +21,7 @@ use super::{LocalExecutor, Tool, ToolKind};
 use crate::config::{
     BuiltinSettings, FileReadSettings, SearchProvider, ToolsSettings, WeatherSettings, WebSearchSettings,
 };
-use crate::net::egress::Egress;
+use antwort_net::egress::Egress;
 use calculate::Calculate;
 use datetime::Datetime;
 use file_read::FileRead;

@@ -9,7 +9,7 @@ use super::AppState;
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::route_table::{Access, access_of};
-use crate::identity::{Callers, Principal, Requester};
+use antwort_identity::{Callers, Principal, Requester};
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::parse::truncate_for_display;
 

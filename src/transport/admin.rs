@@ -12,8 +12,8 @@ use super::access::Authenticated;
 use super::error::ErrorResponse;
 use super::query::Query;
 use crate::config::Scope;
-use crate::identity::Principal;
 use crate::store::{ErasedCounts, ErasureTarget};
+use antwort_identity::Principal;
 use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// `DELETE /v1/admin/data?tenant=&owner=`: deletes all that a tenant, or one owner of it, has stored.

@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use tokio::time::Instant;
 
 use crate::admission::{Admission, Permit};
-use crate::identity::Requester;
+use antwort_identity::Requester;
 use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// Largest body that counts as small.

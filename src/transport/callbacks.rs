@@ -14,7 +14,7 @@ use super::body::JsonBody;
 use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
 use super::{AppState, connection_share};
-use crate::identity::Principal;
+use antwort_identity::Principal;
 use antwort_protocol::request::CallbackResult;
 
 /// `POST /v1/tool_callbacks/{token}`

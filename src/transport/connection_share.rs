@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::AppState;
 use crate::admission::Permit;
-use crate::identity::Requester;
+use antwort_identity::Requester;
 use antwort_protocol::error::ApiError;
 
 /// The client's side of a connection; an extension of each of its requests.

@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use super::AppState;
 use super::access::Authenticated;
-use crate::identity::Scope;
 use crate::mcp::{
     BindError, CallDecision, CallerCatalog, Freshness, McpCaller, McpError, OnBehalfOf, ServedTool,
     ServerHandle, ServerStatus, ServerToolSet,
 };
 use crate::tools::{PolicySubject, RegisteredTool, ToolDefinition};
+use antwort_identity::Scope;
 use antwort_protocol::elicitation::ElicitationModes;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::parse::truncate_for_display;

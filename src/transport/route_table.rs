@@ -3,7 +3,7 @@
 use axum::http::Method;
 
 use crate::config::settings::PASSED_BY_DEFAULT;
-use crate::identity::Scope;
+use antwort_identity::Scope;
 
 /// The authorization that a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::admission::Permit;
-use crate::identity::Owner;
+use antwort_identity::Owner;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
 use antwort_util::shared_reads::SharedReads;

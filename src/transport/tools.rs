@@ -18,12 +18,12 @@ use super::mcp::{McpServerTools, own_tools};
 use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::tool_result::{ResultView, render};
-use crate::identity::Scope;
 use crate::mcp::CallerCatalog;
 use crate::tools::{
     CacheMode, Catalog, PolicySubject, Progress, RegisteredTool, ToolCall, ToolContext, ToolDefinition,
     ToolErrorCode,
 };
+use antwort_identity::Scope;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::parse::{self, ParseError, truncate_for_display};
 use antwort_protocol::request::ToolCacheMode;

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::admission::shares::Shares;
-use crate::identity::Requester;
+use antwort_identity::Requester;
 
 /// Why no permit is granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

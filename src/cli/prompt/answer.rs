@@ -14,7 +14,7 @@ use crate::cli::prompt::calls;
 use crate::cli::prompt::messages::{self, Mode};
 use crate::config::StorePolicy;
 use crate::engine::{EventBatch, EventReader, OnUnservedTool, RunContext, RunHandle};
-use crate::identity::Owner;
+use antwort_identity::Owner;
 use antwort_protocol::content::ContentPart;
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::item::Item;

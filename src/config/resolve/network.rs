@@ -10,7 +10,7 @@ use crate::config::interpolate::Lookup;
 use crate::config::network::{NetworkSettings, ProxySource, TlsSettings};
 use crate::config::provider::ProviderSettings;
 use crate::config::settings::EgressSettings;
-use crate::net::client::{
+use antwort_net::client::{
     CaCertificates, ClientCertificate, EnvironmentProxies, HttpClientOptions, Proxies, is_loopback_url,
 };
 

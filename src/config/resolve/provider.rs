@@ -13,7 +13,7 @@ use crate::config::provider::{
     is_translated_field,
 };
 use crate::config::raw::{RawProvider, RawProviderErrors, RawSupports};
-use crate::net::client::HttpClientOptions;
+use antwort_net::client::HttpClientOptions;
 
 /// Headers of the connection or the request body.
 const RESERVED_HEADERS: &[&str] = &[

@@ -14,11 +14,11 @@ use crate::engine::live_runs::RunEnding;
 use crate::engine::prepare::PreparedRun;
 use crate::engine::tools::approvals;
 use crate::engine::{ConnectionHistory, EngineParts, record};
-use crate::identity::Requester;
 use crate::provider::CallContext;
 use crate::response::machine::{ClosedResponse, Termination};
 use crate::store::{LogEnd, ResponseRecord};
 use crate::telemetry::fields::{CODE, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
+use antwort_identity::Requester;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::response::{ResponseStatus, RunOutcome};
 

@@ -10,8 +10,8 @@ use reqwest::{Method, Response, Url};
 
 use crate::mcp::credentials::{Credentials, WwwAuthenticate};
 use crate::mcp::error::McpError;
-use crate::net::egress::Egress;
-use crate::net::retry_after;
+use antwort_net::egress::Egress;
+use antwort_net::retry_after;
 
 /// Maximum bytes of the body of an error response.
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;

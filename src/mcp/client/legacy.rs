@@ -15,7 +15,7 @@ use super::http::{self, BodyKind, HttpEndpoint, Outgoing};
 use super::message_router::{self, MessageRouter};
 use super::pending;
 use crate::mcp::error::McpError;
-use crate::net::sse::{Decoded, Event, SkippingDecoder};
+use antwort_net::sse::{Decoded, Event, SkippingDecoder};
 
 /// The transport of one session.
 pub(super) struct SseTransport {

@@ -4,7 +4,7 @@
 
 use memchr::memchr;
 
-use crate::net::sse::Excerpt;
+use antwort_net::sse::Excerpt;
 
 /// Memory that is kept for the next line.
 const MAX_IDLE_BUFFER_BYTES: usize = 64 * 1024;

@@ -25,8 +25,8 @@ use super::protocol_error::protocol_error;
 use super::unsolicited::{AnsweringGuard, FloodVerdict, UnsolicitedLimiter};
 use crate::mcp::connection::Endpoint;
 use crate::mcp::error::{FailureReason, McpError};
-use crate::net::sse::Excerpt;
 use crate::telemetry::fields::{CAUSE, KIND, SERVER};
+use antwort_net::sse::Excerpt;
 use antwort_protocol::parse::truncate_for_display;
 
 /// Passed to the SDK in place of a result that was delivered to its pending request.

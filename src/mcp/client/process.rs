@@ -19,7 +19,7 @@ use super::notices::sanitize_for_log;
 use super::stderr_tail::StderrTail;
 use crate::mcp::connection::StdioCommand;
 use crate::mcp::error::{FailureReason, McpError, PROGRAM_NOT_STARTED};
-use crate::net::FailureCause;
+use antwort_net::FailureCause;
 
 /// Time to read stderr after the end of a connection.
 const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);

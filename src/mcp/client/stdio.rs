@@ -18,7 +18,7 @@ use super::lines::{Line, Lines};
 use super::message_router::{self, MessageRouter};
 use super::process::{Process, ProgramAccount};
 use crate::mcp::error::{FailureReason, McpError, PROGRAM_ENDED};
-use crate::net::FailureCause;
+use antwort_net::FailureCause;
 
 /// Size of reads.
 const READ_BUFFER_BYTES: usize = 64 * 1024;

@@ -10,7 +10,7 @@ use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::streamable_http_client::SseError;
 
 use super::message_router::{self, Dispatch, MessageRouter};
-use crate::net::sse::{Decoded, Event, Excerpt, SkippingDecoder};
+use antwort_net::sse::{Decoded, Event, Excerpt, SkippingDecoder};
 
 /// The SDK's type of an event, which it does not export under a name.
 pub(super) type Sse = <BoxedSseResponse as TryStream>::Ok;

@@ -22,9 +22,9 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::mcp::connection::{CallMeta, RemoteCall, RemoteContent, RemotePart, RemoteResult};
 use crate::mcp::credentials::{Fingerprint, WwwAuthenticate};
-use crate::net::client::HttpClientOptions;
-use crate::net::egress::{Egress, EgressOptions};
 use crate::tools::{Arguments, Progress};
+use antwort_net::client::HttpClientOptions;
+use antwort_net::egress::{Egress, EgressOptions};
 
 const MIB: usize = 1 << 20;
 

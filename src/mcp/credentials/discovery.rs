@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::WwwAuthenticate;
 use super::token_error::TokenError;
 use crate::config::mcp::is_safe_for_secrets;
-use crate::net::egress::Egress;
+use antwort_net::egress::Egress;
 
 mod documents;
 use documents::{ResourceMetadata, issuer_documents, resource_documents};

@@ -18,7 +18,7 @@ use super::{Credentials, Fingerprint, StaticHeaders};
 use crate::config::mcp::{headers, is_safe_for_secrets, signing};
 use crate::config::settings::{ClientCredentials, McpAuth, McpServerSettings, TokenExchange};
 use crate::mcp::error::McpError;
-use crate::net::egress::Egress;
+use antwort_net::egress::Egress;
 use antwort_util::digest::FieldHasher;
 
 /// Maximum number of callers whose exchanged tokens are cached.

@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config::settings::McpServerSettings;
-use crate::net::client::HttpClientOptions;
-use crate::net::egress::{Egress, EgressOptions};
+use antwort_net::client::HttpClientOptions;
+use antwort_net::egress::{Egress, EgressOptions};
 
 /// Egress that allows these hosts beside public ones.
 fn egress(allow: &[&str]) -> Arc<Egress> {

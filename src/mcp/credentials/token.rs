@@ -13,7 +13,7 @@ use super::client::OAuthClient;
 use super::discovery::{AuthorizationServer, Discovery};
 use super::token_error::TokenError;
 use crate::config::mcp::headers;
-use crate::net::egress::{Egress, EgressResponse};
+use antwort_net::egress::{Egress, EgressResponse};
 
 /// Lifetime of a token without `expires_in`.
 const DEFAULT_TOKEN_TTL: Duration = Duration::from_mins(10);

@@ -1,8 +1,8 @@
 //! Why there is no token.
 
 use crate::mcp::error::{FailureReason, McpError};
-use crate::net::FailureCause;
-use crate::net::egress::EgressError;
+use antwort_net::FailureCause;
+use antwort_net::egress::EgressError;
 
 /// Why there is no token. Contains no secrets and, but for an error code, no text of remote servers.
 #[derive(Debug, Clone)]

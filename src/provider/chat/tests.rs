@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use super::Translator;
 use crate::config::ThinkTags;
-use crate::net::sse::Decoder;
 use crate::provider::{ProviderError, ProviderErrorKind};
 use crate::response::turn::{CallKind, ModelEvent, ModelTool, ToolInput};
+use antwort_net::sse::Decoder;
 
 /// A row: what is shown, the chunks, and the events that they give.
 type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);

@@ -17,11 +17,11 @@ use super::server::Server;
 use super::streaming::Streaming;
 use super::timer::Timer;
 use super::upstream_body::UpstreamBody;
-use crate::net::sse::Decoder;
 use crate::provider::chat::Translator;
 use crate::provider::retry::RetryState;
 use crate::provider::{CallContext, InferenceTiming, ModelStream, ProviderError, ProviderErrorKind};
 use crate::response::turn::{ModelEvent, ModelRequest};
+use antwort_net::sse::Decoder;
 use antwort_protocol::response::Usage;
 use antwort_util::random;
 

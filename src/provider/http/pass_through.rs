@@ -17,9 +17,9 @@ use serde_json::value::RawValue;
 use super::server::{MAX_ERROR_BODY, Server};
 use super::timer::Timer;
 use super::upstream_body::UpstreamBody;
-use crate::net::sse::{self, Decoder, Event, TooLarge};
 use crate::provider::lenient::LenientText;
 use crate::provider::{CallContext, ProviderError, ProviderErrorKind, ProxiedBody, ProxiedResponse};
+use antwort_net::sse::{self, Decoder, Event, TooLarge};
 
 /// Sends a body as it is, and returns the response.
 pub(super) async fn pass_through(

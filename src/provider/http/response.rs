@@ -9,8 +9,8 @@ use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 
 use super::transport_error::{http1_error, transport_error};
-use crate::net::http1::Http1Response;
 use crate::provider::ProviderError;
+use antwort_http1::Http1Response;
 
 /// A response whose headers have arrived.
 pub(super) enum UpstreamResponse {

@@ -13,8 +13,6 @@ use super::timer::Timer;
 use super::transport_error::{http1_error, transport_error};
 use super::upstream_body::UpstreamBody;
 use crate::config::ProviderSettings;
-use crate::net::client::{HttpClientOptions, ProxyError};
-use crate::net::http1::Http1Client;
 use crate::provider::chat::{self, ChatOptions};
 use crate::provider::errors::transport_cause;
 use crate::provider::masking::Secrets;
@@ -22,6 +20,8 @@ use crate::provider::upstream_error::UpstreamError;
 use crate::provider::{CallContext, ProviderError, ProviderErrorKind, ProviderInfo};
 use crate::response::turn::ModelRequest;
 use crate::telemetry::metrics::Metrics;
+use antwort_http1::Http1Client;
+use antwort_net::client::{HttpClientOptions, ProxyError};
 
 /// Maximum bytes of an error body that are read.
 pub(super) const MAX_ERROR_BODY: usize = 64 * 1024;
@@ -151,7 +151,8 @@ impl Server {
         if status == 407 && self.proxy_mode == ProxyMode::Proxy {
             return ProviderError::from_proxy(ProxyError::Credentials);
         }
-        let wait = response.retry_after().and_then(|value| crate::net::retry_after(value, SystemTime::now()));
+        let wait =
+            response.retry_after().and_then(|value| antwort_net::retry_after(value, SystemTime::now()));
         if response.status().is_redirection() {
             let message = "The model provider answered with a redirect; its configured URL is wrong.";
             return ProviderError::new(ProviderErrorKind::Redirect, message);

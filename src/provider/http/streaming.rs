@@ -4,10 +4,10 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use super::upstream_body::UpstreamBody;
-use crate::net::sse::{Decoder, TooLarge};
 use crate::provider::chat::Translator;
 use crate::provider::{ProviderError, ProviderErrorKind};
 use crate::response::turn::ModelEvent;
+use antwort_net::sse::{Decoder, TooLarge};
 use antwort_protocol::response::Usage;
 
 /// Bytes that arrive together are emitted as one batch, up to this.

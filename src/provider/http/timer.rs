@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-use crate::net::FailureCause;
 use crate::provider::{ProviderError, ProviderErrorKind};
+use antwort_net::FailureCause;
 
 /// In place of a time that the clock cannot express.
 const FAR_AWAY: Duration = Duration::from_hours(24 * 365);

@@ -14,8 +14,8 @@ use super::server::Server;
 use super::timer::Timer;
 use crate::admission::run_on_bytes;
 use crate::config::TokenizerApi;
-use crate::net::FailureCause;
 use crate::provider::{CallContext, ProviderError, ProviderErrorKind};
+use antwort_net::FailureCause;
 
 /// Timeout of a count in total: the client waits for it, and there is the estimate.
 const TIMEOUT: Duration = Duration::from_secs(10);

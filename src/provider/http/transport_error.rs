@@ -2,9 +2,9 @@
 
 use std::error::Error;
 
-use crate::net::http1::Http1Error;
 use crate::provider::errors::transport_cause;
 use crate::provider::{ProviderError, ProviderErrorKind};
+use antwort_http1::Http1Error;
 
 /// A failure of the connection. The library's own text is not passed on, as it may contain the URL.
 pub(super) fn transport_error(error: &reqwest::Error) -> ProviderError {

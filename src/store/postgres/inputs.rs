@@ -11,11 +11,11 @@ use super::running::{self, RunningRow};
 use super::session::{Param, Session};
 use super::values::{get, text, text_or_null};
 use super::{owners, removal, rows};
-use crate::identity::Owner;
 use crate::store::operation::WriteOutcome;
 use crate::store::retention::millis;
 use crate::store::row_policy::{RowPolicy, now};
 use crate::store::{AskedQuestions, GivenAnswer, InputAnswer, InputOutcome, Lease, StoreError};
+use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 
 /// The last time until which a call of a run can be answered.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{SqliteStore, job_claims, jobs};
-use crate::identity::Owner;
 use crate::store::begin_keyed::begin_keyed;
 use crate::store::operation::Write;
 use crate::store::{
     ClaimedJob, JobQueue, JobStats, JobTurns, KeyUse, Lease, NewJob, Requeue, ResponseRecord, StoreError,
 };
+use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 
 #[async_trait]

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::disk::{Disk, FileSystem};
 use super::migrations::Migrations;
-use crate::identity::Requester;
 use crate::store::failed_requests::FailedRequests;
 use crate::store::{TenantRetention, TimeToLive};
+use antwort_identity::Requester;
 
 /// Where the database is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,8 +16,8 @@ use super::connection;
 use super::error::{closed, database};
 use super::writer::Writer;
 use crate::admission::{AcquireError, AcquireOutcome, FairSemaphore, Permit, Shares};
-use crate::identity::Requester;
 use crate::store::{Owner, StoreError};
+use antwort_identity::Requester;
 
 /// Concurrent reads of single rows.
 const POINT_READERS: u64 = 2;

@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::executor;
 use crate::config::BuiltinSettings;
-use crate::net::client::HttpClientOptions;
-use crate::net::egress::{Egress, EgressOptions};
 use crate::tools::{ToolExecutor, ToolKind};
+use antwort_net::client::HttpClientOptions;
+use antwort_net::egress::{Egress, EgressOptions};
 
 /// Reaches the loopback address, and no other inner one.
 pub(super) fn open_egress() -> Arc<Egress> {

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use serde_json::{Number, json};
 
 use super::web;
-use crate::net::egress::Egress;
 use crate::tools::{Annotations, Arguments, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput};
+use antwort_net::egress::Egress;
 
 /// Maximum bytes of a location.
 const MAX_LOCATION: usize = 256;

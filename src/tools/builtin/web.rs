@@ -3,8 +3,8 @@
 use reqwest::Url;
 use serde::de::DeserializeOwned;
 
-use crate::net::egress::{EgressError, EgressResponse};
 use crate::tools::{FailureStage, ToolError, ToolErrorCode};
+use antwort_net::egress::{EgressError, EgressResponse};
 
 /// Validates a base URL and strips the trailing slash.
 pub(super) fn base_url(text: &str) -> Result<String, &'static str> {

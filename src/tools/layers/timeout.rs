@@ -6,10 +6,10 @@ use tokio::time::Instant;
 use tower::Service;
 
 use super::{ToolFuture, ToolRequest, ToolService, always_ready, ready};
-use crate::net::FailureCause;
 use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
 use crate::tools::output::ToolOutput;
 use crate::tools::question::Asker;
+use antwort_net::FailureCause;
 
 type ToolResult = Result<ToolOutput, ToolError>;
 

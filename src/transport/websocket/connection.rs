@@ -28,10 +28,10 @@ use super::metered::Metered;
 use super::turn::{QueueEntry, QueuedMessage, TurnContext, TurnOutput, turn};
 use crate::config::settings::WebSocketSettings;
 use crate::engine::ConnectionHistory;
-use crate::identity::Requester;
 use crate::telemetry::metrics::Metrics;
 use crate::transport::request_context::RequestContext;
 use crate::transport::response_budget::ResponseBudget;
+use antwort_identity::Requester;
 use antwort_protocol::request::ClientMessage;
 
 /// Bytes that are read at a time; longer messages are read into buffers of their own.

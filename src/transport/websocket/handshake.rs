@@ -12,11 +12,11 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::UpgradeHost;
 use super::connection::Connection;
-use crate::identity::Scope;
 use crate::transport::AppState;
 use crate::transport::connection_share;
 use crate::transport::error::ErrorResponse;
 use crate::transport::request_context::RequestContext;
+use antwort_identity::Scope;
 use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// Bytes of the random key of a handshake.

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::frames::Frames;
 use crate::admission::{Admission, Permit};
-use crate::identity::Requester;
+use antwort_identity::Requester;
 use antwort_protocol::error::ApiError;
 
 /// Bytes of messages that a connection may hold without a reservation.

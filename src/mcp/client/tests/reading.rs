@@ -6,7 +6,7 @@ use super::super::pending::{PendingRequest, RequestKind, ServerAnswer};
 use super::super::results::{self, CallAnswer};
 use super::*;
 use crate::mcp::content;
-use crate::net::sse::Excerpt;
+use antwort_net::sse::Excerpt;
 use serde_json::value::RawValue;
 
 /// All that comes out of bytes that come in pieces of this size; lines that were skipped as `None`.

@@ -10,9 +10,9 @@ use serde::Deserialize;
 use super::domains::with_site_filter;
 use super::engine::{ACTION, RESPONSE, SERVICE, secret_header};
 use super::{Hit, SearchEngine, SearchQuery};
-use crate::net::egress::Egress;
 use crate::tools::ToolError;
 use crate::tools::builtin::web;
+use antwort_net::egress::Egress;
 
 /// Default base URL.
 pub(crate) const BASE_URL: &str = "https://api.search.brave.com";

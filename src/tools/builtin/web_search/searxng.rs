@@ -9,9 +9,9 @@ use serde::Deserialize;
 use super::domains::with_site_filter;
 use super::engine::{ACTION, RESPONSE, SERVICE};
 use super::{Hit, SearchEngine, SearchQuery};
-use crate::net::egress::Egress;
 use crate::tools::ToolError;
 use crate::tools::builtin::web;
+use antwort_net::egress::Egress;
 
 /// The SearXNG API.
 pub(crate) struct Searxng {
