@@ -37,12 +37,12 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{DrainListener, Role, RunningConfig, ServerSettings, Settings};
 use crate::engine::WebhookDelivery;
 use crate::store::Store;
 use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
 use crate::transport::ShutdownFlag;
+use antwort_config::{DrainListener, Role, RunningConfig, ServerSettings, Settings};
 
 use self::open_store::StoreUser;
 

@@ -7,7 +7,7 @@ mod api_key;
 
 use hyper::HeaderMap;
 
-use crate::config::AuthSettings;
+use antwort_config::AuthSettings;
 use antwort_identity::{Callers, Principal};
 use antwort_protocol::error::ApiError;
 

@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cli::import::foreign_config::ForeignReads;
-use crate::config::LoadOptions;
+use antwort_config::LoadOptions;
 
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use import::ImportFormat;

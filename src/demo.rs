@@ -25,13 +25,13 @@ use tokio_util::task::TaskTracker;
 
 use self::gateway::Gateway;
 use crate::app::{self, App, SighupListener};
-use crate::config::{
-    ApiKeySettings, McpServerSettings, McpTransport, McpTrust, Preset, ProviderSettings, Scope, Settings,
-    StorePolicy,
-};
 use crate::provider::model_choice::{self, NoModel};
 use crate::provider::routing::ProviderRouter;
 use crate::telemetry::metrics::Metrics;
+use antwort_config::{
+    ApiKeySettings, McpServerSettings, McpTransport, McpTrust, Preset, ProviderSettings, Scope, Settings,
+    StorePolicy,
+};
 use antwort_util::digest::sha256;
 use antwort_util::random;
 

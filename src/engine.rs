@@ -91,8 +91,8 @@ use std::time::Instant;
 
 use tracing::Instrument;
 
-use crate::config::{AsyncMode, StorePolicy, ToolOverride};
 use crate::store::TenantRuns;
+use antwort_config::{AsyncMode, StorePolicy, ToolOverride};
 use antwort_identity::Requester;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::{CreateResponse, OnDisconnect};

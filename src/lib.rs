@@ -7,7 +7,7 @@
 
 // 0: helpers without dependencies
 // 1: the wire and what everything needs
-pub mod config;
+pub use antwort_config as config;
 pub use antwort_protocol as protocol;
 mod telemetry;
 // 2: how a response is made, without input or output; who may do how much at a time

@@ -1,7 +1,7 @@
 //! Sets up logs and traces as configured.
 
-use crate::config::{LogSettings, Settings};
 use crate::telemetry::{self, LogFormat, LogOptions, TelemetryError, TelemetryGuard, TraceOptions};
+use antwort_config::{LogSettings, Settings};
 
 /// Initializes logging, and traces if an endpoint is configured. Call it once per process.
 ///
@@ -13,9 +13,9 @@ pub(crate) fn init(settings: &Settings) -> Result<TelemetryGuard, TelemetryError
 
 fn log_options(log: &LogSettings) -> LogOptions {
     let format = match log.format {
-        crate::config::LogFormat::Auto => LogFormat::Auto,
-        crate::config::LogFormat::Json => LogFormat::Json,
-        crate::config::LogFormat::Text => LogFormat::Text,
+        antwort_config::LogFormat::Auto => LogFormat::Auto,
+        antwort_config::LogFormat::Json => LogFormat::Json,
+        antwort_config::LogFormat::Text => LogFormat::Text,
     };
     LogOptions { filter: log.filter.clone(), format, queue: log.queue }
 }

@@ -4,10 +4,13 @@ use std::process::ExitCode;
 
 use crate::app::{self, App, SighupListener};
 use crate::cli::{Cli, Command, DocumentFormat};
-use crate::config::{ConfigErrors, RunningConfig};
+use crate::demo;
+use crate::logging;
+use crate::shutdown;
 use crate::telemetry::{self, LogOptions};
 use crate::transport::openapi;
-use crate::{config, demo, logging, shutdown};
+use antwort_config as config;
+use antwort_config::{ConfigErrors, RunningConfig};
 use anyhow::Context;
 use tokio_util::task::TaskTracker;
 

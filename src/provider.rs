@@ -24,8 +24,8 @@ use std::time::Instant;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::config::{ContextWindow, ModelPrice};
 use crate::response::turn::{ModelEvent, ModelRequest};
+use antwort_config::{ContextWindow, ModelPrice};
 use antwort_protocol::id::Id;
 use antwort_protocol::response::Usage;
 

@@ -1,7 +1,7 @@
 //! The limits of shared resources that the settings ask for.
 
 use crate::admission::{AdmissionLimits, KeyLimits};
-use crate::config::Settings;
+use antwort_config::Settings;
 use antwort_identity::Requester;
 
 /// The configured limits of a process that serves this many connections.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{ProviderSettings, Settings, StoreUrl};
 use crate::provider::redact_url;
 use crate::store::{postgres, sqlite};
 use crate::transport;
+use antwort_config::{ProviderSettings, Settings, StoreUrl};
 
 use super::generation::CurrentGeneration;
 
@@ -55,7 +55,7 @@ pub(super) async fn ready(current: CurrentGeneration, closing: CancellationToken
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Preset;
+    use antwort_config::Preset;
 
     /// A URL without `/v1` looked like one with it.
     #[test]

@@ -12,8 +12,6 @@ use super::tools::{self, GatewayTools, PreviousTools};
 use super::{bus, migration, seal_key};
 use crate::admission::Admission;
 use crate::auth::Authenticator;
-use crate::config::settings::AgentSettings;
-use crate::config::{ConfigChange, Settings, rebuilds_for};
 use crate::engine::{Engine, EngineOptions, EngineParts, InFlight, Recovery, Webhooks};
 use crate::provider::models::ModelCatalog;
 use crate::provider::routing::ProviderRouter;
@@ -22,6 +20,8 @@ use crate::store::Store;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::ToolRegistry;
 use crate::transport::Services;
+use antwort_config::settings::AgentSettings;
+use antwort_config::{ConfigChange, Settings, rebuilds_for};
 
 /// The components of a gateway, ready to run responses.
 pub struct Assembly {

@@ -6,9 +6,9 @@ use anyhow::Context;
 use secrecy::ExposeSecret;
 
 use crate::bus::{Bus, NatsOptions};
-use crate::config::{BusUrl, Settings, StoreUrl};
 use crate::store::postgres;
 use crate::telemetry::metrics::Metrics;
+use antwort_config::{BusUrl, Settings, StoreUrl};
 
 /// Opens the bus; connects in the background.
 pub(super) fn open(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result<Bus> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::config::ConfigFiles;
+use antwort_config::ConfigFiles;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 

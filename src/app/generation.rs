@@ -10,11 +10,11 @@ use tokio_util::task::TaskTracker;
 
 use super::assembly::Assembly;
 use super::tools::GatewayTools;
-use crate::config::{Settings, Switch};
 use crate::transport::{
     AccessRules, AppState, PassThroughRoutes, ReadinessCache, ReadinessState, RequestSettings, SharedBodies,
     SharedState, ShutdownFlag, UiFiles, routes,
 };
+use antwort_config::{Settings, Switch};
 
 /// The current generation, swapped by reloads.
 pub(super) type CurrentGeneration = Arc<ArcSwap<Generation>>;

@@ -7,11 +7,11 @@ use anyhow::Context;
 use uuid::Uuid;
 
 use super::lock::STORE;
-use crate::config::settings::{PostgresUrl, StoreSettings, TenantRetention};
-use crate::config::{Migrate, Settings, StoreUrl, Synchronous};
 use crate::store::postgres::{PostgresOptions, PostgresStore};
 use crate::store::sqlite::{self, Location, SqliteOptions, SqliteStore};
 use crate::store::{self, Store};
+use antwort_config::settings::{PostgresUrl, StoreSettings, TenantRetention};
+use antwort_config::{Migrate, Settings, StoreUrl, Synchronous};
 use antwort_identity::Requester;
 
 /// The tenant and owner of each key, for fair queueing in the store.

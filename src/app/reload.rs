@@ -10,9 +10,9 @@ use super::admission_limits::admission_limits;
 use super::assembly::Assembly;
 use super::file_watcher::FileWatcher;
 use super::generation::{self, CurrentGeneration, Generation};
-use crate::config::{ConfigChange, ConfigErrors, ConfigFiles, ReloadEffect, ReloadedConfig, RunningConfig};
 use crate::telemetry;
 use crate::transport::ShutdownFlag;
+use antwort_config::{ConfigChange, ConfigErrors, ConfigFiles, ReloadEffect, ReloadedConfig, RunningConfig};
 
 /// A listener for SIGHUP. Until one is created, the signal ends the process.
 pub struct SighupListener(#[cfg(unix)] tokio::signal::unix::Signal);
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::app::open_store::{StoreUser, open_store};
     use crate::app::tools::ExtraTools;
-    use crate::config::{LoadOptions, load};
+    use antwort_config::{LoadOptions, load};
 
     #[tokio::test]
     async fn twenty_reloads_leave_one_task_for_the_tools_that_are_in_force() {

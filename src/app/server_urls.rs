@@ -3,9 +3,9 @@
 use secrecy::ExposeSecret;
 
 use crate::bus::NatsOptions;
-use crate::config::settings::PostgresUrl;
-use crate::config::{BusUrl, Settings, StoreUrl};
 use crate::store::postgres;
+use antwort_config::settings::PostgresUrl;
+use antwort_config::{BusUrl, Settings, StoreUrl};
 
 /// What is wrong with the URLs, each with its key.
 pub(crate) fn errors(settings: &Settings) -> Vec<String> {

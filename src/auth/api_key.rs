@@ -7,7 +7,7 @@ use aws_lc_rs::digest;
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 
-use crate::config::ApiKeySettings;
+use antwort_config::ApiKeySettings;
 use antwort_identity::{Owner, Principal, Scopes};
 use antwort_protocol::error::{ApiError, ErrorKind};
 
@@ -89,7 +89,7 @@ fn unauthorized(message: &str) -> ApiError {
 mod tests {
     use super::*;
     use crate::auth::Authenticator;
-    use crate::config::{AuthSettings, Scope, StorePolicy};
+    use antwort_config::{AuthSettings, Scope, StorePolicy};
 
     fn settings(keys: &[(&str, &str)]) -> AuthSettings {
         let key = |name: &str, key: &str| ApiKeySettings {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::connect;
 use super::output::{EXIT_INVALID_CONFIG, print_error, print_line};
 use crate::app::{server_urls, tools};
-use crate::config::{self, ConfigErrors, LoadOptions, LoadedConfig};
+use antwort_config::{self as config, ConfigErrors, LoadOptions, LoadedConfig};
 
 /// Prints all errors of the settings, as `serve` would. `connect`: also asks the providers, if there is no error.
 pub(super) fn check(connect: bool, options: &LoadOptions) -> ExitCode {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 
-use crate::config::ProviderSettings;
 use crate::provider::routing::ProviderRouter;
 use crate::provider::{ModelInfo, ProviderError, ProviderErrorKind};
 use crate::telemetry::metrics::Metrics;
+use antwort_config::ProviderSettings;
 
 /// What is known of a provider.
 pub(super) struct Finding {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use reqwest::Url;
 
 use super::output::{print_error, print_line};
-use crate::config::{LoadOptions, listen_address};
+use antwort_config::{LoadOptions, listen_address};
 
 /// Longer than the gateway's own checks.
 const TIMEOUT: Duration = Duration::from_secs(5);

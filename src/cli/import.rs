@@ -10,7 +10,7 @@ pub(super) mod foreign_config;
 
 use self::foreign_config::ForeignReads;
 use super::output::{EXIT_INVALID_CONFIG, print_error, print_line};
-use crate::config::foreign_files;
+use antwort_config::foreign_files;
 
 /// Formats of other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

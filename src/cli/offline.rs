@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use super::output::{EXIT_INVALID_CONFIG, print_error};
-use crate::config::{self, ConfigErrors, LoadOptions, LogFormat, Settings};
 use crate::logging;
+use antwort_config::{self as config, ConfigErrors, LoadOptions, LogFormat, Settings};
 
 /// Loads the settings and runs `work` with them.
 pub(super) fn run(

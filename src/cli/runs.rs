@@ -17,7 +17,7 @@ use self::api::{Api, Page, Trace};
 use self::terminal::Terminal;
 use super::output::{print_error, print_json, print_line};
 use super::words;
-use crate::config::LoadOptions;
+use antwort_config::LoadOptions;
 
 /// Commands of `antwort runs`.
 #[derive(Debug, Subcommand)]

@@ -10,11 +10,11 @@ use super::output::{print_error, print_json};
 use crate::admission::Admission;
 use crate::app;
 use crate::app::tools::GatewayTools;
-use crate::config::{LoadOptions, Settings};
 use crate::mcp::{CallerCatalog, McpCaller, OnBehalfOf};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::{PolicySubject, Progress, ToolCall, ToolContext, ToolDefinition};
 use crate::transport::tool_result;
+use antwort_config::{LoadOptions, Settings};
 use antwort_protocol::elicitation::ElicitationModes;
 
 /// The tenant of callers whose key has none.

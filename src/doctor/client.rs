@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::excerpt::excerpt;
 use super::exchange::{Cut, Exchange, is_error};
 use super::question::Ask;
-use crate::config::ProviderSettings;
 use crate::provider;
+use antwort_config::ProviderSettings;
 use antwort_net::sse::Decoder;
 
 const AGENT: &str = concat!("antwort-doctor/", env!("CARGO_PKG_VERSION"));

@@ -14,7 +14,7 @@ use super::report::{Report, Tokens};
 use super::seen::Seen;
 use super::structured;
 use super::verdict::{self, LeftOut, Verdict};
-use crate::config::Preset;
+use antwort_config::Preset;
 use antwort_util::display::one_line;
 
 /// Tokens of an answer, and with `--deep`.

@@ -132,9 +132,9 @@ mod tests {
     use serde_json::json;
 
     use super::{Exchange, is_error};
-    use crate::config::ProviderSettings;
     use crate::doctor::finding::Answer;
     use crate::provider::read_error;
+    use antwort_config::ProviderSettings;
 
     #[test]
     fn a_refusal_is_no_and_what_says_nothing_about_the_question_is_unknown() {

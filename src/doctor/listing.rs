@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::exchange::Exchange;
 use super::reply::token_count;
-use crate::config::Preset;
 use crate::provider::model_choice::first_chat_model;
+use antwort_config::Preset;
 
 /// Models that are kept of a list.
 const MAX_MODELS: usize = 10_000;

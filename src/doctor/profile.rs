@@ -6,7 +6,7 @@ use super::client::Client;
 use super::excerpt::excerpt;
 use super::finding::{Answer, Finding};
 use super::seen::Seen;
-use crate::config::{
+use antwort_config::{
     DeveloperRole, MaxTokensField, Preset, ProviderSettings, ReasoningField, SystemPlacement,
 };
 

@@ -11,7 +11,7 @@ use super::excerpt::excerpt;
 use super::finding::Finding;
 use super::profile::Profile;
 use super::verdict::Verdict;
-use crate::config::Preset;
+use antwort_config::Preset;
 use antwort_util::display::one_line;
 
 /// How a file begins that the doctor has written.

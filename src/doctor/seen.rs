@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::excerpt::{excerpt, quoted};
 use super::exchange::Exchange;
 use super::listing::Listing;
-use crate::config::Preset;
+use antwort_config::Preset;
 
 /// Calls whose ids are kept.
 const MAX_IDS: usize = 200;

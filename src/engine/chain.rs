@@ -7,8 +7,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::run::trace::{CallRecord, RunTrace, WaitKind};
-use crate::config::RunLimits;
 use crate::tools::CallKey;
+use antwort_config::RunLimits;
 
 /// The responses before one, from the first on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

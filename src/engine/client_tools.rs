@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use super::context::EngineParts;
-use crate::config::{AgentSettings, StorePolicy};
 use crate::response::machine::InputEvent;
+use antwort_config::{AgentSettings, StorePolicy};
 use antwort_protocol::elicitation::ElicitationModes;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::{ClientToolMode, CreateResponse};

@@ -17,12 +17,12 @@ use super::completion_text::announcement;
 use super::context::unix_now;
 use super::run::trace::{self, RunTrace};
 use super::{Engine, async_results};
-use crate::config::OnComplete;
 use crate::store::{
     AsyncCallKey, AsyncSettlement, CompletedCall, ItemChange, ModelView, ReadLimit, StoreError, TraceChange,
 };
 use crate::telemetry::fields::RESPONSE_ID;
 use crate::tools::{CallKey, RefusedFollowUp, audit_refused_follow_up};
+use antwort_config::OnComplete;
 use antwort_identity::Owner;
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::{ApiError, ErrorKind};

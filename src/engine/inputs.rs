@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Engine, client_tools};
-use crate::config::StorePolicy;
 use crate::store::{InputAnswer, InputOutcome, StoreError, is_async_call_id};
+use antwort_config::StorePolicy;
 use antwort_identity::{Owner, Requester};
 use antwort_protocol::elicitation::is_question_id;
 use antwort_protocol::error::{ApiError, ErrorKind};

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::config::UserMessages;
 use crate::response::machine::{CallResult, RemoteError};
 use crate::store::{CallOutcome, Lease, Store, StoreError, TurnRecord};
 use crate::tools::{CallKey, Citation, Journal, StartedTask, ToolError, ToolErrorCode, ToolOutput};
+use antwort_config::UserMessages;
 use antwort_protocol::item::hosted::ResultFile;
 
 pub(super) struct RunJournal {

@@ -11,8 +11,8 @@ use super::follow::{self, Asked, Follower, KEY_PARAM as PARAM, response_deleted}
 use super::run::Logged;
 use super::run_handle::RunHandle;
 use super::{Engine, apply_store_policy};
-use crate::config::StorePolicy;
 use crate::store::{IdempotencyKey, KeyUse, StoreError};
+use antwort_config::StorePolicy;
 use antwort_identity::Owner;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::request::CreateResponse;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::chain::Chain;
-use crate::config::{LimitOverrides, ModelPrice, RunLimits};
+use antwort_config::{LimitOverrides, ModelPrice, RunLimits};
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::request::{CreateResponse, RequestedLimits};
 use antwort_protocol::response::Usage;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::AgentSettings;
+use antwort_config::AgentSettings;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::parse::truncate_for_display;
 use antwort_protocol::request::CreateResponse;

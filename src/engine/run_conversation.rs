@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::context::{EngineParts, RunContext};
 use super::truncate;
-use crate::config::StorePolicy;
 use crate::response::seal::SummarySeal;
 use crate::store::{ContextRole, ConversationLock, ConversationTurn};
+use antwort_config::StorePolicy;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::id::Id;
 use antwort_protocol::item::{Item, Role};

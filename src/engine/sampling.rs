@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::Engine;
 use super::context::{EventReader, OnUnservedTool, RunContext};
-use crate::config::{SamplingSettings, StorePolicy};
 use crate::mcp::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
+use antwort_config::{SamplingSettings, StorePolicy};
 use antwort_identity::Owner;
 use antwort_protocol::content::ContentPart;
 use antwort_protocol::dialect::Dialect;

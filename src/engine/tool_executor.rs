@@ -15,7 +15,6 @@ use super::record;
 use super::run::{self, RunState, StartedWork};
 use super::tools::hosted;
 use super::tools::offered::ToolBinding;
-use crate::config::UserMessages;
 use crate::response::machine::{CallResult, ClientCall, RemoteError, ResponseMachine, ServerCall};
 use crate::response::seal::SealKeys;
 use crate::store::{JournaledCall, PendingInput, TurnRecord, async_call_id};
@@ -23,6 +22,7 @@ use crate::tools::{
     Asker, AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, GivenInput, Pause,
     PauseClock, Progress, RemoteFailure, ToolCall, ToolContext, ToolError, ToolErrorCode, ToolOutput,
 };
+use antwort_config::UserMessages;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::id::Id;
 use antwort_protocol::item::hosted::McpAuthChallenge;

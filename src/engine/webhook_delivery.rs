@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::context::unix_now;
-use crate::config::{Settings, WebhookSettings};
 use crate::store::{DueNotice, Store, StoreError};
 use crate::telemetry::metrics::Metrics;
+use antwort_config::{Settings, WebhookSettings};
 use antwort_net::egress::{Egress, EgressOptions};
 use signature::sign;
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::config::{WebhookEvent, WebhookSettings};
 use crate::store::{AsyncCallKey, OutboxNotice};
+use antwort_config::{WebhookEvent, WebhookSettings};
 use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 use antwort_protocol::response::{Response, ResponseStatus};

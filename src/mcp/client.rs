@@ -49,7 +49,7 @@ use super::credentials::Credentials;
 use super::error::{FailureReason, McpError, START_TIMEOUT, TimeoutKind};
 use super::sampler::Sampler;
 use crate::admission::run_in_place;
-use crate::config::ElicitationPolicy;
+use antwort_config::ElicitationPolicy;
 use antwort_net::FailureCause;
 pub(crate) use launcher::exec_program;
 

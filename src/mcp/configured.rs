@@ -9,8 +9,8 @@ use super::credentials::CredentialSource;
 use super::server_handle::ServerToolRules;
 use super::source::{ServerAccess, SessionLimits, SessionSource};
 use super::tool_config::ServerToolConfig;
-use crate::config::{McpAuth, McpServerSettings, McpSettings, McpTransport, Settings};
 use crate::tools::stack::StackBuilder;
+use antwort_config::{McpAuth, McpServerSettings, McpSettings, McpTransport, Settings};
 use antwort_net::egress::{Egress, EgressOptions};
 use antwort_protocol::elicitation::ElicitationModes;
 

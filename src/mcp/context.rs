@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::config::McpContext;
 use crate::tools::CallbackAddress;
+use antwort_config::McpContext;
 use antwort_util::digest::sha256;
 
 /// Key in `_meta` of a call: where the result of work is reported that goes on.

@@ -131,8 +131,8 @@ impl ToolListCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::McpContext;
     use crate::mcp::context::OnBehalfOf;
+    use antwort_config::McpContext;
 
     fn of_user(user: &str) -> Option<Arc<CallerContext>> {
         let of = OnBehalfOf { user: Some(user), ..OnBehalfOf::default() };

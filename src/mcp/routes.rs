@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use crate::config::{RouteSettings, ToolsSettings, mcp_label};
+use antwort_config::{RouteSettings, ToolsSettings, mcp_label};
 
 /// The routes with MCP servers, by tool name.
 pub(super) struct RemoteRoutes {

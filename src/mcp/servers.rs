@@ -20,10 +20,10 @@ use super::server_handle::{ResolvedServer, ServerHandle, ServerScope, ServerTool
 use super::source::{ServerAccess, SessionLimits, SessionSource};
 use super::tool_config::ServerToolConfig;
 use crate::admission::Admission;
-use crate::config::{ConfigChange, McpSettings, Settings, rebuilds_for};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::ToolRegistry;
 use crate::tools::stack::StackBuilder;
+use antwort_config::{ConfigChange, McpSettings, Settings, rebuilds_for};
 use antwort_identity::{Reach, Requester};
 use antwort_net::egress::{Egress, EgressError, EgressOptions, intersect_domains};
 use antwort_protocol::elicitation::ElicitationModes;

@@ -17,7 +17,6 @@ use super::task::TaskSupport;
 use super::tool_config::ServerToolConfig;
 use super::tool_sets::{MemoryGuard, PreparedSet, PreparedTool, ServedTool, ServerToolSet};
 use super::{content, schema};
-use crate::config::{AsyncMode, RouteStrategy};
 use crate::telemetry::traces::{self, TraceParent};
 use crate::tools::catalog::RegisteredTool;
 use crate::tools::catalog_builder::add_tags;
@@ -29,6 +28,7 @@ use crate::tools::{
     Annotations, Callback, Progress, StartedTask, ToolCall, ToolContext, ToolDefinition, ToolError,
     ToolErrorCode, ToolExecutor, ToolKind, ToolOutcome, ToolOutput, canonical_json,
 };
+use antwort_config::{AsyncMode, RouteStrategy};
 use antwort_protocol::item::hosted::McpListedTool;
 use antwort_protocol::json;
 use antwort_util::digest::FieldHasher;

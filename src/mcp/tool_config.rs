@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{McpContext, McpTrust, ToolsSettings};
 use crate::tools::stack::StackBuilder;
+use antwort_config::{McpContext, McpTrust, ToolsSettings};
 
 /// Settings for the tools of a server.
 pub(super) struct ServerToolConfig {

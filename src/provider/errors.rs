@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use crate::config::ProviderSettings;
+use antwort_config::ProviderSettings;
 use antwort_net::causes::{self, ConnectFailure, FailureCause};
 use antwort_net::client::ProxyError;
 use antwort_protocol::error::{ApiError, ErrorBody, ErrorKind};
@@ -327,7 +327,7 @@ fn with_provider_code(error: ApiError, code: Option<String>) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::ErrorPattern;
+    use antwort_config::ErrorPattern;
 
     fn api_error(kind: ProviderErrorKind) -> (u16, String) {
         let error = ApiError::from(ProviderError::new(kind, "words"));

@@ -30,9 +30,9 @@ use super::{
     CallContext, ModelInfo, ModelStream, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
     ProxiedBody, ProxiedResponse, tokens,
 };
-use crate::config::{ProviderClient, ProviderSettings};
 use crate::response::turn::ModelRequest;
 use crate::telemetry::metrics::Metrics;
+use antwort_config::{ProviderClient, ProviderSettings};
 use antwort_http1::{Http1Client, Http1Options};
 use antwort_net::FailureCause;
 use completion::CompletionStream;

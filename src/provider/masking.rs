@@ -7,7 +7,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 
 use super::ProviderError;
-use crate::config::ProviderSettings;
+use antwort_config::ProviderSettings;
 use antwort_util::secrets::is_key;
 
 /// Minimum length of a header value that is treated as a secret.
@@ -146,8 +146,8 @@ mod tests {
     use secrecy::SecretString;
 
     use super::*;
-    use crate::config::Preset;
     use crate::provider::ProviderErrorKind;
+    use antwort_config::Preset;
 
     #[test]
     fn an_excerpt_does_not_end_with_half_a_key() {

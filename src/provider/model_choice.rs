@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::models::listed;
 use super::routing::ProviderRouter;
 use super::{ProviderError, ProviderErrorKind, redact_url};
-use crate::config::ProviderSettings;
+use antwort_config::ProviderSettings;
 use antwort_net::causes::ConnectFailure;
 
 /// A provider without a model to choose.

@@ -144,9 +144,9 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::config::{Preset, ProviderSettings};
     use crate::provider::{CallContext, ModelStream, Provider, ProviderInfo, ProxiedBody, ProxiedResponse};
     use crate::response::turn::ModelRequest;
+    use antwort_config::{Preset, ProviderSettings};
 
     /// Lists these models, or fails.
     struct Lister {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{ProviderError, ProviderErrorKind};
-use crate::config::RetrySettings;
+use antwort_config::RetrySettings;
 use antwort_net::client::ProxyError;
 use antwort_util::backoff;
 

@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 
 use super::http::{ChatProvider, InvalidProvider};
 use super::{CallContext, Provider, ProxiedBody, ProxiedResponse};
-use crate::config::ProviderSettings;
 use crate::telemetry::metrics::Metrics;
+use antwort_config::ProviderSettings;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::parse::truncate_for_display;
 use antwort_util::pattern;
@@ -238,7 +238,7 @@ fn replace_model(body: &[u8], model: &str) -> Result<Bytes, ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Preset;
+    use antwort_config::Preset;
 
     fn provider(change: impl FnOnce(&mut ProviderSettings)) -> ProviderSettings {
         let mut settings = ProviderSettings::new(Preset::Generic, "http://127.0.0.1:1/v1");

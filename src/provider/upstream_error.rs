@@ -14,7 +14,7 @@ use super::context_overflow::{self, ErrorWords};
 use super::errors::{ProviderError, ProviderErrorKind};
 use super::lenient::LenientText;
 use super::masking::{Secrets, sanitize};
-use crate::config::ProviderSettings;
+use antwort_config::ProviderSettings;
 
 /// Maximum size of an error that is parsed; a longer one is treated as an error without a message.
 const MAX_ERROR_BYTES: usize = 256 << 10;

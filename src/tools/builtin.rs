@@ -18,7 +18,7 @@ use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{LocalExecutor, Tool, ToolKind};
-use crate::config::{
+use antwort_config::{
     BuiltinSettings, FileReadSettings, SearchProvider, ToolsSettings, WeatherSettings, WebSearchSettings,
 };
 use antwort_net::egress::Egress;

@@ -16,9 +16,9 @@ use super::output::ToolOutput;
 use super::plan::CallPlan;
 use super::router::{Route, RouteExecutor};
 use super::stack::{Stack, StackBuilder};
-use crate::config::OnComplete;
 use crate::response::presentation::Presentation;
 use crate::response::turn::{CallKind, ModelTool, ToolInput};
+use antwort_config::OnComplete;
 
 /// A snapshot of the tools. Immutable: a refresh publishes a new one.
 pub struct Catalog {

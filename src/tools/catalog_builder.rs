@@ -11,7 +11,7 @@ use super::plan::{CallPlan, compile};
 use super::registry_error::ToolRegistryError;
 use super::router::{Route, RouteExecutor};
 use super::stack::StackBuilder;
-use crate::config::{RouteSettings, ToolCollision, ToolsSettings, mcp_label};
+use antwort_config::{RouteSettings, ToolCollision, ToolsSettings, mcp_label};
 use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
 use antwort_util::digest::short_sha256;
 

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::config::BreakerSettings;
+use antwort_config::BreakerSettings;
 
 /// Counts consecutive failures and opens the circuit.
 pub(super) struct Circuit {

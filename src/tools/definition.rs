@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::config::AsyncMode;
+use antwort_config::AsyncMode;
 use antwort_protocol::json::RawJson;
 
 /// A tool as its executor describes it. Serializes to an element of `GET /v1/tools`.

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::circuit::Circuit;
-use crate::config::{ToolOverride, ToolsSettings};
+use antwort_config::{ToolOverride, ToolsSettings};
 
 /// Runtime state of one executor of a tool.
 pub(crate) struct ExecutorState {

@@ -13,7 +13,7 @@ use super::definition::{Annotations, ToolDefinition, ToolKind};
 use super::error::ToolError;
 use super::executor::{Progress, ToolExecutor};
 use super::output::{ToolOutcome, ToolOutput};
-use crate::config::{AsyncMode, MockTool};
+use antwort_config::{AsyncMode, MockTool};
 
 /// Returns the configured answer after the configured delay.
 pub struct MockExecutor {

@@ -8,7 +8,7 @@ use globset::Glob;
 use serde_json::Value;
 
 use super::definition::ToolDefinition;
-use crate::config::{AsyncMode, OnComplete, OnError, ReturnSchema, ToolOverride, ToolRetry, ToolsSettings};
+use antwort_config::{AsyncMode, OnComplete, OnError, ReturnSchema, ToolOverride, ToolRetry, ToolsSettings};
 use antwort_protocol::json::RawJson;
 use antwort_protocol::schema::CompiledSchema;
 

@@ -8,7 +8,7 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use super::context::ToolContext;
 use super::definition::ToolDefinition;
 use super::error::{ToolError, ToolErrorCode};
-use crate::config::{AgentSettings, ToolsSettings};
+use antwort_config::{AgentSettings, ToolsSettings};
 
 /// The caller that a policy decision is about.
 #[derive(Debug, Clone, Copy)]

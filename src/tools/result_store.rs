@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::context::ToolContext;
 use super::kept_results::KeptResults;
-use crate::config::ToolResultSettings;
+use antwort_config::ToolResultSettings;
 use antwort_util::random;
 
 /// Results by id. A result is visible only to the tenant and principal of the call.

@@ -2,7 +2,7 @@
 
 use super::catalog_builder::ExecutorListing;
 use super::registry_error::ToolRegistryError;
-use crate::config::{RouteSettings, ToolsSettings, mcp_label};
+use antwort_config::{RouteSettings, ToolsSettings, mcp_label};
 
 /// Whether one executor of a route has the tool, as known at startup.
 enum ToolPresence<'a> {

@@ -15,7 +15,7 @@ use super::executor_state::ExecutorState;
 use super::layers::breaker::is_circuit_open;
 use super::layers::{ToolFuture, ToolRequest, always_ready, is_unreachable, ready};
 use super::output::ToolOutput;
-use crate::config::RouteStrategy;
+use antwort_config::RouteStrategy;
 use antwort_util::random;
 
 /// The executors of one tool and how one is chosen.

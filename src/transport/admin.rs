@@ -11,8 +11,8 @@ use super::AppState;
 use super::access::Authenticated;
 use super::error::ErrorResponse;
 use super::query::Query;
-use crate::config::Scope;
 use crate::store::{ErasedCounts, ErasureTarget};
+use antwort_config::Scope;
 use antwort_identity::Principal;
 use antwort_protocol::error::{ApiError, ErrorKind};
 

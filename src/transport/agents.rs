@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::AppState;
 use super::error::ErrorResponse;
 use super::query::PathParam;
-use crate::config::{AgentSettings, LimitOverrides};
+use antwort_config::{AgentSettings, LimitOverrides};
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::parse::truncate_for_display;
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::AppState;
 use super::query::Query;
 use super::readiness::{OK, Reachability, UNAVAILABLE};
-use crate::config::ReadyRequirement;
+use antwort_config::ReadyRequirement;
 
 #[derive(Default, Serialize)]
 struct Health {

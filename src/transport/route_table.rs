@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 
-use crate::config::settings::PASSED_BY_DEFAULT;
+use antwort_config::settings::PASSED_BY_DEFAULT;
 use antwort_identity::Scope;
 
 /// The authorization that a route requires.
@@ -147,7 +147,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::config::settings::RESERVED_SEGMENTS;
+    use antwort_config::settings::RESERVED_SEGMENTS;
 
     #[test]
     fn a_pattern_does_not_take_a_path_from_its_scope() {

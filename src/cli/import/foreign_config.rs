@@ -8,8 +8,8 @@ use url::Url;
 
 use self::field_reader::FieldReader;
 pub(crate) use self::reads::ForeignReads;
-use crate::config::Preset;
-use crate::config::foreign_files::is_mcp_servers;
+use antwort_config::Preset;
+use antwort_config::foreign_files::is_mcp_servers;
 
 mod field_reader;
 mod mcp_servers;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::cli::import::foreign_config::{ForeignReads, ImportedConfig, from_go_agents};
-use crate::config::LoadOptions;
-use crate::config::foreign_files::{self, is_go_agents};
+use antwort_config::LoadOptions;
+use antwort_config::foreign_files::{self, is_go_agents};
 
 /// Read if it exists and no other file is named.
 const DEFAULT_FILE: &str = "config.ollama.json";

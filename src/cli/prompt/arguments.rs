@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 
 use crate::app::Assembly;
 use crate::cli::duration;
-use crate::config::Settings;
 use crate::tools::PolicySubject;
+use antwort_config::Settings;
 
 /// Arguments of `antwort prompt`.
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! Keys of the environment that would go to the server of an agent file, because that gives its provider the name of ours.
 
-use crate::config::LoadOptions;
+use antwort_config::LoadOptions;
 
 /// The provider that `--upstream-url` and `ANTWORT_UPSTREAM_URL` describe.
 const DEFAULT: &str = "default";
@@ -36,7 +36,7 @@ pub(super) fn check(provider: &str, options: &LoadOptions) -> Result<(), String>
 #[cfg(test)]
 mod tests {
     use super::check;
-    use crate::config::LoadOptions;
+    use antwort_config::LoadOptions;
 
     #[test]
     fn a_key_goes_to_no_server_that_an_agent_file_names() {

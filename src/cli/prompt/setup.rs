@@ -8,9 +8,9 @@ use super::foreign_server;
 use crate::cli::import::foreign_config::{self, ForeignReads, ImportedConfig};
 use crate::cli::print_error;
 use crate::cli::prompt::agent_file::{self, AgentFile};
-use crate::config::{
-    self, ClientActionStatus, LoadOptions, Preset, ProviderSettings, Settings, StoreUrl, ToolCollision,
-    ToolVisibility, UnknownFields,
+use antwort_config::{
+    self as config, ClientActionStatus, LoadOptions, Preset, ProviderSettings, Settings, StoreUrl,
+    ToolCollision, ToolVisibility, UnknownFields,
 };
 
 /// The settings of a prompt.

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::cli::healthcheck::reachable;
 use crate::cli::words::between;
-use crate::config::{LoadOptions, listen_address};
+use antwort_config::{LoadOptions, listen_address};
 
 /// Longer than the gateway takes for any read of its store.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use crate::config::LoadOptions;
+use antwort_config::LoadOptions;
 
 /// Where it cannot be known.
 const WIDTH: usize = 100;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use crate::config::StorePolicy;
 use crate::engine::chain::Chain;
 use crate::engine::context::{EventReader, OnUnservedTool, RunContext};
 use crate::response::seal::SealKeys;
+use antwort_config::StorePolicy;
 use antwort_identity::Owner;
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ApiError;

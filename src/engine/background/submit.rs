@@ -8,7 +8,6 @@ use tracing::Instrument;
 
 use super::spec::JobSpec;
 use crate::admission::run_on_bytes;
-use crate::config::StorePolicy;
 use crate::engine::context::RunContext;
 use crate::engine::disconnect::refuse_cancel;
 use crate::engine::keyed::Keyed;
@@ -18,6 +17,7 @@ use crate::engine::{AdmittedRequest, Engine, apply_store_policy, event_log, reco
 use crate::response::machine::{Events, ResponseMachine};
 use crate::store::{IdempotencyKey, LoggedRun, NewJob};
 use crate::telemetry::fields::RESPONSE_ID;
+use antwort_config::StorePolicy;
 use antwort_identity::{Owner, Requester};
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::{Id, IdGenerator};

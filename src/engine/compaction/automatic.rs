@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{retained, summary_prompt, to_history_item};
-use crate::config::ModelPrice;
 use crate::engine::context::EngineParts;
 use crate::engine::{limits, truncate};
 use crate::provider::routing::ModelRoute;
 use crate::response::seal::SummarySeal;
 use crate::response::turn::{HistoryItem, ModelRequest};
+use antwort_config::ModelPrice;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::item::Compaction;
 use antwort_protocol::request::{ContextManagement, CreateResponse};

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::model_request::logprobs;
-use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use crate::engine::context::{EngineParts, RunContext};
 use crate::engine::limits::{self, EffectiveLimits};
 use crate::engine::profile::{self, AgentProfile};
@@ -14,6 +13,7 @@ use crate::provider::Provider;
 use crate::provider::routing::ModelRoute;
 use crate::response::machine::{MachineOptions, ReasoningDisplay, Seal, ShowSealed, Termination};
 use crate::response::seal::BoundSeal;
+use antwort_config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::event::EventEncoder;

@@ -4,7 +4,6 @@
 use super::live::{Run, RunError};
 use super::state::{StartedWork, ToldResult};
 use super::trace::WaitKind;
-use crate::config::OnComplete;
 use crate::engine::background::follow_up;
 use crate::engine::completion_text::{TIMED_OUT, announcement};
 use crate::engine::context::unix_after;
@@ -14,6 +13,7 @@ use crate::response::machine::{ServerCall, Termination, Turn};
 use crate::response::turn::HistoryItem;
 use crate::store::{AsyncCallKey, OrphanedCall, PolledTask, StartedCall, async_call_id};
 use crate::tools::StartedTask;
+use antwort_config::OnComplete;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
 

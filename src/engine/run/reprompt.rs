@@ -1,9 +1,9 @@
 //! Asks the model once more within a run: its output is kept, and a message says what is wrong with it.
 
 use super::live::{Run, RunError};
-use crate::config::settings::OnMissingCall;
 use crate::response::machine::{Termination, Turn};
 use crate::response::turn::CallChoice;
+use antwort_config::settings::OnMissingCall;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::item::{Item, Message};
 

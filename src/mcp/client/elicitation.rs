@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 
 use super::notices::sanitize_for_error;
 use super::protocol_error::unsupported;
-use crate::config::ElicitationPolicy;
 use crate::mcp::error::McpError;
 use crate::tools::RequiredInput;
+use antwort_config::ElicitationPolicy;
 use antwort_protocol::elicitation::{Elicitation, ElicitationAction, ElicitationAnswer, ElicitationModes};
 use antwort_protocol::json::RawJson;
 use antwort_util::display;

@@ -18,8 +18,8 @@ use rmcp::service::RequestContext;
 use super::elicitation;
 use super::message_router::MessageRouter;
 use super::pending::CallQuestion;
-use crate::config::ElicitationPolicy;
 use crate::mcp::sampler::{SampleContent, SampleMessage, SampleRequest, Sampler};
+use antwort_config::ElicitationPolicy;
 use antwort_protocol::elicitation::{ElicitationAction, ElicitationAnswer, ElicitationModes};
 
 /// Interval at which the idle timeout of calls is reset while the model works for the server.

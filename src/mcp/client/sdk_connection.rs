@@ -23,7 +23,6 @@ use super::message_router::MessageRouter;
 use super::pending::{PendingRequest, RequestKind, RequestTag, ServerAnswer, token_number};
 use super::protocol_error::unsupported;
 use super::results::CallAnswer;
-use crate::config::ElicitationPolicy;
 use crate::mcp::connection::{
     CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo, TaskLook, TaskState,
 };
@@ -32,6 +31,7 @@ use crate::mcp::error::{McpError, TimeoutKind};
 use crate::mcp::task::RemoteTask;
 use crate::tools::verbatim::Verbatim;
 use crate::tools::{Asker, GivenInput, Progress, RequiredInput};
+use antwort_config::ElicitationPolicy;
 use antwort_protocol::elicitation::{ElicitationAction, ElicitationAnswer};
 
 /// Maximum number of times that a server may request input during one call.

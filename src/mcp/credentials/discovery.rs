@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::WwwAuthenticate;
 use super::token_error::TokenError;
-use crate::config::mcp::is_safe_for_secrets;
+use antwort_config::mcp::is_safe_for_secrets;
 use antwort_net::egress::Egress;
 
 mod documents;

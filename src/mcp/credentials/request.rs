@@ -5,7 +5,7 @@ use std::sync::Arc;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{Credentials, StaticHeaders};
-use crate::config::mcp::headers;
+use antwort_config::mcp::headers;
 use antwort_protocol::parse::truncate_for_display;
 
 /// Maximum number of headers of one server.

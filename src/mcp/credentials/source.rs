@@ -15,9 +15,9 @@ use super::fingerprint;
 use super::request::bearer_token;
 use super::token::{Grant, TokenClient, TokenEndpoint};
 use super::{Credentials, Fingerprint, StaticHeaders};
-use crate::config::mcp::{headers, is_safe_for_secrets, signing};
-use crate::config::settings::{ClientCredentials, McpAuth, McpServerSettings, TokenExchange};
 use crate::mcp::error::McpError;
+use antwort_config::mcp::{headers, is_safe_for_secrets, signing};
+use antwort_config::settings::{ClientCredentials, McpAuth, McpServerSettings, TokenExchange};
 use antwort_net::egress::Egress;
 use antwort_util::digest::FieldHasher;
 

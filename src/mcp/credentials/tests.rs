@@ -19,7 +19,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::settings::McpServerSettings;
+use antwort_config::settings::McpServerSettings;
 use antwort_net::client::HttpClientOptions;
 use antwort_net::egress::{Egress, EgressOptions};
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::client::OAuthClient;
 use super::discovery::{AuthorizationServer, Discovery};
 use super::token_error::TokenError;
-use crate::config::mcp::headers;
+use antwort_config::mcp::headers;
 use antwort_net::egress::{Egress, EgressResponse};
 
 /// Lifetime of a token without `expires_in`.

@@ -5,10 +5,10 @@ use reqwest::header::HeaderMap;
 
 use super::*;
 use crate::admission::{AdmissionLimits, KeyLimits};
-use crate::config::McpSessionSettings;
 use crate::mcp::connection::{Connection, ServerAddress, StdioCommand};
 use crate::mcp::credentials::StaticHeaders;
 use crate::mcp::error::McpError;
+use antwort_config::McpSessionSettings;
 
 struct Nowhere;
 

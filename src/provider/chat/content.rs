@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::errors::unsupported;
 use super::message::{Audio, File, ImageUrl, MessageContent, MessagePart, VideoUrl};
-use crate::config::ProviderFeatures;
 use crate::provider::errors::ProviderError;
+use antwort_config::ProviderFeatures;
 use antwort_protocol::content::{ContentPart, ImageDetail, InputFile, InputImage};
 use antwort_protocol::item::ToolOutput;
 use antwort_protocol::item::hosted::ResultFile;

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use super::message::{Assistant, ChatMessage, MessageContent, MessagePart};
-use crate::config::Roles;
+use antwort_config::Roles;
 
 /// Stands between the output of a tool and a message of the user.
 const ASSISTANT: ChatMessage<'static> = ChatMessage::Inserted { role: "assistant", content: "OK." };
@@ -111,7 +111,7 @@ mod tests {
 
     use super::super::message::{CallInput, MessageCall};
     use super::*;
-    use crate::config::{DeveloperRole, SystemPlacement};
+    use antwort_config::{DeveloperRole, SystemPlacement};
 
     fn roles(alternate: bool, assistant_after_tool: bool) -> Roles {
         let (developer, system) = (DeveloperRole::System, SystemPlacement::Merge);

@@ -8,9 +8,9 @@ use super::message::{ChatMessage, MessageContent, MessagePart};
 use super::options::ChatOptions;
 use super::request;
 use super::tools::ChatTools;
-use crate::config::TokenizerApi;
 use crate::provider::errors::ProviderError;
 use crate::response::turn::ModelRequest;
+use antwort_config::TokenizerApi;
 
 /// The field with the variables of the chat template.
 const TEMPLATE_VARIABLES: &str = "chat_template_kwargs";

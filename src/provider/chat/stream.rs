@@ -20,10 +20,10 @@ use super::surrogates::{self, Repaired};
 use super::think_tags::{Segment, ThinkTagParser};
 use super::usage::read_usage;
 use super::wire::{Choice, CompletionChunk, ContentPiece, Delta, DeltaContent, MAX_ELEMENTS};
-use crate::config::ThinkTags;
 use crate::provider::errors::{ProviderError, ProviderErrorKind};
 use crate::provider::upstream_error::UpstreamError;
 use crate::response::turn::{FinishReason, ModelEvent, ModelTool};
+use antwort_config::ThinkTags;
 use antwort_protocol::response::Usage;
 
 /// Maximum number of events between two chunks that are skipped as they are not JSON objects, such as a stray `ping`.

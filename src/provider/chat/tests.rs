@@ -14,9 +14,9 @@ mod templates;
 use std::sync::Arc;
 
 use super::Translator;
-use crate::config::ThinkTags;
 use crate::provider::{ProviderError, ProviderErrorKind};
 use crate::response::turn::{CallKind, ModelEvent, ModelTool, ToolInput};
+use antwort_config::ThinkTags;
 use antwort_net::sse::Decoder;
 
 /// A row: what is shown, the chunks, and the events that they give.

@@ -2,7 +2,7 @@
 //!
 //! Tags may be split between deltas. Only a tag at the beginning counts: later ones are text that the model writes.
 
-use crate::config::ThinkTags;
+use antwort_config::ThinkTags;
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";

@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::value::RawValue;
 
-use crate::config::ProviderFeatures;
 use crate::response::turn::{CallChoice, ModelTool, ToolInput};
+use antwort_config::ProviderFeatures;
 
 pub(super) struct ChatTools<'a> {
     tools: &'a [Arc<ModelTool>],

@@ -12,7 +12,6 @@ use super::response::UpstreamResponse;
 use super::timer::Timer;
 use super::transport_error::{http1_error, transport_error};
 use super::upstream_body::UpstreamBody;
-use crate::config::ProviderSettings;
 use crate::provider::chat::{self, ChatOptions};
 use crate::provider::errors::transport_cause;
 use crate::provider::masking::Secrets;
@@ -20,6 +19,7 @@ use crate::provider::upstream_error::UpstreamError;
 use crate::provider::{CallContext, ProviderError, ProviderErrorKind, ProviderInfo};
 use crate::response::turn::ModelRequest;
 use crate::telemetry::metrics::Metrics;
+use antwort_config::ProviderSettings;
 use antwort_http1::Http1Client;
 use antwort_net::client::{HttpClientOptions, ProxyError};
 

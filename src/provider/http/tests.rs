@@ -27,7 +27,7 @@ fn request(stream: bool) -> ModelRequest {
         conversation: vec![HistoryItem::from(Item::Message(Message::user("hi")))],
         tools: Arc::new([]),
         tool_choice: CallChoice::Auto,
-        result_format: crate::config::ResultFormat::Text,
+        result_format: antwort_config::ResultFormat::Text,
         parallel_tool_calls: true,
         max_output_tokens: None,
         format: TextFormat::Text,

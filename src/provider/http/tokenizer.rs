@@ -13,8 +13,8 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use super::server::Server;
 use super::timer::Timer;
 use crate::admission::run_on_bytes;
-use crate::config::TokenizerApi;
 use crate::provider::{CallContext, ProviderError, ProviderErrorKind};
+use antwort_config::TokenizerApi;
 use antwort_net::FailureCause;
 
 /// Timeout of a count in total: the client waits for it, and there is the estimate.

@@ -11,8 +11,8 @@ use futures_util::{FutureExt, Stream};
 
 use super::response::UpstreamResponse;
 use super::timer::{Timer, Wait};
-use crate::config::ProviderTimeouts;
 use crate::provider::{ProviderError, ProviderErrorKind};
+use antwort_config::ProviderTimeouts;
 
 /// Timeout of the end of a body after its last event, which is read so that the connection can be reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(20);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::executor;
-use crate::config::BuiltinSettings;
 use crate::tools::{ToolExecutor, ToolKind};
+use antwort_config::BuiltinSettings;
 use antwort_net::client::HttpClientOptions;
 use antwort_net::egress::{Egress, EgressOptions};
 

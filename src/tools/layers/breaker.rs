@@ -119,8 +119,8 @@ pub(in crate::tools) fn is_circuit_open(error: &ToolError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::BreakerSettings;
     use crate::tools::circuit::Circuit;
+    use antwort_config::BreakerSettings;
 
     /// The deadline may pass while a recorded failure is on its way out.
     #[test]

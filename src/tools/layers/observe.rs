@@ -7,7 +7,6 @@ use tower::Service;
 use tracing::{Instrument, Span, field};
 
 use super::{CallTrace, ToolFuture, ToolRequest, ToolService, always_ready, meta_of};
-use crate::config::mcp_label;
 use crate::telemetry::fields::{CAUSE, CODE, KIND, TOOL, URL};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::audit::{self, CallAudit};
@@ -15,6 +14,7 @@ use crate::tools::definition::ToolKind;
 use crate::tools::error::{ToolError, ToolErrorCode};
 use crate::tools::output::{CallTimes, OutputMeta, ToolOutput};
 use crate::tools::plan::CallPlan;
+use antwort_config::mcp_label;
 use antwort_net::FailureCause;
 
 /// Observes a call until it ends, also if its future is dropped.

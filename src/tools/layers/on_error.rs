@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tower::Service;
 
 use super::{ToolFuture, ToolRequest, ToolService, always_ready, meta_of};
-use crate::config::OnError;
 use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
 use crate::tools::output::ToolOutput;
+use antwort_config::OnError;
 
 /// Finds the tool of a name in the current catalogue.
 pub(in crate::tools) type FindFallback = Arc<dyn Fn(&str) -> Option<FallbackTool> + Send + Sync>;

@@ -7,8 +7,8 @@ use tower::Service;
 
 use super::breaker::is_circuit_open;
 use super::{ToolFuture, ToolRequest, ToolService, always_ready, is_unreachable};
-use crate::config::ToolRetry;
 use crate::tools::error::ToolError;
+use antwort_config::ToolRetry;
 use antwort_util::{backoff, random};
 
 /// Repeats calls that did not reach their tool, or whose response was lost.

@@ -7,9 +7,9 @@ use tower::Service;
 
 use super::validate::MAX_PROBLEMS;
 use super::{ToolFuture, ToolRequest, ToolService, always_ready};
-use crate::config::ReturnSchema;
 use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
 use crate::tools::output::ToolOutput;
+use antwort_config::ReturnSchema;
 use antwort_protocol::schema::CompiledSchema;
 
 /// Logs or rejects results that violate the schema. Error results are not validated.

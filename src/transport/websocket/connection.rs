@@ -26,11 +26,11 @@ use super::answers::answer;
 use super::closing::{Closing, End, read_error, too_many, too_old};
 use super::metered::Metered;
 use super::turn::{QueueEntry, QueuedMessage, TurnContext, TurnOutput, turn};
-use crate::config::settings::WebSocketSettings;
 use crate::engine::ConnectionHistory;
 use crate::telemetry::metrics::Metrics;
 use crate::transport::request_context::RequestContext;
 use crate::transport::response_budget::ResponseBudget;
+use antwort_config::settings::WebSocketSettings;
 use antwort_identity::Requester;
 use antwort_protocol::request::ClientMessage;
 

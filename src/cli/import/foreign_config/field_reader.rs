@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::cli::duration;
-use crate::config::units;
+use antwort_config::units;
 
 /// A section and its path.
 pub(super) struct FieldReader {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::field_reader::FieldReader;
 use super::{ForeignReads, ImportedConfig, agent_name, render_yaml};
-use crate::config::units;
+use antwort_config::units;
 
 /// Names of the URL in various programs.
 const URLS: [&str; 4] = ["url", "serverUrl", "server_url", "httpUrl"];
@@ -136,9 +136,9 @@ mod tests {
     use secrecy::ExposeSecret;
 
     use super::*;
-    use crate::config::foreign_files::is_mcp_servers;
-    use crate::config::settings::McpTransport;
-    use crate::config::{LoadOptions, Settings};
+    use antwort_config::foreign_files::is_mcp_servers;
+    use antwort_config::settings::McpTransport;
+    use antwort_config::{LoadOptions, Settings};
 
     fn settings(imported: &ImportedConfig) -> Settings {
         let options = LoadOptions {

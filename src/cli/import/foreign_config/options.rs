@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::AgentSettings;
+use antwort_config::AgentSettings;
 
 /// Takes the options that an agent profile has, as its keys and values. The others stay, under their names in requests.
 pub(super) fn take(options: &mut Map<String, Value>) -> Map<String, Value> {

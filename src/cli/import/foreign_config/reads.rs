@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::config::named_sources;
+use antwort_config::named_sources;
 
 /// What becomes of values that name files or environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{ForeignReads, ImportedConfig, from_go_agents};
-use crate::config::foreign_files::is_go_agents;
-use crate::config::provider::Preset;
-use crate::config::{LoadOptions, LoadedConfig, load};
+use antwort_config::foreign_files::is_go_agents;
+use antwort_config::provider::Preset;
+use antwort_config::{LoadOptions, LoadedConfig, load};
 
 /// The example of the format's documentation, unchanged.
 const EXAMPLE: &str = include_str!("../../../../tests/it/data/go-agents.json");

@@ -3,7 +3,7 @@
 use reqwest::Url;
 use serde_json::Value;
 
-use crate::config::mcp::is_safe_for_secrets;
+use antwort_config::mcp::is_safe_for_secrets;
 
 /// Protected resource metadata (RFC 9728).
 pub(super) struct ResourceMetadata {

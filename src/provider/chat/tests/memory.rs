@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::{ChatOptions, encode};
 use super::request::asked;
-use crate::config::ProviderSettings;
+use antwort_config::ProviderSettings;
 
 #[test]
 fn a_long_conversation_is_written_into_a_buffer_of_its_size() {

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::super::{ChatOptions, encode};
 use super::*;
-use crate::config::provider::is_translated_field;
-use crate::config::{
-    DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderSettings, ReasoningField, SystemPlacement,
-};
 use crate::response::turn::{
     CallChoice, HistoryItem, ModelRequest, ProviderHints, ProviderState, SamplingParams, StatePosition,
+};
+use antwort_config::provider::is_translated_field;
+use antwort_config::{
+    DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderSettings, ReasoningField, SystemPlacement,
 };
 use antwort_protocol::item::Item;
 use antwort_protocol::request::{
@@ -30,7 +30,7 @@ pub(super) fn asked(items: Value) -> ModelRequest {
             .collect(),
         tools: Arc::new([]),
         tool_choice: CallChoice::Auto,
-        result_format: crate::config::ResultFormat::Text,
+        result_format: antwort_config::ResultFormat::Text,
         parallel_tool_calls: true,
         max_output_tokens: None,
         format: TextFormat::Text,

@@ -152,7 +152,7 @@ fn a_call_and_its_output_go_back_under_the_id_of_the_provider() {
     for (place, id) in [(0, "D681PevKs"), (1, &*long)] {
         request.conversation[place].call_state = Some(serde_json::from_value(json!({"id": id})).unwrap());
     }
-    request.result_format = crate::config::ResultFormat::JsonEnvelope;
+    request.result_format = antwort_config::ResultFormat::JsonEnvelope;
     let messages = sent(&request, &generic())["messages"].clone();
     assert_eq!(messages[0]["tool_calls"][0], wire_call("D681PevKs", "f", "{}"));
     assert_eq!(messages[0]["tool_calls"][1]["id"], long);
