@@ -38,11 +38,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::engine::WebhookDelivery;
-use crate::store::Store;
-use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
 use crate::transport::ShutdownFlag;
 use antwort_config::{DrainListener, Role, RunningConfig, ServerSettings, Settings};
+use antwort_store::Store;
+use antwort_store_sqlite::ServerLock;
 
 use self::open_store::StoreUser;
 

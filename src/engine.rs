@@ -91,11 +91,11 @@ use std::time::Instant;
 
 use tracing::Instrument;
 
-use crate::store::TenantRuns;
 use antwort_config::{AsyncMode, StorePolicy, ToolOverride};
 use antwort_identity::Requester;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::{CreateResponse, OnDisconnect};
+use antwort_store::TenantRuns;
 use event_sink::EventSink;
 use prepare::Purpose;
 use run::Logged;

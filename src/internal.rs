@@ -2,7 +2,7 @@
 //! commit.
 
 pub mod bus {
-    pub use crate::bus::{Bus, NatsOptions, RunWatch};
+    pub use antwort_bus::{Bus, NatsOptions, RunWatch};
 }
 
 pub mod engine {
@@ -22,11 +22,11 @@ pub mod net {
 }
 
 pub mod copy {
-    pub use crate::store::copy::*;
+    pub use antwort_store_copy::*;
 }
 
 pub mod postgres {
-    pub use crate::store::postgres::*;
+    pub use antwort_store_postgres::*;
 }
 
 pub mod protocol {
@@ -45,20 +45,20 @@ pub mod provider {
 }
 
 pub mod response {
-    pub use crate::response::machine::*;
-    pub use crate::response::presentation::Presentation;
-    pub use crate::response::presentation::web_search_call::PRESENTER as WEB_SEARCH;
-    pub use crate::response::seal::SealKeys;
-    pub use crate::response::turn::{CallKind, FinishReason, ModelEvent, ProviderFields, ProviderState};
+    pub use antwort_response::machine::*;
+    pub use antwort_response::presentation::Presentation;
+    pub use antwort_response::presentation::web_search_call::PRESENTER as WEB_SEARCH;
+    pub use antwort_response::seal::SealKeys;
+    pub use antwort_response::turn::{CallKind, FinishReason, ModelEvent, ProviderFields, ProviderState};
 }
 
 pub mod sqlite {
-    pub use crate::store::sqlite::*;
+    pub use antwort_store_sqlite::*;
 }
 
 pub mod telemetry {
-    pub use crate::telemetry::fields::ALL as LOG_FIELDS;
-    pub use crate::telemetry::metrics::{Description, Metrics};
+    pub use antwort_telemetry::fields::ALL as LOG_FIELDS;
+    pub use antwort_telemetry::metrics::{Description, Metrics};
 }
 
 pub mod transport {

@@ -9,16 +9,12 @@
 // 1: the wire and what everything needs
 pub use antwort_config as config;
 pub use antwort_protocol as protocol;
-mod telemetry;
 // 2: how a response is made, without input or output; who may do how much at a time
-mod admission;
-mod response;
 // 3: the outside world behind traits
 mod auth;
-mod bus;
 mod mcp;
 mod provider;
-pub mod store;
+pub use antwort_store as store;
 pub mod tools;
 // 4: the loop; what a model server can do
 mod doctor;

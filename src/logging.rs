@@ -1,7 +1,9 @@
 //! Sets up logs and traces as configured.
 
-use crate::telemetry::{self, LogFormat, LogOptions, TelemetryError, TelemetryGuard, TraceOptions};
 use antwort_config::{LogSettings, Settings};
+use antwort_telemetry::{
+    self as telemetry, LogFormat, LogOptions, TelemetryError, TelemetryGuard, TraceOptions,
+};
 
 /// Initializes logging, and traces if an endpoint is configured. Call it once per process.
 ///

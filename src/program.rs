@@ -7,10 +7,10 @@ use crate::cli::{Cli, Command, DocumentFormat};
 use crate::demo;
 use crate::logging;
 use crate::shutdown;
-use crate::telemetry::{self, LogOptions};
 use crate::transport::openapi;
 use antwort_config as config;
 use antwort_config::{ConfigErrors, RunningConfig};
+use antwort_telemetry::{self as telemetry, LogOptions};
 use anyhow::Context;
 use tokio_util::task::TaskTracker;
 

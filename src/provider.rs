@@ -24,10 +24,10 @@ use std::time::Instant;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::response::turn::{ModelEvent, ModelRequest};
 use antwort_config::{ContextWindow, ModelPrice};
 use antwort_protocol::id::Id;
 use antwort_protocol::response::Usage;
+use antwort_response::turn::{ModelEvent, ModelRequest};
 
 pub(crate) use errors::{ProviderError, ProviderErrorKind};
 pub(crate) use http::{headers as request_headers, redact_url};

@@ -3,7 +3,7 @@
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::telemetry::log_queue;
+use antwort_telemetry::log_queue;
 
 /// Exit code after a second shutdown signal.
 const EXIT_IMMEDIATELY: i32 = 130;

@@ -1,8 +1,8 @@
 //! The limits of shared resources that the settings ask for.
 
-use crate::admission::{AdmissionLimits, KeyLimits};
 use antwort_config::Settings;
 use antwort_identity::Requester;
+use antwort_limits::{AdmissionLimits, KeyLimits};
 
 /// The configured limits of a process that serves this many connections.
 pub(crate) fn admission_limits(settings: &Settings, max_connections: usize) -> AdmissionLimits {

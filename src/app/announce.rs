@@ -5,9 +5,10 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::provider::redact_url;
-use crate::store::{postgres, sqlite};
 use crate::transport;
 use antwort_config::{ProviderSettings, Settings, StoreUrl};
+use antwort_store_postgres as postgres;
+use antwort_store_sqlite as sqlite;
 
 use super::generation::CurrentGeneration;
 

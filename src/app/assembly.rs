@@ -10,18 +10,18 @@ use super::connection_limit::effective_connections;
 use super::open_store::{StoreUser, open_store, requesters};
 use super::tools::{self, GatewayTools, PreviousTools};
 use super::{bus, migration, seal_key};
-use crate::admission::Admission;
 use crate::auth::Authenticator;
 use crate::engine::{Engine, EngineOptions, EngineParts, InFlight, Recovery, Webhooks};
 use crate::provider::models::ModelCatalog;
 use crate::provider::routing::ProviderRouter;
-use crate::response::seal::SealKeys;
-use crate::store::Store;
-use crate::telemetry::metrics::Metrics;
 use crate::tools::ToolRegistry;
 use crate::transport::Services;
 use antwort_config::settings::AgentSettings;
 use antwort_config::{ConfigChange, Settings, rebuilds_for};
+use antwort_limits::Admission;
+use antwort_response::seal::SealKeys;
+use antwort_store::Store;
+use antwort_telemetry::metrics::Metrics;
 
 /// The components of a gateway, ready to run responses.
 pub struct Assembly {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use anyhow::Context;
 use secrecy::ExposeSecret;
 
-use crate::bus::{Bus, NatsOptions};
-use crate::store::postgres;
-use crate::telemetry::metrics::Metrics;
+use antwort_bus::{Bus, NatsOptions};
 use antwort_config::{BusUrl, Settings, StoreUrl};
+use antwort_store_postgres as postgres;
+use antwort_telemetry::metrics::Metrics;
 
 /// Opens the bus; connects in the background.
 pub(super) fn open(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result<Bus> {

@@ -15,8 +15,8 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::telemetry::request_log::RequestOutcome;
 use crate::transport::{ConnectionShare, ShutdownFlag};
+use antwort_telemetry::request_log::RequestOutcome;
 
 /// How long a connection that is closing may stay idle before it is dropped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -13,8 +13,8 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::connection::ConnectionActivity;
-use crate::telemetry::metrics::Metrics;
 use antwort_config::ServerSettings;
+use antwort_telemetry::metrics::Metrics;
 
 /// File descriptors reserved for providers, tools, the database and logs.
 const RESERVED_FILES: u64 = 256;

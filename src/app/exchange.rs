@@ -11,8 +11,8 @@ use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 
 use super::connection::{self, ConnectionActivity};
-use crate::telemetry::request_log::{DeliveryStats, RequestLog, RequestOutcome};
 use crate::transport::begin_log;
+use antwort_telemetry::request_log::{DeliveryStats, RequestLog, RequestOutcome};
 
 /// A request that is being answered. Its outcome is recorded on drop, however it ends.
 pub(super) struct Exchange {

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::connection::ConnectionActivity;
 use super::exchange::Exchange;
-use crate::telemetry::request_log::{RequestLog, RequestOutcome};
+use antwort_telemetry::request_log::{RequestLog, RequestOutcome};
 
 /// Bodies are split into chunks of at most this size, so that progress is visible.
 const MAX_CHUNK_BYTES: usize = 64 << 10;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::store::{JobTurns, TenantRuns};
+use antwort_store::{JobTurns, TenantRuns};
 
 /// The runs that are being made.
 #[derive(Debug, Default)]

@@ -24,10 +24,10 @@ use super::generation::CurrentGeneration;
 use super::http_connection::HttpConnections;
 use super::http2_stream::track_progress;
 use super::upgrades::Upgrades;
-use crate::telemetry::metrics::Metrics;
-use crate::telemetry::request_log::RequestOutcome;
 use crate::transport::{Peer, ShutdownFlag};
 use antwort_config::ServerSettings;
+use antwort_telemetry::metrics::Metrics;
+use antwort_telemetry::request_log::RequestOutcome;
 
 /// Connections that wait in the kernel until they are accepted; one that finds no room is tried again after a second only. The
 /// system may allow fewer (`net.core.somaxconn`).

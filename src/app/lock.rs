@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::probes;
-use crate::store::StoreError;
-use crate::store::sqlite::{LockError, ServerLock};
 use crate::transport::startup::{self, WaitReason};
 use antwort_config::{Settings, StoreUrl};
+use antwort_store::StoreError;
+use antwort_store_sqlite::{LockError, ServerLock};
 
 /// Interval between attempts to take the lock.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);

@@ -6,10 +6,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::lock::{self, STORE};
 use super::probes;
-use crate::store::StoreError;
-use crate::store::sqlite::{self, LockError, MigrateOptions, Migrations, Schema, ServerLock};
 use crate::transport::startup::{self, WaitReason};
 use antwort_config::{Migrate, Settings, StoreUrl};
+use antwort_store::StoreError;
+use antwort_store_sqlite::{self as sqlite, LockError, MigrateOptions, Migrations, Schema, ServerLock};
 
 /// Migrates the database of this server if the settings allow it. `Ok(None)`: shutdown was requested first; the database is
 /// unchanged.

@@ -7,12 +7,12 @@ use anyhow::Context;
 use uuid::Uuid;
 
 use super::lock::STORE;
-use crate::store::postgres::{PostgresOptions, PostgresStore};
-use crate::store::sqlite::{self, Location, SqliteOptions, SqliteStore};
-use crate::store::{self, Store};
 use antwort_config::settings::{PostgresUrl, StoreSettings, TenantRetention};
 use antwort_config::{Migrate, Settings, StoreUrl, Synchronous};
 use antwort_identity::Requester;
+use antwort_store::{self as store, Store};
+use antwort_store_postgres::{PostgresOptions, PostgresStore};
+use antwort_store_sqlite::{self as sqlite, Location, SqliteOptions, SqliteStore};
 
 /// The tenant and owner of each key, for fair queueing in the store.
 pub(super) fn requesters(settings: &Settings) -> Vec<Requester> {

@@ -10,9 +10,9 @@ use super::admission_limits::admission_limits;
 use super::assembly::Assembly;
 use super::file_watcher::FileWatcher;
 use super::generation::{self, CurrentGeneration, Generation};
-use crate::telemetry;
 use crate::transport::ShutdownFlag;
 use antwort_config::{ConfigChange, ConfigErrors, ConfigFiles, ReloadEffect, ReloadedConfig, RunningConfig};
+use antwort_telemetry as telemetry;
 
 /// A listener for SIGHUP. Until one is created, the signal ends the process.
 pub struct SighupListener(#[cfg(unix)] tokio::signal::unix::Signal);

@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use secrecy::ExposeSecret;
 use uuid::Uuid;
 
-use crate::response::seal::SealKeys;
 use antwort_config::{Settings, StoreUrl};
+use antwort_response::seal::SealKeys;
 
 /// The raw keys; the first one is used for sealing.
 pub(super) fn load(settings: &Settings) -> anyhow::Result<Vec<Vec<u8>>> {

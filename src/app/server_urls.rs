@@ -2,10 +2,10 @@
 
 use secrecy::ExposeSecret;
 
-use crate::bus::NatsOptions;
-use crate::store::postgres;
+use antwort_bus::NatsOptions;
 use antwort_config::settings::PostgresUrl;
 use antwort_config::{BusUrl, Settings, StoreUrl};
+use antwort_store_postgres as postgres;
 
 /// What is wrong with the URLs, each with its key.
 pub(crate) fn errors(settings: &Settings) -> Vec<String> {

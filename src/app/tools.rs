@@ -7,14 +7,14 @@ use anyhow::Context;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::agent_tools::AgentToolNames;
-use crate::admission::Admission;
 use crate::engine::EngineSampler;
 use crate::mcp::client::{Client, ClientOptions};
 use crate::mcp::{Connector, McpDependencies, McpServers, PreviousServers};
-use crate::telemetry::metrics::Metrics;
 use crate::tools::{MockExecutor, ToolExecutor, ToolRegistry, builtin};
 use antwort_config::{ConfigChange, EgressSettings, MockTool, Settings, rebuilds_for};
+use antwort_limits::Admission;
 use antwort_net::egress::{Egress, EgressOptions};
+use antwort_telemetry::metrics::Metrics;
 
 /// Tools in addition to those of the settings.
 #[derive(Default)]

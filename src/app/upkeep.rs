@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::engine::{InFlight, Recovery, give_back_lost_claims, watch_cancellations};
-use crate::store::Store;
-use crate::telemetry::metrics::Metrics;
+use antwort_store::Store;
+use antwort_telemetry::metrics::Metrics;
 
 /// How often the queue of background runs is measured.
 const QUEUE_INTERVAL: Duration = Duration::from_secs(5);

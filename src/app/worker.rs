@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::generation::CurrentGeneration;
 use super::job_slots::JobSlots;
 use crate::engine::InFlight;
-use crate::store::{ClaimedJob, Requeue, Store};
+use antwort_store::{ClaimedJob, Requeue, Store};
 
 /// Runs that are claimed at a time.
 const BATCH: usize = 16;

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_io_timeout::TimeoutWriter;
 
 use super::connection::ConnectionActivity;
-use crate::telemetry::request_log::RequestOutcome;
+use antwort_telemetry::request_log::RequestOutcome;
 
 /// A connection whose writes fail once the client has taken nothing for the timeout.
 pub(super) struct WriteTimeout<S> {

@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 
 use crate::provider::routing::ProviderRouter;
 use crate::provider::{ModelInfo, ProviderError, ProviderErrorKind};
-use crate::telemetry::metrics::Metrics;
 use antwort_config::ProviderSettings;
+use antwort_telemetry::metrics::Metrics;
 
 /// What is known of a provider.
 pub(super) struct Finding {

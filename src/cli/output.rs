@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::store::{ErasedCounts, ErasureTarget};
-use crate::telemetry::log_queue;
+use antwort_store::{ErasedCounts, ErasureTarget};
+use antwort_telemetry::log_queue;
 use antwort_util::display;
 
 /// The exit code for invalid settings.

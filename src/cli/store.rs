@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use super::output::{EXIT_MIGRATION_NEEDED, print_erased, print_line};
 use super::{offline, store_postgres};
 use crate::app::seal_key;
-use crate::store::sqlite::{
-    self, FileSystem, Location, MigrateOptions, Migrations, Schema, ServerLock, SqliteOptions, SqliteStore,
-};
-use crate::store::{ErasureTarget, Store, StoreError};
 use antwort_config::{LoadOptions, Settings, StoreUrl};
+use antwort_store::{ErasureTarget, Store, StoreError};
+use antwort_store_sqlite::{
+    self as sqlite, FileSystem, Location, MigrateOptions, Migrations, Schema, ServerLock, SqliteOptions,
+    SqliteStore,
+};
 
 /// Copies the database to this file.
 pub(super) fn backup(file: &Path, options: &LoadOptions) -> ExitCode {

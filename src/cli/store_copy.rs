@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::offline;
 use super::output::{print_error, print_line};
-use crate::store::copy::{CopiedTable, CopyPlace, CopyProgress, copy as copy_all};
 use antwort_config::{LoadOptions, StoreUrl};
+use antwort_store_copy::{CopiedTable, CopyPlace, CopyProgress, copy as copy_all};
 
 /// The time between two messages about a table that is being copied.
 const MESSAGE_INTERVAL: Duration = Duration::from_secs(2);

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use uuid::Uuid;
 
 use super::output::{EXIT_MIGRATION_NEEDED, print_erased, print_line};
-use crate::store::postgres::{self, DatabaseSchema, Migrations, PostgresOptions, PostgresStore};
-use crate::store::{ErasureTarget, Store, StoreError};
 use antwort_config::settings::PostgresUrl;
+use antwort_store::{ErasureTarget, Store, StoreError};
+use antwort_store_postgres::{self as postgres, DatabaseSchema, Migrations, PostgresOptions, PostgresStore};
 
 /// Prints whether the database has a schema that this version can use.
 pub(super) async fn check(url: &PostgresUrl) -> Result<ExitCode, String> {

@@ -8,7 +8,6 @@ use std::collections::{HashMap, HashSet};
 use super::call_items::{call_id, is_incomplete, output_of};
 use super::completion_text::{TIMED_OUT, calls_announced_in};
 use super::context::EngineParts;
-use crate::store::CompletedCall;
 use crate::tools::shorten;
 use antwort_config::OnComplete;
 use antwort_identity::Owner;
@@ -16,6 +15,7 @@ use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
 use antwort_protocol::item::hosted::{McpCall, McpCallError};
 use antwort_protocol::item::{Item, ItemStatus, ServerToolCall, ServerToolError};
+use antwort_store::CompletedCall;
 
 /// What is read beside a history.
 #[derive(Clone, Copy)]

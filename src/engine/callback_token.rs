@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::response::seal::SealKeys;
-use crate::store::AsyncCallKey;
 use antwort_identity::Owner;
 use antwort_protocol::id::Id;
+use antwort_response::seal::SealKeys;
+use antwort_store::AsyncCallKey;
 
 /// What a token says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

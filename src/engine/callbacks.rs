@@ -5,9 +5,9 @@ use super::callback_token::CallbackToken;
 use super::completions::FAILED;
 use super::context::unix_now;
 use super::inputs::check_output_size;
-use crate::store::{AsyncCallKey, AsyncOutcome, AsyncResult};
 use antwort_identity::Owner;
 use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_store::{AsyncCallKey, AsyncOutcome, AsyncResult};
 
 /// A callback that may report the result of its call.
 pub(crate) struct OpenedCallback {

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{Engine, InFlight};
-use crate::response::machine::Termination;
-use crate::store::{CancelRequest, OrphanedRun, Requeue, Store, StoreError};
 use antwort_identity::Owner;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::id::Id;
+use antwort_response::machine::Termination;
+use antwort_store::{CancelRequest, OrphanedRun, Requeue, Store, StoreError};
 
 /// How often a process looks which of its runs are to end.
 const LOOK: Duration = Duration::from_secs(1);

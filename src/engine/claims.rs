@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::store::Lease;
+use antwort_store::Lease;
 
 /// The registry, one for the process.
 #[derive(Debug, Default)]

@@ -2,10 +2,10 @@
 
 use serde_json::value::RawValue;
 
-use crate::response::machine::ClientCall;
-use crate::store::OrphanedCall;
 use antwort_protocol::item::ToolOutput;
 use antwort_protocol::parse::FromJson;
+use antwort_response::machine::ClientCall;
+use antwort_store::OrphanedCall;
 
 /// The output of a call that the client has not answered in time.
 const TIMED_OUT: &str = "Client tool call timed out";

@@ -7,11 +7,11 @@
 use std::time::Duration;
 
 use super::context::EngineParts;
-use crate::response::machine::InputEvent;
 use antwort_config::{AgentSettings, StorePolicy};
 use antwort_protocol::elicitation::ElicitationModes;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::{ClientToolMode, CreateResponse};
+use antwort_response::machine::InputEvent;
 
 /// The request field.
 const PARAM: &str = "antwort.client_tools";

@@ -13,13 +13,13 @@ pub(in crate::engine) use self::automatic::{AutoCompaction, replace};
 
 use super::history::HistoryEntry;
 use super::truncate;
-use crate::response::seal::SummarySeal;
-use crate::response::turn::HistoryItem;
-use crate::store::RETAINED_TOKENS;
 use antwort_protocol::content::ContentPart;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::item::{Compaction, Item, Message, Role};
 use antwort_protocol::parse::truncate_for_display;
+use antwort_response::seal::SummarySeal;
+use antwort_response::turn::HistoryItem;
+use antwort_store::RETAINED_TOKENS;
 
 /// Estimated tokens of the user's messages that are kept as they are beside a summary.
 const MAX_RETAINED_TOKENS: usize = RETAINED_TOKENS as usize;
@@ -170,8 +170,8 @@ pub(super) fn failed() -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::response::seal::SealKeys;
     use antwort_protocol::parse::FromJson;
+    use antwort_response::seal::SealKeys;
     use serde_json::{Value, json, value::to_raw_value};
 
     fn items(items: &[Value]) -> Vec<Item> {

@@ -17,10 +17,6 @@ use super::completion_text::announcement;
 use super::context::unix_now;
 use super::run::trace::{self, RunTrace};
 use super::{Engine, async_results};
-use crate::store::{
-    AsyncCallKey, AsyncSettlement, CompletedCall, ItemChange, ModelView, ReadLimit, StoreError, TraceChange,
-};
-use crate::telemetry::fields::RESPONSE_ID;
 use crate::tools::{CallKey, RefusedFollowUp, audit_refused_follow_up};
 use antwort_config::OnComplete;
 use antwort_identity::Owner;
@@ -30,6 +26,10 @@ use antwort_protocol::id::Id;
 use antwort_protocol::item::Item;
 use antwort_protocol::json;
 use antwort_protocol::response::ResponseStatus;
+use antwort_store::{
+    AsyncCallKey, AsyncSettlement, CompletedCall, ItemChange, ModelView, ReadLimit, StoreError, TraceChange,
+};
+use antwort_telemetry::fields::RESPONSE_ID;
 
 /// Calls that are settled at a time.
 const BATCH: usize = 32;

@@ -9,10 +9,10 @@ use async_trait::async_trait;
 use super::callback_token::CallbackToken;
 use super::context::{EngineParts, unix_after};
 use super::in_flight::InFlight;
-use crate::response::seal::SealKeys;
-use crate::store::{AsyncCallKey, AsyncOutcome, AsyncResult, Store};
 use crate::tools::{CallKey, CallbackAddress, Completions, ToolError, ToolErrorCode, ToolOutput};
 use antwort_identity::Owner;
+use antwort_response::seal::SealKeys;
+use antwort_store::{AsyncCallKey, AsyncOutcome, AsyncResult, Store};
 
 /// The code of work that has failed.
 pub(super) const FAILED: &str = "tool_execution_failed";

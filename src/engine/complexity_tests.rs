@@ -16,14 +16,14 @@ use super::tools::offered::{self, ServerTools};
 use super::truncate::{self, ContextBudget};
 use super::{call_items, history, states};
 use crate::mcp::CallerCatalog;
-use crate::response::turn::tool_name::comparisons;
-use crate::response::turn::{HistoryItem, ProviderState, StatePosition, ToolName};
-use crate::telemetry::metrics::Metrics;
 use crate::tools::{PolicySubject, ToolRegistry};
 use antwort_config::ToolsSettings;
 use antwort_protocol::item::{InputItem, Item};
 use antwort_protocol::request::{CreateResponse, RequestSizeLimits};
 use antwort_protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
+use antwort_response::turn::tool_name::comparisons;
+use antwort_response::turn::{HistoryItem, ProviderState, StatePosition, ToolName};
+use antwort_telemetry::metrics::Metrics;
 
 thread_local! {
     static LOOKS: Cell<u64> = const { Cell::new(0) };

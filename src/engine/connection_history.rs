@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::admission::{Permit, Resource};
-use crate::store::{Lineage, ModelView, ReadLimit, ResponseRecord, ResponseStore, StoreError, StoredItem};
 use antwort_identity::{Owner, Requester};
+use antwort_limits::{Permit, Resource};
 use antwort_protocol::id::Id;
 use antwort_protocol::item::Item;
 use antwort_protocol::response::ResponseStatus;
+use antwort_store::{Lineage, ModelView, ReadLimit, ResponseRecord, ResponseStore, StoreError, StoredItem};
 
 /// Up to this size, a conversation is kept without a memory permit.
 const UNRESERVED_BYTES: u64 = 64 << 10;
@@ -175,9 +175,9 @@ fn size(item: &StoredItem) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::{Admission, AdmissionLimits};
-    use crate::store::Lease;
-    use crate::telemetry::metrics::Metrics;
+    use antwort_limits::{Admission, AdmissionLimits};
+    use antwort_store::Lease;
+    use antwort_telemetry::metrics::Metrics;
 
     fn record(id: Id, previous: Option<Id>) -> ResponseRecord {
         ResponseRecord {

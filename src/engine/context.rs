@@ -11,19 +11,19 @@ use super::chain::Chain;
 use super::connection_history::ConnectionHistory;
 use super::in_flight::InFlight;
 use super::webhooks::Webhooks;
-use crate::admission::Admission;
 use crate::mcp::McpServers;
 use crate::provider::routing::ProviderRouter;
-use crate::response::seal::SealKeys;
-use crate::store::Store;
-use crate::telemetry::metrics::Metrics;
-use crate::telemetry::request_log::RequestLog;
 use crate::tools::ToolRegistry;
 use antwort_config::settings::{AgentSettings, EngineSettings, ToolsSettings, UnknownFields, UnservedTools};
 use antwort_config::{JobSettings, StorePolicy};
 use antwort_identity::{Callers, Owner, Requester};
+use antwort_limits::Admission;
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::request::ClientActionStatus;
+use antwort_response::seal::SealKeys;
+use antwort_store::Store;
+use antwort_telemetry::metrics::Metrics;
+use antwort_telemetry::request_log::RequestLog;
 
 /// What an engine is made of.
 pub struct EngineParts {

@@ -3,11 +3,11 @@
 //! and key.
 
 use super::context::{EngineParts, RunContext};
-use crate::admission::{CONVERSATION_COPIES, Permit, Resource};
-use crate::store::{ReadLimit, StoreError};
 use antwort_identity::Requester;
+use antwort_limits::{CONVERSATION_COPIES, Permit, Resource};
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::CreateResponse;
+use antwort_store::{ReadLimit, StoreError};
 
 /// Up to this size, stored items are read without a permit: most conversations are smaller.
 const UNRESERVED_BYTES: u64 = 64 << 10;

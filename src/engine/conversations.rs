@@ -7,7 +7,6 @@ use super::context::{EngineParts, RunContext, unix_now};
 use super::conversation::ConversationBudget;
 use super::run_conversation::{check_policy, not_found, roles};
 use super::{prepare, record, states};
-use crate::store::{AddedItems, ConversationItem, ConversationRecord, StoredConversation};
 use antwort_config::settings::UnknownFields;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::{Id, IdGenerator};
@@ -16,6 +15,7 @@ use antwort_protocol::json;
 use antwort_protocol::request::{
     AddItems, CreateConversation, CreateResponse, UnservedField, UpdateConversation, judge_unserved,
 };
+use antwort_store::{AddedItems, ConversationItem, ConversationRecord, StoredConversation};
 
 /// Items that were added, with their ids.
 pub(crate) type AddedTexts = Vec<(Id, Arc<str>)>;

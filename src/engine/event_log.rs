@@ -11,10 +11,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::live_runs::{LiveRun, ProgressTeller};
-use crate::response::machine::{ClosedResponse, Events};
-use crate::store::{Lease, LogEnd, LoggedEvents, Store};
-use crate::telemetry::fields::RESPONSE_ID;
 use antwort_protocol::event::{EventEncoder, StreamEvent};
+use antwort_response::machine::{ClosedResponse, Events};
+use antwort_store::{Lease, LogEnd, LoggedEvents, Store};
+use antwort_telemetry::fields::RESPONSE_ID;
 
 /// How long events are collected for one commit.
 const COLLECT_TIME: Duration = Duration::from_millis(50);

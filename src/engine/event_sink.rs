@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use super::event_log::{self, EventLogger};
-use crate::response::machine::{ClosedResponse, Events};
-use crate::store::{LogEnd, LoggedEvents};
 use antwort_protocol::error::ApiError;
 use antwort_protocol::event::EventEncoder;
 use antwort_protocol::request::OnDisconnect;
 use antwort_protocol::response::ResponseSnapshot;
+use antwort_response::machine::{ClosedResponse, Events};
+use antwort_store::{LogEnd, LoggedEvents};
 
 /// Batches between a run and its reader. A batch holds the events of one upstream read, so this bounds memory.
 const CHANNEL_CAPACITY: usize = 16;

@@ -15,11 +15,11 @@ use super::followed_page::FollowedPage;
 use super::large_pages::{LargePage, LargePageError, ReservePage};
 use super::live_runs::{RunEnding, RunProgress};
 use super::log_tails::LogTail;
-use crate::bus::RunWatch;
-use crate::store::{KeyUse, LogKept, StoreError};
+use antwort_bus::RunWatch;
 use antwort_identity::Owner;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::id::Id;
+use antwort_store::{KeyUse, LogKept, StoreError};
 
 /// The header of a key, as errors name it.
 pub(super) const KEY_PARAM: &str = "idempotency-key";

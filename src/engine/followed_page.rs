@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::store::LogPage;
+use antwort_store::LogPage;
 
 /// Events of a log, one behind the other.
 #[derive(Debug, Clone)]

@@ -10,7 +10,6 @@ use super::context::{EngineParts, RunContext};
 use super::conversation::ConversationBudget;
 use super::replayed::PlacedInput;
 use super::{async_results, run_conversation};
-use crate::response::turn::{HistoryItem, ProviderState};
 use antwort_identity::Owner;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
@@ -19,6 +18,7 @@ use antwort_protocol::item::{InputItem, Item, ServerToolCall};
 use antwort_protocol::request::CreateResponse;
 use antwort_protocol::response::ResponseStatus;
 use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
+use antwort_response::turn::{HistoryItem, ProviderState};
 
 /// An item with the sealed state that is stored beside it. The item is shared by the conversation and the stored row.
 pub(super) type HistoryEntry = (Arc<Item>, Option<Arc<str>>);

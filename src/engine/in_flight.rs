@@ -18,9 +18,9 @@ use super::live_runs::LiveRuns;
 use super::log_tails::LogTails;
 use super::poll_rates::PollRates;
 use super::stops::StopSignals;
-use crate::admission::{Permit, Resource};
-use crate::bus::Bus;
+use antwort_bus::Bus;
 use antwort_identity::Requester;
+use antwort_limits::{Permit, Resource};
 use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// How long requests have to end once they are aborted.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{Engine, client_tools};
-use crate::store::{InputAnswer, InputOutcome, StoreError, is_async_call_id};
 use antwort_config::StorePolicy;
 use antwort_identity::{Owner, Requester};
 use antwort_protocol::elicitation::is_question_id;
@@ -12,6 +11,7 @@ use antwort_protocol::id::Id;
 use antwort_protocol::json;
 use antwort_protocol::parse::truncate_for_display;
 use antwort_protocol::request::{CreateResponse, InputResult, ResponseInput};
+use antwort_store::{InputAnswer, InputOutcome, StoreError, is_async_call_id};
 
 /// Bytes of an answer to a form of an MCP server, as many as the form may have.
 const MAX_ELICITATION_ANSWER: usize = 64 << 10;

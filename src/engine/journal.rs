@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::response::machine::{CallResult, RemoteError};
-use crate::store::{CallOutcome, Lease, Store, StoreError, TurnRecord};
 use crate::tools::{CallKey, Citation, Journal, StartedTask, ToolError, ToolErrorCode, ToolOutput};
 use antwort_config::UserMessages;
 use antwort_protocol::item::hosted::ResultFile;
+use antwort_response::machine::{CallResult, RemoteError};
+use antwort_store::{CallOutcome, Lease, Store, StoreError, TurnRecord};
 
 pub(super) struct RunJournal {
     store: Arc<dyn Store>,
@@ -191,11 +191,11 @@ impl Journal for RunJournal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::ResponseRecord;
-    use crate::store::sqlite::{Location, SqliteOptions, SqliteStore};
     use antwort_identity::Owner;
     use antwort_protocol::id::Id;
     use antwort_protocol::response::ResponseStatus;
+    use antwort_store::ResponseRecord;
+    use antwort_store_sqlite::{Location, SqliteOptions, SqliteStore};
 
     /// A run that was taken over gave the model what clients are shown, and its items had other places.
     #[test]

@@ -11,11 +11,11 @@ use super::follow::{self, Asked, Follower, KEY_PARAM as PARAM, response_deleted}
 use super::run::Logged;
 use super::run_handle::RunHandle;
 use super::{Engine, apply_store_policy};
-use crate::store::{IdempotencyKey, KeyUse, StoreError};
 use antwort_config::StorePolicy;
 use antwort_identity::Owner;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::request::CreateResponse;
+use antwort_store::{IdempotencyKey, KeyUse, StoreError};
 
 /// How long a response is waited for whose run does not go on in this process, behind the longest that a run takes: another
 /// process executes it, or has died, and the recovery ends it soon.

@@ -3,9 +3,9 @@
 use futures_util::future::BoxFuture;
 
 use super::followed_page::FollowedPage;
-use crate::admission::Permit;
-use crate::store::{LogPage, StoreError};
+use antwort_limits::Permit;
 use antwort_protocol::error::ApiError;
+use antwort_store::{LogPage, StoreError};
 use antwort_util::held_bytes::holding;
 use antwort_util::shared_reads::SharedReads;
 
@@ -87,9 +87,9 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::admission::{Admission, AdmissionLimits};
-    use crate::telemetry::metrics::Metrics;
     use antwort_identity::Requester;
+    use antwort_limits::{Admission, AdmissionLimits};
+    use antwort_telemetry::metrics::Metrics;
 
     fn log_page(is_own: bool) -> LogPage {
         let bytes = vec![b'x'; 100];

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::bus::Bus;
+use antwort_bus::Bus;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
 

@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 
 use super::followed_page::FollowedPage;
 use super::large_pages::LargePages;
-use crate::store::{LogPage, StoreError};
 use antwort_identity::Owner;
 use antwort_protocol::id::Id;
+use antwort_store::{LogPage, StoreError};
 
 /// The pages that are kept of a log, at most.
 const MAX_PAGES: usize = 16;

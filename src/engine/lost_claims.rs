@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::InFlight;
-use crate::store::{Lease, Requeue, Store, StoreError};
-use crate::telemetry::fields::RESPONSE_ID;
+use antwort_store::{Lease, Requeue, Store, StoreError};
+use antwort_telemetry::fields::RESPONSE_ID;
 
 /// Gives back the claims that nobody makes, until `closing`.
 pub(crate) async fn give_back_lost_claims(

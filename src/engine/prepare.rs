@@ -30,15 +30,10 @@ use super::tools::scope::{self, ToolScope};
 use super::tools::{self, ResolvedTools, ToolRequest};
 use super::truncate::{self, ContextBudget};
 use super::{client_tools, compaction, echo, history, named_outputs, run_conversation};
-use crate::admission::Permit;
 use crate::mcp::CallerCatalog;
 use crate::provider::Provider;
-use crate::response::machine::{InputEvent, MachineOptions, Termination};
-use crate::response::presentation::Presentation;
-use crate::response::seal::{BoundSeal, SummarySeal};
-use crate::response::turn::{HistoryItem, ModelRequest};
-use crate::store::{Lease, StoredItem};
 use antwort_identity::Owner;
+use antwort_limits::Permit;
 use antwort_protocol::elicitation::ElicitationModes;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::event::EventEncoder;
@@ -46,6 +41,11 @@ use antwort_protocol::id::{Id, IdGenerator};
 use antwort_protocol::item::Item;
 use antwort_protocol::request::{CreateResponse, SentFields, TextFormat, Truncation};
 use antwort_protocol::response::Response;
+use antwort_response::machine::{InputEvent, MachineOptions, Termination};
+use antwort_response::presentation::Presentation;
+use antwort_response::seal::{BoundSeal, SummarySeal};
+use antwort_response::turn::{HistoryItem, ModelRequest};
+use antwort_store::{Lease, StoredItem};
 
 /// What a request is prepared for.
 #[derive(Clone, Copy)]

@@ -12,11 +12,11 @@ use serde_json::value::RawValue;
 use super::Engine;
 use super::context::EngineParts;
 use super::run::SavedRun;
-use crate::admission::run_on_bytes;
-use crate::store::{LogKept, LogState, StoreError};
 use antwort_identity::Owner;
+use antwort_limits::run_on_bytes;
 use antwort_protocol::id::Id;
 use antwort_protocol::response::Usage;
+use antwort_store::{LogKept, LogState, StoreError};
 
 /// Bytes of a log that are read at a time, unless one piece has more.
 const PIECE_BYTES: u64 = 256 << 10;

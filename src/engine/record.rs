@@ -7,13 +7,13 @@ use super::echo;
 use super::prepare::PreparedRun;
 use super::run_conversation::RunConversation;
 use super::states::{self, StoredInput};
-use crate::response::machine::{ClosedResponse, ResponseMachine};
-use crate::store::{Direction, ModelView, OrphanedRun, Owner, ResponseRecord, StoredItem, StoredState};
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::item::{Item, ItemStatus};
 use antwort_protocol::json;
 use antwort_protocol::response::{OutputItems, Response, ResponseSnapshot, ResponseStatus, Usage};
+use antwort_response::machine::{ClosedResponse, ResponseMachine};
+use antwort_store::{Direction, ModelView, OrphanedRun, Owner, ResponseRecord, StoredItem, StoredState};
 
 /// The row of a response that has ended.
 pub(super) fn ended(prepared: &PreparedRun, closed: &ClosedResponse) -> ResponseRecord {

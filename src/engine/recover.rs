@@ -10,24 +10,24 @@ use super::context::unix_now;
 use super::run::SavedRun;
 use super::webhooks::Webhooks;
 use super::{client_answers, event_log, journal, record, seen_log, user_questions};
-use crate::response::machine::{
-    CallResult, ClosedResponse, Events, MachineOptions, MachineState, ResponseMachine, SeenEvent, ServerCall,
-    Termination, Violation,
-};
-use crate::response::presentation::Presentation;
-use crate::response::seal::SealKeys;
-use crate::response::turn::{CallKind, ModelEvent};
-use crate::store::{
-    CallOutcome, Direction, LogEnd, LogExtent, LogKept, LogState, LoggedEvents, OrphanCause, OrphanedCall,
-    OrphanedRun, ResponseRecord, Store, StoreError, is_async_call_id,
-};
-use crate::telemetry::fields::{CODE, RESPONSE_ID};
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ErrorBody;
 use antwort_protocol::event::EventEncoder;
 use antwort_protocol::id::Id;
 use antwort_protocol::item::Item;
 use antwort_protocol::response::{Response, RunOutcome};
+use antwort_response::machine::{
+    CallResult, ClosedResponse, Events, MachineOptions, MachineState, ResponseMachine, SeenEvent, ServerCall,
+    Termination, Violation,
+};
+use antwort_response::presentation::Presentation;
+use antwort_response::seal::SealKeys;
+use antwort_response::turn::{CallKind, ModelEvent};
+use antwort_store::{
+    CallOutcome, Direction, LogEnd, LogExtent, LogKept, LogState, LoggedEvents, OrphanCause, OrphanedCall,
+    OrphanedRun, ResponseRecord, Store, StoreError, is_async_call_id,
+};
+use antwort_telemetry::fields::{CODE, RESPONSE_ID};
 
 /// Runs that are taken over at a time.
 const BATCH: usize = 50;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::call_items::call_keys;
-use crate::response::turn::{HistoryItem, RefusedCall};
 use antwort_protocol::item::Item;
+use antwort_response::turn::{HistoryItem, RefusedCall};
 
 /// Where a call is to be inserted: before the item at this place.
 struct Insertion {

@@ -44,12 +44,12 @@ pub(super) use self::saved::{SavedRun, save};
 pub(super) use self::state::{RunState, StartedWork};
 use super::structured::OutputVerdict;
 use super::{compaction, history, states};
-use crate::response::machine::{Termination, Turn, TurnOutput};
-use crate::response::turn::{CallChoice, FinishReason, HistoryItem, ProviderState};
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::id::IdGenerator;
 use antwort_protocol::item::{Item, Reasoning};
 use antwort_protocol::response::Usage;
+use antwort_response::machine::{Termination, Turn, TurnOutput};
+use antwort_response::turn::{CallChoice, FinishReason, HistoryItem, ProviderState};
 
 /// After this many turns in a row with only forbidden calls the run fails.
 const MAX_DENIED_TURNS: u32 = 3;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::context::{EngineParts, RunContext};
 use super::truncate;
-use crate::response::seal::SummarySeal;
-use crate::store::{ContextRole, ConversationLock, ConversationTurn};
 use antwort_config::StorePolicy;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::id::Id;
 use antwort_protocol::item::{Item, Role};
 use antwort_protocol::parse::truncate_for_display;
 use antwort_protocol::request::CreateResponse;
+use antwort_response::seal::SummarySeal;
+use antwort_store::{ContextRole, ConversationLock, ConversationTurn};
 
 /// The conversation of a run.
 pub(super) struct RunConversation {
@@ -130,8 +130,8 @@ pub(super) fn not_found(id: &str) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::response::seal::SealKeys;
     use antwort_protocol::parse::FromJson;
+    use antwort_response::seal::SealKeys;
     use serde_json::{Value, json, value::to_raw_value};
 
     #[test]

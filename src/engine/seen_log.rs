@@ -1,9 +1,9 @@
 //! Reads what was sent of a run whose process is gone, from the log of its events.
 
-use crate::response::machine::SeenEvent;
-use crate::store::{LogKept, LogState, OrphanedRun, Store, StoreError};
-use crate::telemetry::fields::RESPONSE_ID;
 use antwort_protocol::a2a::A2aToolCall;
+use antwort_response::machine::SeenEvent;
+use antwort_store::{LogKept, LogState, OrphanedRun, Store, StoreError};
+use antwort_telemetry::fields::RESPONSE_ID;
 
 /// Bytes of a log that are read at a time, unless one piece has more.
 const PIECE_BYTES: u64 = 1 << 20;

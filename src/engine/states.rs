@@ -12,15 +12,15 @@ use super::conversation::ConversationBudget;
 use super::history::HistoryEntry;
 use super::tools::hosted;
 use super::{async_results, call_items, compaction, history, refused_calls};
-use crate::response::seal::{BoundSeal, OpenedBlob, SummarySeal};
-use crate::response::turn::{HistoryItem, ProviderState, StatePosition};
-use crate::store::{ItemWithState, StateKey};
 use crate::tools::canonical_json;
 use antwort_identity::Owner;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
 use antwort_protocol::item::hosted::McpCall;
 use antwort_protocol::item::{Item, Role};
+use antwort_response::seal::{BoundSeal, OpenedBlob, SummarySeal};
+use antwort_response::turn::{HistoryItem, ProviderState, StatePosition};
+use antwort_store::{ItemWithState, StateKey};
 
 /// Items with the state that is stored beside them, by place.
 pub(super) fn with_stored_state(

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use crate::admission::BlockingPool;
 use antwort_identity::Requester;
+use antwort_limits::BlockingPool;
 use antwort_protocol::content::ContentPart;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::item::{Item, Role};

@@ -14,14 +14,14 @@ use super::context::{EngineParts, RunContext, unix_now};
 use super::prepare::PreparedRun;
 use crate::mcp::task::RemoteTask;
 use crate::mcp::{McpCaller, OnBehalfOf, ServerHandle, TaskOutput, bearer};
-use crate::store::{AsyncResult, DueTask, PolledTask, StoreError};
-use crate::telemetry::fields::RESPONSE_ID;
 use crate::tools::StartedTask;
 use antwort_identity::Owner;
 use antwort_protocol::elicitation::ElicitationModes;
 use antwort_protocol::id::Id;
 use antwort_protocol::request::CreateResponse;
 use antwort_protocol::tool::Tool;
+use antwort_store::{AsyncResult, DueTask, PolledTask, StoreError};
+use antwort_telemetry::fields::RESPONSE_ID;
 
 /// For how long no other process looks for the result of a call: longer than a look takes.
 const LEASE: Duration = Duration::from_mins(1);

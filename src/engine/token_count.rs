@@ -9,11 +9,11 @@ use super::Engine;
 use super::context::{EngineParts, RunContext};
 use super::prepare::{self, PreparedRun, Purpose};
 use crate::provider::{CallContext, Provider, ProviderError};
-use crate::response::turn::ModelRequest;
-use crate::telemetry::request_log::ModelTarget;
 use antwort_identity::Requester;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::CreateResponse;
+use antwort_response::turn::ModelRequest;
+use antwort_telemetry::request_log::ModelTarget;
 
 /// The size of a prompt.
 pub(crate) struct TokenCount {

@@ -15,9 +15,6 @@ use super::record;
 use super::run::{self, RunState, StartedWork};
 use super::tools::hosted;
 use super::tools::offered::ToolBinding;
-use crate::response::machine::{CallResult, ClientCall, RemoteError, ResponseMachine, ServerCall};
-use crate::response::seal::SealKeys;
-use crate::store::{JournaledCall, PendingInput, TurnRecord, async_call_id};
 use crate::tools::{
     Asker, AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, GivenInput, Pause,
     PauseClock, Progress, RemoteFailure, ToolCall, ToolContext, ToolError, ToolErrorCode, ToolOutput,
@@ -27,6 +24,9 @@ use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::id::Id;
 use antwort_protocol::item::hosted::McpAuthChallenge;
 use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
+use antwort_response::machine::{CallResult, ClientCall, RemoteError, ResponseMachine, ServerCall};
+use antwort_response::seal::SealKeys;
+use antwort_store::{JournaledCall, PendingInput, TurnRecord, async_call_id};
 
 /// In the journal, the server of a call that the client makes.
 const CLIENT_LABEL: &str = "client";

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::response::turn::{HistoryItem, ModelTool, ToolInput};
 use antwort_protocol::content::ContentPart;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::item::{Item, Role, ToolOutput};
+use antwort_response::turn::{HistoryItem, ModelTool, ToolInput};
 
 /// Bytes of text per token, about.
 const BYTES_PER_TOKEN: usize = 4;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{JournaledCall, MAX_QUESTIONS, OrphanedCall, PendingInput, QuestionKey};
 use crate::tools::{RequiredInput, ToolError, ToolOutput};
 use antwort_protocol::elicitation::{ElicitationAction, ElicitationAnswer, is_question_id};
 use antwort_protocol::json;
+use antwort_store::{JournaledCall, MAX_QUESTIONS, OrphanedCall, PendingInput, QuestionKey};
 
 /// The code of a question whose call has stopped to wait for the answer.
 pub(super) const WITHDRAWN: &str = "question_withdrawn";

@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::context::unix_now;
-use crate::store::{DueNotice, Store, StoreError};
-use crate::telemetry::metrics::Metrics;
 use antwort_config::{Settings, WebhookSettings};
 use antwort_net::egress::{Egress, EgressOptions};
+use antwort_store::{DueNotice, Store, StoreError};
+use antwort_telemetry::metrics::Metrics;
 use signature::sign;
 
 /// How often the outbox is looked at.

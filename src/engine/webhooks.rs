@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::store::{AsyncCallKey, OutboxNotice};
 use antwort_config::{WebhookEvent, WebhookSettings};
 use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 use antwort_protocol::response::{Response, ResponseStatus};
+use antwort_store::{AsyncCallKey, OutboxNotice};
 
 /// Which webhook is told of what.
 #[derive(Debug, Default)]

@@ -48,8 +48,8 @@ use super::connection::{Connection, Connector, Endpoint, HttpKind, ServerAddress
 use super::credentials::Credentials;
 use super::error::{FailureReason, McpError, START_TIMEOUT, TimeoutKind};
 use super::sampler::Sampler;
-use crate::admission::run_in_place;
 use antwort_config::ElicitationPolicy;
+use antwort_limits::run_in_place;
 use antwort_net::FailureCause;
 pub(crate) use launcher::exec_program;
 

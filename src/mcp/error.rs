@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::telemetry::fields::{CAUSE, KIND, SERVER, URL};
 use crate::tools::{AuthChallenge, FailureStage, RemoteFailure, ToolError, ToolErrorCode};
 use antwort_net::FailureCause;
 use antwort_net::egress::EgressError;
+use antwort_telemetry::fields::{CAUSE, KIND, SERVER, URL};
 
 /// The kind of failure of a program that could not be started.
 pub(super) const PROGRAM_NOT_STARTED: &str = "program_not_started";

@@ -28,12 +28,12 @@ use super::list_budget::ListBudget;
 use super::session::Session;
 use super::source::{SessionLimits, SessionSource};
 use super::status::ServerStatus;
-use crate::admission::{Admission, Permit};
-use crate::telemetry::metrics::Metrics;
 use antwort_config::settings::McpSessionSettings;
 use antwort_identity::Requester;
+use antwort_limits::{Admission, Permit};
 use antwort_protocol::elicitation::ElicitationModes;
 use antwort_protocol::error::ApiError;
+use antwort_telemetry::metrics::Metrics;
 
 /// Interval of the eviction of idle sessions.
 const EVICT_INTERVAL: Duration = Duration::from_secs(5);

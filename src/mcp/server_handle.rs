@@ -17,9 +17,9 @@ use super::task::RemoteTask;
 use super::tool_builder::ServerToolBuilder;
 use super::tool_config::ServerToolConfig;
 use super::tool_sets::{ServedTool, ServerToolSet};
-use crate::admission::Permit;
 use crate::tools::{Progress, ToolError, ToolOutput};
 use antwort_config::{McpRule, McpServerSettings, McpTrust};
+use antwort_limits::Permit;
 use antwort_protocol::item::hosted::McpListedTool;
 use antwort_protocol::tool::{ApprovalPolicy, McpAllowedTools, McpTool, McpToolFilter};
 

@@ -19,16 +19,16 @@ use super::routes::RemoteRoutes;
 use super::server_handle::{ResolvedServer, ServerHandle, ServerScope, ServerToolRules};
 use super::source::{ServerAccess, SessionLimits, SessionSource};
 use super::tool_config::ServerToolConfig;
-use crate::admission::Admission;
-use crate::telemetry::metrics::Metrics;
 use crate::tools::ToolRegistry;
 use crate::tools::stack::StackBuilder;
 use antwort_config::{ConfigChange, McpSettings, Settings, rebuilds_for};
 use antwort_identity::{Reach, Requester};
+use antwort_limits::Admission;
 use antwort_net::egress::{Egress, EgressError, EgressOptions, intersect_domains};
 use antwort_protocol::elicitation::ElicitationModes;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::tool::McpTool;
+use antwort_telemetry::metrics::Metrics;
 
 /// All MCP servers.
 pub struct McpServers {

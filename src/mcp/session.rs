@@ -27,9 +27,9 @@ use super::list_cache::{CachedToolList, ToolListCache, ToolListing};
 use super::recovery::{Recovery, Refusal};
 use super::source::SessionLimits;
 use super::tool_config::ServerToolConfig;
-use crate::telemetry::metrics::Metrics;
 use crate::tools::Progress;
 use crate::tools::executor_state::ExecutorStates;
+use antwort_telemetry::metrics::Metrics;
 
 /// A connection that lasted this long resets the backoff.
 const STABLE_AFTER: Duration = Duration::from_mins(10);

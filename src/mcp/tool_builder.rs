@@ -17,7 +17,6 @@ use super::task::TaskSupport;
 use super::tool_config::ServerToolConfig;
 use super::tool_sets::{MemoryGuard, PreparedSet, PreparedTool, ServedTool, ServerToolSet};
 use super::{content, schema};
-use crate::telemetry::traces::{self, TraceParent};
 use crate::tools::catalog::RegisteredTool;
 use crate::tools::catalog_builder::add_tags;
 use crate::tools::executor_state::ExecutorStates;
@@ -31,6 +30,7 @@ use crate::tools::{
 use antwort_config::{AsyncMode, RouteStrategy};
 use antwort_protocol::item::hosted::McpListedTool;
 use antwort_protocol::json;
+use antwort_telemetry::traces::{self, TraceParent};
 use antwort_util::digest::FieldHasher;
 
 /// What the model is told of a call that goes on, if its server says nothing.

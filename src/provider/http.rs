@@ -30,11 +30,11 @@ use super::{
     CallContext, ModelInfo, ModelStream, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
     ProxiedBody, ProxiedResponse, tokens,
 };
-use crate::response::turn::ModelRequest;
-use crate::telemetry::metrics::Metrics;
 use antwort_config::{ProviderClient, ProviderSettings};
 use antwort_http1::{Http1Client, Http1Options};
 use antwort_net::FailureCause;
+use antwort_response::turn::ModelRequest;
+use antwort_telemetry::metrics::Metrics;
 use completion::CompletionStream;
 pub(crate) use failure_log::redact_url;
 use server::{ProxyMode, REQUEST_ID, Server, TRACEPARENT};

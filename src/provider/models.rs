@@ -145,8 +145,8 @@ mod tests {
 
     use super::*;
     use crate::provider::{CallContext, ModelStream, Provider, ProviderInfo, ProxiedBody, ProxiedResponse};
-    use crate::response::turn::ModelRequest;
     use antwort_config::{Preset, ProviderSettings};
+    use antwort_response::turn::ModelRequest;
 
     /// Lists these models, or fails.
     struct Lister {

@@ -12,10 +12,10 @@ use serde_json::value::RawValue;
 
 use super::http::{ChatProvider, InvalidProvider};
 use super::{CallContext, Provider, ProxiedBody, ProxiedResponse};
-use crate::telemetry::metrics::Metrics;
 use antwort_config::ProviderSettings;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::parse::truncate_for_display;
+use antwort_telemetry::metrics::Metrics;
 use antwort_util::pattern;
 
 /// The configured providers, and the rules that select one by model name.

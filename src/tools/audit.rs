@@ -12,13 +12,13 @@ use super::context::ToolContext;
 use super::error::{ToolError, ToolErrorCode};
 use super::layers::ToolRequest;
 use super::output::ToolOutput;
-use crate::telemetry::fields::{
+use antwort_identity::Owner;
+use antwort_protocol::id::Id;
+use antwort_telemetry::fields::{
     AGENT, ARGUMENTS_SHA256, ATTEMPTS, AUDIT_TARGET, CALL_ID, CODE, DECISION, EXECUTOR, FALLBACK_FROM, MS,
     PRINCIPAL, RECORD, REQUEST_ID, RESPONSE_ID, TENANT, TOOL,
 };
-use crate::telemetry::milliseconds;
-use antwort_identity::Owner;
-use antwort_protocol::id::Id;
+use antwort_telemetry::milliseconds;
 use antwort_util::digest::short_sha256;
 
 /// 128 bits are enough to tell calls apart.

@@ -16,9 +16,9 @@ use super::output::ToolOutput;
 use super::plan::CallPlan;
 use super::router::{Route, RouteExecutor};
 use super::stack::{Stack, StackBuilder};
-use crate::response::presentation::Presentation;
-use crate::response::turn::{CallKind, ModelTool, ToolInput};
 use antwort_config::OnComplete;
+use antwort_response::presentation::Presentation;
+use antwort_response::turn::{CallKind, ModelTool, ToolInput};
 
 /// A snapshot of the tools. Immutable: a refresh publishes a new one.
 pub struct Catalog {

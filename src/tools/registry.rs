@@ -24,8 +24,8 @@ use super::registry_error::ToolRegistryError;
 use super::result_store::ResultStore;
 use super::route_check;
 use super::stack::StackBuilder;
-use crate::telemetry::metrics::Metrics;
 use antwort_config::{AgentSettings, OnError, ToolsSettings};
+use antwort_telemetry::metrics::Metrics;
 
 /// All tools of the gateway.
 pub struct ToolRegistry {

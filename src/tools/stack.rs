@@ -20,7 +20,7 @@ use super::layers::validate::Validate;
 use super::policy::AccessPolicy;
 use super::result_store::ResultStore;
 use super::router::{Route, Router};
-use crate::telemetry::metrics::Metrics;
+use antwort_telemetry::metrics::Metrics;
 
 /// The layers from a call to its router.
 pub(super) type Stack = Observe<

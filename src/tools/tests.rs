@@ -21,8 +21,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::telemetry::metrics::Metrics;
 use antwort_config::{AgentSettings, ToolsSettings};
+use antwort_telemetry::metrics::Metrics;
 
 type Run = dyn Fn(ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync;
 

@@ -11,10 +11,10 @@ use super::AppState;
 use super::access::Authenticated;
 use super::error::ErrorResponse;
 use super::query::Query;
-use crate::store::{ErasedCounts, ErasureTarget};
 use antwort_config::Scope;
 use antwort_identity::Principal;
 use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_store::{ErasedCounts, ErasureTarget};
 
 /// `DELETE /v1/admin/data?tenant=&owner=`: deletes all that a tenant, or one owner of it, has stored.
 pub(super) async fn erase(

@@ -11,9 +11,9 @@ use super::request_context::RequestContext;
 use super::response_budget::ResponseBudget;
 use super::{AppState, follow, idempotency, names_header, stored};
 use crate::engine::{Keyed, Queued, RunContext, deleted_meanwhile};
-use crate::telemetry::request_log::RunStats;
 use antwort_protocol::id::Id;
 use antwort_protocol::request::CreateResponse;
+use antwort_telemetry::request_log::RunStats;
 
 /// A request for a background run with its body as it was sent.
 pub(super) struct BackgroundRequest {

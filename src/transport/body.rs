@@ -16,7 +16,7 @@ use super::AppState;
 use super::access::Authenticated;
 use super::body_reader::{BodyError, BodyReader};
 use super::error::ErrorResponse;
-use crate::admission::Permit;
+use antwort_limits::Permit;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::parse::truncate_for_display;
 

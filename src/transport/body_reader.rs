@@ -11,8 +11,8 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use tokio::time::Instant;
 
-use crate::admission::{Admission, Permit};
 use antwort_identity::Requester;
+use antwort_limits::{Admission, Permit};
 use antwort_protocol::error::{ApiError, ErrorKind};
 
 /// Largest body that counts as small.

@@ -11,8 +11,8 @@ use axum::http::Extensions;
 use parking_lot::Mutex;
 
 use super::AppState;
-use crate::admission::Permit;
 use antwort_identity::Requester;
+use antwort_limits::Permit;
 use antwort_protocol::error::ApiError;
 
 /// The client's side of a connection; an extension of each of its requests.

@@ -14,10 +14,10 @@ use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::responses::caller;
 use super::{AppState, names_header, response_budget, stored};
-use crate::store::{Page, PageRequest};
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::parse::truncate_for_display;
 use antwort_protocol::request::AddItems;
+use antwort_store::{Page, PageRequest};
 
 /// The path parameters of an item.
 pub(super) struct ItemPath {

@@ -15,10 +15,10 @@ use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::responses::caller;
 use super::{AppState, names_header, stored};
-use crate::store::StoredConversation;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::parse::truncate_for_display;
 use antwort_protocol::request::{CreateConversation, UpdateConversation};
+use antwort_store::StoredConversation;
 
 /// `POST /v1/conversations`
 pub(super) async fn create(

@@ -18,12 +18,12 @@ use super::request_context::RequestContext;
 use super::response_budget::ResponseBudget;
 use super::sse::{self, Keepalive};
 use crate::engine::{Follower, RESPONSE_DELETED};
-use crate::telemetry::request_log::{RequestLog, RequestOutcome, RunStats};
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::event::{EventEncoder, ResponseEvent, StreamEvent};
 use antwort_protocol::id::Id;
 use antwort_protocol::parse::truncate_for_display;
+use antwort_telemetry::request_log::{RequestLog, RequestOutcome, RunStats};
 
 /// Events are read from the log in pieces of this size, unless one is larger.
 const PIECE_BYTES: u64 = 64 << 10;

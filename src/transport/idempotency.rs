@@ -14,10 +14,10 @@ use super::request_context::RequestContext;
 use super::response_budget::{self, ResponseBudget};
 use super::{AppState, follow};
 use crate::engine::{Keyed, KnownResponse, RunContext, RunHandle};
-use crate::store::IdempotencyKey;
-use crate::telemetry::request_log::RequestLog;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::CreateResponse;
+use antwort_store::IdempotencyKey;
+use antwort_telemetry::request_log::RequestLog;
 use antwort_util::digest::FieldHasher;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");

@@ -17,8 +17,8 @@ use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::route_table::API_PREFIXES;
 use crate::provider::CallContext;
-use crate::telemetry::request_log::ModelTarget;
 use antwort_config::settings::is_path_segment;
+use antwort_telemetry::request_log::ModelTarget;
 
 /// `POST /v1/chat/completions`, `POST /v1/embeddings`
 pub(super) async fn create(

@@ -4,10 +4,10 @@ use axum::extract::{FromRequestParts, Path, RawQuery};
 use axum::http::request::Parts;
 
 use super::error::ErrorResponse;
-use crate::store::PageRequest;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::parse::truncate_for_display;
 use antwort_protocol::request::Include;
+use antwort_store::PageRequest;
 
 const DEFAULT_LIMIT: usize = 20;
 const MAX_LIMIT: usize = 100;

@@ -10,7 +10,7 @@ use futures_util::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 
 use crate::provider::models::ModelCatalog;
-use crate::store::{Store, StoreError};
+use antwort_store::{Store, StoreError};
 
 const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a check's result is reused: readiness needs no key, so callers must not be able to load store and providers.

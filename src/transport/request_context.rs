@@ -15,9 +15,9 @@ use super::AppState;
 use super::client_profile::{self, ClientProfile};
 use super::error::ErrorSummary;
 use super::forwarded::RequestOrigin;
-use crate::telemetry::request_log::RequestLog;
-use crate::telemetry::traces::{self, TraceParent};
 use antwort_protocol::id::Id;
+use antwort_telemetry::request_log::RequestLog;
+use antwort_telemetry::traces::{self, TraceParent};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CLIENT_PROFILE: HeaderName = HeaderName::from_static("antwort-client-profile");

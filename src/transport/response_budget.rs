@@ -17,12 +17,12 @@ use http_body::{Frame, SizeHint};
 use super::error::ErrorResponse;
 use super::shared_bodies::{ReadText, ReservedText, ResponseText};
 use super::{AppState, stored};
-use crate::admission::Permit;
 use crate::engine::is_unfinished;
-use crate::store::StoreError;
 use antwort_identity::{Owner, Requester};
+use antwort_limits::Permit;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
+use antwort_store::StoreError;
 use antwort_util::held_bytes::holding;
 
 /// Largest body that needs no reservation: it mostly fits into the socket's buffers.

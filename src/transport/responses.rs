@@ -17,11 +17,11 @@ use super::request_context::RequestContext;
 use super::response_budget::ResponseBudget;
 use super::{AppState, follow, idempotency, mcp, names_header, response_budget, sse, stored, traces};
 use crate::engine::{EventReader, Keyed, OnUnservedTool, RunContext};
-use crate::store::PageRequest;
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
 use antwort_protocol::request::{CreateResponse, SentFields};
+use antwort_store::PageRequest;
 use antwort_util::digest::sha256;
 
 /// `POST /v1/responses`

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::admission::Permit;
 use antwort_identity::Owner;
+use antwort_limits::Permit;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
 use antwort_util::shared_reads::SharedReads;

@@ -19,10 +19,10 @@ use tokio::time::Sleep;
 
 use super::error::ErrorResponse;
 use super::response_budget::{self, ResponseBudget};
-use crate::admission::Permit;
 use crate::engine::{BatchEvents, EventBatch, RunHandle};
-use crate::telemetry::request_log::{RequestLog, RequestOutcome};
+use antwort_limits::Permit;
 use antwort_protocol::error::ApiError;
+use antwort_telemetry::request_log::{RequestLog, RequestOutcome};
 
 /// A comment: clients ignore it, proxies see that the connection lives.
 pub(super) const KEEPALIVE: &[u8] = b": keepalive\n\n";

@@ -10,20 +10,20 @@ use super::readiness::{ReadinessCache, ShutdownFlag};
 use super::route_table::PassThroughRoutes;
 use super::shared_bodies::SharedBodies;
 use super::ui_files::UiFiles;
-use crate::admission::Admission;
 use crate::auth::Authenticator;
 use crate::engine::Engine;
 use crate::mcp::McpServers;
 use crate::provider::models::ModelCatalog;
 use crate::provider::routing::ProviderRouter;
-use crate::store::Store;
-use crate::telemetry::metrics::Metrics;
 use crate::tools::ToolRegistry;
 use antwort_config::settings::AgentSettings;
 use antwort_config::settings::WebSocketSettings;
 use antwort_config::{ReadyRequirement, UnservedTools};
+use antwort_limits::Admission;
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::request::RequestSizeLimits;
+use antwort_store::Store;
+use antwort_telemetry::metrics::Metrics;
 
 /// The shared state of a server, as handlers extract it.
 #[derive(Clone)]

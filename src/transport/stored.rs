@@ -13,9 +13,9 @@ use axum::response::Response;
 use http_body::{Frame, SizeHint};
 use serde_json::json;
 
-use crate::store::Page;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::parse::truncate_for_display;
+use antwort_store::Page;
 
 /// A 200 response with a JSON body.
 pub(super) fn json(body: Body) -> Response {

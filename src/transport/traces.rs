@@ -17,11 +17,11 @@ use super::query::{PathParam, Query};
 use super::stored::response_not_found;
 use super::{response_budget, stored};
 use crate::engine::trace_document::{self, TraceSummary};
-use crate::store::{LogKept, Page, PageRequest, ResponseFilter};
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::id::Id;
 use antwort_protocol::parse::truncate_for_display;
 use antwort_protocol::response::ResponseStatus;
+use antwort_store::{LogKept, Page, PageRequest, ResponseFilter};
 
 /// Characters of an answer in a summary.
 const MAX_SUMMARY_CHARS: usize = 200;

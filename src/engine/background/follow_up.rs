@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 use super::spec::JobSpec;
 use super::submit::check_policy;
-use crate::admission::run_on_bytes;
 use crate::engine::Engine;
 use crate::engine::chain::{Chain, Step};
 use crate::engine::context::RunContext;
 use crate::engine::follow::RESPONSE_DELETED;
 use crate::engine::prepare::PreparedRun;
-use crate::response::seal::SealKeys;
-use crate::store::IdempotencyKey;
 use antwort_config::Scope;
 use antwort_identity::Owner;
+use antwort_limits::run_on_bytes;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::request::{Continuation, CreateResponse, RequestSizeLimits};
+use antwort_response::seal::SealKeys;
+use antwort_store::IdempotencyKey;
 use antwort_util::digest::sha256;
 
 /// What it takes to make it, sealed: the request without its input, and who sent the one before.

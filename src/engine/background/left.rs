@@ -6,8 +6,8 @@ use crate::engine::context::EngineParts;
 use crate::engine::history::HistoryEntry;
 use crate::engine::run::{RunState, SavedRun};
 use crate::engine::seen_log::{SeenLog, seen};
-use crate::store::{Direction, ModelView, OrphanedRun, StoreError, StoredItem};
 use antwort_protocol::item::Item;
+use antwort_store::{Direction, ModelView, OrphanedRun, StoreError, StoredItem};
 
 /// What is left of a run.
 pub(super) struct Left {

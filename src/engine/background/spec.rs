@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::chain::Chain;
 use crate::engine::context::{EventReader, OnUnservedTool, RunContext};
-use crate::response::seal::SealKeys;
 use antwort_config::StorePolicy;
 use antwort_identity::Owner;
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::{ClientActionStatus, CreateResponse, RequestSizeLimits, SentFields};
+use antwort_response::seal::SealKeys;
 
 /// The format that this binary writes.
 const FORMAT: u32 = 1;

@@ -7,22 +7,22 @@ use std::time::Instant;
 use tracing::Instrument;
 
 use super::spec::JobSpec;
-use crate::admission::run_on_bytes;
 use crate::engine::context::RunContext;
 use crate::engine::disconnect::refuse_cancel;
 use crate::engine::keyed::Keyed;
 use crate::engine::prepare::{self, Purpose};
 use crate::engine::run::{RunState, save};
 use crate::engine::{AdmittedRequest, Engine, apply_store_policy, event_log, record};
-use crate::response::machine::{Events, ResponseMachine};
-use crate::store::{IdempotencyKey, LoggedRun, NewJob};
-use crate::telemetry::fields::RESPONSE_ID;
 use antwort_config::StorePolicy;
 use antwort_identity::{Owner, Requester};
+use antwort_limits::run_on_bytes;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::{Id, IdGenerator};
 use antwort_protocol::request::CreateResponse;
 use antwort_protocol::response::ResponseStatus;
+use antwort_response::machine::{Events, ResponseMachine};
+use antwort_store::{IdempotencyKey, LoggedRun, NewJob};
+use antwort_telemetry::fields::RESPONSE_ID;
 
 /// A run that was queued.
 pub(crate) struct Queued {

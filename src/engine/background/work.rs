@@ -10,7 +10,6 @@ use tracing::Instrument;
 
 use super::left::{self, Left};
 use super::spec::JobSpec;
-use crate::admission::run_on_bytes;
 use crate::engine::Engine;
 use crate::engine::chain::{Chain, Step};
 use crate::engine::context::RunContext;
@@ -22,12 +21,13 @@ use crate::engine::recover::Recovery;
 use crate::engine::run::{JobEnd, LeftTurn, Logged, Run};
 use crate::engine::stops::Stop;
 use crate::engine::user_questions;
-use crate::response::machine::{ResponseMachine, Termination};
-use crate::store::{ClaimedJob, Lease, OrphanedRun, Requeue, StoreError};
-use crate::telemetry::fields::RESPONSE_ID;
 use crate::tools::{RefusedFollowUp, audit_refused_follow_up};
+use antwort_limits::run_on_bytes;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::request::CreateResponse;
+use antwort_response::machine::{ResponseMachine, Termination};
+use antwort_store::{ClaimedJob, Lease, OrphanedRun, Requeue, StoreError};
+use antwort_telemetry::fields::RESPONSE_ID;
 
 /// When a run is claimed again whose conversation another one has: of those that were queued the one before has just ended, or a client
 /// waits for another.
@@ -287,7 +287,7 @@ impl Engine {
 }
 
 /// The calls of the last turn of a run, in order.
-fn last_calls(run: &OrphanedRun) -> Vec<crate::store::OrphanedCall> {
+fn last_calls(run: &OrphanedRun) -> Vec<antwort_store::OrphanedCall> {
     let last = run.calls.iter().map(|call| call.turn).max();
     run.calls.iter().filter(|call| Some(call.turn) == last).cloned().collect()
 }

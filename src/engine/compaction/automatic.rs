@@ -6,12 +6,12 @@ use super::{retained, summary_prompt, to_history_item};
 use crate::engine::context::EngineParts;
 use crate::engine::{limits, truncate};
 use crate::provider::routing::ModelRoute;
-use crate::response::seal::SummarySeal;
-use crate::response::turn::{HistoryItem, ModelRequest};
 use antwort_config::ModelPrice;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::item::Compaction;
 use antwort_protocol::request::{ContextManagement, CreateResponse};
+use antwort_response::seal::SummarySeal;
+use antwort_response::turn::{HistoryItem, ModelRequest};
 
 /// Tokens at which a conversation is compacted if neither the request nor a context window says it.
 const DEFAULT_THRESHOLD: u64 = 100_000;

@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::engine::tools::offered::OfferedTools;
-use crate::response::turn::{CallKind, HistoryItem, ModelTool, ToolInput};
 use crate::tools::wire_name;
 use antwort_protocol::item::Item;
 use antwort_protocol::request::CreateResponse;
 use antwort_protocol::tool_choice::ToolChoice;
+use antwort_response::turn::{CallKind, HistoryItem, ModelTool, ToolInput};
 
 /// The request as it collects tools of which none may be called.
 pub(in crate::engine) fn tool_request(request: &CreateResponse) -> CreateResponse {

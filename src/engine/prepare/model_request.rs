@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::engine::context::EngineParts;
 use crate::engine::tools::offered::OfferedTools;
-use crate::response::turn::{HistoryItem, ModelRequest, ProviderHints, SamplingParams};
 use antwort_protocol::request::CreateResponse;
+use antwort_response::turn::{HistoryItem, ModelRequest, ProviderHints, SamplingParams};
 
 pub(super) fn logprobs(request: &CreateResponse) -> Option<u8> {
     let asked = request.include.output_text_logprobs || request.top_logprobs.is_some_and(|n| n > 0);

@@ -11,8 +11,6 @@ use crate::engine::tools::offered::OfferedTools;
 use crate::engine::tools::scope;
 use crate::provider::Provider;
 use crate::provider::routing::ModelRoute;
-use crate::response::machine::{MachineOptions, ReasoningDisplay, Seal, ShowSealed, Termination};
-use crate::response::seal::BoundSeal;
 use antwort_config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ApiError;
@@ -24,6 +22,8 @@ use antwort_protocol::request::{
     judge_unserved,
 };
 use antwort_protocol::tool::Tool;
+use antwort_response::machine::{MachineOptions, ReasoningDisplay, Seal, ShowSealed, Termination};
+use antwort_response::seal::BoundSeal;
 
 /// What the request, its agent, its key and the configuration say, before anything is read.
 pub(super) struct Settled<'a> {

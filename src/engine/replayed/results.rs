@@ -10,12 +10,12 @@ use serde_json::value::RawValue;
 use super::{PlacedInput, differs};
 use crate::engine::context::EngineParts;
 use crate::engine::conversation::ConversationBudget;
-use crate::store::ReadLimit;
 use antwort_identity::Owner;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
 use antwort_protocol::item::Item;
 use antwort_protocol::item::hosted::McpCallError;
+use antwort_store::ReadLimit;
 
 /// The result of a call, as it is compared.
 #[derive(PartialEq)]

@@ -9,13 +9,13 @@ use crate::engine::completion_text::{TIMED_OUT, announcement};
 use crate::engine::context::unix_after;
 use crate::engine::task_polls;
 use crate::engine::tool_executor::TurnCalls;
-use crate::response::machine::{ServerCall, Termination, Turn};
-use crate::response::turn::HistoryItem;
-use crate::store::{AsyncCallKey, OrphanedCall, PolledTask, StartedCall, async_call_id};
 use crate::tools::StartedTask;
 use antwort_config::OnComplete;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
+use antwort_response::machine::{ServerCall, Termination, Turn};
+use antwort_response::turn::HistoryItem;
+use antwort_store::{AsyncCallKey, OrphanedCall, PolledTask, StartedCall, async_call_id};
 
 impl Run {
     /// Writes that the work of a call goes on.

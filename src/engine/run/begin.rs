@@ -8,8 +8,8 @@ use super::logged::Logged;
 use super::saved::save;
 use crate::engine::event_log::EventLogger;
 use crate::engine::record;
-use crate::store::{Lease, LoggedRun};
 use antwort_protocol::error::ApiError;
+use antwort_store::{Lease, LoggedRun};
 
 impl Run {
     /// Writes the row of such a run. Returns the run if it is to go on.

@@ -7,11 +7,11 @@ use crate::engine::compaction::{self, AutoCompaction};
 use crate::engine::limits::cost;
 use crate::engine::truncate::{self, ContextBudget};
 use crate::provider::{ModelStream, ProviderError};
-use crate::response::machine::MAX_SUMMARY_BYTES;
-use crate::response::turn::{CallChoice, FinishReason, ModelEvent, ModelRequest};
-use crate::telemetry::fields::{CAUSE, PROVIDER, REQUEST_ID, RESPONSE_ID};
 use antwort_protocol::request::TextFormat;
 use antwort_protocol::response::Usage;
+use antwort_response::machine::MAX_SUMMARY_BYTES;
+use antwort_response::turn::{CallChoice, FinishReason, ModelEvent, ModelRequest};
+use antwort_telemetry::fields::{CAUSE, PROVIDER, REQUEST_ID, RESPONSE_ID};
 
 /// What the model wrote, or why it is no summary.
 type Summary = Result<String, &'static str>;

@@ -7,7 +7,6 @@ use super::live::{Run, RunEnd, RunError};
 use super::logged::Logged;
 use super::summary::RunSummary;
 use super::trace::RunTrace;
-use crate::admission::run_in_place;
 use crate::engine::context::unix_now;
 use crate::engine::event_sink::EventSink;
 use crate::engine::live_runs::RunEnding;
@@ -15,12 +14,13 @@ use crate::engine::prepare::PreparedRun;
 use crate::engine::tools::approvals;
 use crate::engine::{ConnectionHistory, EngineParts, record};
 use crate::provider::CallContext;
-use crate::response::machine::{ClosedResponse, Termination};
-use crate::store::{LogEnd, ResponseRecord};
-use crate::telemetry::fields::{CODE, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
 use antwort_identity::Requester;
+use antwort_limits::run_in_place;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::response::{ResponseStatus, RunOutcome};
+use antwort_response::machine::{ClosedResponse, Termination};
+use antwort_store::{LogEnd, ResponseRecord};
+use antwort_telemetry::fields::{CODE, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
 
 /// Up to this size, a response's snapshot and row are encoded on the worker thread.
 const MAX_INLINE_SNAPSHOT_BYTES: usize = 1 << 20;
@@ -73,7 +73,7 @@ impl Run {
             keep(&connection, parts, prepared, &committed, &self.requester).await;
         }
         let response = &committed.snapshot.response;
-        metrics.run_ended(&crate::telemetry::metrics::RunReport {
+        metrics.run_ended(&antwort_telemetry::metrics::RunReport {
             provider: prepared.provider.name(),
             model: &prepared.model_request.model,
             status: response.status,
@@ -110,7 +110,7 @@ impl Run {
             (&self.parts, &mut self.prepared, &mut self.sink, self.logged.as_ref());
         log_failure(prepared, &self.call, error.code(), error.body.param.as_deref());
         let usage = self.machine.total_usage();
-        let report = crate::telemetry::metrics::RunReport {
+        let report = antwort_telemetry::metrics::RunReport {
             provider: prepared.provider.name(),
             model: &prepared.model_request.model,
             status: ResponseStatus::Failed,

@@ -11,13 +11,13 @@ use tokio::time::Instant;
 
 use super::live::{Run, RunError};
 use super::trace::WaitKind;
-use crate::bus::{Bus, RunWatch};
 use crate::engine::context::unix_after;
 use crate::engine::user_questions::{self, QuestionRow};
-use crate::store::{AskedQuestions, CallOutcome, Lease, QuestionKey, Store};
 use crate::tools::{AskedQuestion, Asker};
+use antwort_bus::{Bus, RunWatch};
 use antwort_protocol::elicitation::{ElicitationAction, ElicitationAnswer};
 use antwort_protocol::error::ApiError;
+use antwort_store::{AskedQuestions, CallOutcome, Lease, QuestionKey, Store};
 
 /// Questions that wait to be taken from the calls; further calls wait.
 const CAPACITY: usize = 16;

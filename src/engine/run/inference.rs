@@ -8,11 +8,11 @@ use tracing::field::Empty;
 use super::live::{Run, RunError};
 use crate::engine::citations;
 use crate::provider::{ModelStream, ProviderError, ProviderErrorKind};
-use crate::response::code_fence::CodeFence;
-use crate::response::machine::{Turn, Violation};
-use crate::response::turn::ModelEvent;
-use crate::telemetry::fields::{CAUSE, KIND, MODEL, PROVIDER, REQUEST_ID, RESPONSE_ID};
 use antwort_protocol::response::Usage;
+use antwort_response::code_fence::CodeFence;
+use antwort_response::machine::{Turn, Violation};
+use antwort_response::turn::ModelEvent;
+use antwort_telemetry::fields::{CAUSE, KIND, MODEL, PROVIDER, REQUEST_ID, RESPONSE_ID};
 
 /// How often a conversation is shortened that the provider refuses as too long: to a sixteenth of it.
 const MAX_SHORTENED: usize = 4;

@@ -9,8 +9,8 @@ use super::trace::WaitKind;
 use crate::engine::client_answers;
 use crate::engine::context::unix_after;
 use crate::engine::tool_executor::TurnCalls;
-use crate::response::machine::{ClientCall, InputDeadline, ServerCall};
-use crate::response::turn::ToolCallRequest;
+use antwort_response::machine::{ClientCall, InputDeadline, ServerCall};
+use antwort_response::turn::ToolCallRequest;
 
 impl Run {
     /// Asks the client for the outputs of the calls of this turn. Always returns an error: that the run waits, if nothing is

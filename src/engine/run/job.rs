@@ -11,10 +11,10 @@ use super::trace::CallOutcomeKind;
 use crate::engine::journal::{self, JournaledResult};
 use crate::engine::record;
 use crate::engine::user_questions::{self, Asked};
-use crate::response::machine::{ResponseMachine, SeenEvent, ServerCall, Termination};
-use crate::store::{CallOutcome, OrphanedCall};
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::item::Item;
+use antwort_response::machine::{ResponseMachine, SeenEvent, ServerCall, Termination};
+use antwort_store::{CallOutcome, OrphanedCall};
 
 /// What the model and clients are shown of a call whose result is not known.
 const UNKNOWN: &str =

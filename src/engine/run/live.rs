@@ -16,15 +16,15 @@ use crate::engine::tool_executor::ToolCallExecutor;
 use crate::engine::tools::call_filter::CallFilter;
 use crate::engine::tools::choice::CallPolicy;
 use crate::provider::CallContext;
-use crate::response::code_fence::CodeFence;
-use crate::response::machine::{ResponseMachine, Termination, Violation};
-use crate::store::RunRegistration;
-use crate::telemetry::request_log::RequestLog;
 use crate::tools::Pause;
 use antwort_identity::Requester;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::IdGenerator;
 use antwort_protocol::request::TextFormat;
+use antwort_response::code_fence::CodeFence;
+use antwort_response::machine::{ResponseMachine, Termination, Violation};
+use antwort_store::RunRegistration;
+use antwort_telemetry::request_log::RequestLog;
 
 /// Why a run stops before the model is done.
 pub(super) enum RunError {

@@ -6,9 +6,9 @@ use tokio::sync::oneshot;
 
 use crate::engine::EngineParts;
 use crate::engine::live_runs::{LiveRun, RunEnding};
-use crate::store::{IdempotencyKey, KeyUse, Lease};
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
+use antwort_store::{IdempotencyKey, KeyUse, Lease};
 
 /// What comes of a key: `None`, the run has it; else what it has led to before.
 pub(in crate::engine) type KeyAnswer = Result<Option<KeyUse>, ApiError>;

@@ -3,9 +3,9 @@
 
 use super::live::{Run, RunError};
 use crate::engine::tools::approvals::{self, ApprovedCall};
-use crate::response::machine::{CallResult, ServerCall, Termination, Violation};
-use crate::response::turn::{CallChoice, CallKind, ModelEvent};
 use crate::tools::ToolErrorCode;
+use antwort_response::machine::{CallResult, ServerCall, Termination, Violation};
+use antwort_response::turn::{CallChoice, CallKind, ModelEvent};
 
 impl Run {
     /// Emits the tool lists of servers that are new to the conversation.

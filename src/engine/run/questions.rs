@@ -7,10 +7,10 @@ use super::job::LeftTurn;
 use super::live::{Run, RunError};
 use crate::engine::context::unix_after;
 use crate::engine::user_questions::{self, AskedRound, QuestionRow, Round};
-use crate::response::machine::ServerCall;
-use crate::store::{AskedQuestions, MAX_QUESTIONS, OrphanedCall, QuestionKey};
 use crate::tools::{GivenInput, RequiredInput, ToolError, ToolOutput};
 use antwort_protocol::error::ApiError;
+use antwort_response::machine::ServerCall;
+use antwort_store::{AskedQuestions, MAX_QUESTIONS, OrphanedCall, QuestionKey};
 
 /// The outcome of a call.
 pub(super) type ToolResult = Result<ToolOutput, ToolError>;

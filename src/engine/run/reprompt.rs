@@ -1,11 +1,11 @@
 //! Asks the model once more within a run: its output is kept, and a message says what is wrong with it.
 
 use super::live::{Run, RunError};
-use crate::response::machine::{Termination, Turn};
-use crate::response::turn::CallChoice;
 use antwort_config::settings::OnMissingCall;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::item::{Item, Message};
+use antwort_response::machine::{Termination, Turn};
+use antwort_response::turn::CallChoice;
 
 impl Run {
     /// Whether the model will be asked again after this turn: its text is then marked as commentary, not as the

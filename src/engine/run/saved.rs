@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::state::RunState;
 use crate::engine::prepare::PreparedRun;
-use crate::response::machine::{
+use antwort_protocol::dialect::Dialect;
+use antwort_response::machine::{
     MachineOptions, MachineState, ReasoningDisplay, ResponseMachine, ServerCall, ShowSealed,
 };
-use crate::response::seal::SealKeys;
-use antwort_protocol::dialect::Dialect;
+use antwort_response::seal::SealKeys;
 
 /// The format that this binary writes.
 const FORMAT: u32 = 1;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::trace::{self, RunTrace};
-use crate::response::machine::ServerCall;
 use crate::tools::{Citation, canonical_arguments};
 use antwort_protocol::item::{Item, Message};
+use antwort_response::machine::ServerCall;
 use antwort_util::digest::FieldHasher;
 
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::engine::prepare::PreparedRun;
-use crate::telemetry::request_log::{ModelTarget, RequestLog, RunStats};
 use antwort_protocol::response::{Response, Usage};
+use antwort_telemetry::request_log::{ModelTarget, RequestLog, RunStats};
 
 pub(super) struct RunSummary {
     /// The log of the HTTP request, if there is one.

@@ -14,10 +14,10 @@ use super::trace::{CallOutcomeKind, CallRecord};
 use crate::engine::journal::{self, JournaledResult};
 use crate::engine::tool_executor::TurnCalls;
 use crate::engine::user_questions;
-use crate::response::machine::{CallResult, ServerCall};
-use crate::store::CallOutcome;
 use crate::tools::{CallKey, Citation, OutputMeta, StartedTask, ToolErrorCode};
 use antwort_protocol::error::{ApiError, ErrorKind};
+use antwort_response::machine::{CallResult, ServerCall};
+use antwort_store::CallOutcome;
 
 /// Progress reports that wait to be emitted; further ones are dropped.
 const PROGRESS_CAPACITY: usize = 16;

@@ -10,9 +10,6 @@ use std::sync::Arc;
 use super::mcp_servers::ListedServer;
 use crate::engine::context::{EngineParts, unix_now};
 use crate::engine::history::HistoryEntry;
-use crate::response::machine::ApprovalRequest;
-use crate::response::turn::ToolCallRequest;
-use crate::store::{ApprovalClaim, ClaimOutcome, PendingApproval};
 use crate::tools::canonical_arguments;
 use antwort_identity::Owner;
 use antwort_protocol::error::{ApiError, ErrorKind};
@@ -20,6 +17,9 @@ use antwort_protocol::id::Id;
 use antwort_protocol::item::hosted::{McpApprovalRequest, McpApprovalResponse, McpCall, McpCallError};
 use antwort_protocol::item::{Item, ItemStatus};
 use antwort_protocol::parse::truncate_for_display;
+use antwort_response::machine::ApprovalRequest;
+use antwort_response::turn::ToolCallRequest;
+use antwort_store::{ApprovalClaim, ClaimOutcome, PendingApproval};
 use antwort_util::digest::FieldHasher;
 
 /// An approved call.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use super::choice::{AllowedTools, RequiredTools};
 use super::offered::OfferedTools;
-use crate::response::presentation::Presentation;
-use crate::response::turn::{CallKind, CallState, ModelEvent, ModelTool, RefusedCall};
 use crate::tools::{ToolError, ToolErrorCode};
 use antwort_protocol::id::IdGenerator;
 use antwort_protocol::item::hosted::{McpCall, McpCallError};
 use antwort_protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus};
 use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
+use antwort_response::presentation::Presentation;
+use antwort_response::turn::{CallKind, CallState, ModelEvent, ModelTool, RefusedCall};
 
 /// A call that was rejected.
 #[derive(Debug, Clone)]
@@ -344,7 +344,7 @@ mod tests {
             name: name.into(),
             namespace: None,
             description: None,
-            input: crate::response::turn::ToolInput::Json { schema: None, strict: None },
+            input: antwort_response::turn::ToolInput::Json { schema: None, strict: None },
             kind: CallKind::Function,
         });
         CallFilter::new(allowed, RequiredTools::None, tools.map(Arc::new).into(), parallel)

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::hosted;
 use super::offered::not_served;
-use crate::response::presentation::Presentation;
-use crate::response::turn::{CallChoice, CallKind, ModelTool};
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::CreateResponse;
 use antwort_protocol::tool::{BUILTIN_SERVER_LABEL, ServerTool};
 use antwort_protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
+use antwort_response::presentation::Presentation;
+use antwort_response::turn::{CallChoice, CallKind, ModelTool};
 
 /// The tools that may be called.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,8 +16,6 @@ use super::mcp_servers::ListedServer;
 use super::wire_names::{PlainNames, WireNames};
 use crate::engine::context::OnUnservedTool;
 use crate::mcp::{CallDecision, CallerCatalog};
-use crate::response::presentation::Presentation;
-use crate::response::turn::{CallKind, ModelTool, ToolInput, ToolName};
 use crate::tools::{PolicySubject, RegisteredTool, ToolRegistry, wire_name};
 use antwort_protocol::error::ApiError;
 use antwort_protocol::item::Item;
@@ -26,6 +24,8 @@ use antwort_protocol::request::CreateResponse;
 use antwort_protocol::tool::{
     BUILTIN_SERVER_LABEL, McpAllowedTools, McpTool, McpToolFilter, NamespaceTool, Tool,
 };
+use antwort_response::presentation::Presentation;
+use antwort_response::turn::{CallKind, ModelTool, ToolInput, ToolName};
 
 pub(in crate::engine) use self::model_tool::not_served;
 

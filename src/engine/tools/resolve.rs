@@ -12,10 +12,10 @@ use crate::engine::limits::EffectiveLimits;
 use crate::engine::profile::AgentProfile;
 use crate::engine::run::trace::Interval;
 use crate::mcp::CallerCatalog;
-use crate::response::presentation::Presentation;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::item::Item;
 use antwort_protocol::request::{CreateResponse, ToolVisibility};
+use antwort_response::presentation::Presentation;
 
 /// The tools of a run, and the calls of them that were approved.
 pub(in crate::engine) struct ResolvedTools {

@@ -8,13 +8,13 @@ use super::offered::{self, OfferedTools, ServerTools};
 use crate::engine::context::{EngineParts, OnUnservedTool};
 use crate::engine::profile::AgentProfile;
 use crate::mcp::CallerCatalog;
-use crate::response::presentation::Presentation;
 use crate::tools::PolicySubject;
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::item::Item;
 use antwort_protocol::request::{CreateResponse, ToolVisibility};
 use antwort_protocol::tool_choice::ToolChoice;
+use antwort_response::presentation::Presentation;
 
 /// Whether the gateway executes tools: the configuration, the request and the agent profile must all allow it.
 pub(in crate::engine) fn executes_tools(

@@ -5,9 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::response::turn::ToolName;
 use crate::tools::wire_name;
 use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
+use antwort_response::turn::ToolName;
 
 /// Whose a name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

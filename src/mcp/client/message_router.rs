@@ -25,9 +25,9 @@ use super::protocol_error::protocol_error;
 use super::unsolicited::{AnsweringGuard, FloodVerdict, UnsolicitedLimiter};
 use crate::mcp::connection::Endpoint;
 use crate::mcp::error::{FailureReason, McpError};
-use crate::telemetry::fields::{CAUSE, KIND, SERVER};
 use antwort_net::sse::Excerpt;
 use antwort_protocol::parse::truncate_for_display;
+use antwort_telemetry::fields::{CAUSE, KIND, SERVER};
 
 /// Passed to the SDK in place of a result that was delivered to its pending request.
 const SDK_EMPTY_RESULT: &str = "{}";

@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 
 use super::*;
-use crate::admission::{AdmissionLimits, KeyLimits};
 use crate::mcp::connection::{Connection, ServerAddress, StdioCommand};
 use crate::mcp::credentials::StaticHeaders;
 use crate::mcp::error::McpError;
 use antwort_config::McpSessionSettings;
+use antwort_limits::{AdmissionLimits, KeyLimits};
 
 struct Nowhere;
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::time::Instant;
 
-use crate::telemetry::metrics::Metrics;
+use antwort_telemetry::metrics::Metrics;
 
 /// Statistics for status reports.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-use crate::response::turn::HistoryItem;
 use antwort_protocol::item::Item;
+use antwort_response::turn::HistoryItem;
 use antwort_util::digest::sha256;
 
 const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";

@@ -17,8 +17,8 @@ use super::reasoning::max_parsed_size;
 use super::specific_fields::{SPECIFIC, is_silent};
 use super::wire::{CallPiece, FunctionPiece};
 use crate::provider::errors::{ProviderError, ProviderErrorKind};
-use crate::response::json_scanner::JsonScanner;
-use crate::response::turn::{CallKind, ModelEvent, ModelTool, ProviderFields};
+use antwort_response::json_scanner::JsonScanner;
+use antwort_response::turn::{CallKind, ModelEvent, ModelTool, ProviderFields};
 
 /// Maximum number of calls in one turn, as a bound against misbehaving servers.
 const MAX_CALLS: usize = 1024;

@@ -1,8 +1,8 @@
 //! What a stream says of a text before the text comes: log probabilities of tokens that are part of a character only, and
 //! annotations. It is kept for the text, within a limit of bytes.
 
-use crate::response::turn::ModelEvent;
 use antwort_protocol::content::{Annotation, LogProb};
+use antwort_response::turn::ModelEvent;
 
 /// Bytes of either that are kept, as they count in the response; what exceeds them is dropped.
 const MAX_BYTES: usize = 64 << 10;

@@ -6,8 +6,8 @@ use super::options::ChatOptions;
 use super::request;
 use super::tools::ChatTools;
 use crate::provider::errors::ProviderError;
-use crate::response::turn::ModelRequest;
 use antwort_protocol::request::TextFormat;
+use antwort_response::turn::ModelRequest;
 
 /// What a template puts around a message: its role and two markers.
 const TOKENS_PER_MESSAGE: usize = 4;

@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 
 use super::wire::first_elements;
 use crate::provider::lenient::{LenientNumber, LenientText};
-use crate::response::machine::MAX_ANNOTATIONS;
 use antwort_protocol::content::{Annotation, LogProb};
+use antwort_response::machine::MAX_ANNOTATIONS;
 
 /// Log probabilities of tokens without text that a chunk may have, in addition to one for each byte of its text.
 const MAX_TEXTLESS_TOKENS: usize = 64;

@@ -1,7 +1,7 @@
 //! Why a model has ended its answer.
 
 use crate::provider::errors::{ProviderError, ProviderErrorKind};
-use crate::response::turn::FinishReason;
+use antwort_response::turn::FinishReason;
 
 /// Maps a `finish_reason`. `tool_calls` is treated as `stop`, which servers use interchangeably. An unknown reason may stand
 /// for a failure, and is an error.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
-use crate::response::turn::{ProviderFields, merge_fields};
+use antwort_response::turn::{ProviderFields, merge_fields};
 
 /// One message.
 #[derive(Debug, Serialize)]

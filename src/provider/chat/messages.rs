@@ -19,12 +19,12 @@ use super::message::{Assistant, CallInput, MessageCall, MessageContent, MessageP
 use super::options::ChatOptions;
 use super::order;
 use crate::provider::errors::ProviderError;
-use crate::response::result_text::{ToldResult, format_result};
-use crate::response::turn::{HistoryItem, ModelRequest, ProviderFields, ProviderState, StatePosition};
 use antwort_config::{DeveloperRole, ProviderFeatures, ReasoningField, Roles, SystemPlacement};
 use antwort_protocol::item::hosted::McpCall;
 use antwort_protocol::item::{Item, ItemStatus, Message as MessageItem, Role, ToolOutput};
 use antwort_protocol::result_format::ResultFormat;
+use antwort_response::result_text::{ToldResult, format_result};
+use antwort_response::turn::{HistoryItem, ModelRequest, ProviderFields, ProviderState, StatePosition};
 
 pub(super) use super::message::ChatMessage;
 

@@ -1,10 +1,10 @@
 //! Options of the translators: the settings of a provider that shape requests and answers.
 
-use crate::response::turn::ModelRequest;
 use antwort_config::{
     ForwardedField, MaxTokensField, Preset, ProviderFeatures, ProviderSettings, ReasoningField, RoleSettings,
     ThinkTags,
 };
+use antwort_response::turn::ModelRequest;
 
 /// How one provider differs from others.
 #[derive(Debug, Clone)]

@@ -9,8 +9,8 @@ use super::options::ChatOptions;
 use super::request;
 use super::tools::ChatTools;
 use crate::provider::errors::ProviderError;
-use crate::response::turn::ModelRequest;
 use antwort_config::TokenizerApi;
+use antwort_response::turn::ModelRequest;
 
 /// The field with the variables of the chat template.
 const TEMPLATE_VARIABLES: &str = "chat_template_kwargs";

@@ -14,7 +14,7 @@ use super::errors::limit_exceeded;
 use super::specific_fields;
 use super::wire::{Delta, DeltaContent};
 use crate::provider::errors::ProviderError;
-use crate::response::turn::{ModelEvent, ProviderFields};
+use antwort_response::turn::{ModelEvent, ProviderFields};
 
 /// Bytes of an object without content that are kept to be recognised.
 const MAX_SILENT: usize = 512;

@@ -9,10 +9,10 @@ use super::messages::{self, ChatMessage};
 use super::options::ChatOptions;
 use super::tools::{ChatToolChoice, ChatTools};
 use crate::provider::errors::ProviderError;
-use crate::response::turn::{ModelRequest, ProviderHints};
 use antwort_config::provider::is_translated_field;
 use antwort_config::{ForwardedField, MaxTokensField};
 use antwort_protocol::request::{JsonSchemaFormat, TextFormat};
+use antwort_response::turn::{ModelRequest, ProviderHints};
 
 /// Encodes the body of the request. `include_usage`: whether usage is requested at the end of a stream.
 ///

@@ -7,7 +7,7 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::response::turn::ProviderFields;
+use antwort_response::turn::ProviderFields;
 
 /// The name of the field.
 pub(super) const SPECIFIC: &str = "provider_specific_fields";

@@ -22,9 +22,9 @@ use super::usage::read_usage;
 use super::wire::{Choice, CompletionChunk, ContentPiece, Delta, DeltaContent, MAX_ELEMENTS};
 use crate::provider::errors::{ProviderError, ProviderErrorKind};
 use crate::provider::upstream_error::UpstreamError;
-use crate::response::turn::{FinishReason, ModelEvent, ModelTool};
 use antwort_config::ThinkTags;
 use antwort_protocol::response::Usage;
+use antwort_response::turn::{FinishReason, ModelEvent, ModelTool};
 
 /// Maximum number of events between two chunks that are skipped as they are not JSON objects, such as a stray `ping`.
 const MAX_SKIPPED: usize = 8;

@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use super::Translator;
 use crate::provider::{ProviderError, ProviderErrorKind};
-use crate::response::turn::{CallKind, ModelEvent, ModelTool, ToolInput};
 use antwort_config::ThinkTags;
 use antwort_net::sse::Decoder;
+use antwort_response::turn::{CallKind, ModelEvent, ModelTool, ToolInput};
 
 /// A row: what is shown, the chunks, and the events that they give.
 type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);

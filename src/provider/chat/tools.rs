@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::value::RawValue;
 
-use crate::response::turn::{CallChoice, ModelTool, ToolInput};
 use antwort_config::ProviderFeatures;
+use antwort_response::turn::{CallChoice, ModelTool, ToolInput};
 
 pub(super) struct ChatTools<'a> {
     tools: &'a [Arc<ModelTool>],

@@ -20,9 +20,9 @@ use super::upstream_body::UpstreamBody;
 use crate::provider::chat::Translator;
 use crate::provider::retry::RetryState;
 use crate::provider::{CallContext, InferenceTiming, ModelStream, ProviderError, ProviderErrorKind};
-use crate::response::turn::{ModelEvent, ModelRequest};
 use antwort_net::sse::Decoder;
 use antwort_protocol::response::Usage;
+use antwort_response::turn::{ModelEvent, ModelRequest};
 use antwort_util::random;
 
 /// A chat completion: not yet requested, being read, or over.

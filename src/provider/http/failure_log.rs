@@ -7,10 +7,10 @@ use reqwest::Url;
 use super::server::Server;
 use crate::provider::errors::UNKNOWN_PATH;
 use crate::provider::{CallContext, ProviderError};
-use crate::telemetry::fields::{
+use antwort_telemetry::fields::{
     CAUSE, CODE, KIND, PROVIDER, REQUEST_ID, RESPONSE_ID, RETRY_IN_MS, UPSTREAM_STATUS, URL,
 };
-use crate::telemetry::milliseconds;
+use antwort_telemetry::milliseconds;
 
 impl Server {
     /// `retry_in`: the delay before the retry, if there is one.

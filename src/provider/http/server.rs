@@ -17,11 +17,11 @@ use crate::provider::errors::transport_cause;
 use crate::provider::masking::Secrets;
 use crate::provider::upstream_error::UpstreamError;
 use crate::provider::{CallContext, ProviderError, ProviderErrorKind, ProviderInfo};
-use crate::response::turn::ModelRequest;
-use crate::telemetry::metrics::Metrics;
 use antwort_config::ProviderSettings;
 use antwort_http1::Http1Client;
 use antwort_net::client::{HttpClientOptions, ProxyError};
+use antwort_response::turn::ModelRequest;
+use antwort_telemetry::metrics::Metrics;
 
 /// Maximum bytes of an error body that are read.
 pub(super) const MAX_ERROR_BODY: usize = 64 * 1024;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use super::upstream_body::UpstreamBody;
 use crate::provider::chat::Translator;
 use crate::provider::{ProviderError, ProviderErrorKind};
-use crate::response::turn::ModelEvent;
 use antwort_net::sse::{Decoder, TooLarge};
 use antwort_protocol::response::Usage;
+use antwort_response::turn::ModelEvent;
 
 /// Bytes that arrive together are emitted as one batch, up to this.
 const MAX_BATCH_BYTES: usize = 64 * 1024;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::response::turn::{
-    CallChoice, FinishReason, HistoryItem, ModelEvent, ProviderHints, SamplingParams,
-};
-use crate::telemetry::metrics::Metrics;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::item::{Item, Message};
 use antwort_protocol::request::{ReasoningRequest, TextFormat};
+use antwort_response::turn::{
+    CallChoice, FinishReason, HistoryItem, ModelEvent, ProviderHints, SamplingParams,
+};
+use antwort_telemetry::metrics::Metrics;
 use server::{Server as Script, Step, json, status, stream};
 
 const HELLO: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"hello\"}}]}\n\n";

@@ -12,9 +12,9 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::server::Server;
 use super::timer::Timer;
-use crate::admission::run_on_bytes;
 use crate::provider::{CallContext, ProviderError, ProviderErrorKind};
 use antwort_config::TokenizerApi;
+use antwort_limits::run_on_bytes;
 use antwort_net::FailureCause;
 
 /// Timeout of a count in total: the client waits for it, and there is the estimate.

@@ -6,12 +6,12 @@ use serde_json::Value;
 use tower::Service;
 
 use super::{ToolFuture, ToolRequest, ToolService, always_ready, ready};
-use crate::telemetry::metrics::Metrics;
 use crate::tools::canonical::canonical_arguments;
 use crate::tools::context::CacheMode;
 use crate::tools::output::ToolOutput;
 use crate::tools::plan::CachePolicy;
 use crate::tools::ttl_cache::TtlCache;
+use antwort_telemetry::metrics::Metrics;
 use antwort_util::digest::FieldHasher;
 
 /// Results by a hash of everything that they depend on.

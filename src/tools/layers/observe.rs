@@ -7,8 +7,6 @@ use tower::Service;
 use tracing::{Instrument, Span, field};
 
 use super::{CallTrace, ToolFuture, ToolRequest, ToolService, always_ready, meta_of};
-use crate::telemetry::fields::{CAUSE, CODE, KIND, TOOL, URL};
-use crate::telemetry::metrics::Metrics;
 use crate::tools::audit::{self, CallAudit};
 use crate::tools::definition::ToolKind;
 use crate::tools::error::{ToolError, ToolErrorCode};
@@ -16,6 +14,8 @@ use crate::tools::output::{CallTimes, OutputMeta, ToolOutput};
 use crate::tools::plan::CallPlan;
 use antwort_config::mcp_label;
 use antwort_net::FailureCause;
+use antwort_telemetry::fields::{CAUSE, CODE, KIND, TOOL, URL};
+use antwort_telemetry::metrics::Metrics;
 
 /// Observes a call until it ends, also if its future is dropped.
 #[derive(Clone)]

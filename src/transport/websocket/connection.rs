@@ -27,12 +27,12 @@ use super::closing::{Closing, End, read_error, too_many, too_old};
 use super::metered::Metered;
 use super::turn::{QueueEntry, QueuedMessage, TurnContext, TurnOutput, turn};
 use crate::engine::ConnectionHistory;
-use crate::telemetry::metrics::Metrics;
 use crate::transport::request_context::RequestContext;
 use crate::transport::response_budget::ResponseBudget;
 use antwort_config::settings::WebSocketSettings;
 use antwort_identity::Requester;
 use antwort_protocol::request::ClientMessage;
+use antwort_telemetry::metrics::Metrics;
 
 /// Bytes that are read at a time; longer messages are read into buffers of their own.
 const READ_BUFFER: usize = 4 << 10;

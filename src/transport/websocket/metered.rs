@@ -14,8 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use super::frames::Frames;
-use crate::admission::{Admission, Permit};
 use antwort_identity::Requester;
+use antwort_limits::{Admission, Permit};
 use antwort_protocol::error::ApiError;
 
 /// Bytes of messages that a connection may hold without a reservation.

@@ -13,10 +13,7 @@ use parking_lot::Mutex;
 use super::envelope::{error_message, with_stream_id};
 use super::followed::{Followed, LoggedMessages};
 use super::{UpgradeHost, metered::MessageMemory};
-use crate::admission::Permit;
 use crate::engine::{BatchEvents, ConnectionHistory, EventBatch, EventReader, Keyed, RunContext, RunHandle};
-use crate::telemetry::metrics::Metrics;
-use crate::telemetry::request_log::{DeliveryStats, RequestLog, RequestOutcome};
 use crate::transport::AppState;
 use crate::transport::access::Authenticated;
 use crate::transport::body::JsonBody;
@@ -25,10 +22,13 @@ use crate::transport::request_context::RequestContext;
 use crate::transport::response_budget::ResponseBudget;
 use crate::transport::responses;
 use antwort_identity::Scope;
+use antwort_limits::Permit;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
 use antwort_protocol::request::{ClientMessage, CreateMessage, CreateResponse, MessageContent, SessionTool};
 use antwort_protocol::response::ResponseStatus;
+use antwort_telemetry::metrics::Metrics;
+use antwort_telemetry::request_log::{DeliveryStats, RequestLog, RequestOutcome};
 
 /// A message that waits for its turn.
 pub(super) struct QueuedMessage {

@@ -7,10 +7,10 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::response::presentation::{CallPresenter, Presentation};
 use antwort_protocol::error::ApiError;
 use antwort_protocol::item::Item;
 use antwort_protocol::tool::Tool;
+use antwort_response::presentation::{CallPresenter, Presentation};
 
 /// Reads the options of a tool in a request, at this path, as arguments.
 pub(in crate::engine) type ReadOptions = fn(&Tool, &str) -> Result<Map<String, Value>, ApiError>;

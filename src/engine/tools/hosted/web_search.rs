@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::tool::HostedTool;
-use crate::response::presentation::web_search_call;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::item::Item;
 use antwort_protocol::tool::{ContentKind, SearchContextSize, Tool, UserLocation};
+use antwort_response::presentation::web_search_call;
 
 pub(in crate::engine) static TOOL: HostedTool = HostedTool {
     types: &["web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"],

@@ -1,13 +1,13 @@
 //! Functions of the client as tools of the model, and the errors about tools that cannot be offered.
 
 use crate::engine::tools::hosted;
-use crate::response::turn::{CallKind, ModelTool, ToolInput};
 use crate::tools::wire_name;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::parse::truncate_for_display;
 use antwort_protocol::tool::{
     ApprovalPolicy, CustomFormat, CustomTool, FunctionTool, GrammarSyntax, McpTool,
 };
+use antwort_response::turn::{CallKind, ModelTool, ToolInput};
 
 /// Options that mean nothing for built-in tools are refused, not ignored.
 pub(super) fn check_options(mcp: &McpTool, path: &str) -> Result<(), ApiError> {

@@ -7,9 +7,6 @@ use serde_json::{Value, json};
 
 use super::super::{ChatOptions, encode};
 use super::*;
-use crate::response::turn::{
-    CallChoice, HistoryItem, ModelRequest, ProviderHints, ProviderState, SamplingParams, StatePosition,
-};
 use antwort_config::provider::is_translated_field;
 use antwort_config::{
     DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderSettings, ReasoningField, SystemPlacement,
@@ -17,6 +14,9 @@ use antwort_config::{
 use antwort_protocol::item::Item;
 use antwort_protocol::request::{
     JsonSchemaFormat, Metadata, ReasoningEffort, ReasoningRequest, ServiceTier, TextFormat, Verbosity,
+};
+use antwort_response::turn::{
+    CallChoice, HistoryItem, ModelRequest, ProviderHints, ProviderState, SamplingParams, StatePosition,
 };
 
 pub(super) fn asked(items: Value) -> ModelRequest {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::provider::chat::call_ids::plain_id;
-use crate::response::turn::CallState;
+use antwort_response::turn::CallState;
 
 /// A row: what is shown, the items, and the messages that they give.
 type MessageRow<'a> = (&'a str, Value, Value);
