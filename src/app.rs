@@ -37,12 +37,12 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::engine::WebhookDelivery;
-use crate::tools::ToolExecutor;
 use crate::transport::ShutdownFlag;
 use antwort_config::{DrainListener, Role, RunningConfig, ServerSettings, Settings};
+use antwort_engine::WebhookDelivery;
 use antwort_store::Store;
 use antwort_store_sqlite::ServerLock;
+use antwort_tools::ToolExecutor;
 
 use self::open_store::StoreUser;
 

@@ -25,12 +25,12 @@ use tokio_util::task::TaskTracker;
 
 use self::gateway::Gateway;
 use crate::app::{self, App, SighupListener};
-use crate::provider::model_choice::{self, NoModel};
-use crate::provider::routing::ProviderRouter;
 use antwort_config::{
     ApiKeySettings, McpServerSettings, McpTransport, McpTrust, Preset, ProviderSettings, Scope, Settings,
     StorePolicy,
 };
+use antwort_provider::model_choice::{self, NoModel};
+use antwort_provider::routing::ProviderRouter;
 use antwort_telemetry::metrics::Metrics;
 use antwort_util::digest::sha256;
 use antwort_util::random;

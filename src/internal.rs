@@ -6,13 +6,13 @@ pub mod bus {
 }
 
 pub mod engine {
-    pub use crate::engine::{RecoveredRun, Recovery, Webhooks};
+    pub use antwort_engine::{RecoveredRun, Recovery, Webhooks};
 }
 
 pub mod mcp {
-    pub use crate::mcp::connection::*;
-    pub use crate::mcp::credentials::StaticHeaders;
-    pub use crate::mcp::{Client, ClientOptions};
+    pub use antwort_mcp::connection::*;
+    pub use antwort_mcp::credentials::StaticHeaders;
+    pub use antwort_mcp::{Client, ClientOptions};
 }
 
 pub mod net {
@@ -41,7 +41,7 @@ pub mod protocol {
 }
 
 pub mod provider {
-    pub use crate::provider::chat::Translator;
+    pub use antwort_provider::chat::Translator;
 }
 
 pub mod response {

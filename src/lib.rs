@@ -12,13 +12,9 @@ pub use antwort_protocol as protocol;
 // 2: how a response is made, without input or output; who may do how much at a time
 // 3: the outside world behind traits
 mod auth;
-mod mcp;
-mod provider;
 pub use antwort_store as store;
-pub mod tools;
+pub use antwort_tools as tools;
 // 4: the loop; what a model server can do
-mod doctor;
-mod engine;
 // 5: HTTP
 mod transport;
 // 6: the program

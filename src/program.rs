@@ -32,7 +32,7 @@ impl Drop for LogEnd {
 
 fn run_command() -> ExitCode {
     // The gateway starts MCP servers through its own binary.
-    if let Some(code) = crate::mcp::client::exec_program(std::env::args_os()) {
+    if let Some(code) = antwort_mcp::client::exec_program(std::env::args_os()) {
         return code;
     }
     let cli = Cli::read(crate::cli::arguments::normalize_arguments(std::env::args_os()));

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::tools::{ToolRegistry, builtin};
 use antwort_config::{Settings, nearest_of, server_of_tool};
+use antwort_tools::{ToolRegistry, builtin};
 
 /// What is wrong with the names, each with its key.
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::provider::redact_url;
 use crate::transport;
 use antwort_config::{ProviderSettings, Settings, StoreUrl};
+use antwort_provider::redact_url;
 use antwort_store_postgres as postgres;
 use antwort_store_sqlite as sqlite;
 

@@ -11,17 +11,17 @@ use super::open_store::{StoreUser, open_store, requesters};
 use super::tools::{self, GatewayTools, PreviousTools};
 use super::{bus, migration, seal_key};
 use crate::auth::Authenticator;
-use crate::engine::{Engine, EngineOptions, EngineParts, InFlight, Recovery, Webhooks};
-use crate::provider::models::ModelCatalog;
-use crate::provider::routing::ProviderRouter;
-use crate::tools::ToolRegistry;
 use crate::transport::Services;
 use antwort_config::settings::AgentSettings;
 use antwort_config::{ConfigChange, Settings, rebuilds_for};
+use antwort_engine::{Engine, EngineOptions, EngineParts, InFlight, Recovery, Webhooks};
 use antwort_limits::Admission;
+use antwort_provider::models::ModelCatalog;
+use antwort_provider::routing::ProviderRouter;
 use antwort_response::seal::SealKeys;
 use antwort_store::Store;
 use antwort_telemetry::metrics::Metrics;
+use antwort_tools::ToolRegistry;
 
 /// The components of a gateway, ready to run responses.
 pub struct Assembly {

@@ -7,14 +7,14 @@ use anyhow::Context;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::agent_tools::AgentToolNames;
-use crate::engine::EngineSampler;
-use crate::mcp::client::{Client, ClientOptions};
-use crate::mcp::{Connector, McpDependencies, McpServers, PreviousServers};
-use crate::tools::{MockExecutor, ToolExecutor, ToolRegistry, builtin};
 use antwort_config::{ConfigChange, EgressSettings, MockTool, Settings, rebuilds_for};
+use antwort_engine::EngineSampler;
 use antwort_limits::Admission;
+use antwort_mcp::client::{Client, ClientOptions};
+use antwort_mcp::{Connector, McpDependencies, McpServers, PreviousServers};
 use antwort_net::egress::{Egress, EgressOptions};
 use antwort_telemetry::metrics::Metrics;
+use antwort_tools::{MockExecutor, ToolExecutor, ToolRegistry, builtin};
 
 /// Tools in addition to those of the settings.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::engine::{InFlight, Recovery, give_back_lost_claims, watch_cancellations};
+use antwort_engine::{InFlight, Recovery, give_back_lost_claims, watch_cancellations};
 use antwort_store::Store;
 use antwort_telemetry::metrics::Metrics;
 

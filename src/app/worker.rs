@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 
 use super::generation::CurrentGeneration;
 use super::job_slots::JobSlots;
-use crate::engine::InFlight;
+use antwort_engine::InFlight;
 use antwort_store::{ClaimedJob, Requeue, Store};
 
 /// Runs that are claimed at a time.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 
-use crate::provider::routing::ProviderRouter;
-use crate::provider::{ModelInfo, ProviderError, ProviderErrorKind};
 use antwort_config::ProviderSettings;
+use antwort_provider::routing::ProviderRouter;
+use antwort_provider::{ModelInfo, ProviderError, ProviderErrorKind};
 use antwort_telemetry::metrics::Metrics;
 
 /// What is known of a provider.

@@ -12,9 +12,9 @@ use serde_json::Value;
 use super::offline;
 use super::output::{EXIT_INVALID_CONFIG, print_error, print_json, print_line};
 use crate::cli::duration;
-use crate::doctor::{self, Bounds, Client, Interruption, MARK, Progress, Report};
 use crate::shutdown;
 use antwort_config::{self as config, LoadOptions, ProviderSettings, Settings};
+use antwort_doctor::{self as doctor, Bounds, Client, Interruption, MARK, Progress, Report};
 
 /// The name under which the server is added to the providers.
 const NAME: &str = "antwort_doctor";

@@ -15,13 +15,13 @@ use self::show::ServerReport;
 use super::output::{print_error, print_json, print_line};
 use super::{offline, tools};
 use crate::app::tools::GatewayTools;
-use crate::mcp::{CallDecision, Freshness, McpCaller, OnBehalfOf, ServedTool, ServerHandle, ServerToolSet};
-use crate::tools::{Progress, ToolCall, ToolContext};
 use crate::transport::tool_result;
 use antwort_config::mcp::is_safe_for_secrets;
 use antwort_config::{LoadOptions, McpAuth, McpServerSettings, Settings};
 use antwort_identity::Reach;
+use antwort_mcp::{CallDecision, Freshness, McpCaller, OnBehalfOf, ServedTool, ServerHandle, ServerToolSet};
 use antwort_protocol::elicitation::ElicitationModes;
+use antwort_tools::{Progress, ToolCall, ToolContext};
 use antwort_util::display;
 
 /// The label of a server that is given by its URL.

@@ -9,13 +9,13 @@ use super::offline;
 use super::output::{print_error, print_json};
 use crate::app;
 use crate::app::tools::GatewayTools;
-use crate::mcp::{CallerCatalog, McpCaller, OnBehalfOf};
-use crate::tools::{PolicySubject, Progress, ToolCall, ToolContext, ToolDefinition};
 use crate::transport::tool_result;
 use antwort_config::{LoadOptions, Settings};
 use antwort_limits::Admission;
+use antwort_mcp::{CallerCatalog, McpCaller, OnBehalfOf};
 use antwort_protocol::elicitation::ElicitationModes;
 use antwort_telemetry::metrics::Metrics;
+use antwort_tools::{PolicySubject, Progress, ToolCall, ToolContext, ToolDefinition};
 
 /// The tenant of callers whose key has none.
 const TENANT: &str = "default";

@@ -3,8 +3,8 @@
 use std::io::{IsTerminal, Write};
 
 use super::gateway::Gateway;
-use crate::provider::model_choice::{NoModel, Remedy};
 use antwort_config::{Settings, StoreUrl};
+use antwort_provider::model_choice::{NoModel, Remedy};
 
 /// What stands in the commands for a model whose name is not known.
 const UNKNOWN_MODEL: &str = "MODEL";

@@ -10,7 +10,7 @@ use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::response_budget::ResponseBudget;
 use super::{AppState, follow, idempotency, names_header, stored};
-use crate::engine::{Keyed, Queued, RunContext, deleted_meanwhile};
+use antwort_engine::{Keyed, Queued, RunContext, deleted_meanwhile};
 use antwort_protocol::id::Id;
 use antwort_protocol::request::CreateResponse;
 use antwort_telemetry::request_log::RunStats;

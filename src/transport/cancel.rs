@@ -11,7 +11,7 @@ use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
 use super::stored::response_not_found;
 use super::{AppState, response_budget, stored};
-use crate::engine::Cancelled;
+use antwort_engine::Cancelled;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
 use antwort_protocol::parse::truncate_for_display;

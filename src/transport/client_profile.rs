@@ -5,7 +5,7 @@
 
 use axum::http::{HeaderMap, header};
 
-use crate::engine::OnUnservedTool;
+use antwort_engine::OnUnservedTool;
 use antwort_protocol::request::ClientActionStatus;
 
 /// A known client and its compatibility settings.

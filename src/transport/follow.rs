@@ -17,7 +17,7 @@ use super::query::Query;
 use super::request_context::RequestContext;
 use super::response_budget::ResponseBudget;
 use super::sse::{self, Keepalive};
-use crate::engine::{Follower, RESPONSE_DELETED};
+use antwort_engine::{Follower, RESPONSE_DELETED};
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::event::{EventEncoder, ResponseEvent, StreamEvent};

@@ -13,7 +13,7 @@ use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::response_budget::{self, ResponseBudget};
 use super::{AppState, follow};
-use crate::engine::{Keyed, KnownResponse, RunContext, RunHandle};
+use antwort_engine::{Keyed, KnownResponse, RunContext, RunHandle};
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::CreateResponse;
 use antwort_store::IdempotencyKey;

@@ -11,15 +11,15 @@ use serde::Serialize;
 
 use super::AppState;
 use super::access::Authenticated;
-use crate::mcp::{
+use antwort_identity::Scope;
+use antwort_mcp::{
     BindError, CallDecision, CallerCatalog, Freshness, McpCaller, McpError, OnBehalfOf, ServedTool,
     ServerHandle, ServerStatus, ServerToolSet,
 };
-use crate::tools::{PolicySubject, RegisteredTool, ToolDefinition};
-use antwort_identity::Scope;
 use antwort_protocol::elicitation::ElicitationModes;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::parse::truncate_for_display;
+use antwort_tools::{PolicySubject, RegisteredTool, ToolDefinition};
 
 /// `GET /v1/mcp/servers`
 pub(super) async fn servers(

@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::AppState;
 use super::error::ErrorResponse;
 use super::query::PathParam;
-use crate::provider::ModelInfo;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::parse::truncate_for_display;
+use antwort_provider::ModelInfo;
 
 #[derive(Serialize)]
 struct Model<'a> {

@@ -16,8 +16,8 @@ use super::body::{FormBody, JsonBody};
 use super::error::ErrorResponse;
 use super::request_context::RequestContext;
 use super::route_table::API_PREFIXES;
-use crate::provider::CallContext;
 use antwort_config::settings::is_path_segment;
+use antwort_provider::CallContext;
 use antwort_telemetry::request_log::ModelTarget;
 
 /// `POST /v1/chat/completions`, `POST /v1/embeddings`

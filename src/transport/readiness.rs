@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 
-use crate::provider::models::ModelCatalog;
+use antwort_provider::models::ModelCatalog;
 use antwort_store::{Store, StoreError};
 
 const CHECK_TIMEOUT: Duration = Duration::from_secs(3);

@@ -17,7 +17,7 @@ use http_body::{Frame, SizeHint};
 use super::error::ErrorResponse;
 use super::shared_bodies::{ReadText, ReservedText, ResponseText};
 use super::{AppState, stored};
-use crate::engine::is_unfinished;
+use antwort_engine::is_unfinished;
 use antwort_identity::{Owner, Requester};
 use antwort_limits::Permit;
 use antwort_protocol::error::ApiError;

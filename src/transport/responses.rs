@@ -16,7 +16,7 @@ use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::response_budget::ResponseBudget;
 use super::{AppState, follow, idempotency, mcp, names_header, response_budget, sse, stored, traces};
-use crate::engine::{EventReader, Keyed, OnUnservedTool, RunContext};
+use antwort_engine::{EventReader, Keyed, OnUnservedTool, RunContext};
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;

@@ -19,7 +19,7 @@ use tokio::time::Sleep;
 
 use super::error::ErrorResponse;
 use super::response_budget::{self, ResponseBudget};
-use crate::engine::{BatchEvents, EventBatch, RunHandle};
+use antwort_engine::{BatchEvents, EventBatch, RunHandle};
 use antwort_limits::Permit;
 use antwort_protocol::error::ApiError;
 use antwort_telemetry::request_log::{RequestLog, RequestOutcome};

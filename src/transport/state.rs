@@ -11,19 +11,19 @@ use super::route_table::PassThroughRoutes;
 use super::shared_bodies::SharedBodies;
 use super::ui_files::UiFiles;
 use crate::auth::Authenticator;
-use crate::engine::Engine;
-use crate::mcp::McpServers;
-use crate::provider::models::ModelCatalog;
-use crate::provider::routing::ProviderRouter;
-use crate::tools::ToolRegistry;
 use antwort_config::settings::AgentSettings;
 use antwort_config::settings::WebSocketSettings;
 use antwort_config::{ReadyRequirement, UnservedTools};
+use antwort_engine::Engine;
 use antwort_limits::Admission;
+use antwort_mcp::McpServers;
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::request::RequestSizeLimits;
+use antwort_provider::models::ModelCatalog;
+use antwort_provider::routing::ProviderRouter;
 use antwort_store::Store;
 use antwort_telemetry::metrics::Metrics;
+use antwort_tools::ToolRegistry;
 
 /// The shared state of a server, as handlers extract it.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use axum::Json;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::tools::{ToolError, ToolErrorCode, ToolOutput};
+use antwort_tools::{ToolError, ToolErrorCode, ToolOutput};
 
 /// The shape of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,6 +100,6 @@ struct Whole<'a> {
     code: Option<&'static str>,
     structured: Option<&'a Value>,
     for_user: Option<&'a str>,
-    citations: &'a [crate::tools::Citation],
-    meta: &'a crate::tools::OutputMeta,
+    citations: &'a [antwort_tools::Citation],
+    meta: &'a antwort_tools::OutputMeta,
 }

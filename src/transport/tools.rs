@@ -18,16 +18,16 @@ use super::mcp::{McpServerTools, own_tools};
 use super::query::{PathParam, Query};
 use super::request_context::RequestContext;
 use super::tool_result::{ResultView, render};
-use crate::mcp::CallerCatalog;
-use crate::tools::{
-    CacheMode, Catalog, PolicySubject, Progress, RegisteredTool, ToolCall, ToolContext, ToolDefinition,
-    ToolErrorCode,
-};
 use antwort_identity::Scope;
+use antwort_mcp::CallerCatalog;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::parse::{self, ParseError, truncate_for_display};
 use antwort_protocol::request::ToolCacheMode;
 use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
+use antwort_tools::{
+    CacheMode, Catalog, PolicySubject, Progress, RegisteredTool, ToolCall, ToolContext, ToolDefinition,
+    ToolErrorCode,
+};
 
 /// `GET /v1/tools`: the gateway's own tools, or those of one configured MCP server.
 pub(super) async fn list(

@@ -16,7 +16,7 @@ use super::error::ErrorResponse;
 use super::query::{PathParam, Query};
 use super::stored::response_not_found;
 use super::{response_budget, stored};
-use crate::engine::trace_document::{self, TraceSummary};
+use antwort_engine::trace_document::{self, TraceSummary};
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::id::Id;
 use antwort_protocol::parse::truncate_for_display;

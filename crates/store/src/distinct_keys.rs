@@ -34,9 +34,7 @@ impl<'a, K: Eq + Hash> DistinctKeys<'a, K> {
 }
 
 /// Groups pairs of a response and the place of what is looked for in it: the newest response first.
-pub fn newest_first<K: Ord + Copy>(
-    pairs: &mut [(K, usize)],
-) -> impl Iterator<Item = (K, &[(K, usize)])> {
+pub fn newest_first<K: Ord + Copy>(pairs: &mut [(K, usize)]) -> impl Iterator<Item = (K, &[(K, usize)])> {
     pairs.sort_unstable_by(|a, b| b.cmp(a));
     pairs.chunk_by(|a, b| a.0 == b.0).filter_map(|group| Some((group.first()?.0, group)))
 }

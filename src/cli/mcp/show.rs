@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::mcp::{CallDecision, ServedTool, ServerStatus};
-use crate::tools::ToolDefinition;
+use antwort_mcp::{CallDecision, ServedTool, ServerStatus};
+use antwort_tools::ToolDefinition;
 
 /// The report about a server.
 #[derive(Serialize)]

@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 
 use crate::app::Assembly;
 use crate::cli::duration;
-use crate::tools::PolicySubject;
 use antwort_config::Settings;
+use antwort_tools::PolicySubject;
 
 /// Arguments of `antwort prompt`.
 #[derive(Debug, Args)]

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use super::arguments::{Output, PromptArgs};
 use crate::app::Assembly;
 use crate::cli::{print_json, print_line};
-use crate::provider::CallContext;
 use antwort_protocol::error::ApiError;
+use antwort_provider::CallContext;
 
 /// Number of values that are printed.
 const SHOWN: usize = 5;

@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crate::cli::words::{cut, duration};
-use crate::engine::hosted;
+use antwort_engine::hosted;
 use antwort_protocol::event::ResponseEvent;
 use antwort_protocol::item::{Item, ItemStatus};
 use antwort_protocol::response::{Response, Usage};

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::arguments::{Gateway, PromptArgs, Protocol};
 use super::{images, tools_file};
 use crate::app::Assembly;
-use crate::provider::model_choice::{self, NoModel, Remedy};
 use antwort_config::Settings;
+use antwort_provider::model_choice::{self, NoModel, Remedy};
 
 /// The model: of the flag, of the agent, or the first for conversations that a provider lists.
 pub(super) async fn model(

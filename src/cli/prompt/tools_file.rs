@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::engine::hosted;
+use antwort_engine::hosted;
 
 /// Parses the tools, each in the format of responses.
 pub(super) fn read(path: &Path) -> Result<Vec<Value>, String> {

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::arguments::{Gateway, PromptArgs};
 use crate::cli::print_error;
-use crate::tools::{MockExecutor, ToolError, ToolErrorCode, builtin};
 use antwort_protocol::item::Item;
 use antwort_protocol::response::Response;
 use antwort_response::result_text::{ToldResult, format_result};
+use antwort_tools::{MockExecutor, ToolError, ToolErrorCode, builtin};
 
 /// The outputs of the calls that wait for the client, as items of the next request.
 pub(super) fn answers(args: &PromptArgs, response: &Response, gateway: Gateway<'_>) -> Vec<Value> {

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use serde::Deserialize;
 
-use crate::engine::Follower;
 use crate::transport::error::ErrorResponse;
 use crate::transport::follow::next_piece;
 use crate::transport::response_budget::ResponseBudget;
+use antwort_engine::Follower;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::response::ResponseStatus;
 

@@ -1,0 +1,13 @@
+//! Background runs: requests that are queued with all that it takes to make them, and made by whichever process claims
+//! them, from where they are.
+//!
+//! `submit` checks a request as a run would be checked and queues it, `spec` is what is queued, `work` makes what was
+//! claimed, `left` is what is there of it.
+
+pub(super) mod follow_up;
+mod left;
+mod spec;
+mod submit;
+mod work;
+
+pub use submit::Queued;

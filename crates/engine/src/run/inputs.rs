@@ -1,0 +1,79 @@
+//! Calls of the client's functions in a run that goes on with their outputs: the client is asked, the run ends its lease and
+//! waits as a row, and whoever claims it adds the answers.
+
+use std::time::Duration;
+
+use super::job::LeftTurn;
+use super::live::{Run, RunError};
+use super::trace::WaitKind;
+use crate::client_answers;
+use crate::context::unix_after;
+use crate::tool_executor::TurnCalls;
+use antwort_response::machine::{ClientCall, InputDeadline, ServerCall};
+use antwort_response::turn::ToolCallRequest;
+
+impl Run {
+    /// Asks the client for the outputs of the calls of this turn. Always returns an error: that the run waits, if nothing is
+    /// wrong.
+    pub(super) async fn ask_client(&mut self, timeout: Duration) -> RunError {
+        self.state.has_exceeded_calls |= self.call_filter.limit_exceeded();
+        match self.commit_questions(timeout).await {
+            Ok(()) => RunError::Waits,
+            Err(error) => error,
+        }
+    }
+
+    async fn commit_questions(&mut self, timeout: Duration) -> Result<(), RunError> {
+        let calls = self.machine.ask_client(self.sink.events())?;
+        self.check_size()?;
+        self.check_limits(&calls.iter().map(counted).collect::<Vec<_>>())?;
+        self.commit_calls(&calls, timeout).await
+    }
+
+    async fn commit_calls(&mut self, calls: &[ClientCall], timeout: Duration) -> Result<(), RunError> {
+        // The log of events must not end before the state that is committed with the turn.
+        self.sink.settle_log().await;
+        self.state.note_active(self.started);
+        // Not later than the time that is stored.
+        let expires_at = unix_after(timeout);
+        self.state.trace.begin_wait(WaitKind::Client);
+        let asked = TurnCalls::Client(calls, timeout);
+        self.executor.commit(&self.prepared, &self.machine, &mut self.state, asked, &self.parts.seal).await?;
+        // Nobody can answer before the questions are committed, so they are announced behind that.
+        let deadline = InputDeadline { timeout, expires_at };
+        self.machine.require_inputs(calls, self.prepared.input_event, deadline, self.sink.events());
+        self.flush().await
+    }
+
+    /// Adds the outputs of the calls for which the client was asked, or waits on if one is missing and not late.
+    pub(super) async fn take_answers(&mut self, left: &LeftTurn) -> Result<(), RunError> {
+        let calls = self.machine.open_client_calls();
+        let is_open = |call: &ClientCall| client_answers::seconds_left(&left.asked, call).is_some();
+        let was_asked = left.seen.iter().any(|event| event.is_input_required());
+        if !was_asked && left.has_log {
+            // The process was lost before it had told anybody: the time begins anew.
+            let unanswered = |call: &&ClientCall| client_answers::find(&left.asked, call).is_none();
+            let again: Vec<_> = calls.iter().filter(unanswered).cloned().collect();
+            if !again.is_empty() {
+                self.commit_calls(&again, self.prepared.input_timeout.unwrap_or_default()).await?;
+                return Err(RunError::Waits);
+            }
+        }
+        if calls.iter().any(is_open) {
+            return Err(RunError::Waits);
+        }
+        let mut all_failed = self.state.have_server_calls_failed.take().unwrap_or(true);
+        for call in &calls {
+            let answer = client_answers::find(&left.asked, call).unwrap_or_else(client_answers::timed_out);
+            all_failed &= answer.has_failed;
+            self.machine.finish_client_call(call, answer.output, self.sink.events())?;
+        }
+        self.count_failed_turn(all_failed)
+    }
+}
+
+/// A call as the limit of identical calls counts it.
+fn counted(call: &ClientCall) -> ServerCall {
+    let (name, namespace) = (call.name.clone(), call.namespace.clone());
+    ServerCall { slot: 0, call: ToolCallRequest { name, namespace, arguments: call.arguments.clone() } }
+}

@@ -1,0 +1,196 @@
+//! What a run has done so far: its counters, budgets and times. Serializable, so that it can be committed with each
+//! turn, and another process knows what the run may still do.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::trace::{self, RunTrace};
+use antwort_protocol::item::{Item, Message};
+use antwort_response::machine::ServerCall;
+use antwort_tools::{Citation, canonical_arguments};
+use antwort_util::digest::FieldHasher;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct RunState {
+    /// Inferences that were started.
+    turns: u32,
+    /// The provider's first event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first_event: Option<RunTime>,
+    /// Server-side tool calls that were made.
+    pub tool_calls: u32,
+    /// Turns that made calls; the number of the next one in the journal.
+    pub journaled_turns: u32,
+    /// How many output items the journal holds.
+    pub journaled_items: usize,
+    /// Whether the response has a row.
+    pub is_recorded: bool,
+    /// Turns in a row with only forbidden calls.
+    pub denied_turns: u32,
+    /// Turns in a row in which every call failed.
+    pub failed_turns: u32,
+    /// Whether the model was asked once more for the required call.
+    pub asked_for_call: bool,
+    /// Compactions of its conversation.
+    pub compaction: CompactionState,
+    /// How often each call was made, by the hash of server, tool and arguments.
+    call_counts: BTreeMap<u64, u32>,
+    /// Calls whose results the run waits for at its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub started: Vec<StartedWork>,
+    /// Whether it waits for them.
+    pub awaits_results: bool,
+    /// What the model was told of results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<ToldResult>,
+    /// Whether a call was rejected as it was beyond `max_tool_calls`.
+    pub has_exceeded_calls: bool,
+    /// Whether all server-side calls of the last turn have failed, of a run that waits for its client.
+    pub have_server_calls_failed: Option<bool>,
+    /// How long the run has been executed, in microseconds, without the time that it has waited as a row.
+    active: u64,
+    /// Its account.
+    #[serde(serialize_with = "trace::unfinished")]
+    pub trace: RunTrace,
+    /// Sources found by searches, to be cited.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Citation>,
+}
+
+/// A call whose work goes on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct StartedWork {
+    /// Its place in the journal.
+    pub turn: u32,
+    pub index: u32,
+    pub tool: String,
+    /// The id of its item.
+    pub item: String,
+    /// Unix seconds, until which its result can be reported.
+    pub expires_at: i64,
+}
+
+/// A message with a result that a run has waited for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ToldResult {
+    /// The number of output items before it.
+    pub place: usize,
+    pub text: String,
+}
+
+impl ToldResult {
+    /// What the model sees of it.
+    pub(crate) fn message(&self) -> Item {
+        Item::Message(Message::user(&self.text))
+    }
+}
+
+/// What a run knows of the compactions of its conversation.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct CompactionState {
+    /// Tokens right after the last one.
+    tokens: Option<u64>,
+    /// The model wrote no summary.
+    has_failed: bool,
+}
+
+impl CompactionState {
+    /// Whether a conversation of so many tokens is to be compacted. What was compacted must have grown: the messages that
+    /// are kept may be long themselves.
+    pub(crate) fn is_due(&self, tokens: u64, threshold: u64) -> bool {
+        let growth = self.tokens.map_or(u64::MAX, |after| tokens.saturating_sub(after));
+        !self.has_failed && tokens > threshold && growth > threshold / 4
+    }
+
+    /// Whether one may be tried, whatever the conversation's length.
+    pub(crate) fn may_try(&self) -> bool {
+        !self.has_failed
+    }
+
+    pub(crate) fn compacted(&mut self, tokens: u64) {
+        self.tokens = Some(tokens);
+    }
+
+    /// It is not tried again in this run.
+    pub(crate) fn failed(&mut self) {
+        self.has_failed = true;
+    }
+}
+
+/// A time since the run was started, in microseconds.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct RunTime(u64);
+
+impl RunTime {
+    /// The time now.
+    pub(crate) fn now(run_started: Instant) -> Self {
+        Self(u64::try_from(run_started.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn as_duration(self) -> Duration {
+        Duration::from_micros(self.0)
+    }
+}
+
+impl RunState {
+    /// How many inferences were started.
+    pub(crate) fn turns(&self) -> u32 {
+        self.turns
+    }
+
+    /// The provider's first event, since the run was started.
+    pub(crate) fn first_event(&self) -> Option<Duration> {
+        self.first_event.map(RunTime::as_duration)
+    }
+
+    /// Notes how long it has been executed, to be committed.
+    pub(crate) fn note_active(&mut self, run_started: Instant) {
+        self.active = RunTime::now(run_started).0;
+    }
+
+    /// How long it was executed until it was committed.
+    pub(crate) fn active(&self) -> Duration {
+        Duration::from_micros(self.active)
+    }
+
+    pub(crate) fn begin_inference(&mut self) {
+        self.turns = self.turns.saturating_add(1);
+        self.trace.begin_turn();
+    }
+
+    /// The first event of the inference that is under way has come.
+    pub(crate) fn note_first_event(&mut self, run_started: Instant) {
+        self.first_event.get_or_insert_with(|| RunTime::now(run_started));
+        self.trace.note_first_token();
+    }
+
+    /// Counts the calls, and returns whether one was made more than `max` times with the same arguments.
+    pub(crate) fn exceeds_repeat_limit(&mut self, calls: &[ServerCall], max: u32) -> bool {
+        calls.iter().any(|call| {
+            let times = self.call_counts.entry(hash(call)).or_insert(0);
+            *times += 1;
+            *times > max
+        })
+    }
+
+    /// Adds sources that are not known yet.
+    pub(crate) fn add_sources(&mut self, found: Vec<Citation>) {
+        for citation in found {
+            if !self.sources.contains(&citation) {
+                self.sources.push(citation);
+            }
+        }
+    }
+}
+
+/// The beginning of a SHA-256: the calls of one run are few enough that no two hash alike by chance.
+fn hash(ServerCall { call, .. }: &ServerCall) -> u64 {
+    let hash = FieldHasher::new()
+        .option(call.namespace.as_deref())
+        .field(&call.name)
+        .field(canonical_arguments(&call.arguments))
+        .finish();
+    hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}

@@ -1,0 +1,199 @@
+//! What the journal has of the questions that calls ask the user: rows beside those of the calls.
+//!
+//! A call that has ended with questions has rows for each round: one with what the tool has asked and wants back, one for each
+//! question, and one when the call is made again with the answers. A question of a call that is under way is one row.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use antwort_protocol::elicitation::{ElicitationAction, ElicitationAnswer, is_question_id};
+use antwort_protocol::json;
+use antwort_store::{JournaledCall, MAX_QUESTIONS, OrphanedCall, PendingInput, QuestionKey};
+use antwort_tools::{RequiredInput, ToolError, ToolOutput};
+
+/// The code of a question whose call has stopped to wait for the answer.
+pub(super) const WITHDRAWN: &str = "question_withdrawn";
+
+const ROUND: &str = "input_round";
+const QUESTION: &str = "input_question";
+const MADE: &str = "input_given";
+const HELD: &str = "held_question";
+
+/// A row with its place.
+pub(super) type Row = (u32, JournaledCall);
+
+/// A row of a call that asks.
+pub(super) enum QuestionRow<'a> {
+    /// What the call has ended with.
+    Round(&'a Round),
+    /// A question of it, by the tool's key.
+    Question(&'a str),
+    /// The call is made again with the answers.
+    Made,
+    /// A question of a call that is under way.
+    Held,
+}
+
+/// What a call has ended with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Round {
+    /// How often the call was made before.
+    pub number: u32,
+    /// How long the run had been executed when it asked.
+    pub active: Duration,
+    pub required: RequiredInput,
+}
+
+/// The last round of a call that has ended with questions, if it was not made again.
+#[derive(Debug)]
+pub(super) struct AskedRound {
+    pub round: Round,
+    pub questions: Vec<RoundQuestion>,
+    /// The number of its next row.
+    pub next: u32,
+}
+
+/// A question of a round.
+#[derive(Debug)]
+pub(super) struct RoundQuestion {
+    pub key: QuestionKey,
+    /// The tool's key.
+    pub name: String,
+    /// The answer as the journal has it.
+    pub outcome: Option<(String, Option<String>)>,
+    /// How long it can still be answered; `None`: no more.
+    left: Option<Duration>,
+}
+
+/// What is known of the questions of a call.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// It has asked nothing, or its questions went with its process.
+    Nothing,
+    /// It has ended with questions.
+    Round(AskedRound),
+    /// It was made again with answers, and has not ended.
+    MadeAgain,
+}
+
+impl QuestionRow<'_> {
+    /// The row of this place, to be answered for so long.
+    pub(super) fn record(&self, key: QuestionKey, timeout: Duration) -> Row {
+        let (label, arguments) = match self {
+            Self::Round(round) => (ROUND, Cow::Owned(json::to_text(round).to_string())),
+            Self::Question(name) => (QUESTION, Cow::Borrowed(*name)),
+            Self::Made => (MADE, Cow::Borrowed("")),
+            Self::Held => (HELD, Cow::Borrowed("")),
+        };
+        let call = JournaledCall {
+            server_label: label.to_owned(),
+            tool: String::new(),
+            arguments: arguments.into_owned(),
+            input: Some(PendingInput { call_id: key.call_id(), timeout }),
+        };
+        (key.row(), call)
+    }
+}
+
+impl RoundQuestion {
+    /// Whether it is to be waited for.
+    pub(super) fn is_open(&self) -> bool {
+        self.outcome.is_none() && self.left.is_some()
+    }
+
+    /// The answer: `cancel` if there is none.
+    pub(super) fn answer(&self) -> ElicitationAnswer {
+        answer(self.outcome.as_ref().map(|(output, error)| (output.as_str(), error.as_deref())))
+    }
+}
+
+/// What a call has asked, by its rows and those of others.
+pub(super) fn asked(rows: &[OrphanedCall], turn: u32, call: u32) -> Asked {
+    let own = || of_call(rows, turn, call);
+    let Some(last) = own().filter(|row| row.server_label == ROUND).max_by_key(|row| row.index) else {
+        return Asked::Nothing;
+    };
+    let behind = || own().filter(|row| row.index > last.index);
+    if behind().any(|row| row.server_label == MADE) {
+        return Asked::MadeAgain;
+    }
+    let Ok(round) = serde_json::from_str::<Round>(&last.arguments) else { return Asked::Nothing };
+    let first = first_row(turn, call);
+    let key = |row: &OrphanedCall| QuestionKey { turn, call, number: row.index - first };
+    let questions = behind().filter(|row| row.server_label == QUESTION).map(|row| RoundQuestion {
+        key: key(row),
+        name: row.arguments.clone(),
+        outcome: row.outcome.clone(),
+        left: row.input.as_ref().and_then(|input| input.left),
+    });
+    let next = next_number(rows, turn, call);
+    Asked::Round(AskedRound { round, questions: questions.collect(), next })
+}
+
+/// The rows of a call that asks.
+fn of_call(rows: &[OrphanedCall], turn: u32, call: u32) -> impl Iterator<Item = &OrphanedCall> {
+    let first = first_row(turn, call);
+    let places = first..first + MAX_QUESTIONS;
+    rows.iter().filter(move |row| row.turn == turn && places.contains(&row.index) && is_question(row))
+}
+
+fn first_row(turn: u32, call: u32) -> u32 {
+    QuestionKey { turn, call, number: 0 }.row()
+}
+
+/// Whether calls of a turn have ended with questions.
+pub(super) fn has_round(rows: &[OrphanedCall], turn: u32) -> bool {
+    rows.iter().any(|row| row.turn == turn && is_question(row) && row.server_label == ROUND)
+}
+
+/// The number of a call's next row.
+pub(super) fn next_number(rows: &[OrphanedCall], turn: u32, call: u32) -> u32 {
+    let first = first_row(turn, call);
+    of_call(rows, turn, call).map(|row| row.index - first + 1).max().unwrap_or_default()
+}
+
+/// How long a run had been executed when its calls asked last.
+pub(super) fn active(rows: &[OrphanedCall]) -> Duration {
+    #[derive(Deserialize)]
+    struct Active {
+        active: Duration,
+    }
+    let rounds = rows.iter().filter(|row| is_question(row) && row.server_label == ROUND);
+    let active = rounds.filter_map(|row| serde_json::from_str::<Active>(&row.arguments).ok());
+    active.map(|round| round.active).max().unwrap_or_default()
+}
+
+/// The questions whose calls were under way in a process that is gone.
+pub(super) fn left_open(rows: &[OrphanedCall]) -> impl Iterator<Item = &OrphanedCall> {
+    rows.iter().filter(|row| is_question(row) && row.server_label == HELD && row.outcome.is_none())
+}
+
+/// Whether a row of the journal is one of a call that asks, and no call itself.
+pub(super) fn is_question(row: &OrphanedCall) -> bool {
+    row.input.as_ref().is_some_and(|input| is_question_id(&input.call_id))
+}
+
+/// An answer as the journal has it: `cancel` if there is none, or it is an error.
+pub(super) fn answer(outcome: Option<(&str, Option<&str>)>) -> ElicitationAnswer {
+    outcome
+        .filter(|(_, error)| error.is_none())
+        .and_then(|(output, _)| serde_json::from_str(output).ok())
+        .unwrap_or_else(|| ElicitationAnswer::without_content(ElicitationAction::Cancel))
+}
+
+/// An answer for the journal.
+pub(super) fn to_text(answer: &ElicitationAnswer) -> String {
+    json::to_text(answer).to_string()
+}
+
+/// The questions that a call has ended with, or else its outcome.
+pub(super) fn required(
+    outcome: Result<ToolOutput, ToolError>,
+) -> Result<Result<ToolOutput, ToolError>, Box<RequiredInput>> {
+    match outcome {
+        Ok(ToolOutput { requires_input: Some(required), .. }) => Err(required),
+        outcome => Ok(outcome),
+    }
+}
