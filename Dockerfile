@@ -7,6 +7,13 @@
 #
 # Base images are named by exact tags; a release resolves them and records the digests. scripts/test-image holds this file,
 # and rehearses what it builds.
+
+# The manifests of the crates, whose sources the stage of the dependencies is not to see.
+FROM rust:1.95.0-bookworm AS manifests
+WORKDIR /src
+COPY crates crates
+RUN find crates -mindepth 2 -maxdepth 2 ! -name Cargo.toml -exec rm -r {} +
+
 FROM rust:1.95.0-bookworm AS build
 # scripts/build-release traces with it which functions run.
 RUN apt-get update \
@@ -15,13 +22,16 @@ RUN apt-get update \
 WORKDIR /src
 COPY Cargo.toml Cargo.lock build.rs ./
 COPY .cargo .cargo
+COPY --from=manifests /src/crates crates
 # Dependencies first, so that a change of ours does not build them again.
-RUN mkdir -p src benches tests/it/next_version \
+RUN for crate in crates/*; do mkdir "$crate/src" && touch "$crate/src/lib.rs" || exit; done \
+    && mkdir -p src benches tests/it/next_version \
     && echo 'fn main() {}' | tee src/main.rs benches/commits.rs benches/hot_path.rs tests/it/main.rs tests/it/next_version/main.rs > src/lib.rs \
     && cargo build --release --locked --bin antwort \
-    && rm -rf src
+    && rm -rf src crates
 # What the binary is made of, and no more: a change of anything else builds nothing again.
 COPY config/default.yaml config/
+COPY crates crates
 COPY migrations migrations
 COPY openapi.yaml ./
 COPY src src
@@ -29,7 +39,7 @@ COPY ui ui
 COPY scripts/build-release scripts/
 # What the gateway says of itself; without it, that it does not know.
 ARG ANTWORT_COMMIT=
-RUN touch src/main.rs src/lib.rs && scripts/build-release
+RUN touch src/main.rs src/lib.rs crates/*/src/lib.rs && scripts/build-release
 COPY config/image.yaml config/
 COPY scripts/image-root scripts/
 RUN scripts/image-root target/release/antwort config/image.yaml /image

@@ -1,5 +1,5 @@
 """Holds the text of the Dockerfile: what it copies exists and reaches the builder, its base images have exact tags, no
-variable beats a mounted file, and no document is an input."""
+variable beats a mounted file, no document is an input, and dependencies are built with all files that manifests name."""
 
 import fnmatch
 import pathlib
@@ -78,8 +78,19 @@ def source_faults(source, patterns):
             yield f"{inside} is a document"
 
 
-def must_find(text, ignore, words):
-    if not any(words in fault for fault in faults(text, ignore)):
+def missing_files(text, manifests):
+    """Files that a manifest names, without which cargo builds nothing, not even the dependencies."""
+    for folder, manifest in manifests.items():
+        named = re.findall(r'^path = "(.+)"$', manifest, re.M)
+        named += [f"benches/{name}.rs" for name in re.findall(r'^\[\[bench\]\]\nname = "(.+)"\n(?!path)', manifest, re.M)]
+        for path in named:
+            if (folder / path).as_posix() not in text.split():
+                yield f"nothing takes the place of {folder / path} while dependencies are built"
+
+
+def must_find(text, ignore, words, manifest=""):
+    found = [*faults(text, ignore), *missing_files(text, {pathlib.Path("a"): manifest})]
+    if not any(words in fault for fault in found):
         sys.exit(f"dockerfile.py does not see {words!r}")
 
 
@@ -95,7 +106,11 @@ def main():
     must_find("FROM scratch\nCOPY docs docs", "", "is a document")
     must_find("FROM scratch\nCOPY --from=build / /", "", "no such stage")
     must_find("FROM scratch\nENTRYPOINT antwort", "", "needs a shell")
-    found = list(faults(dockerfile, ignore))
+    must_find("FROM scratch", "", "a/tests/b.rs", '[[test]]\nname = "b"\npath = "tests/b.rs"\n')
+    must_find("FROM scratch", "", "a/benches/b.rs", '[[bench]]\nname = "b"\nharness = false\n')
+    files = [ROOT / "Cargo.toml", *sorted(ROOT.glob("crates/*/Cargo.toml"))]
+    manifests = {path.parent.relative_to(ROOT): path.read_text() for path in files}
+    found = [*faults(dockerfile, ignore), *missing_files(dockerfile, manifests)]
     print("\n".join(f"Dockerfile: {fault}" for fault in found) or "Dockerfile: as it must be")
     sys.exit(bool(found))
 

@@ -29,7 +29,7 @@ MAKERS = (
     rf"\bcode: Some\({CODE}",
 )
 # Files where each such literal after `=>` is a code.
-TABLES = ("src/tools/error.rs",)
+TABLES = ("crates/tools/src/error.rs", "src/tools/error.rs")
 
 
 def main() -> int:
@@ -51,7 +51,8 @@ def main() -> int:
 def sources() -> dict[str, str]:
     """The text of the Rust files by path, without their tests and comments."""
     found = {}
-    for path in sorted((PROJECT / "src").rglob("*.rs")):
+    roots = [PROJECT / "src", *PROJECT.glob("crates/*/src")]
+    for path in sorted(path for root in roots for path in root.rglob("*.rs")):
         if "tests" in path.parts or path.stem == "tests":
             continue
         text = path.read_text().split("#[cfg(test)]\nmod tests")[0]

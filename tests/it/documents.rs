@@ -275,7 +275,8 @@ fn the_page_on_tools_quotes_the_example_as_it_is() {
 
 #[test]
 fn the_page_on_tools_names_every_layer_in_its_order() {
-    let (_, layers) = include_str!("../../src/tools/stack.rs").split_once("ServiceBuilder::new()").unwrap();
+    let (_, layers) =
+        include_str!("../../crates/tools/src/stack.rs").split_once("ServiceBuilder::new()").unwrap();
     let (_, mut rest) = TOOLS.split_once("## Layers").unwrap();
     for line in layers.lines().filter_map(|line| line.trim().strip_prefix(".layer(layer_fn(")) {
         let name = line.trim_start_matches("|inner| ").split("::").next().unwrap();

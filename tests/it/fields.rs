@@ -232,7 +232,7 @@ fn rendered() -> String {
 #[test]
 fn the_page_on_compatibility_has_the_table_of_fields_as_it_is() {
     let (_, rest) = COMPATIBILITY
-        .split_once("<!-- fields: made from src/protocol/request/field_table.rs -->\n\n")
+        .split_once("<!-- fields: made from crates/protocol/src/request/field_table.rs -->\n\n")
         .unwrap();
     let (shown, _) = rest.split_once("\n<!-- end of fields -->").unwrap();
     let table = rendered();

@@ -8,7 +8,7 @@
 //   markup, so that a model's or a tool's words stay words. Joiners belong to many scripts and to emoji; beside ASCII they have no use.
 // - protocol.js: requests: the one of the screen Try, which form and JSON editor change; the one that goes on with a response; and programs
 //   to copy that send one, with texts quoted for each language and the key as an environment variable. And the events of a stream, folded
-//   into the response that they describe, as the gateway's `src/response/accumulator.rs` does, tested on the same streams; and the way back.
+//   into the response that they describe, as the accumulator of `crates/response` does, tested on the same streams; and the way back.
 // - forms.js: a form from a JSON Schema, with JSON in its place for what a form cannot say. Schemas come from servers, and may be deep, huge,
 //   recursive or nonsense: depth, fields and choices are bounded, and what is beyond becomes a field for JSON. Patterns are shown, never run.
 // - next-step.js: what a person has to do: about an error, and for a response that waits for approvals, for functions of the client, or for

@@ -171,10 +171,9 @@ impl Bus {
     }
 }
 
-#[cfg(test)]
 impl Bus {
-    /// A bus whose signals to others are counted by the function, and go nowhere.
-    pub(crate) fn counted() -> (Self, impl FnMut() -> usize) {
+    /// A bus for tests, whose signals to others are counted by the function, and go nowhere.
+    pub fn counted() -> (Self, impl FnMut() -> usize) {
         let (outgoing, mut signals) = mpsc::channel(MAX_OUTGOING);
         let status = LinkStatus::connecting(&Metrics::new());
         let bus = Self { link: Link::Task { outgoing, status }, ..Self::local() };

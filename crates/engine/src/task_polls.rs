@@ -178,11 +178,7 @@ impl Engine {
     }
 
     /// Deletes a response. Servers are told that nobody waits for the results of its calls that go on as tasks.
-    pub async fn delete_response(
-        self: &Arc<Self>,
-        owner: &Owner,
-        id: &Id,
-    ) -> Result<bool, StoreError> {
+    pub async fn delete_response(self: &Arc<Self>, owner: &Owner, id: &Id) -> Result<bool, StoreError> {
         let store = &self.parts.store;
         let tasks = store.open_tasks(owner, id).await?;
         let is_deleted = store.delete(owner, id.as_str()).await?;

@@ -241,7 +241,7 @@ impl ServerToolBuilder<'_> {
 }
 
 /// Schemas that are compiled on first use and then accounted for in the budget.
-pub fn metered(budget: &Arc<ListBudget>) -> ToolSchemas {
+pub(crate) fn metered(budget: &Arc<ListBudget>) -> ToolSchemas {
     ToolSchemas::lazy(Some(Arc::new(SchemaMeter(Arc::clone(budget)))))
 }
 

@@ -3,7 +3,7 @@
 
 pub(crate) mod refused_call;
 pub(crate) mod tool_call;
-pub(crate) mod tool_name;
+pub mod tool_name;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -61,7 +61,7 @@ const RETAINED_TEXTS: &str = "SELECT position, coalesce(model_view, wire), state
     WHERE conversation = $1 AND position = ANY($2) ORDER BY position";
 
 /// What the model sees of a conversation now.
-pub async fn context(
+pub(crate) async fn context(
     session: Session<'_>,
     row: ConversationRow,
     limit: ReadLimit,

@@ -22,7 +22,7 @@ pub(super) struct IndexedNames<'a> {
 
 impl<'a> IndexedNames<'a> {
     /// Of a new response's index of items.
-    pub fn to_write(index: &'a [u8], response: &str) -> Self {
+    pub(crate) fn to_write(index: &'a [u8], response: &str) -> Self {
         let names = ItemNames::to_write(index, response);
         let indexed = |names: std::collections::BTreeSet<&'a str>| names.into_iter().map(indexed).collect();
         Self { ids: indexed(names.ids), states: indexed(names.states) }

@@ -78,7 +78,7 @@ async fn apply(session: Session<'_>, places: &[Place], last: &'static str) -> Re
     session.execute(last, &parameters).await
 }
 
-pub async fn remove_names(session: Session<'_>, rows: &[Row]) -> Result<(), StoreError> {
+pub(crate) async fn remove_names(session: Session<'_>, rows: &[Row]) -> Result<(), StoreError> {
     let (mut ids, mut states) = (Names::default(), Names::default());
     for row in rows {
         let (key, owner): Place = (get(row, 0)?, get(row, 1)?);

@@ -253,8 +253,7 @@ mod tests {
     use super::super::{Location, SqliteOptions, SqliteStore, schema};
     use super::*;
     use antwort_protocol::response::ResponseStatus;
-    use antwort_store::logged_runs::IdempotencyKeys;
-    use antwort_store::{EventLog, Lease, LogEnd, LoggedEvents, LoggedRun, ResponseRecord};
+    use antwort_store::{EventLog, IdempotencyKeys, Lease, LogEnd, LoggedEvents, LoggedRun, ResponseRecord};
 
     /// A follower reads the log a few times a second: from the middle of a long log, too, it must not look at all of it.
     #[test]

@@ -140,7 +140,7 @@ struct Lane {
 type Idle = Mutex<Option<Vec<Connection>>>;
 
 impl Lane {
-    pub fn new(readers: u64, requesters: &[Requester]) -> Self {
+    pub(crate) fn new(readers: u64, requesters: &[Requester]) -> Self {
         let permits = FairSemaphore::new(Shares::new(readers, requesters));
         Self { permits, idle: Arc::new(Mutex::new(Some(Vec::new()))) }
     }

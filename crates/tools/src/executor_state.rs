@@ -71,12 +71,7 @@ struct ToolState {
 
 impl ExecutorStates {
     /// The state of one executor of a tool, created on first use.
-    pub fn state(
-        &self,
-        tool: &str,
-        executor: &Arc<str>,
-        settings: &ToolsSettings,
-    ) -> Arc<ExecutorState> {
+    pub fn state(&self, tool: &str, executor: &Arc<str>, settings: &ToolsSettings) -> Arc<ExecutorState> {
         let overrides = settings.overrides.get(tool);
         let mut tools = self.tools.lock();
         let state = tools.entry(tool.to_owned()).or_insert_with(|| ToolState {

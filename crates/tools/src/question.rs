@@ -72,11 +72,7 @@ pub struct GivenInput {
 
 impl Asker {
     /// An asker for the call of this index and slot, of a client that shows such questions.
-    pub fn new(
-        modes: ElicitationModes,
-        call: (u32, u32),
-        questions: mpsc::Sender<AskedQuestion>,
-    ) -> Self {
+    pub fn new(modes: ElicitationModes, call: (u32, u32), questions: mpsc::Sender<AskedQuestion>) -> Self {
         Self { modes, call, questions, clock: PauseClock::default() }
     }
 

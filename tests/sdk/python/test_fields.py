@@ -21,7 +21,7 @@ def names(cell):
 
 def table():
     """The fields by object; None: the object is treated as a whole."""
-    _, rest = PAGE.split("<!-- fields: made from src/protocol/request/field_table.rs -->\n\n")
+    _, rest = PAGE.split("<!-- fields: made from crates/protocol/src/request/field_table.rs -->\n\n")
     rows = rest.split("\n<!-- end of fields -->")[0].splitlines()[2:]
     known = {}
     for row in rows:
@@ -107,7 +107,7 @@ def test_the_walk_sees_the_sdks_types():
 
 @pytest.mark.parametrize(("place", "kind"), sorted({(place, kind) for place, kind, _ in FIELDS}))
 def test_the_table_knows_each_object_and_each_of_its_fields(place, kind):
-    assert (place, kind) in TABLE, "docs/compatibility.md and src/protocol/request/field_table.rs do not know the object"
+    assert (place, kind) in TABLE, "docs/compatibility.md and crates/protocol/src/request/field_table.rs do not know the object"
     known = TABLE[place, kind]
     fields = {field for where, what, field in FIELDS if (where, what) == (place, kind)}
     assert known is None or fields <= known, f"unknown fields: {sorted(fields - known)}"

@@ -28,7 +28,7 @@ const SLACK: Duration = Duration::from_millis(250);
 const MAX_HELD: u32 = 16;
 
 /// The questions of the calls of a turn. Those that are open when it is dropped are withdrawn.
-pub struct HeldQuestions {
+pub(crate) struct HeldQuestions {
     incoming: mpsc::Receiver<AskedQuestion>,
     /// Kept, so that calls to come can ask, too.
     outgoing: mpsc::Sender<AskedQuestion>,
@@ -157,7 +157,7 @@ impl Run {
     }
 
     /// The asker of a call; `None` if the client shows no questions.
-    pub fn asker(&self, questions: Option<&HeldQuestions>, call: (u32, u32)) -> Option<Asker> {
+    pub(crate) fn asker(&self, questions: Option<&HeldQuestions>, call: (u32, u32)) -> Option<Asker> {
         Some(Asker::new(self.prepared.elicitation, call, questions?.sender()))
     }
 

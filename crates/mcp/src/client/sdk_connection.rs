@@ -315,7 +315,7 @@ fn replies(input: &GivenInput) -> Result<Option<Replies>, McpError> {
     }
 }
 
-pub fn parameters(call: &RemoteCall<'_>, replies: Option<Replies>) -> CallToolRequestParams {
+pub(super) fn parameters(call: &RemoteCall<'_>, replies: Option<Replies>) -> CallToolRequestParams {
     // The SDK's arguments are replaced on sending if it would round numbers, but it also derives headers from them.
     let exact = call.exact_arguments.and_then(|raw| Verbatim::parse(raw.get()));
     let arguments = match exact.map(|exact| exact.to_value_with_digits()) {

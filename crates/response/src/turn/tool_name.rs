@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-/// A tool's name; comparisons are counted in tests.
+/// A tool's name; comparisons are counted for tests, with the feature `counted`.
 #[derive(Clone)]
 pub struct ToolName(String);
 
@@ -14,20 +14,20 @@ impl ToolName {
     }
 
     fn is(&self, other: &str) -> bool {
-        #[cfg(test)]
+        #[cfg(feature = "counted")]
         COMPARISONS.with(|count| count.set(count.get() + 1));
         self.0 == other
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "counted")]
 thread_local! {
     static COMPARISONS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// How many names this thread has compared so far.
-#[cfg(test)]
-pub(crate) fn comparisons() -> u64 {
+#[cfg(feature = "counted")]
+pub fn comparisons() -> u64 {
     COMPARISONS.with(std::cell::Cell::get)
 }
 
