@@ -28,7 +28,7 @@ CREATE TABLE responses (
     previous_key  uuid,                       -- the key of the response that it continues
     previous_id   bytea,                      -- the id of that, or of the conversation that it was made in
     model         bytea  NOT NULL,
-    item_index    bytea  NOT NULL,            -- ids and lengths of the items (`src/store/item_index.rs`)
+    item_index    bytea  NOT NULL,            -- ids and lengths of the items (`crates/store/src/item_index.rs`)
     items         bytea  NOT NULL,            -- their texts
     body          bytea  NOT NULL,            -- the response object, as sent
     trace         bytea,                      -- the account of the run, with times; written when it ends; opaque

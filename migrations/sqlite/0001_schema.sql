@@ -11,7 +11,7 @@ CREATE TABLE owners (
     UNIQUE (tenant, principal)
 ) STRICT;
 
--- `key` is made from the id (`src/store/sqlite/keys.rs`): it begins with the time, so that the table is appended to, and
+-- `key` is made from the id (`crates/store-sqlite/src/keys.rs`): it begins with the time, so that the table is appended to, and
 -- look-ups by id need no index.
 CREATE TABLE responses (
     key           INTEGER PRIMARY KEY,
@@ -26,7 +26,7 @@ CREATE TABLE responses (
     model         TEXT    NOT NULL,
     unlisted      INTEGER,                    -- 1: it is polled by its id alone; null: it is stored
     failed_tenant TEXT,                       -- of a request that failed before its first output: its tenant
-    item_index    BLOB    NOT NULL,           -- ids and lengths of the items (`src/store/item_index.rs`)
+    item_index    BLOB    NOT NULL,           -- ids and lengths of the items (`crates/store/src/item_index.rs`)
     items         BLOB    NOT NULL,           -- their texts
     body          TEXT    NOT NULL,           -- the response object, as sent
     trace         TEXT                        -- the account of the run, with times; written when it ends; opaque

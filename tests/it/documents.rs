@@ -454,6 +454,7 @@ fn all_sources() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = String::new();
     read_sources(&root.join("src"), &mut sources);
+    read_sources(&root.join("crates"), &mut sources);
     read_sources(&root.join("tests"), &mut sources);
     sources
 }

@@ -1,45 +1,33 @@
-//! The layers: a module uses only modules of its own top-level module or of lower layers, pure modules do no I/O, and files
-//! are short, and do not use one another in a circle (`circles`).
+//! The floors: a crate uses crates of lower floors (`crates`), a module of the program its own room and lower ones; pure modules do
+//! no I/O; files are short, and do not use one another in a circle (`circles`); what is `pub` is for another crate (`public`).
 
 mod circles;
+mod crates;
 mod modules;
+mod public;
 mod tokens;
 
 use std::path::Path;
 
-/// Rooms by floor. A room may use its own modules and those of lower floors, not another room of its floor,
-/// but for what is named behind it.
+/// Rooms of the program and the HTTP server by floor. A room may use its own modules and those of lower floors, not another room
+/// of its floor, but for what is named behind it. The floors below are crates; see `crates`.
 const FLOORS: &[(&str, u8, &[&str])] = &[
-    ("util", 0, &[]),
-    ("protocol", 1, &[]),
-    ("net", 1, &[]),
-    ("identity", 1, &["protocol"]),
-    ("config", 1, &["identity", "protocol", "net"]),
-    ("telemetry", 1, &["protocol"]),
-    ("admission", 2, &[]),
-    ("response", 2, &[]),
-    ("provider", 3, &[]),
-    ("store", 3, &["bus"]),
-    ("tools", 3, &[]),
-    ("mcp", 3, &["tools"]),
-    ("bus", 3, &[]),
-    ("doctor", 4, &[]),
-    ("engine", 4, &[]),
-    ("auth", 4, &[]),
-    ("transport", 5, &[]),
-    ("app", 6, &[]),
-    ("logging", 6, &[]),
-    ("cli", 6, &["app", "demo", "logging", "shutdown"]),
-    ("demo", 6, &["app"]),
-    ("shutdown", 6, &[]),
-    ("program", 7, &[]),
+    ("auth", 0, &[]),
+    ("transport", 1, &[]),
+    ("app", 2, &[]),
+    ("logging", 2, &[]),
+    ("shutdown", 2, &[]),
+    ("cli", 2, &["app", "demo", "logging", "shutdown"]),
+    ("demo", 2, &["app"]),
+    ("program", 3, &[]),
 ];
 
 #[test]
 fn no_module_uses_a_higher_floor() {
     let mut wrong = Vec::new();
-    walk(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut |path, text| {
-        let inside = path.strip_prefix(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
+    let src = root().join("src");
+    walk(&src, &mut |path, text| {
+        let inside = path.strip_prefix(&src).unwrap();
         let place = inside.with_extension("");
         if matches!(place.to_str(), Some("main" | "lib" | "internal")) {
             return;
@@ -57,6 +45,10 @@ fn no_module_uses_a_higher_floor() {
         }
     });
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The room that a module lies in: the smallest one that is named.
@@ -91,24 +83,24 @@ const IO: &[&str] = &[
 
 /// Places on which nothing may do input or output, but for what is named behind them and why.
 const WITHOUT_IO: &[(&str, &[&str])] = &[
-    ("protocol", &[]),
-    ("response", &[]),
-    ("net/sse", &[]),
-    ("provider/chat", &[]),
+    ("crates/protocol/src", &[]),
+    ("crates/response/src", &[]),
+    ("crates/net/src/sse", &[]),
+    ("crates/provider/src/chat", &[]),
     // Settings and secrets are files.
-    ("config", &["std::fs"]),
+    ("crates/config/src", &["std::fs"]),
     // Timers, channels and the threads of blocking work.
-    ("admission", &["tokio"]),
+    ("crates/limits/src", &["tokio"]),
     // Spans are sent to a collector.
-    ("telemetry", &["opentelemetry_otlp", "reqwest"]),
+    ("crates/telemetry/src", &["opentelemetry_otlp", "reqwest"]),
 ];
 
 #[test]
 fn the_two_lowest_floors_do_no_input_or_output() {
     let mut wrong = Vec::new();
     let mut seen = Vec::new();
-    walk(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut |path, text| {
-        let inside = path.strip_prefix(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
+    walk(&root().join("crates"), &mut |path, text| {
+        let inside = path.strip_prefix(root()).unwrap();
         if inside.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs") {
             return;
         }
@@ -134,8 +126,8 @@ fn the_two_lowest_floors_do_no_input_or_output() {
 #[test]
 fn no_file_is_longer_than_500_lines() {
     let mut long = Vec::new();
-    for folder in ["src", "tests", "benches", "examples"] {
-        walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut |path, text| {
+    for folder in ["src", "crates", "tests", "benches"] {
+        walk(&root().join(folder), &mut |path, text| {
             let lines = text.lines().count();
             if lines > 500 {
                 long.push(format!("{}: {lines}", path.display()));

@@ -11,7 +11,7 @@ use super::watchers::RunWatchers;
 #[derive(Debug)]
 pub(super) struct LocalBus {
     pub jobs: Notify,
-    pub cancellations: Notify,
+    pub(crate) cancellations: Notify,
     pub runs: RunWatchers,
 }
 

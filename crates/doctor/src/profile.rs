@@ -17,7 +17,7 @@ pub(super) struct Profile {
     /// What differs from the preset.
     pub changes: Vec<Change>,
     /// Whether the server lists several models.
-    pub has_models: bool,
+    pub(crate) has_models: bool,
     pub context_window: Option<u64>,
 }
 

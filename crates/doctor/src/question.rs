@@ -49,7 +49,7 @@ impl Ask {
 pub(super) struct Setup {
     pub model: String,
     /// The field that limits answers, and its value.
-    pub cap_field: Option<&'static str>,
+    pub(crate) cap_field: Option<&'static str>,
     pub cap: u32,
     pub context_window: Option<u64>,
     /// Answers to earlier questions.

@@ -20,14 +20,14 @@ pub(super) struct Seen {
     /// The kind of server, from what it says about itself.
     pub preset: Option<Preset>,
     pub answers: usize,
-    pub with_comments: usize,
-    pub with_empty_choices: usize,
-    pub hidden_errors: Vec<String>,
-    pub limit_headers: BTreeSet<String>,
+    pub(crate) with_comments: usize,
+    pub(crate) with_empty_choices: usize,
+    pub(crate) hidden_errors: Vec<String>,
+    pub(crate) limit_headers: BTreeSet<String>,
     /// What came with the last 429, if there was one.
     pub too_many: Option<String>,
     /// An error that had a status of its own.
-    pub open_error: Option<u16>,
+    pub(crate) open_error: Option<u16>,
     pub calls: Calls,
 }
 
@@ -35,8 +35,8 @@ pub(super) struct Seen {
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     pub count: usize,
-    pub without_id: usize,
-    pub without_index: usize,
+    pub(crate) without_id: usize,
+    pub(crate) without_index: usize,
     pub ids: Vec<String>,
     /// Indexes of the calls of an answer with several.
     pub several: Option<Vec<Option<u64>>>,

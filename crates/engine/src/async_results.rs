@@ -23,9 +23,9 @@ pub(super) struct Reading<'a> {
     /// The input of the request.
     pub input: &'a [Item],
     /// Whether the history is a conversation, in which a response follows one that waited when its client has answered.
-    pub is_conversation: bool,
+    pub(crate) is_conversation: bool,
     /// The response that is continued, if it has ended in a way that none follows.
-    pub unfollowed: Option<&'a Id>,
+    pub(crate) unfollowed: Option<&'a Id>,
 }
 
 /// The result of a call whose work has gone on.

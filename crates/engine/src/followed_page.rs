@@ -13,7 +13,7 @@ pub(super) struct FollowedPage {
     pub is_end: bool,
     pub replaced_from: Option<u64>,
     /// Whether the log was just read, and the run was one of this process then.
-    pub is_own_run: bool,
+    pub(crate) is_own_run: bool,
 }
 
 impl From<LogPage> for FollowedPage {

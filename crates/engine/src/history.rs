@@ -37,7 +37,7 @@ pub(super) struct PriorConversation {
     /// The field that names it.
     pub param: &'static str,
     /// Whether its last response has ended in a way that no other follows it by itself.
-    pub is_unfollowed: bool,
+    pub(crate) is_unfollowed: bool,
 }
 
 /// Loads the chain and replaces references of the input by the stored items; references to items of the chain are dropped.

@@ -27,7 +27,7 @@ pub(super) struct RunProgress {
     /// The sequence number of the event behind the last one that is logged and may be seen.
     pub logged: u64,
     /// Its log is not written any more.
-    pub is_log_lost: bool,
+    pub(crate) is_log_lost: bool,
     /// How it has ended.
     pub ending: Option<RunEnding>,
 }

@@ -116,49 +116,49 @@ pub(super) struct PreparedRun {
     /// The gateway's own tools for this caller.
     pub catalog: CallerCatalog,
     /// The conversation that it appends to.
-    pub run_conversation: Option<RunConversation>,
+    pub(crate) run_conversation: Option<RunConversation>,
     /// Identifies the conversation over its responses.
     pub conversation: Option<Arc<str>>,
     /// MCP servers with their tools.
     pub servers: Vec<ListedServer>,
     /// The parts of the request that collect tools, for when servers change theirs.
-    pub tool_request: Option<Box<CreateResponse>>,
+    pub(crate) tool_request: Option<Box<CreateResponse>>,
     /// How long its MCP servers took to list them.
     pub listing: Option<Interval>,
     /// Approved calls of the input.
     pub approved: Vec<ApprovedCall>,
     /// Whether the gateway runs tools; if not, the run is a single inference.
-    pub executes_tools: bool,
+    pub(crate) executes_tools: bool,
     /// How long the client is asked for the outputs of its functions; `None`: the response ends at their calls.
-    pub input_timeout: Option<Duration>,
+    pub(crate) input_timeout: Option<Duration>,
     /// The event by which it is asked.
-    pub input_event: InputEvent,
+    pub(crate) input_event: InputEvent,
     /// The questions of tools that the client is asked.
     pub elicitation: ElicitationModes,
     /// How the response ends when it waits for the client's functions.
-    pub awaiting_client_status: Termination,
+    pub(crate) awaiting_client_status: Termination,
     /// How calls are shown to clients.
     pub presentation: Presentation,
     pub unserved: OnUnservedTool,
     /// Whether the progress of running tools is streamed to the client.
-    pub reports_progress: bool,
+    pub(crate) reports_progress: bool,
     /// Whether `mcp_list_tools` items are shown.
-    pub emits_tool_lists: bool,
+    pub(crate) emits_tool_lists: bool,
     pub limits: EffectiveLimits,
     /// The name of the agent profile.
     pub agent: Option<Arc<str>>,
     /// Whether cached tool results are not used.
-    pub bypass_cache: bool,
+    pub(crate) bypass_cache: bool,
     /// Validates the answer against `text.format`.
     pub structured: OutputValidator,
     /// Bytes of the request with its conversation, as the run begins.
-    pub request_bytes: u64,
+    pub(crate) request_bytes: u64,
     /// The run's permits of memory for conversations.
-    pub memory_permits: Vec<Permit>,
+    pub(crate) memory_permits: Vec<Permit>,
     pub provider: Arc<dyn Provider>,
     /// The request to the provider; its conversation grows with each turn. Shared with the provider during an
     /// inference, and not copied: by the next turn the provider has dropped it.
-    pub model_request: Arc<ModelRequest>,
+    pub(crate) model_request: Arc<ModelRequest>,
     /// The context window, if the model's is known.
     pub budget: Option<ContextBudget>,
     pub truncation: Truncation,
@@ -173,11 +173,11 @@ pub(super) struct PreparedRun {
     /// Whether it is polled, but not stored: made in the background with `store: false`.
     pub is_unlisted: bool,
     /// Removes the agent's instructions from errors of the provider.
-    pub redaction: Option<Redaction>,
+    pub(crate) redaction: Option<Redaction>,
     /// Request fields that were ignored.
     pub ignored: Vec<String>,
     /// When the conversation is compacted while the run goes on.
-    pub auto_compaction: Option<AutoCompaction>,
+    pub(crate) auto_compaction: Option<AutoCompaction>,
     /// Whether the response is a compaction.
     pub is_compaction: bool,
     /// The messages that are kept beside its summary.

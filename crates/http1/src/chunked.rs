@@ -39,7 +39,7 @@ enum State {
 pub(super) struct Decoded {
     pub payload: usize,
     /// Bytes that belong to the body; those behind it do not.
-    pub consumed: usize,
+    pub(crate) consumed: usize,
 }
 
 impl ChunkedDecoder {

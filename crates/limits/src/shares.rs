@@ -39,14 +39,14 @@ impl Shares {
 
     /// Overrides the limit of each tenant.
     #[must_use]
-    pub fn with_tenant_limit(mut self, limit: u64) -> Self {
+    pub(crate) fn with_tenant_limit(mut self, limit: u64) -> Self {
         self.tenant = limit;
         self
     }
 
     /// Overrides the limit of one key, which is never more than its tenant's.
     #[must_use]
-    pub fn with_key_limit(mut self, requester: &Requester, limit: u64) -> Self {
+    pub(crate) fn with_key_limit(mut self, requester: &Requester, limit: u64) -> Self {
         self.keys.insert(requester.clone(), limit);
         self
     }
@@ -59,7 +59,7 @@ impl Shares {
     }
 
     /// Whether anybody has less than the whole capacity.
-    pub fn are_divided(&self) -> bool {
+    pub(crate) fn are_divided(&self) -> bool {
         self.of_tenant() < self.capacity || !self.divided.is_empty() || !self.keys.is_empty()
     }
 

@@ -19,7 +19,7 @@ pub(super) struct ConfiguredServer {
     pub label: Arc<str>,
     pub access: Arc<ServerAccess>,
     pub uses_caller_credentials: bool,
-    pub tool_config: Arc<ServerToolConfig>,
+    pub(crate) tool_config: Arc<ServerToolConfig>,
     pub rules: Arc<ServerToolRules>,
     pub settings: McpServerSettings,
 }

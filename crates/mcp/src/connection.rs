@@ -178,14 +178,14 @@ const MAX_UNREADABLE: usize = 256;
 
 impl RemoteTools {
     /// Records an invalid tool, up to `MAX_UNREADABLE`.
-    pub fn push_unreadable(&mut self, name: &str, why: String) {
+    pub(crate) fn push_unreadable(&mut self, name: &str, why: String) {
         if self.unreadable.len() < MAX_UNREADABLE {
             self.unreadable.push((truncate_for_display(name).into_owned(), why));
         }
     }
 
     /// Whether another list describes the same tools.
-    pub fn is_equivalent(&self, other: &Self) -> bool {
+    pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
         self.tools.len() == other.tools.len()
             && self.tools.iter().zip(&other.tools).all(|(one, other)| one.is_equivalent(other))
             && self.unreadable == other.unreadable
@@ -204,7 +204,7 @@ pub struct RemoteTool {
     /// Hints about side effects.
     pub hints: RemoteHints,
     /// Whether calls of it can be tasks, in version 2025-11-25.
-    pub task_support: TaskSupport,
+    pub(crate) task_support: TaskSupport,
 }
 
 impl RemoteTool {
@@ -247,7 +247,7 @@ pub struct RemoteCall<'a> {
     /// Arguments.
     pub arguments: &'a Arguments,
     /// The arguments as text on one line, if `arguments` would round a number; sent instead of it.
-    pub exact_arguments: Option<&'a RawValue>,
+    pub(crate) exact_arguments: Option<&'a RawValue>,
     /// `_meta` of the request.
     pub meta: CallMeta<'a>,
     /// Idle timeout: maximum time without response or progress.
@@ -258,9 +258,9 @@ pub struct RemoteCall<'a> {
     pub input: Option<&'a GivenInput>,
     /// If the call becomes a task: whether it returns at once, and within which time the result is fetched later. `None`: it
     /// waits for the result.
-    pub detach: Option<Duration>,
+    pub(crate) detach: Option<Duration>,
     /// Whether it is asked for as a task, in version 2025-11-25. In the extension the server decides.
-    pub asks_for_task: bool,
+    pub(crate) asks_for_task: bool,
 }
 
 /// `_meta` of a call.
@@ -322,7 +322,7 @@ pub struct RemoteResult {
     /// Structured content.
     pub structured: Option<Value>,
     /// `structured` as text, if it rounds a number.
-    pub exact_structured: Option<String>,
+    pub(crate) exact_structured: Option<String>,
     /// Whether the tool reported an error.
     pub is_error: bool,
     /// `antwort/async` of its `_meta`: the work goes on, and its result is reported to the callback.

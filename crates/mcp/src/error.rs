@@ -242,7 +242,7 @@ impl McpError {
     }
 
     /// Whether the server certainly did not process the request, so that it may be repeated.
-    pub fn was_not_processed(&self) -> bool {
+    pub(crate) fn was_not_processed(&self) -> bool {
         match self {
             Self::Connect(_)
             | Self::UnknownVersion(_)

@@ -26,7 +26,7 @@ pub(super) struct ToolListing {
     /// Connection number and tools version at the time of the request.
     pub connection: (u64, u64),
     /// Incremented with every list of the session.
-    pub revision: u64,
+    pub(crate) revision: u64,
     /// Incremented with every list that differs from the previous one.
     pub number: u64,
 }
@@ -37,7 +37,7 @@ pub(super) struct CachedToolList {
     pub context: Option<Arc<CallerContext>>,
     pub listing: ArcSwapOption<ToolListing>,
     /// Held while the tools are listed.
-    pub list_lock: tokio::sync::Mutex<()>,
+    pub(crate) list_lock: tokio::sync::Mutex<()>,
     /// Backoff of listing.
     pub backoff: FailureBackoff,
     pub sets: ToolSetCache,

@@ -37,11 +37,11 @@ pub(super) enum Refusal {
 #[derive(Default)]
 pub(super) struct Recovery {
     /// Held while the session is probed and re-initialized.
-    pub checking: Mutex<()>,
+    pub(crate) checking: Mutex<()>,
     /// Number of successful probes.
     pub alive: AtomicU64,
     /// Backoff of re-initializations: failed ones, and those without a successful response yet.
-    pub replace_backoff: FailureBackoff,
+    pub(crate) replace_backoff: FailureBackoff,
 }
 
 impl Recovery {

@@ -9,7 +9,7 @@ use antwort_config::{RouteSettings, ToolsSettings, mcp_label};
 /// The routes with MCP servers, by tool name.
 pub(super) struct RemoteRoutes {
     pub settings: ToolsSettings,
-    pub by_tool: BTreeMap<String, RemoteRoute>,
+    pub(crate) by_tool: BTreeMap<String, RemoteRoute>,
 }
 
 pub(super) struct RemoteRoute {

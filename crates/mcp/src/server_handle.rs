@@ -60,7 +60,7 @@ pub(super) struct ServerScope {
     pub label: Arc<str>,
     /// Context sent to the server.
     pub context: Option<Arc<CallerContext>>,
-    pub tool_config: Arc<ServerToolConfig>,
+    pub(crate) tool_config: Arc<ServerToolConfig>,
     pub rules: Arc<ServerToolRules>,
     /// Whether the server is configured by the operator.
     pub is_configured: bool,
@@ -82,7 +82,7 @@ pub struct ServerHandle {
 pub(super) struct ServerToolRules {
     pub allowed: Option<GlobSet>,
     pub blocked: GlobSet,
-    pub by_pattern: Vec<(GlobMatcher, McpRule)>,
+    pub(crate) by_pattern: Vec<(GlobMatcher, McpRule)>,
     pub trust: Option<McpTrust>,
 }
 

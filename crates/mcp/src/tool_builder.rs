@@ -46,7 +46,7 @@ pub(super) struct ServerToolBuilder<'a> {
     /// Caller context of the list and of calls.
     pub context: Option<&'a Arc<CallerContext>>,
     pub label: &'a Arc<str>,
-    pub tool_config: &'a Arc<ServerToolConfig>,
+    pub(crate) tool_config: &'a Arc<ServerToolConfig>,
 }
 
 impl ServerToolBuilder<'_> {

@@ -13,7 +13,7 @@ pub(super) struct ServerToolConfig {
     /// Idle timeout of a call: maximum time without response or progress.
     pub timeout: Duration,
     /// Whether tool annotations of the server are trusted for retries and caching.
-    pub trusts_hints: bool,
+    pub(crate) trusts_hints: bool,
     /// Caller context sent to the server.
     pub context: Vec<McpContext>,
     /// Whether content with the audience `user` is shown to the user.

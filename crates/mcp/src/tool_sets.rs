@@ -78,7 +78,7 @@ fn set_key(label: &Arc<str>, tool_config: &Arc<ServerToolConfig>) -> SetKey {
 
 /// The session-independent part of a tool set, for one label and configuration.
 pub(super) struct PreparedSet {
-    pub tool_config: Weak<ServerToolConfig>,
+    pub(crate) tool_config: Weak<ServerToolConfig>,
     pub tools: Vec<PreparedTool>,
     pub left_out: Vec<(String, String)>,
     pub(super) _charge: MemoryGuard,
@@ -91,7 +91,7 @@ pub(super) struct PreparedTool {
     pub shown: Arc<ModelToolCache>,
     pub listed: Arc<McpListedTool>,
     pub read_only: bool,
-    pub task_support: TaskSupport,
+    pub(crate) task_support: TaskSupport,
 }
 
 impl PreparedSetCache {

@@ -99,7 +99,7 @@ impl ProviderError {
     }
 
     /// The kind in logs and metrics, from a fixed set.
-    pub fn kind_name(&self) -> &'static str {
+    pub(crate) fn kind_name(&self) -> &'static str {
         match self.kind {
             ProviderErrorKind::Connect => self.cause.as_ref().map_or("connect", |cause| cause.kind),
             ProviderErrorKind::ConnectTimeout => "connect_timeout",
@@ -130,7 +130,7 @@ impl ProviderError {
     }
 
     /// Whether the server has not even the path that was asked for: the URL of the configuration is wrong.
-    pub fn is_unknown_path(&self) -> bool {
+    pub(crate) fn is_unknown_path(&self) -> bool {
         self.kind == ProviderErrorKind::Status(404) && is_unknown_path(&self.message, self.code.as_deref())
     }
 
@@ -172,7 +172,7 @@ impl ProviderError {
         }
     }
 
-    pub fn from_proxy(error: ProxyError) -> Self {
+    pub(crate) fn from_proxy(error: ProxyError) -> Self {
         Self::new(ProviderErrorKind::Proxy(error), error.to_string())
     }
 

@@ -42,7 +42,7 @@ impl Presentation {
     }
 
     /// Whether the item is written only when the arguments are complete.
-    pub fn is_buffered(self) -> bool {
+    pub(crate) fn is_buffered(self) -> bool {
         self.presenter().is_none_or(|presenter| presenter.is_buffered)
     }
 

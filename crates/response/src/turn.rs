@@ -161,7 +161,7 @@ impl CallState {
 
     /// Whether a provider may refuse the call without it. An id of letters and digits is a name only; others hold an index,
     /// the name of the tool or a signature.
-    pub fn is_signed(&self) -> bool {
+    pub(crate) fn is_signed(&self) -> bool {
         let is_name = |id: &str| {
             is_call_id(id)
                 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))

@@ -19,8 +19,8 @@ pub(super) struct Connection {
     /// When a statement was last sent.
     pub sent: Mutex<Instant>,
     /// Whether the server ends a statement at the limit that stands alone.
-    pub is_limited: bool,
-    pub fate: Fate,
+    pub(crate) is_limited: bool,
+    pub(crate) fate: Fate,
 }
 
 /// Statements that the server has parsed on a connection, by the address of their text: all are constants.

@@ -32,12 +32,12 @@ pub(super) fn key_of(id: &str) -> Uuid {
 pub(super) struct NewItems<'a> {
     pub keys: Vec<Uuid>,
     pub ids: Vec<&'a [u8]>,
-    pub directions: Vec<i16>,
+    pub(crate) directions: Vec<i16>,
     pub contexts: Vec<Option<i16>>,
     pub tokens: Vec<Option<i64>>,
     pub states: Vec<Option<&'a [u8]>>,
     pub views: Vec<Option<&'a [u8]>>,
-    pub wires: Vec<&'a [u8]>,
+    pub(crate) wires: Vec<&'a [u8]>,
 }
 
 impl<'a> NewItems<'a> {

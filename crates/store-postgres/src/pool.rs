@@ -121,9 +121,9 @@ pub(super) struct Lease {
     pool: Pool,
     connection: Arc<Connection>,
     /// Whether it was made before.
-    pub was_idle: bool,
+    pub(crate) was_idle: bool,
     /// Whether no transaction is open on it.
-    pub is_reusable: bool,
+    pub(crate) is_reusable: bool,
     /// Why the transaction failed that was rolled back.
     pub before: Option<Cause>,
     _slot: OwnedSemaphorePermit,

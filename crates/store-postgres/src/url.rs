@@ -18,7 +18,7 @@ const UNANSWERED: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub(super) struct Target {
     pub config: Config,
-    pub verification: Verification,
+    pub(crate) verification: Verification,
 }
 
 /// What is checked of the server's certificate.

@@ -185,7 +185,11 @@ const DESCENDING: &str = concat!(items_sql!(), " ORDER BY key DESC LIMIT ?3");
 const PAGED: &str = "SELECT wire FROM conversation_items WHERE key = ?1";
 
 /// A page of the items.
-pub(crate) fn list(connection: &Connection, conversation: i64, page: &PageRequest) -> Result<Page, StoreError> {
+pub(crate) fn list(
+    connection: &Connection,
+    conversation: i64,
+    page: &PageRequest,
+) -> Result<Page, StoreError> {
     let range = PageRange::new(page, |cursor| find(connection, conversation, cursor).map_err(database))?;
     let sql = if range.ascending { ASCENDING } else { DESCENDING };
     let mut statement = connection.prepare_cached(sql).map_err(database)?;

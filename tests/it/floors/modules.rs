@@ -1,4 +1,4 @@
-//! The modules of `src/` with what each defines and imports, and the file that defines what a path names.
+//! The modules of a crate with what each defines and imports, and the file that defines what a path names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -41,7 +41,7 @@ type Source<'a> = &'a dyn Fn(&str) -> String;
 pub struct Modules(pub Vec<Module>);
 
 impl Modules {
-    /// Reads them from `lib.rs` on; `source` has the text of a file by its path in `src/`.
+    /// Reads them from `lib.rs` on; `source` has the text of a file by its path in the crate's `src/`.
     pub fn read(source: Source) -> Self {
         let mut modules = Self(Vec::new());
         modules.read_file(source, "lib.rs", Path::new(""), None);

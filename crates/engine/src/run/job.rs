@@ -27,11 +27,11 @@ pub(crate) struct LeftTurn {
     /// Whether the run had begun.
     pub is_begun: bool,
     /// Whether a turn was committed.
-    pub has_turn: bool,
+    pub(crate) has_turn: bool,
     /// The calls of the last turn that was committed.
     pub calls: Vec<ServerCall>,
     /// The same calls in the journal.
-    pub journaled: Vec<OrphanedCall>,
+    pub(crate) journaled: Vec<OrphanedCall>,
     /// All calls in the journal for which the client was asked.
     pub asked: Vec<OrphanedCall>,
     /// Whether the turn has calls for the client to make, and calls that need approval.
@@ -39,7 +39,7 @@ pub(crate) struct LeftTurn {
     /// Whether the client was asked for the outputs of its calls.
     pub asks_client: bool,
     /// Whether its events are logged.
-    pub has_log: bool,
+    pub(crate) has_log: bool,
     /// What was sent behind that turn.
     pub seen: Vec<SeenEvent>,
     /// The number of the event behind that.

@@ -22,17 +22,17 @@ pub(crate) struct RunState {
     /// Server-side tool calls that were made.
     pub tool_calls: u32,
     /// Turns that made calls; the number of the next one in the journal.
-    pub journaled_turns: u32,
+    pub(crate) journaled_turns: u32,
     /// How many output items the journal holds.
-    pub journaled_items: usize,
+    pub(crate) journaled_items: usize,
     /// Whether the response has a row.
     pub is_recorded: bool,
     /// Turns in a row with only forbidden calls.
-    pub denied_turns: u32,
+    pub(crate) denied_turns: u32,
     /// Turns in a row in which every call failed.
-    pub failed_turns: u32,
+    pub(crate) failed_turns: u32,
     /// Whether the model was asked once more for the required call.
-    pub asked_for_call: bool,
+    pub(crate) asked_for_call: bool,
     /// Compactions of its conversation.
     pub compaction: CompactionState,
     /// How often each call was made, by the hash of server, tool and arguments.
@@ -41,14 +41,14 @@ pub(crate) struct RunState {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub started: Vec<StartedWork>,
     /// Whether it waits for them.
-    pub awaits_results: bool,
+    pub(crate) awaits_results: bool,
     /// What the model was told of results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ToldResult>,
     /// Whether a call was rejected as it was beyond `max_tool_calls`.
-    pub has_exceeded_calls: bool,
+    pub(crate) has_exceeded_calls: bool,
     /// Whether all server-side calls of the last turn have failed, of a run that waits for its client.
-    pub have_server_calls_failed: Option<bool>,
+    pub(crate) have_server_calls_failed: Option<bool>,
     /// How long the run has been executed, in microseconds, without the time that it has waited as a row.
     active: u64,
     /// Its account.

@@ -29,7 +29,7 @@ pub(crate) struct ApprovedCall {
     /// Hashes of the call and of the tool, compared with those that were stored with the request.
     claim: ApprovalClaim,
     /// The tool's definition or the credentials of its server have changed since the user was asked.
-    pub is_outdated: bool,
+    pub(crate) is_outdated: bool,
     param: String,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum ApprovalAnswers {
 /// What answers to approval requests are checked against.
 pub(crate) struct ApprovalContext<'a> {
     pub servers: &'a [ListedServer],
-    pub executes_tools: bool,
+    pub(crate) executes_tools: bool,
     /// `max_tool_calls` of the run.
     pub max_calls: Option<u64>,
     pub answers: ApprovalAnswers,

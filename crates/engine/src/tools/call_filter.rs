@@ -34,7 +34,7 @@ pub(crate) struct RejectedTurn {
     /// The model is told of a call.
     pub any: bool,
     /// A call was the model's mistake.
-    pub by_mistake: bool,
+    pub(crate) by_mistake: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

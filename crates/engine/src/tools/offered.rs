@@ -33,7 +33,7 @@ pub(crate) struct OfferedTools {
     /// As the model sees them: those of the request in its order, then the agent profile's.
     pub tools: Arc<[Arc<ModelTool>]>,
     /// Who runs each tool, by place; `None`: the client.
-    pub bindings: Vec<Option<ToolBinding>>,
+    pub(crate) bindings: Vec<Option<ToolBinding>>,
     /// Which may be called, and which must.
     pub choice: CallPolicy,
     /// Types of tools that are not supported and were left out, each once.

@@ -25,7 +25,7 @@ pub(crate) struct ResolvedTools {
     pub catalog: CallerCatalog,
     pub visibility: ToolVisibility,
     /// Whether the gateway runs tools.
-    pub executes_tools: bool,
+    pub(crate) executes_tools: bool,
     /// How calls are shown to clients.
     pub presentation: Presentation,
     pub offer: OfferedTools,
@@ -39,7 +39,7 @@ pub(crate) struct ToolRequest<'a> {
     pub request: &'a CreateResponse,
     pub agent: Option<AgentProfile<'a>>,
     /// Items of the conversation so far.
-    pub past: &'a [Item],
+    pub(crate) past: &'a [Item],
     pub input: &'a [Item],
     /// Whether the response is a compaction.
     pub compacts: bool,

@@ -45,7 +45,7 @@ pub(crate) fn presentation(visibility: ToolVisibility, dialect: Dialect) -> Pres
 pub(crate) struct ToolScope<'a> {
     pub tenant: &'a str,
     pub agent: Option<&'a str>,
-    pub executes_tools: bool,
+    pub(crate) executes_tools: bool,
     pub presentation: Presentation,
     pub catalog: &'a CallerCatalog,
     pub servers: &'a [ListedServer],

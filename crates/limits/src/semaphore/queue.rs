@@ -377,7 +377,7 @@ pub(crate) struct Snapshot {
     pub tenants: Vec<Holding>,
     /// The keys of each tenant.
     pub keys: Vec<Vec<Holding>>,
-    pub someone_could_go: bool,
+    pub(crate) someone_could_go: bool,
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ const MAX_SCOPE_BYTES: usize = 1024;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WwwAuthenticate {
     /// 403: the credentials are valid but lack a scope.
-    pub insufficient: bool,
+    pub(crate) insufficient: bool,
     /// URL of the resource metadata, if the gateway may fetch it.
     pub metadata: Option<Url>,
     /// Requested scopes.
@@ -31,7 +31,7 @@ pub struct WwwAuthenticate {
 
 impl WwwAuthenticate {
     /// The challenge of a response; `None` if the response is not a rejection.
-    pub fn from_response(response: &Response, server: &Url) -> Option<Self> {
+    pub(crate) fn from_response(response: &Response, server: &Url) -> Option<Self> {
         match response.status() {
             StatusCode::UNAUTHORIZED => Some(Self::parse(&text(response.headers()), server, false)),
             StatusCode::FORBIDDEN => {

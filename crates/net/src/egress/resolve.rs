@@ -31,7 +31,7 @@ impl Resolver for SystemResolver {
 
 /// A resolver for the HTTP client that drops addresses which may not be connected to.
 pub(super) struct GuardedResolver {
-    pub resolver: Arc<dyn Resolver>,
+    pub(crate) resolver: Arc<dyn Resolver>,
     pub rules: Arc<EgressRules>,
     /// The port that its client connects to. A resolver is not told the port, so every port that a rule names has a client
     /// of its own; `None`: any port that no rule names.

@@ -20,7 +20,7 @@ pub(crate) struct ChatOptions {
     /// Whether answers contain reasoning in `<think>` tags.
     pub think: ThinkTags,
     /// Whether ids of calls must be nine letters and digits.
-    pub short_call_ids: bool,
+    pub(crate) short_call_ids: bool,
 }
 
 impl ChatOptions {

@@ -87,7 +87,7 @@ impl Translator {
     }
 
     /// Limits the bytes of the answer that may be buffered: of a call without a name, or of reasoning state.
-    pub fn with_max_held_bytes(self, max_held_bytes: usize) -> Self {
+    pub(crate) fn with_max_held_bytes(self, max_held_bytes: usize) -> Self {
         Self { max_held_bytes, ..self }
     }
 
@@ -107,12 +107,12 @@ impl Translator {
     }
 
     /// The error that the server has told as plain text, for an answer that did not end as it should.
-    pub fn told_error(&self) -> Option<ProviderError> {
+    pub(crate) fn told_error(&self) -> Option<ProviderError> {
         self.plain_text.as_ref().filter(|text| text.is_error()).map(PlainText::to_error)
     }
 
     /// Forgets a text that does not read like an error: it is not why the connection broke.
-    pub fn forget_words(&mut self) {
+    pub(crate) fn forget_words(&mut self) {
         self.plain_text = self.plain_text.take().filter(PlainText::is_error);
     }
 
@@ -194,7 +194,7 @@ impl Translator {
     }
 
     /// Translates the whole body of an answer that is not a stream, and ends the answer.
-    pub fn push_body(&mut self, body: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+    pub(crate) fn push_body(&mut self, body: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         let body = match surrogates::repair(body, false) {
             Repaired::Whole(body) => body,
             Repaired::Half(body) => body.into(),

@@ -40,13 +40,13 @@ pub(super) struct Server {
     pub info: ProviderInfo,
     pub http: reqwest::Client,
     /// For completions, unless they need what only the other client does.
-    pub lean: Option<Http1Client>,
+    pub(crate) lean: Option<Http1Client>,
     pub metrics: Arc<Metrics>,
     pub headers: HeaderMap,
-    pub completions_url: reqwest::Url,
-    pub proxy_mode: ProxyMode,
+    pub(crate) completions_url: reqwest::Url,
+    pub(crate) proxy_mode: ProxyMode,
     /// The base URL without secrets.
-    pub url_for_log: String,
+    pub(crate) url_for_log: String,
     /// Whether `stream_options` is sent; cleared when the server refuses it.
     pub stream_options: AtomicBool,
 }

@@ -15,11 +15,11 @@ pub struct CallPresenter {
     /// Prefix of the item's id.
     pub id_prefix: &'static str,
     /// Whether the item names the arguments from its beginning, so that it is written when they are complete.
-    pub is_buffered: bool,
+    pub(crate) is_buffered: bool,
     /// The events of the arguments.
     pub arguments: ArgumentEvents,
     /// The events of the call's progress.
-    pub stages: CallStages,
+    pub(crate) stages: CallStages,
     /// The item as it is added.
     pub open: fn(OpenedCall<'_>) -> Item,
     /// The item with the result. `None`: clients do not see results, and the item is closed with its arguments.
@@ -43,7 +43,7 @@ pub enum ArgumentEvents {
 
 /// The events of a call's progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallStages {
+pub(crate) struct CallStages {
     /// After the item is added.
     pub added: Option<HostedStage>,
     /// After the arguments.
@@ -56,7 +56,7 @@ pub struct CallStages {
 
 impl CallStages {
     /// No events.
-    pub const NONE: Self = Self { added: None, started: None, completed: None, failed: None };
+    pub(crate) const NONE: Self = Self { added: None, started: None, completed: None, failed: None };
 }
 
 /// A call whose item is added.

@@ -54,7 +54,7 @@ async fn no_statement_of_postgresql_reads_a_whole_table() {
     drop(database.open(|_| ()).await);
     let sql = database.sql().await;
     sql.batch_execute(FILL).await.unwrap();
-    let statements = statements("src/store/postgres");
+    let statements = statements("crates/store-postgres/src");
     assert!(statements.len() > 100, "{} statements were found", statements.len());
     let (mut plans, mut faults) = (Vec::new(), Vec::new());
     for statement in &statements {

@@ -25,7 +25,7 @@ fn no_statement_of_sqlite_reads_a_whole_table() {
     let folder = Folder::new();
     drop(folder.open(|_| ()));
     let sql = folder.sql();
-    let statements = statements("src/store/sqlite");
+    let statements = statements("crates/store-sqlite/src");
     assert!(statements.len() > 100, "{} statements were found", statements.len());
     let (mut plans, mut faults) = (Vec::new(), Vec::new());
     for statement in &statements {

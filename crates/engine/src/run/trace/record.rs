@@ -20,7 +20,7 @@ pub(crate) struct TurnTrace {
     pub sent: Offset,
     /// Only calls, no inference: those that were approved are made before the model is asked.
     #[serde(rename = "n", default, skip_serializing_if = "std::ops::Not::not")]
-    pub has_no_inference: bool,
+    pub(crate) has_no_inference: bool,
     /// The model that wrote a summary of the conversation, which is no turn of the agent loop.
     #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<Box<CompactionModel>>,
@@ -33,7 +33,7 @@ pub(crate) struct TurnTrace {
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<Offset>,
     #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
-    pub first_token: Option<Offset>,
+    pub(crate) first_token: Option<Offset>,
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Offset>,
     #[serde(rename = "u", default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ pub(crate) struct CallRecord {
     pub follow_up_error: Option<String>,
     /// Whether a response is to follow its result.
     #[serde(rename = "w", default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_followed: bool,
+    pub(crate) is_followed: bool,
 }
 
 impl CallRecord {

@@ -24,17 +24,17 @@ pub(crate) struct HostedTool {
     /// The JSON Schema of the arguments that the model writes.
     pub parameters: fn() -> Value,
     /// The names of these arguments; others of the model are dropped.
-    pub model_arguments: &'static [&'static str],
+    pub(crate) model_arguments: &'static [&'static str],
     /// The options of a request as further arguments.
-    pub fixed_arguments: ReadOptions,
+    pub(crate) fixed_arguments: ReadOptions,
     /// Its item and events.
     pub presenter: &'static CallPresenter,
     /// Whether an item is one of its calls.
     pub is_item: fn(&Item) -> bool,
     /// The message if the gateway has no such executor.
-    pub not_configured: &'static str,
+    pub(crate) not_configured: &'static str,
     /// The message if a request has the tool twice, with different options.
-    pub given_twice: &'static str,
+    pub(crate) given_twice: &'static str,
 }
 
 impl HostedTool {
@@ -52,7 +52,7 @@ impl HostedTool {
 pub(crate) struct HostedBinding {
     pub tool: &'static HostedTool,
     /// Arguments fixed by the request, which replace the model's.
-    pub fixed_arguments: Map<String, Value>,
+    pub(crate) fixed_arguments: Map<String, Value>,
 }
 
 impl HostedBinding {
