@@ -24,7 +24,9 @@ fn list_ui_files() {
     let folder = Path::new(&root).join("ui");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files = Vec::new();
-    collect_files(&folder, &mut files);
+    if std::env::var_os("CARGO_FEATURE_UI").is_some() {
+        collect_files(&folder, &mut files);
+    }
     files.sort();
     let mut table = String::from("&[\n");
     for file in files {

@@ -5,6 +5,7 @@ pub(crate) mod agent_tools;
 pub(crate) mod announce;
 mod assembly;
 mod bus;
+pub(crate) mod checks;
 mod connection;
 mod connection_limit;
 mod exchange;
@@ -16,11 +17,14 @@ mod job_slots;
 mod listen;
 mod lock;
 mod migration;
+#[cfg_attr(not(feature = "nats"), path = "app/nats_absent.rs")]
+mod nats;
 mod open_store;
+#[cfg_attr(not(feature = "postgres"), path = "app/postgres_absent.rs")]
+mod postgres;
 mod probes;
 mod reload;
 pub(crate) mod seal_key;
-pub(crate) mod server_urls;
 pub(crate) mod tools;
 mod upgrades;
 mod upkeep;
@@ -51,6 +55,8 @@ pub use assembly::Assembly;
 use generation::{CurrentGeneration, Generation};
 use listen::HttpServer;
 pub(crate) use listen::bind;
+#[cfg(not(feature = "postgres"))]
+pub(crate) use postgres::ABSENT as POSTGRES_ABSENT;
 use reload::Reloader;
 pub use reload::SighupListener;
 use upkeep::Upkeep;

@@ -5,6 +5,7 @@
 pub(crate) mod arguments;
 mod config;
 mod connect;
+#[cfg(feature = "doctor")]
 mod doctor;
 mod duration;
 mod flags;
@@ -13,10 +14,12 @@ mod import;
 mod mcp;
 mod offline;
 mod output;
+#[cfg(feature = "prompt")]
 mod prompt;
 mod runs;
 mod store;
 mod store_copy;
+#[cfg_attr(not(feature = "postgres"), path = "cli/store_postgres_absent.rs")]
 mod store_postgres;
 mod tools;
 mod words;
@@ -30,10 +33,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::cli::import::foreign_config::ForeignReads;
 use antwort_config::LoadOptions;
 
+#[cfg(feature = "doctor")]
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use import::ImportFormat;
 pub(crate) use mcp::McpServerArgs;
-pub(crate) use output::{EXIT_INVALID_CONFIG, exit_code, print_error, print_json, print_line};
+pub(crate) use output::{EXIT_INVALID_CONFIG, exit_code, print_error, print_line};
+#[cfg(feature = "prompt")]
 pub(crate) use prompt::PromptArgs;
 pub(crate) use runs::RunsCommand;
 pub(crate) use store_copy::CopyUrl;
@@ -82,11 +87,13 @@ pub(crate) enum Command {
     /// Starts the gateway
     Serve,
     /// Starts the gateway with a scripted model and shows a conversation; with an upstream URL, with that model server
+    #[cfg(feature = "demo")]
     Demo,
     /// Asks a model server what it supports, and writes settings for it
     ///
     /// About sixty short requests are sent. Exits with 0 if the server works behind the gateway, with 1 if it works with gaps,
     /// with 2 if it does not work. ANTWORT_UPSTREAM_API_KEY is its key, unless a provider of the configuration has the same URL.
+    #[cfg(feature = "doctor")]
     Doctor(DoctorArgs),
     /// Checks, shows, compares and imports configurations
     #[command(subcommand)]
@@ -105,6 +112,7 @@ pub(crate) enum Command {
     /// Flags may have one or two dashes, and be written as -flag=value or -flag value. The configuration may also be an
     /// agent file of go-agents; without --config, config.ollama.json is read if it exists. Files and environment variables
     /// that an agent file names are read only with --allow-files.
+    #[cfg(feature = "prompt")]
     #[command(alias = "prompt-agent")]
     Prompt(Box<PromptArgs>),
     /// Lists the responses of a running gateway, and draws what one of them has done, and when
@@ -127,6 +135,17 @@ pub(crate) enum Command {
         #[arg(long, value_name = "URL")]
         url: Option<String>,
     },
+}
+
+impl Command {
+    /// Whether it is `antwort demo`, which a binary may be built without.
+    pub(crate) fn is_demo(&self) -> bool {
+        #[cfg(feature = "demo")]
+        if let Self::Demo = self {
+            return true;
+        }
+        false
+    }
 }
 
 /// Commands of `antwort tools`.
@@ -317,6 +336,7 @@ impl Cli {
                 let reads = if *allow_files { ForeignReads::Allowed } else { ForeignReads::LeftOut };
                 Some(import::write(file, *format, output.as_deref(), reads))
             }
+            #[cfg(feature = "doctor")]
             Command::Doctor(doctor) => Some(doctor.run(&self.load_options())),
             Command::Healthcheck { url } => Some(healthcheck::run(url.as_deref(), &self.load_options())),
             Command::Tools(ToolsCommand::List { summary, count, json: _ }) => {
@@ -350,8 +370,11 @@ impl Cli {
                 Some(store_copy::copy(from, to, &self.load_options()))
             }
             Command::Runs(command) => Some(runs::run(command, &self.load_options())),
+            #[cfg(feature = "prompt")]
             Command::Prompt(prompt) => Some(prompt.run(self.load_options())),
-            Command::Serve | Command::Demo | Command::Openapi { .. } => None,
+            Command::Serve | Command::Openapi { .. } => None,
+            #[cfg(feature = "demo")]
+            Command::Demo => None,
         }
     }
 }
@@ -387,6 +410,7 @@ mod tests {
     #[test]
     fn every_command_is_understood() {
         let command = |words: &[&str]| try_parse::<Cli>(words).expect("understood").command;
+        #[cfg(feature = "demo")]
         assert!(matches!(command(&["antwort", "demo"]), Command::Demo));
         assert!(matches!(
             command(&["antwort", "config", "check"]),

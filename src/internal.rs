@@ -2,7 +2,9 @@
 //! commit.
 
 pub mod bus {
-    pub use antwort_bus::{Bus, NatsOptions, RunWatch};
+    #[cfg(feature = "nats")]
+    pub use antwort_bus::NatsOptions;
+    pub use antwort_bus::{Bus, RunWatch};
 }
 
 pub mod engine {
@@ -25,6 +27,7 @@ pub mod copy {
     pub use antwort_store_copy::*;
 }
 
+#[cfg(feature = "postgres")]
 pub mod postgres {
     pub use antwort_store_postgres::*;
 }

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use crate::app::{self, App, SighupListener};
 use crate::cli::{Cli, Command, DocumentFormat};
-use crate::demo;
 use crate::logging;
 use crate::shutdown;
 use crate::transport::openapi;
@@ -90,10 +89,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Ok(loaded) => loaded,
         Err(errors) => return Ok(wrong_settings(cli, &errors)),
     };
-    if let Command::Demo = cli.command
-        && cli.overrides.log.is_none()
-        && loaded.settings.log.filter == "info"
-    {
+    if cli.command.is_demo() && cli.overrides.log.is_none() && loaded.settings.log.filter == "info" {
         // The demo prints every event itself.
         "warn".clone_into(&mut loaded.settings.log.filter);
     }
@@ -117,8 +113,9 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     runtime.block_on(async {
         let tasks = TaskTracker::new();
         let shutdown = shutdown::on_signal(&tasks);
-        if let Command::Demo = cli.command {
-            return demo::run(loaded.settings, hangups, shutdown).await;
+        #[cfg(feature = "demo")]
+        if cli.command.is_demo() {
+            return crate::demo::run(loaded.settings, hangups, shutdown).await;
         }
         let settings = &loaded.settings;
         let listener = app::bind(settings.listen)?;

@@ -26,6 +26,7 @@ pub fn on_signal(tasks: &TaskTracker) -> CancellationToken {
 }
 
 /// Waits for SIGTERM or SIGINT.
+#[cfg(feature = "doctor")]
 pub(crate) async fn signal() {
     StopSignals::new().next().await;
 }

@@ -7,10 +7,10 @@ use tokio_util::sync::CancellationToken;
 use crate::transport;
 use antwort_config::{ProviderSettings, Settings, StoreUrl};
 use antwort_provider::redact_url;
-use antwort_store_postgres as postgres;
 use antwort_store_sqlite as sqlite;
 
 use super::generation::CurrentGeneration;
+use super::postgres;
 
 /// Interval between readiness checks until the first success.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) fn starting(settings: &Settings, sources: &str) {
     let schema = match &settings.store.url {
         StoreUrl::Sqlite(_) | StoreUrl::Memory => sqlite::Migrations::of_program().latest(),
-        StoreUrl::Postgres(_) => i64::from(postgres::Migrations::of_program().latest()),
+        StoreUrl::Postgres(_) => postgres::schema(),
     };
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

@@ -9,7 +9,7 @@ use super::admission_limits::admission_limits;
 use super::connection_limit::effective_connections;
 use super::open_store::{StoreUser, open_store, requesters};
 use super::tools::{self, GatewayTools, PreviousTools};
-use super::{bus, migration, seal_key};
+use super::{bus, checks, migration, seal_key};
 use crate::auth::Authenticator;
 use crate::transport::Services;
 use antwort_config::settings::AgentSettings;
@@ -70,6 +70,7 @@ impl Assembly {
         extra: tools::ExtraTools,
         store: Arc<dyn Store>,
     ) -> anyhow::Result<Self> {
+        checks::page(settings)?;
         let metrics = Metrics::new();
         let admission =
             Admission::new(&admission_limits(settings, effective_connections(&settings.server).1), &metrics);
@@ -97,6 +98,7 @@ impl Assembly {
         settings: &Settings,
         changes: &[ConfigChange],
     ) -> anyhow::Result<Self> {
+        checks::page(settings)?;
         let shared = self.shared.clone();
         // Rebuilt on every reload, whatever changed: that only costs its idle connections.
         let router = ProviderRouter::new(&settings.providers, &shared.metrics).context("providers")?;

@@ -60,10 +60,18 @@ fn state(settings: &Settings, assembly: &Assembly, stopping: &ShutdownFlag) -> A
             stopping: stopping.clone(),
         },
         serves_api: settings.role.serves_api(),
-        ui: settings.ui.is_served(settings.listen).then(|| UiFiles::new(settings.ui.dir.clone())),
+        ui: ui_files(settings),
         metrics: Arc::clone(&assembly.metrics),
         shared_bodies: SharedBodies::default(),
     })
+}
+
+/// The files of the web page, where it is served. A binary without the page refuses to start with `ui.enabled: on`.
+fn ui_files(settings: &Settings) -> Option<UiFiles> {
+    if !settings.ui.is_served(settings.listen) {
+        return None;
+    }
+    UiFiles::new(settings.ui.dir.clone()).ok()
 }
 
 /// Shuts the gateway's own tools down once no generation uses them any more, or the process ends.

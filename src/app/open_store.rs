@@ -4,14 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::Context;
-use uuid::Uuid;
 
 use super::lock::STORE;
-use antwort_config::settings::{PostgresUrl, StoreSettings, TenantRetention};
-use antwort_config::{Migrate, Settings, StoreUrl, Synchronous};
+use super::postgres;
+use antwort_config::settings::{StoreSettings, TenantRetention};
+use antwort_config::{Settings, StoreUrl, Synchronous};
 use antwort_identity::Requester;
 use antwort_store::{self as store, Store};
-use antwort_store_postgres::{PostgresOptions, PostgresStore};
 use antwort_store_sqlite::{self as sqlite, Location, SqliteOptions, SqliteStore};
 
 /// The tenant and owner of each key, for fair queueing in the store.
@@ -32,30 +31,9 @@ pub(super) async fn open_store(settings: &Settings, opener: StoreUser) -> anyhow
     match &settings.store.url {
         StoreUrl::Sqlite(path) => open_sqlite(settings, opener, Location::File(path.clone())),
         StoreUrl::Memory => open_sqlite(settings, opener, Location::Memory),
-        StoreUrl::Postgres(url) => open_postgres(settings, url).await,
+        StoreUrl::Postgres(url) => postgres::open(settings, url).await,
     }
     .context(STORE)
-}
-
-async fn open_postgres(settings: &Settings, url: &PostgresUrl) -> anyhow::Result<Arc<dyn Store>> {
-    let store = &settings.store;
-    // Nobody promises that the names of hosts are unique among those that share a database.
-    let instance = format!("{}/{}", instance(settings), Uuid::now_v7().simple());
-    let store = PostgresStore::open(PostgresOptions {
-        pool_size: store.pool_size,
-        statement_timeout: store.statement_timeout,
-        prepared_statements: store.prepared_statements,
-        migrate: store.migrate == Migrate::Auto,
-        ttl: store.ttl,
-        conversation_ttl: store.conversation_ttl.map(|ttl| store::TimeToLive(ttl.0)),
-        idempotency_ttl: store.idempotency_ttl,
-        event_ttl: store.event_ttl,
-        failed_requests: store.failed_requests,
-        tenants: tenant_retentions(store),
-        lease: store.lease,
-        ..PostgresOptions::new(url.expose(), instance)
-    });
-    Ok(Arc::new(store.await?))
 }
 
 fn open_sqlite(settings: &Settings, opener: StoreUser, location: Location) -> anyhow::Result<Arc<dyn Store>> {
@@ -80,7 +58,7 @@ fn open_sqlite(settings: &Settings, opener: StoreUser, location: Location) -> an
 }
 
 /// Retention of the tenants that have their own.
-fn tenant_retentions(store: &StoreSettings) -> HashMap<Arc<str>, store::TenantRetention> {
+pub(super) fn tenant_retentions(store: &StoreSettings) -> HashMap<Arc<str>, store::TenantRetention> {
     let own = |(tenant, own): (&String, &TenantRetention)| {
         let conversations = own.conversation_ttl.or(own.ttl).or(store.conversation_ttl);
         let retention = store::TenantRetention {
@@ -94,7 +72,7 @@ fn tenant_retentions(store: &StoreSettings) -> HashMap<Arc<str>, store::TenantRe
 }
 
 /// The instance name under which this process owns its runs: stable over restarts, distinct for each process of a host.
-fn instance(settings: &Settings) -> String {
+pub(super) fn instance(settings: &Settings) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}/{}", host.trim(), settings.listen)
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::connect;
 use super::output::{EXIT_INVALID_CONFIG, print_error, print_line};
-use crate::app::{server_urls, tools};
+use crate::app::{checks, tools};
 use antwort_config::{self as config, ConfigErrors, LoadOptions, LoadedConfig};
 
 /// Prints all errors of the settings, as `serve` would. `connect`: also asks the providers, if there is no error.
@@ -24,7 +24,7 @@ pub(super) fn check(connect: bool, options: &LoadOptions) -> ExitCode {
             };
             let names = runtime.block_on(tools::check(&loaded.settings));
             names.warnings.iter().for_each(|warning| print_error(&format!("warning: {warning}")));
-            let mut errors = server_urls::errors(&loaded.settings);
+            let mut errors = checks::errors(&loaded.settings);
             errors.extend(names.errors);
             if !errors.is_empty() {
                 errors.iter().for_each(|error| print_error(error));

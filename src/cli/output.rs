@@ -33,6 +33,7 @@ pub(crate) fn print_json(json: &str) {
 }
 
 /// Writes to standard output without a line end, and flushes.
+#[cfg(feature = "prompt")]
 pub(super) fn print_raw(text: &str) {
     if text.is_empty() {
         return;
@@ -50,6 +51,7 @@ fn note(written: io::Result<()>) {
 }
 
 /// Whether nobody reads what is printed.
+#[cfg(feature = "prompt")]
 pub(super) fn is_output_closed() -> bool {
     OUTPUT.load(Ordering::Relaxed) != OPEN
 }

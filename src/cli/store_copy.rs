@@ -27,7 +27,10 @@ impl FromStr for CopyUrl {
         let url: StoreUrl = text.parse()?;
         let place = match &url {
             StoreUrl::Sqlite(path) => CopyPlace::Sqlite(path.clone()),
+            #[cfg(feature = "postgres")]
             StoreUrl::Postgres(url) => CopyPlace::Postgres(url.expose().to_owned()),
+            #[cfg(not(feature = "postgres"))]
+            StoreUrl::Postgres(_) => return Err(crate::app::POSTGRES_ABSENT),
             StoreUrl::Memory => return Err("expected sqlite:PATH or postgres://USER@HOST/DATABASE"),
         };
         Ok(Self { place, url })
@@ -69,6 +72,7 @@ fn keys(from: &CopyPlace) -> String {
         CopyPlace::Sqlite(path) => {
             format!("seal.keys of its settings or, if it has none, the key in {}.seal-key", path.display())
         }
+        #[cfg(feature = "postgres")]
         CopyPlace::Postgres(_) => "seal.keys of its settings".to_owned(),
     };
     format!(
@@ -107,7 +111,11 @@ mod tests {
 
     #[test]
     fn a_database_is_named_by_its_url() {
-        for url in ["sqlite:a.db", "sqlite:///a.db", "postgres://u:secret@h/db", "postgresql://h/db"] {
+        let mut urls = vec!["sqlite:a.db", "sqlite:///a.db"];
+        if cfg!(feature = "postgres") {
+            urls.extend(["postgres://u:secret@h/db", "postgresql://h/db"]);
+        }
+        for url in urls {
             let parsed: CopyUrl = url.parse().unwrap();
             assert!(!format!("{parsed} {parsed:?}").contains("secret"), "{parsed}");
         }

@@ -18,8 +18,17 @@ pub(crate) enum UiFiles {
 
 impl UiFiles {
     /// Those of the directory, or else of the binary.
-    pub(crate) fn new(directory: Option<PathBuf>) -> Self {
-        directory.map_or(Self::Embedded, Self::Directory)
+    ///
+    /// # Errors
+    /// If the binary has none, as it was built without the page.
+    pub(crate) fn new(directory: Option<PathBuf>) -> Result<Self, &'static str> {
+        match directory {
+            Some(directory) => Ok(Self::Directory(directory)),
+            None if EMBEDDED.is_empty() => Err(
+                "this binary was built without the web page (the cargo feature `ui`): set ui.dir, or ui.enabled to off",
+            ),
+            None => Ok(Self::Embedded),
+        }
     }
 
     /// The file at this path; `None` if there is none.

@@ -10,6 +10,7 @@
 
 mod link;
 mod local;
+#[cfg(feature = "nats")]
 mod nats;
 mod signal;
 mod watchers;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 pub use self::link::{Inbound, LinkStatus, lose, next_message};
+#[cfg(feature = "nats")]
 pub use self::nats::NatsOptions;
 pub use self::signal::Signal;
 pub use self::watchers::RunWatch;
@@ -64,6 +66,7 @@ impl Bus {
     }
 
     /// A bus over NATS. Connects in the background, and again whenever the connection is lost.
+    #[cfg(feature = "nats")]
     pub fn nats(options: NatsOptions, poll_interval: Duration, metrics: &Arc<Metrics>) -> Self {
         Self::linked(poll_interval, metrics, |signals, inbound, status| {
             nats::run(options, signals, inbound, status)

@@ -41,8 +41,11 @@ pub struct Bounds {
 /// The question that is being asked.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
+    /// Its place among those that are asked, from 1.
     pub number: usize,
+    /// How many questions are asked in all.
     pub of: usize,
+    /// The question, as people read it.
     pub question: &'static str,
 }
 

@@ -41,6 +41,7 @@ pub struct Report {
     url: String,
     model: String,
     at: Timestamp,
+    /// Whether the server works, and what of it does not.
     pub verdict: Verdict,
     preset: Option<Preset>,
     tokens: Tokens,

@@ -77,6 +77,7 @@ pub struct TraceSummary {
     pub duration_ms: Option<i64>,
     /// `None` if the price of a turn is not known.
     pub cost_usd: Option<f64>,
+    /// Inferences, without those that only compacted the context.
     pub turns: Option<usize>,
     /// Calls that the gateway made.
     pub calls: Option<usize>,

@@ -49,14 +49,17 @@ impl Http1Response {
         Ok(response)
     }
 
+    /// The status code that the server sent.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
+    /// `Content-Type` as the server sent it; `None` if there is none that is valid.
     pub fn content_type(&self) -> Option<&HeaderValue> {
         self.content_type.as_ref()
     }
 
+    /// `Retry-After` as the server sent it, seconds or a date; `None` if there is none that is valid.
     pub fn retry_after(&self) -> Option<&HeaderValue> {
         self.retry_after.as_ref()
     }

@@ -17,6 +17,7 @@ pub struct Principal {
     pub key_hash: Option<[u8; 32]>,
     /// The owner of the caller's responses.
     pub owner: Owner,
+    /// What the caller may do.
     pub scopes: Scopes,
     /// Names on the wire for this caller; `None`: the configured default.
     pub dialect: Option<Dialect>,

@@ -3,10 +3,12 @@
 use super::Scope;
 use antwort_protocol::error::{ApiError, ErrorKind};
 
+/// A set of scopes; the default is the empty one, which allows nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Scopes(u32);
 
 impl Scopes {
+    /// The set of exactly these scopes; `*` is kept as a scope of its own.
     pub fn new(scopes: &[Scope]) -> Self {
         Self(scopes.iter().fold(0, |set, scope| set | bit(*scope)))
     }

@@ -34,8 +34,10 @@ type State = Arc<Mutex<SemaphoreState<Waiter>>>;
 #[derive(Debug, Clone)]
 pub struct FairSemaphore(State);
 
+/// What comes of a request for units: they are granted at once, or it waits.
 #[derive(Debug)]
 pub enum AcquireOutcome {
+    /// There was room: the units are held until the permit is dropped.
     Granted(Permit),
     /// The request is queued.
     Queued(PendingPermit),

@@ -58,6 +58,7 @@ impl FailureCause {
 pub enum ConnectFailure {
     /// DNS resolution failed.
     NameNotFound,
+    /// The host refused the connection, for example because nothing listens on the port.
     Refused,
     /// The TLS handshake failed, for example because of the server's certificate.
     Tls,

@@ -86,6 +86,7 @@ pub struct SkippingDecoder(BlockSplitter);
 /// What a [`SkippingDecoder`] finds.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decoded<'a> {
+    /// A whole event within the limit.
     Event(Event<'a>),
     /// The event without its data, of which there was too much.
     Oversized(Event<'a>, Excerpt),
@@ -103,7 +104,7 @@ impl SkippingDecoder {
     }
 
     /// The next event that has a known field; `None` when more bytes are needed.
-    pub fn next(&mut self) -> Option<Decoded<'_>> {
+    pub fn next_event(&mut self) -> Option<Decoded<'_>> {
         Some(match self.0.next_found()? {
             Found::Plain(block, plain) => Decoded::Event(self.0.read(block, plain)),
             Found::Parsed(event) => Decoded::Event(*event),

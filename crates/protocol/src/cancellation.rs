@@ -21,6 +21,7 @@ impl CancelFlag {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// Whether this flag or a clone of it was cancelled; it never becomes false again.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -17,9 +17,15 @@ pub enum ToolChoice {
     /// At least one call.
     Required,
     /// A call of this function.
-    Function { name: String },
+    Function {
+        /// Its name among the tools of the request.
+        name: String,
+    },
     /// A call of this custom tool.
-    Custom { name: String },
+    Custom {
+        /// Its name among the tools of the request.
+        name: String,
+    },
     /// A call of this MCP server.
     Mcp {
         /// The label of the server.
@@ -59,9 +65,15 @@ pub enum AllowedMode {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolRef {
     /// A function.
-    Function { name: String },
+    Function {
+        /// Its name among the tools of the request.
+        name: String,
+    },
     /// A custom tool.
-    Custom { name: String },
+    Custom {
+        /// Its name among the tools of the request.
+        name: String,
+    },
     /// An MCP server, or one of its tools.
     Mcp {
         /// The label of the server.

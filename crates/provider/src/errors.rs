@@ -18,6 +18,7 @@ use antwort_protocol::error::{ApiError, ErrorBody, ErrorKind};
 #[derive(Clone, thiserror::Error)]
 #[error("{}", self.for_log())]
 pub struct ProviderError {
+    /// What went wrong: the API error follows from it.
     pub kind: ProviderErrorKind,
     /// A message for the client: without URLs, headers and keys.
     pub message: String,
@@ -46,6 +47,7 @@ pub(super) fn transport_cause(error: &dyn Error, is_connect: bool, is_timeout: b
 pub enum ProviderErrorKind {
     /// The connection failed.
     Connect,
+    /// The connection was not established in time.
     ConnectTimeout,
     /// The proxy failed; nothing was sent to the provider.
     Proxy(ProxyError),
@@ -172,6 +174,7 @@ impl ProviderError {
         }
     }
 
+    /// The failure of a proxy on the way to the provider, with its own text as the message.
     pub(crate) fn from_proxy(error: ProxyError) -> Self {
         Self::new(ProviderErrorKind::Proxy(error), error.to_string())
     }

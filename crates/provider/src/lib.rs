@@ -75,6 +75,7 @@ pub trait Provider: Send + Sync {
 /// The body of a proxied request.
 #[derive(Debug, Clone)]
 pub struct ProxiedBody {
+    /// What is sent: the body of the client, with the provider's own name of the model.
     pub bytes: Bytes,
     /// The Content-Type of a form; `None`: JSON.
     pub form: Option<String>,

@@ -44,6 +44,7 @@ pub(super) struct ModelNames<'a> {
 /// The provider and model that serve a request.
 #[derive(Clone)]
 pub struct ModelRoute {
+    /// The provider that is called.
     pub provider: Arc<dyn Provider>,
     /// The provider's own model name.
     pub model: String,
@@ -103,6 +104,7 @@ impl ProviderRouter {
             .find_map(|entry| Some(ModelRoute { model: name(entry)?, provider: Arc::clone(&entry.provider) }))
     }
 
+    /// All configured providers, in the order of their names.
     pub fn providers(&self) -> impl Iterator<Item = &Arc<dyn Provider>> {
         self.entries.iter().map(|entry| &entry.provider)
     }
@@ -156,6 +158,7 @@ pub struct RoutedBody {
 }
 
 impl RoutedBody {
+    /// The name of the provider in the configuration.
     pub fn provider(&self) -> &str {
         self.provider.name()
     }

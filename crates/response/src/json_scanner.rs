@@ -5,8 +5,10 @@ use serde::de::IgnoredAny;
 /// How much of an object or a list has arrived, by its brackets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JsonScanner {
+    /// Nothing but white space has arrived.
     #[default]
     Empty,
+    /// The value has begun, and its brackets are not all closed.
     Partial {
         /// Open brackets.
         depth: u32,
@@ -20,6 +22,7 @@ pub enum JsonScanner {
 }
 
 impl JsonScanner {
+    /// Takes in the next piece of the text.
     pub fn advance(&mut self, text: &str) {
         for byte in text.bytes() {
             *self = self.after(byte);

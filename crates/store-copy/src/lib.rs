@@ -11,6 +11,7 @@ use antwort_store::StoreError;
 use antwort_store::copy_side::{CopySide, ImportError};
 use antwort_store::neutral_row::{NeutralRow, RowsDigest};
 use antwort_store::row_kinds::{KINDS, Kind};
+#[cfg(feature = "postgres")]
 use antwort_store_postgres::PostgresSide;
 use antwort_store_sqlite::SqliteSide;
 
@@ -23,6 +24,7 @@ pub enum CopyPlace {
     /// A SQLite file.
     Sqlite(PathBuf),
     /// The URL of a PostgreSQL database.
+    #[cfg(feature = "postgres")]
     Postgres(String),
 }
 
@@ -132,12 +134,15 @@ async fn open(place: &CopyPlace, role: Role) -> Result<Box<dyn CopySide>, CopyEr
     let is_target = role == Role::Target;
     let opened: Result<Box<dyn CopySide>, StoreError> = match place {
         CopyPlace::Sqlite(path) => SqliteSide::open(path, is_target).map(|side| Box::new(side) as _),
+        #[cfg(feature = "postgres")]
         CopyPlace::Postgres(url) => PostgresSide::open(url, is_target).await.map(|side| Box::new(side) as _),
     };
     let database = || match place {
         CopyPlace::Sqlite(path) => path.display().to_string(),
         // Its URL has a password.
+        #[cfg(feature = "postgres")]
         CopyPlace::Postgres(_) if is_target => "the PostgreSQL database to copy to".to_owned(),
+        #[cfg(feature = "postgres")]
         CopyPlace::Postgres(_) => "the PostgreSQL database to copy from".to_owned(),
     };
     opened.map_err(|error| CopyError::Store { database: database(), error })
@@ -148,6 +153,7 @@ fn is_same(from: &CopyPlace, to: &CopyPlace) -> bool {
     let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
     match (from, to) {
         (CopyPlace::Sqlite(from), CopyPlace::Sqlite(to)) => real(from) == real(to),
+        #[cfg(feature = "postgres")]
         _ => from == to,
     }
 }

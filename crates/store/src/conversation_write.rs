@@ -6,11 +6,42 @@ use crate::{ConversationItem, ConversationRecord, Owner, StoredItem};
 
 /// A write to a conversation.
 pub enum ConversationWrite {
+    /// Makes a conversation with its first items, whose ids must differ.
     Create(ConversationRecord),
-    Update { owner: Owner, id: String, metadata: Arc<str> },
-    Delete { owner: Owner, id: String },
-    AddItems { owner: Owner, id: String, items: Vec<ConversationItem> },
-    DeleteItem { owner: Owner, id: String, item: String },
+    /// Replaces the metadata.
+    Update {
+        /// Who writes; only own conversations are found.
+        owner: Owner,
+        /// `conv_…`
+        id: String,
+        /// A JSON object.
+        metadata: Arc<str>,
+    },
+    /// Marks a conversation as deleted: nobody sees it any more, and its items are removed afterwards.
+    Delete {
+        /// Who writes; only own conversations are found.
+        owner: Owner,
+        /// `conv_…`
+        id: String,
+    },
+    /// Adds items behind the others, all or none.
+    AddItems {
+        /// Who writes; only own conversations are found.
+        owner: Owner,
+        /// `conv_…`
+        id: String,
+        /// The items, whose ids must be new to the conversation.
+        items: Vec<ConversationItem>,
+    },
+    /// Deletes an item. What a summary stood for is seen again without it.
+    DeleteItem {
+        /// Who writes; only own conversations are found.
+        owner: Owner,
+        /// `conv_…`
+        id: String,
+        /// The id of the item.
+        item: String,
+    },
 }
 
 impl ConversationWrite {

@@ -31,6 +31,7 @@ pub trait CopySide: Send + Sync {
 /// Why rows were not written.
 #[derive(Debug)]
 pub enum ImportError {
+    /// The database failed.
     Store(StoreError),
     /// The row of this name is there with other content.
     Differs(String),

@@ -12,6 +12,7 @@ pub struct DistinctKeys<'a, K> {
 }
 
 impl<'a, K: Eq + Hash> DistinctKeys<'a, K> {
+    /// Finds equal keys; the distinct ones are in the order in which they come first.
     pub fn new(keys: &'a [K]) -> Self {
         let mut known: HashMap<&K, usize> = HashMap::with_capacity(keys.len());
         let mut requested =

@@ -18,6 +18,7 @@ impl FailedRequests {
     /// The default of the stores.
     pub const DEFAULT_MAX: u32 = 1000;
 
+    /// Keeps about `max` rows of each tenant; with 0 none is written.
     pub fn new(max: u32) -> Self {
         Self { max }
     }

@@ -15,10 +15,12 @@ pub struct StoreHealth {
 }
 
 impl StoreHealth {
+    /// Whether writing has failed, or would fail. Takes no lock.
     pub fn is_impaired(&self) -> bool {
         self.is_impaired.load(Ordering::Relaxed)
     }
 
+    /// Why writing fails; `None` while it works, as far as is known.
     pub fn reason(&self) -> Option<StoreError> {
         self.reason.lock().clone()
     }

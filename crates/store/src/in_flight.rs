@@ -35,6 +35,7 @@ enum Undo {
 }
 
 impl InFlightRows {
+    /// No run has a row yet; those in `runs` can be deleted before they have one.
     pub fn new(runs: RunRegistry) -> Self {
         Self {
             begun: HashSet::new(),
@@ -146,11 +147,13 @@ impl InFlightRows {
         was_begun
     }
 
+    /// The transaction was committed: its changes are no longer undone.
     pub fn commit(&mut self) {
         self.undo.clear();
         self.deleted.clear();
     }
 
+    /// The transaction has failed: undoes the rows and deletions that were noted since the last commit.
     pub fn rollback(&mut self) {
         for id in self.deleted.drain(..) {
             self.runs.restore(&id);

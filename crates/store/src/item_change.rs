@@ -6,7 +6,9 @@ use crate::Direction;
 
 /// The columns with the item replaced.
 pub struct ChangedRow {
+    /// The columns of its items.
     pub columns: ItemColumns,
+    /// The response object, in which the new item is repeated.
     pub body: String,
 }
 

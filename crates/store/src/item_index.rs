@@ -18,11 +18,14 @@ const STATE: u8 = 1 << 3;
 /// The two columns.
 #[derive(Debug, Default)]
 pub struct ItemColumns {
+    /// The entries of the items, in order: ids and lengths.
     pub index: Vec<u8>,
+    /// The texts that the entries measure, in UTF-8, without separators.
     pub texts: Vec<u8>,
 }
 
 impl ItemColumns {
+    /// The columns of these items, in this order.
     pub fn of(items: &[StoredItem]) -> Self {
         let mut columns = Self::default();
         for item in items {
@@ -65,7 +68,9 @@ impl ItemColumns {
 /// Where a text is among the texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
+    /// The offset of its first byte.
     pub start: usize,
+    /// Its length in bytes.
     pub len: usize,
 }
 
@@ -80,8 +85,11 @@ enum View {
 /// An item, before any of its texts is read.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
+    /// The id of the item; unique only in its response.
     pub id: &'a str,
+    /// Whether it came from the client or from the model.
     pub direction: Direction,
+    /// The place of the item as clients see it.
     pub wire: Span,
     view: View,
     /// The key and the place of its state.

@@ -37,11 +37,14 @@ pub(super) fn names(item: &str, response: &str) -> bool {
 /// What leads to a response, by its index of items.
 #[derive(Default)]
 pub struct ItemNames<'a> {
+    /// Ids of items that do not name the response themselves.
     pub ids: BTreeSet<&'a str>,
+    /// Keys of the states that are stored beside items.
     pub states: BTreeSet<&'a str>,
 }
 
 impl<'a> ItemNames<'a> {
+    /// All that lead to this response, whether they need rows or not. Fails if the index is damaged.
     pub fn read(index: &'a [u8], response: &str) -> Result<Self, Damaged> {
         let mut found = Self::default();
         for entry in entries(index)? {

@@ -10,8 +10,11 @@ use antwort_util::digest::{FieldHasher, hex_encode};
 /// A value of a column. A response or a conversation is its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
+    /// The column is empty.
     Null,
+    /// An integer, or 0 or 1 as a truth value.
     Number(i64),
+    /// Bytes, or a text in UTF-8.
     Bytes(Vec<u8>),
 }
 
@@ -59,7 +62,9 @@ impl Value {
 /// A row: its owner, and the values of the columns of its kind, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeutralRow {
+    /// Whose it is, even where the table has no column for it.
     pub owner: Owner,
+    /// One value for each of [`Kind::columns`].
     pub values: Vec<Value>,
 }
 
@@ -133,6 +138,7 @@ pub struct RowsDigest {
 }
 
 impl RowsDigest {
+    /// Counts a row, and adds its digest to the sum.
     pub fn add(&mut self, row: &NeutralRow) {
         self.rows += 1;
         let digest = row.digest();

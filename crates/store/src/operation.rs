@@ -17,32 +17,55 @@ const APPROVAL_BYTES: usize = 256;
 
 /// A write.
 pub enum Write {
+    /// The row of a running response, and the state of its run, if there is one.
     Begin(ResponseRecord, Option<Arc<[u8]>>),
+    /// A turn of a running response, with the calls that are about to be made.
     Turn(Box<TurnRecord>),
+    /// The outcome of a call that was written with its turn.
     ToolResult(CallOutcome),
+    /// A response in its final state; it need not have been begun.
     Finish(ResponseRecord),
+    /// Deletes the response of this id, or a registered run that has no row yet.
     Delete(Owner, String),
+    /// Marks a running response, so that the process that makes it ends it.
     RequestCancel(Owner, Id),
+    /// Approval requests that wait for their answers, all or none.
     AddApprovals(Vec<PendingApproval>),
+    /// Consumes approvals, all or none.
     ClaimApprovals(Box<ClaimRequest>),
     /// One step of an erasure.
     Erase(EraseRequest),
+    /// What a client does to a conversation.
     Conversation(Box<ConversationWrite>),
+    /// The row of a running response, with its idempotency key and its first events.
     BeginLogged(Box<LoggedRun>),
+    /// Deletes a running response with its key and its log, as if it had never been begun.
     Withdraw(Lease),
     /// The row of a request that failed before its first output.
     FailedRequest(Box<ResponseRecord>),
+    /// Events that are appended to the log of a running response.
     Log(Lease, LoggedEvents),
+    /// A response in its final state, and the end of its log.
     FinishLogged(Box<(ResponseRecord, LogEnd)>),
+    /// A queued response and its run, for any process to claim.
     Enqueue(Box<NewJob>),
+    /// Replaces the status and the body of a response while its run goes on.
     UpdateRunning(Box<ResponseRecord>),
+    /// Gives the claim of a queued run back, so that it is claimed again.
     Requeue(Lease, Requeue),
+    /// Ends the lease of a run until its open calls are answered, or can be no more.
     WaitForInputs(Lease),
+    /// Questions that calls under way ask the user.
     AskQuestions(Box<AskedQuestions>),
+    /// An answer from outside to a call or a question of a run.
     AnswerInput(Box<InputAnswer>),
+    /// A call that has answered while its work goes on.
     StartAsync(Box<StartedCall>),
+    /// The result of work that has gone on; the first one of a call counts.
     CompleteAsync(Box<AsyncResult>),
+    /// What the result of such work has led to, which is written once.
     SettleAsync(Box<AsyncSettlement>),
+    /// After what time the result of such work is looked for again; `None`: never.
     PollTask(Box<AsyncCallKey>, Option<Duration>),
 }
 
@@ -140,7 +163,9 @@ pub(super) fn item_size(item: &StoredItem) -> usize {
 
 /// Approvals that are claimed together.
 pub struct ClaimRequest {
+    /// Who claims them, and has to own them.
     pub owner: Owner,
+    /// The claims, which are granted all or none.
     pub claims: Vec<ApprovalClaim>,
     /// In Unix seconds.
     pub now: i64,
@@ -149,6 +174,7 @@ pub struct ClaimRequest {
 /// What is erased.
 #[derive(Debug, Clone)]
 pub struct EraseRequest {
+    /// Whose data: a tenant's, or that of one principal.
     pub target: ErasureTarget,
     /// When it was asked for, in Unix milliseconds; what is newer stays.
     pub at: i64,
@@ -168,7 +194,12 @@ pub enum WriteOutcome {
     /// The outcome of claiming approvals.
     Claimed(ClaimOutcome),
     /// What a step of an erasure has deleted, and whether there may be more.
-    Erased { counts: ErasedCounts, more: bool },
+    Erased {
+        /// What this step alone has deleted.
+        counts: ErasedCounts,
+        /// Whether another step may find more.
+        more: bool,
+    },
     /// The id of the item at this place is taken, and nothing was written.
     Duplicate(usize),
     /// The conversation of this key is marked as deleted.

@@ -50,7 +50,9 @@ pub struct Page {
 /// The part of a list that a page is cut from, in terms of the sort key.
 #[derive(Debug)]
 pub struct PageRange<K> {
+    /// Only elements above this key; `None`: from the lowest one on.
     pub above: Option<K>,
+    /// Only elements below this key; `None`: up to the highest one.
     pub below: Option<K>,
     /// The order in which rows are fetched. A page before a cursor is fetched backwards from the cursor.
     pub ascending: bool,
@@ -62,7 +64,9 @@ pub struct PageRange<K> {
 /// An element of a list, before it is read.
 #[derive(Debug)]
 pub struct Element<K> {
+    /// The id, by which clients page.
     pub id: Id,
+    /// The length of its JSON in bytes.
     pub bytes: u64,
     /// The key by which it is read.
     pub key: K,

@@ -70,6 +70,7 @@ pub struct TenantRetentions {
 }
 
 impl TenantRetentions {
+    /// The times to live of these tenants, and the default of all others; `None`: no expiry.
     pub fn new(
         default: Option<Duration>,
         tenants: impl IntoIterator<Item = (Arc<str>, Option<Duration>)>,
@@ -78,6 +79,7 @@ impl TenantRetentions {
         Self { default: Retention::new(default), tenants: tenants.collect() }
     }
 
+    /// That of a tenant: its own, or else the default.
     pub fn of(&self, tenant: &str) -> Retention {
         if self.tenants.is_empty() {
             return self.default;

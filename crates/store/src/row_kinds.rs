@@ -33,7 +33,9 @@ pub enum Holds {
 /// A column, as every backend has it.
 #[derive(Debug)]
 pub struct Column {
+    /// Its name in the table.
     pub name: &'static str,
+    /// What its values mean.
     pub holds: Holds,
     /// Whether it tells the row from the others of its owner, with the others of the key.
     pub in_key: bool,
@@ -53,9 +55,11 @@ pub enum OwnedBy {
 /// A table.
 #[derive(Debug)]
 pub struct Kind {
+    /// Its name in the database.
     pub table: &'static str,
     /// Whether the database numbers its rows, in a column `key`.
     pub is_numbered: bool,
+    /// The columns that are copied, in the order of the values of a row.
     pub columns: &'static [Column],
 }
 

@@ -9,6 +9,7 @@ pub struct Size {
 }
 
 impl Size {
+    /// Counts from zero, up to this limit.
     pub fn new(limit: ReadLimit) -> Self {
         Self { bytes: 0, limit }
     }

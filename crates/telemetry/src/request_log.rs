@@ -75,11 +75,13 @@ pub struct RequestFacts {
     pub status: Option<u16>,
     /// Name of the API key, and its tenant.
     pub key: Option<(Arc<str>, Arc<str>)>,
+    /// The code of the error, or the reason why the response is incomplete.
     pub code: Option<Cow<'static, str>>,
     /// The field at fault.
     pub param: Option<String>,
     /// The provider and model that served it.
     pub model: Option<ModelTarget>,
+    /// Set when its run ends; `None`: it has made none.
     pub run: Option<RunStats>,
     /// Tool calls that the gateway made.
     pub tool_calls: Option<u32>,
@@ -108,7 +110,9 @@ impl ModelTarget {
 /// Figures of a run.
 #[derive(Debug)]
 pub struct RunStats {
+    /// The response that the run has made.
     pub response_id: Id,
+    /// Inferences that were started.
     pub turns: u32,
     /// If the provider reported it.
     pub usage: Option<Usage>,
@@ -155,6 +159,7 @@ impl RequestLog {
         self.started
     }
 
+    /// Sets what the caller has found out, under a lock.
     pub fn update(&self, set: impl FnOnce(&mut RequestFacts)) {
         set(&mut self.facts.lock());
     }

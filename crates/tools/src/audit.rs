@@ -108,13 +108,21 @@ pub(super) fn record_decision(request: &ToolRequest, denied: Option<&ToolError>)
 
 /// A call that was refused before any tool was found for it.
 pub struct RefusedCallAudit<'a> {
+    /// The owner of the response.
     pub owner: &'a Owner,
+    /// The agent profile of the request, if it names one.
     pub agent: Option<&'a str>,
+    /// The response whose model made the call.
     pub response: &'a Id,
+    /// The id of the HTTP request.
     pub request: &'a str,
+    /// The id of the item that tells of the refusal.
     pub call: &'a Id,
+    /// The name that the model has called, with its namespace.
     pub tool: &'a str,
+    /// The arguments as the model wrote them; only their hash is logged.
     pub arguments: &'a str,
+    /// Why it was refused.
     pub code: ToolErrorCode,
 }
 
@@ -144,10 +152,13 @@ pub fn record_refused(call: &RefusedCallAudit<'_>) {
 
 /// A response that was to follow the result of a call.
 pub struct RefusedFollowUp<'a> {
+    /// The owner of the response that made the call.
     pub owner: &'a Owner,
     /// The key of the call, as its own lines have it. It begins with the id of its response.
     pub call: &'a str,
+    /// The tool, as in settings.
     pub tool: &'a str,
+    /// The code of the error that has prevented it.
     pub code: &'a str,
 }
 

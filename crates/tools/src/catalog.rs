@@ -79,6 +79,7 @@ pub struct RegisteredTool {
 pub struct ModelToolCache([OnceLock<Arc<ModelTool>>; 5]);
 
 impl RegisteredTool {
+    /// A tool with a cache of model tools of its own, see [`Self::with_model_tools`].
     pub fn new(plan: CallPlan, route: Route, stack: &StackBuilder, label: Arc<str>) -> Self {
         Self::with_model_tools(plan, route, stack, label, Arc::default())
     }

@@ -248,6 +248,7 @@ pub fn merge_definition(definition: &mut ToolDefinition, other: &ToolDefinition,
     }
 }
 
+/// Appends the tags that are not there yet.
 pub fn add_tags(tags: &mut Vec<String>, more: &[String]) {
     for tag in more {
         if !tags.contains(tag) {

@@ -14,22 +14,28 @@ use antwort_protocol::schema::CompiledSchema;
 
 /// The resolved settings for calls of one tool.
 pub struct CallPlan {
+    /// The tool under its name in the catalogue; hints and tags of several executors are merged.
     pub definition: Arc<ToolDefinition>,
     /// [`ToolDefinition::qualified_name`], cached.
     qualified_name: String,
     schemas: Arc<ToolSchemas>,
     /// How violations of the return schema are handled; `None`: results are not validated.
     returns: Option<ReturnSchema>,
+    /// What becomes of a failed call.
     pub on_error: OnError,
+    /// The time limit of a call with all its attempts; what is left of the run may be less.
     pub timeout: Duration,
     /// `None`: no retries.
     pub retry: Option<ToolRetry>,
+    /// Whether a call may be made again when it is unknown whether it had its effect.
     pub may_repeat: bool,
     /// Whether the work of a call may go on after its answer.
     pub may_go_on: bool,
     /// What its result leads to then, if the agent does not say.
     pub on_complete: Option<OnComplete>,
+    /// Calls of it in one run; `None`: as many as the run may make.
     pub max_calls: Option<u64>,
+    /// Bytes of a result that the model reads; what is longer is truncated.
     pub max_result_bytes: usize,
     /// `None`: results are not cached.
     pub cache: Option<CachePolicy>,
@@ -40,7 +46,9 @@ pub struct CallPlan {
 /// For how long and for whom results are cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CachePolicy {
+    /// How long a result is served after it came.
     pub ttl: Duration,
+    /// Whether a result is only for the principal that got it; if not, its tenant shares it.
     pub per_user: bool,
 }
 

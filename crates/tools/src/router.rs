@@ -29,8 +29,11 @@ pub struct Route {
 /// One executor of a tool.
 #[derive(Clone)]
 pub struct RouteExecutor {
+    /// The [`ToolExecutor::id`], such as `mcp:<label>`.
     pub id: Arc<str>,
+    /// Its share of the calls where the strategy is `weighted`.
     pub weight: u32,
+    /// Its circuit breaker, semaphores and calls in flight; kept across catalogues.
     pub state: Arc<ExecutorState>,
     pub(super) stack: ExecutorStack,
 }
@@ -103,6 +106,7 @@ fn no_executor() -> ToolError {
 }
 
 impl Route {
+    /// A route with a round-robin counter of its own; `executors` are in order of preference.
     pub fn new(strategy: RouteStrategy, executors: Vec<RouteExecutor>) -> Self {
         Self::with_shared_counter(strategy, executors, Arc::default())
     }

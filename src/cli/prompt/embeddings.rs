@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::arguments::{Output, PromptArgs};
 use crate::app::Assembly;
-use crate::cli::{print_json, print_line};
+use crate::cli::output::{print_json, print_line};
 use antwort_protocol::error::ApiError;
 use antwort_provider::CallContext;
 

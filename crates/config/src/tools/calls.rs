@@ -143,6 +143,7 @@ pub enum AsyncMode {
 }
 
 impl AsyncMode {
+    /// Whether it is [`Self::Deny`], which a serialized tool definition leaves out.
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
     pub fn is_deny(&self) -> bool {
         *self == Self::Deny

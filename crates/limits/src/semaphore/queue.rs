@@ -12,7 +12,9 @@ use antwort_identity::Requester;
 /// Why no permit is granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcquireError {
+    /// The queue is full: the request gets no place, or loses it to a requester with a shorter part.
     QueueFull,
+    /// The semaphore was closed, before the request or while it waited.
     Closed,
 }
 

@@ -82,7 +82,7 @@ impl Transport<RoleClient> for SseTransport {
                 return None;
             };
             self.decoder.feed(&bytes);
-            while let Some(event) = self.decoder.next() {
+            while let Some(event) = self.decoder.next_event() {
                 self.ready.extend(read(&self.router, event));
             }
             self.router.count_stray_bytes(self.decoder.take_stray_bytes());
@@ -155,7 +155,7 @@ fn read(router: &MessageRouter, decoded: Decoded<'_>) -> Option<ServerJsonRpcMes
 /// The URL of the `endpoint` event, once it has come. Of the server's own origin only: the credentials are sent there, and
 /// a server may not choose what else the gateway reaches.
 fn endpoint_url(decoder: &mut SkippingDecoder, base: &Url) -> Result<Option<Url>, McpError> {
-    while let Some(decoded) = decoder.next() {
+    while let Some(decoded) = decoder.next_event() {
         let Decoded::Event(Event { name: Some(name), data: target, .. }) = decoded else { continue };
         if name != "endpoint" || target.is_empty() {
             continue;

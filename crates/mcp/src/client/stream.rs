@@ -93,7 +93,7 @@ impl EventStream {
     fn read(&mut self, bytes: &[u8]) -> Vec<Sse> {
         let mut events = Vec::new();
         self.decoder.feed(bytes);
-        while let Some(event) = self.decoder.next() {
+        while let Some(event) = self.decoder.next_event() {
             events.extend(self.reader.read(event));
         }
         let router = &self.reader.router;

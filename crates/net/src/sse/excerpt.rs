@@ -6,11 +6,14 @@ const EDGE_BYTES: usize = 512;
 /// Enough to tell which request an oversized message answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Excerpt {
+    /// The first bytes, at most 512.
     pub head: Vec<u8>,
+    /// The last bytes, at most 512; of a short text they overlap with the first ones.
     pub tail: Vec<u8>,
 }
 
 impl Excerpt {
+    /// An excerpt of these bytes, to which those that follow them can be added.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut excerpt = Self::default();
         excerpt.add(bytes);

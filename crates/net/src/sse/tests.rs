@@ -84,7 +84,7 @@ fn skipping<'a>(limit: usize, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec
     let mut all = Vec::new();
     for piece in pieces {
         decoder.feed(piece);
-        while let Some(decoded) = decoder.next() {
+        while let Some(decoded) = decoder.next_event() {
             all.push(match decoded {
                 Decoded::Event(event) => Decoded::Event(owned(event)),
                 Decoded::Oversized(event, excerpt) => Decoded::Oversized(owned(event), excerpt),
@@ -203,7 +203,7 @@ fn allocated_for(line: &str, lines: usize) -> u64 {
     let allocated = allocation_counter::measure(|| {
         for piece in event.as_bytes().chunks(3) {
             decoder.feed(piece);
-            drop(decoder.next());
+            drop(decoder.next_event());
         }
     });
     allocated.bytes_total
@@ -225,7 +225,7 @@ fn an_event_without_end_is_held_within_the_limit() {
         let mut stray = 0;
         for _ in 0..5_000 {
             decoder.feed(piece.as_bytes());
-            assert!(!matches!(decoder.next(), Some(Decoded::Event(_))), "{line:?}");
+            assert!(!matches!(decoder.next_event(), Some(Decoded::Event(_))), "{line:?}");
             stray += decoder.take_stray_bytes();
             assert!(decoder.0.buffer.capacity() <= 64 * 1024, "{line:?}");
         }

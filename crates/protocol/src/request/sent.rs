@@ -69,10 +69,15 @@ impl SentFields {
 pub struct Continuation<'a>(RawFields<'a>);
 
 impl<'a> Continuation<'a> {
+    /// Reads the body that [`SentFields::continued`] has made.
+    ///
+    /// # Errors
+    /// If it is not a JSON object, or has too many fields.
     pub fn read(text: &'a str) -> Result<Self, ApiError> {
         split_fields(text.as_bytes()).map(Self)
     }
 
+    /// Whether the request names a conversation; otherwise it continues a response by its id.
     pub fn is_in_conversation(&self) -> bool {
         is_in_conversation(&self.0)
     }
