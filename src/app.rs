@@ -25,6 +25,7 @@ mod postgres;
 mod probes;
 mod reload;
 pub(crate) mod seal_key;
+mod store_settings;
 pub(crate) mod tools;
 mod upgrades;
 mod upkeep;

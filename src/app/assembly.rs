@@ -7,7 +7,8 @@ use anyhow::Context;
 
 use super::admission_limits::admission_limits;
 use super::connection_limit::effective_connections;
-use super::open_store::{StoreUser, open_store, requesters};
+use super::open_store::{StoreUser, open_store};
+use super::store_settings::requesters;
 use super::tools::{self, GatewayTools, PreviousTools};
 use super::{bus, checks, migration, seal_key};
 use crate::auth::Authenticator;

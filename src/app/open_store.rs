@@ -1,22 +1,15 @@
 //! Opens the store that the settings name.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::Context;
 
 use super::lock::STORE;
 use super::postgres;
-use antwort_config::settings::{StoreSettings, TenantRetention};
+use super::store_settings::{instance, requesters, tenant_retentions};
 use antwort_config::{Settings, StoreUrl, Synchronous};
-use antwort_identity::Requester;
 use antwort_store::{self as store, Store};
 use antwort_store_sqlite::{self as sqlite, Location, SqliteOptions, SqliteStore};
-
-/// The tenant and owner of each key, for fair queueing in the store.
-pub(super) fn requesters(settings: &Settings) -> Vec<Requester> {
-    settings.auth.keys.values().map(|key| Requester::new(&key.tenant, &key.owner)).collect()
-}
 
 /// Who opens the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,24 +48,4 @@ fn open_sqlite(settings: &Settings, opener: StoreUser, location: Location) -> an
         ..SqliteOptions::new(location, instance(settings))
     })?;
     Ok(Arc::new(store))
-}
-
-/// Retention of the tenants that have their own.
-pub(super) fn tenant_retentions(store: &StoreSettings) -> HashMap<Arc<str>, store::TenantRetention> {
-    let own = |(tenant, own): (&String, &TenantRetention)| {
-        let conversations = own.conversation_ttl.or(own.ttl).or(store.conversation_ttl);
-        let retention = store::TenantRetention {
-            ttl: own.ttl.map_or(store.ttl, |ttl| ttl.0),
-            conversation_ttl: conversations.map_or(store.ttl, |ttl| ttl.0),
-            max_bytes: own.max_size.map(|bytes| bytes as u64),
-        };
-        (tenant.as_str().into(), retention)
-    };
-    store.tenants.iter().map(own).collect()
-}
-
-/// The instance name under which this process owns its runs: stable over restarts, distinct for each process of a host.
-pub(super) fn instance(settings: &Settings) -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}/{}", host.trim(), settings.listen)
 }

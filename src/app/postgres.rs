@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::open_store::{instance, tenant_retentions};
+use super::store_settings::{instance, tenant_retentions};
 use antwort_bus::Bus;
 use antwort_config::settings::PostgresUrl;
 use antwort_config::{Migrate, Settings};

@@ -26,7 +26,7 @@ const TYPICAL_EVENT_BYTES: usize = 256;
 
 /// In which form the reader of a run takes its events.
 #[derive(Debug, Clone, Copy)]
-pub enum EventFormat {
+pub(crate) enum EventFormat {
     /// As server-sent events.
     Sse(EventEncoder),
     /// As JSON texts, one for each event.

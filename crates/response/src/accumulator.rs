@@ -18,7 +18,7 @@ pub(crate) struct ResponseAccumulator {
 /// An event that does not fit the events before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the event refers to an item or part that does not exist or has another type")]
-pub struct InvalidEvent;
+pub(crate) struct InvalidEvent;
 
 impl ResponseAccumulator {
     pub(crate) fn new(response: Response) -> Self {

@@ -45,8 +45,8 @@ const APART: &[(&str, &str)] = &[
     ("engine", "store-postgres"),
 ];
 
-/// Folders of the project that no program is in.
-const ELSEWHERE: &[&str] = &[".git", "benches", "examples", "target", "tests"];
+/// Folders of the project that no part of the program is in.
+const ELSEWHERE: &[&str] = &[".git", "benches", "dist", "examples", "target", "tests"];
 
 #[test]
 fn no_crate_uses_a_higher_floor() {
