@@ -126,6 +126,7 @@ impl App {
         shutdown: &CancellationToken,
         lock_wait: Duration,
     ) -> anyhow::Result<Option<Self>> {
+        checks::parts(settings)?;
         let Some(lock) = lock::wait(settings, listener, shutdown, lock_wait).await? else { return Ok(None) };
         let Some(lock) = migration::run(settings, lock, listener, shutdown).await? else { return Ok(None) };
         Self::build_locked(settings, Vec::new(), lock).await.map(Some)
@@ -142,6 +143,7 @@ impl App {
         settings: &Settings,
         executors: Vec<Arc<dyn ToolExecutor>>,
     ) -> anyhow::Result<Self> {
+        checks::parts(settings)?;
         let lock = lock::acquire_at_once(settings)?;
         if let Some(lock) = &lock {
             migration::migrate(settings, lock, CancellationToken::new()).context(lock::STORE)?;
@@ -164,6 +166,7 @@ impl App {
         executors: Vec<Arc<dyn ToolExecutor>>,
         store: Arc<dyn Store>,
     ) -> anyhow::Result<Self> {
+        checks::parts(settings)?;
         let extra = tools::ExtraTools { executors, mocks: None };
         let assembly = Assembly::build_with_store(settings, extra, store).await?;
         let stopping = ShutdownFlag::default();

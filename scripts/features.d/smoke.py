@@ -101,6 +101,10 @@ KNOWN = {"ANTWORT_UPSTREAM_URL": MODEL, "ANTWORT_SEAL_KEYS": "MDEyMzQ1Njc4OTAxMj
 for words in (["config", "check"], ["serve", "--listen", "127.0.0.1:0"]):
     refuses(words, "built without PostgreSQL", ANTWORT_STORE_URL="postgres://u@127.0.0.1/d", **KNOWN)
     refuses(words, "built without the web page", ANTWORT__UI__ENABLED="on", ANTWORT_STORE_URL="memory:", **KNOWN)
+with tempfile.TemporaryDirectory() as folder:
+    refuses(["serve", "--listen", "127.0.0.1:0"], "built without the web page",
+            ANTWORT__UI__ENABLED="on", ANTWORT_STORE_URL=f"sqlite:{folder}/a.db", **KNOWN)
+    assert not list(pathlib.Path(folder).iterdir()), "a binary that cannot serve has made files"
 refuses(["config", "check"], "built without NATS", ANTWORT__BUS__URL="nats://127.0.0.1:1",
         ANTWORT_STORE_URL="postgres://u@127.0.0.1/d", **KNOWN)
 refuses(["store", "copy", "sqlite:a.db", "postgres://u@127.0.0.1/d"], "built without PostgreSQL")

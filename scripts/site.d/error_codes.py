@@ -29,7 +29,7 @@ MAKERS = (
     rf"\bcode: Some\({CODE}",
 )
 # Files where each such literal after `=>` is a code.
-TABLES = ("crates/tools/src/error.rs", "src/tools/error.rs")
+TABLES = ("crates/tools/src/error.rs",)
 
 
 def main() -> int:

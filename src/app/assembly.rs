@@ -71,7 +71,6 @@ impl Assembly {
         extra: tools::ExtraTools,
         store: Arc<dyn Store>,
     ) -> anyhow::Result<Self> {
-        checks::page(settings)?;
         let metrics = Metrics::new();
         let admission =
             Admission::new(&admission_limits(settings, effective_connections(&settings.server).1), &metrics);

@@ -28,6 +28,29 @@ pub(crate) fn errors(settings: &Settings) -> Vec<String> {
         .collect()
 }
 
+/// Refuses what this binary was built without, before anything is opened or changed.
+pub(super) fn parts(settings: &Settings) -> anyhow::Result<()> {
+    if let StoreUrl::Postgres(_) = settings.store.url {
+        postgres::present().map_err(anyhow::Error::msg).context("store.url")?;
+    }
+    let bus = match settings.bus.url {
+        BusUrl::Postgres(_) => postgres::present(),
+        BusUrl::Nats(_) => nats::present(),
+        BusUrl::Auto | BusUrl::Store | BusUrl::Local | BusUrl::Poll => Ok(()),
+    };
+    bus.map_err(anyhow::Error::msg).context("bus.url")?;
+    page(settings)
+}
+
+/// The files of the web page, where it is served.
+pub(crate) fn page_files(settings: &Settings) -> Option<UiFiles> {
+    if !settings.ui.is_served(settings.listen) {
+        return None;
+    }
+    // One that is asked for is there, or the gateway does not start.
+    UiFiles::new(settings.ui.dir.clone()).ok()
+}
+
 /// Whether there is a page, if it is asked for.
 pub(super) fn page(settings: &Settings) -> anyhow::Result<()> {
     if settings.ui.enabled != UiSwitch::On {

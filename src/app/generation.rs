@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::assembly::Assembly;
+use super::checks;
 use super::tools::GatewayTools;
 use crate::transport::{
     AccessRules, AppState, PassThroughRoutes, ReadinessCache, ReadinessState, RequestSettings, SharedBodies,
-    SharedState, ShutdownFlag, UiFiles, routes,
+    SharedState, ShutdownFlag, routes,
 };
 use antwort_config::{Settings, Switch};
 
@@ -60,18 +61,10 @@ fn state(settings: &Settings, assembly: &Assembly, stopping: &ShutdownFlag) -> A
             stopping: stopping.clone(),
         },
         serves_api: settings.role.serves_api(),
-        ui: ui_files(settings),
+        ui: checks::page_files(settings),
         metrics: Arc::clone(&assembly.metrics),
         shared_bodies: SharedBodies::default(),
     })
-}
-
-/// The files of the web page, where it is served. A binary without the page refuses to start with `ui.enabled: on`.
-fn ui_files(settings: &Settings) -> Option<UiFiles> {
-    if !settings.ui.is_served(settings.listen) {
-        return None;
-    }
-    UiFiles::new(settings.ui.dir.clone()).ok()
 }
 
 /// Shuts the gateway's own tools down once no generation uses them any more, or the process ends.

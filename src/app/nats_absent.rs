@@ -18,3 +18,8 @@ pub(super) fn check(_urls: &SecretString, _bus: &BusSettings) -> Result<(), Stri
 pub(super) fn bus(_urls: &SecretString, _bus: &BusSettings, _metrics: &Arc<Metrics>) -> anyhow::Result<Bus> {
     anyhow::bail!(ABSENT)
 }
+
+/// That it is missing.
+pub(super) fn present() -> Result<(), &'static str> {
+    Err(ABSENT)
+}

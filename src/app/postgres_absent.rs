@@ -28,3 +28,8 @@ pub(super) async fn open(_settings: &Settings, _url: &PostgresUrl) -> anyhow::Re
 pub(super) fn bus(_url: &PostgresUrl, _interval: Duration, _metrics: &Arc<Metrics>) -> anyhow::Result<Bus> {
     anyhow::bail!(ABSENT)
 }
+
+/// That it is missing.
+pub(super) fn present() -> Result<(), &'static str> {
+    Err(ABSENT)
+}

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use super::gateway::Gateway;
+use crate::app::checks;
 use antwort_config::{Settings, StoreUrl};
 use antwort_provider::model_choice::{NoModel, Remedy};
 
@@ -42,7 +43,7 @@ pub(super) fn opening(base: &str, settings: &Settings) {
         StoreUrl::Postgres(url) => format!("PostgreSQL, {url}"),
     };
     line(&bold("antwort"));
-    if settings.ui.is_served(settings.listen) {
+    if checks::page_files(settings).is_some() {
         line(&format!("  page      {}", page(base)));
     }
     line(&format!("  gateway   {base}"));

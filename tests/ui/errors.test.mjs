@@ -1,7 +1,7 @@
 // Every error that the documents and the gateway's sources name has words of its own.
 
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { effects, explain, FAULTS } from '../../ui/next-step.js';
 
@@ -9,8 +9,7 @@ const place = (name) => new URL(`../../${name}`, import.meta.url);
 const file = (name) => readFileSync(place(name), 'utf8');
 
 test('every kind of error of the gateway is explained by its code and its type', () => {
-  const source = ['crates/protocol/src/error.rs', 'src/protocol/error.rs'].find((name) => existsSync(place(name)));
-  const kinds = [...file(source).matchAll(/=> \((\d{3}), "([a-z_]+)", "([a-z_]+)"\)/g)];
+  const kinds = [...file('crates/protocol/src/error.rs').matchAll(/=> \((\d{3}), "([a-z_]+)", "([a-z_]+)"\)/g)];
   assert.ok(kinds.length > 15);
   for (const [, status, type, code] of kinds) {
     if (code !== 'conflict' && code !== 'gone') assert.notEqual(explain({ code }).fault, 'unknown', code);

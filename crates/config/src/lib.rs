@@ -1,7 +1,7 @@
 //! Settings: their sources, types, defaults and checks.
 //!
 //! Defaults < file < environment < flags. `raw` is the configuration as written, [`Settings`] the checked result with
-//! presets applied and units in the types. Floor 1: knows nothing of what the settings are for.
+//! presets applied and units in the types. It knows nothing of what the settings are for.
 
 mod agents;
 mod auth;

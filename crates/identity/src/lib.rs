@@ -1,6 +1,6 @@
 //! Identity: who a caller is, what the caller may do, whose rows and whose shares a request uses.
 //!
-//! Floor 1: admission, store, authentication and engine share these types; none of them knows how a caller was
+//! Limits, store, authentication and engine share these types; none of them knows how a caller was
 //! authenticated, which is in `auth`.
 
 mod callers;

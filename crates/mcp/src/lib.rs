@@ -1,4 +1,4 @@
-//! Tools of MCP (Model Context Protocol) servers. Floor 3: uses the contract and the layers of `tools`, which know nothing of
+//! Tools of MCP (Model Context Protocol) servers. It uses the contract and the layers of `tools`, which know nothing of
 //! MCP.
 //!
 //! `connection` is the trait through which the gateway lists and calls a server's tools. The SDK and the transports are

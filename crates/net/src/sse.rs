@@ -28,7 +28,7 @@ pub struct TooLarge {
 /// out.
 ///
 /// ```
-/// # use antwort::internal::net::Decoder;
+/// # use antwort_net::sse::Decoder;
 /// let mut decoder = Decoder::new(1024);
 /// decoder.feed(b"data: one\n\nda");
 /// assert_eq!(decoder.next_event().unwrap().unwrap().data, "one");

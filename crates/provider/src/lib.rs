@@ -1,6 +1,6 @@
 //! Providers: the model servers behind the gateway.
 //!
-//! The engine uses them through the trait [`Provider`]. Floor 3: knows the protocol and the neutral turn, not the engine.
+//! The engine uses them through the trait [`Provider`]. It knows the protocol and the neutral turn, not the engine.
 
 pub mod chat;
 mod context_overflow;

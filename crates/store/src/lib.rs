@@ -2,7 +2,7 @@
 //! log of runs with their leases ([`RunLog`]), runs that are asked for more than once ([`IdempotencyKeys`], [`EventLog`]),
 //! the queue of background runs ([`JobQueue`]), those that wait for answers ([`RunInputs`]), calls whose work goes on ([`AsyncCalls`]), approvals ([`Approvals`]), and notices to webhooks ([`WebhookOutbox`]).
 //!
-//! [`Store`] is all of them in one backend; `sqlite` is the embedded one. Rules that are no queries (pages, retention)
+//! [`Store`] is all of them in one backend; `antwort-store-sqlite` is the embedded one. Rules that are no queries (pages, retention)
 //! stand beside the traits, so that every backend has the same. Rows keep the response as it was sent, byte for byte,
 //! and beside it the items that a continuation shows to the model.
 

@@ -1,6 +1,6 @@
 //! Telemetry: logs, metrics and traces.
 //!
-//! Floor 1: owns names and formats; the modules where things happen call it. Contents of requests and responses are never
+//! It owns names and formats; the modules where things happen call it. Contents of requests and responses are never
 //! logged, measured or traced.
 
 mod error;

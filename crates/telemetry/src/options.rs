@@ -34,8 +34,7 @@ pub enum LogFormat {
     Text,
 }
 
-/// Where spans are exported to, and which.
-#[derive(Debug)]
+/// Where spans are exported to, and which. Not `Debug`: the client's proxy and the endpoint may have passwords.
 pub struct TraceOptions {
     /// Base URL of an OTLP collector over HTTP, or the URL of its traces.
     pub endpoint: String,

@@ -60,7 +60,7 @@ impl TraceExporter {
         Ok(Self(provider))
     }
 
-    /// Exports the spans of this crate only: those of libraries would outnumber them.
+    /// Exports the spans of the gateway only: those of libraries would outnumber them.
     pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,

@@ -2,7 +2,7 @@
 //!
 //! A [`ToolExecutor`] runs tools; [`Tool`] is the short form for a single one. [`ToolRegistry`] owns the executors and
 //! publishes [`Catalog`]s, whose tools are called through the middleware of `stack`: executors need not care about
-//! timeouts, caches or policy. Floor 3: does not depend on the engine or the store; what it needs from them
+//! timeouts, caches or policy. It does not depend on the engine or the store; what it needs from them
 //! ([`Journal`]) is a trait defined here.
 
 mod audit;

@@ -53,5 +53,5 @@ macro_rules! levels {
     )+};
 }
 
-with_target!($ event enabled info_span);
+with_target!($ event enabled event_enabled span_enabled trace_span debug_span info_span warn_span error_span);
 levels!($ trace TRACE, debug DEBUG, info INFO, warn WARN, error ERROR);

@@ -28,7 +28,7 @@ fn files_use_one_another_in_one_direction() {
             }
         }
     }
-    assert!(files > 900, "only {files} files were read");
+    assert!(files > 700, "only {files} files were read");
     assert!(new.is_empty(), "new circles between files:\n\n{}", new.join("\n"));
     let gone: Vec<_> = KNOWN.iter().filter(|place| !known.contains(*place)).collect();
     assert!(gone.is_empty(), "no longer a circle, so no longer in KNOWN: {gone:#?}");
