@@ -112,6 +112,8 @@ mod tests {
         let line: serde_json::Value = serde_json::from_str(text.trim_end()).expect("one line");
         assert_eq!((line["message"].as_str(), line["what"].as_str()), (Some("panic"), Some("(withheld)")));
         assert_eq!(line["place"], "src/here.rs:1:2");
+        // Not the name of the crate.
+        assert_eq!(line["target"], "antwort::telemetry::logs");
         assert!(line["load_address"].as_str().unwrap().starts_with("0x"), "{line}");
         let backtrace = line["backtrace"].as_str().unwrap();
         // Names, where there are some, and addresses for where there are none.
