@@ -99,7 +99,7 @@ fn unknown(path: &str) -> ErrorResponse {
 }
 
 fn disabled() -> ErrorResponse {
-    let message = "The web page is not served here. It is by default if the gateway listens on a loopback address; else set \
-                   ui.enabled to on, which needs API keys.";
+    let message = "The web page is not served here. It is by default if the gateway listens on a loopback address and was built \
+                   with the page (the cargo feature `ui`); else set ui.enabled to on, which needs API keys.";
     ErrorResponse(ApiError::new(ErrorKind::NotFound, message).with_code("ui_disabled"))
 }
