@@ -23,10 +23,13 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock build.rs ./
 COPY .cargo .cargo
 COPY --from=manifests /src/crates crates
+COPY tests/support/Cargo.toml tests/support/
 # Dependencies first, so that a change of ours does not build them again.
-RUN for crate in crates/*; do mkdir "$crate/src" && touch "$crate/src/lib.rs" || exit; done \
-    && mkdir -p src benches tests/it/next_version \
-    && echo 'fn main() {}' | tee src/main.rs benches/commits.rs benches/hot_path.rs tests/it/main.rs tests/it/next_version/main.rs > src/lib.rs \
+RUN for crate in crates/* tests/support; do mkdir "$crate/src" && touch "$crate/src/lib.rs" || exit; done \
+    && mkdir -p src benches tests/contract tests/mcp tests/next_version tests/operation tests/state tests/tools \
+    && echo 'fn main() {}' | tee src/main.rs benches/commits.rs benches/hot_path.rs \
+        tests/contract/main.rs tests/mcp/main.rs tests/next_version/main.rs tests/operation/main.rs tests/state/main.rs tests/tools/main.rs \
+        > src/lib.rs \
     && cargo build --release --locked --bin antwort \
     && rm -rf src crates
 # What the binary is made of, and no more: a change of anything else builds nothing again.

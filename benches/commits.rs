@@ -21,12 +21,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore};
 use antwort::protocol::id::IdGenerator;
 use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
     Direction, Lease, ModelView, Owner, ResponseRecord, ResponseStore, RunLog, Store, StoredItem,
 };
+use antwort_store_sqlite::{Location, SqliteOptions, SqliteStore};
 
 /// The load.
 struct Load {

@@ -10,16 +10,15 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use antwort::config::ThinkTags;
-use antwort::internal::net::Decoder;
-use antwort::internal::protocol::CreateResponse;
-use antwort::internal::protocol::EventEncoder;
-use antwort::internal::protocol::Truncation;
-use antwort::internal::provider::Translator;
-use antwort::internal::response::{
-    Events, FinishReason, MachineOptions, ModelEvent, ResponseMachine, Termination,
-};
 use antwort::protocol::id::IdGenerator;
 use antwort::protocol::response::{RequestEcho, Response, ResponseSnapshot, ResponseStatus, RunOutcome};
+use antwort_net::sse::Decoder;
+use antwort_protocol::event::EventEncoder;
+use antwort_protocol::request::CreateResponse;
+use antwort_protocol::request::Truncation;
+use antwort_provider::chat::Translator;
+use antwort_response::machine::{Events, MachineOptions, ResponseMachine, Termination};
+use antwort_response::turn::{FinishReason, ModelEvent};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::value::RawValue;
 

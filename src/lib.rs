@@ -16,9 +16,6 @@ mod logging;
 pub mod program;
 pub mod shutdown;
 
-#[doc(hidden)]
-pub mod internal;
-
 /// Settings: how they are loaded, and what they are.
 pub mod config {
     pub use antwort_config::{

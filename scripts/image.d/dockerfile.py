@@ -108,7 +108,7 @@ def main():
     must_find("FROM scratch\nENTRYPOINT antwort", "", "needs a shell")
     must_find("FROM scratch", "", "a/tests/b.rs", '[[test]]\nname = "b"\npath = "tests/b.rs"\n')
     must_find("FROM scratch", "", "a/benches/b.rs", '[[bench]]\nname = "b"\nharness = false\n')
-    files = [ROOT / "Cargo.toml", *sorted(ROOT.glob("crates/*/Cargo.toml"))]
+    files = [ROOT / "Cargo.toml", *sorted(ROOT.glob("crates/*/Cargo.toml")), ROOT / "tests/support/Cargo.toml"]
     manifests = {path.parent.relative_to(ROOT): path.read_text() for path in files}
     found = [*faults(dockerfile, ignore), *missing_files(dockerfile, manifests)]
     print("\n".join(f"Dockerfile: {fault}" for fault in found) or "Dockerfile: as it must be")

@@ -10,7 +10,7 @@ use antwort_protocol::request::ClientActionStatus;
 
 /// A known client and its compatibility settings.
 #[derive(Debug)]
-pub struct ClientProfile {
+pub(crate) struct ClientProfile {
     /// Name of the profile, sent in the response header `antwort-client-profile`.
     pub name: &'static str,
     /// Status of a response that waits for client-side function calls, if the client cannot parse the default one.
@@ -25,7 +25,7 @@ pub struct ClientProfile {
 }
 
 /// All profiles; the first match applies.
-pub static PROFILES: &[ClientProfile] = &[
+pub(crate) static PROFILES: &[ClientProfile] = &[
     ClientProfile {
         name: "codex",
         // Reads items and the terminal event, not the status.
@@ -118,7 +118,7 @@ fn starts_with_ignoring_case(text: &str, start: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::detect;
+    use super::{PROFILES, detect};
 
     type Header = (&'static str, &'static str);
 
@@ -165,6 +165,15 @@ mod tests {
             let headers =
                 headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
             assert_eq!(detect(&headers).map(|profile| profile.name), *expected, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn the_page_on_compatibility_has_every_client_profile() {
+        let page = include_str!("../../docs/compatibility.md");
+        let (_, table) = page.split_once("## Client profiles").unwrap();
+        for profile in PROFILES {
+            assert!(table.contains(&format!("| `{}` |", profile.name)), "{}", profile.name);
         }
     }
 }

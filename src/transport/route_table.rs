@@ -7,7 +7,7 @@ use antwort_identity::Scope;
 
 /// The authorization that a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub(crate) enum Access {
     /// No key.
     Public,
     /// A key with this scope. If the route shows or changes what belongs to tenants, a key that has it by `*` reaches its own
@@ -17,8 +17,8 @@ pub enum Access {
     Operates(Scope),
 }
 
-/// All API routes, without their prefix. A test compares the OpenAPI document with them.
-pub const API_ROUTES: &[(Method, &str, Access)] = &[
+/// All API routes, without their prefix. A test compares `openapi.yaml` with them.
+pub(crate) const API_ROUTES: &[(Method, &str, Access)] = &[
     (Method::POST, "/responses", Access::Requires(Scope::ResponsesCreate)),
     (Method::GET, "/responses", Access::Requires(Scope::ResponsesRead)),
     (Method::POST, "/responses/compact", Access::Requires(Scope::ResponsesCreate)),
@@ -54,7 +54,7 @@ pub const API_ROUTES: &[(Method, &str, Access)] = &[
 ];
 
 /// Routes outside the API: probes, metrics, documents.
-pub const SERVICE_ROUTES: &[(Method, &str, Access)] = &[
+pub(crate) const SERVICE_ROUTES: &[(Method, &str, Access)] = &[
     (Method::GET, "/healthz", Access::Public),
     (Method::GET, "/readyz", Access::Public),
     (Method::GET, "/metrics", Access::Operates(Scope::MetricsRead)),
@@ -71,7 +71,7 @@ const PAGE_ROUTES: &[(Method, &str, Access)] = &[
 ];
 
 /// Prefixes of the API: base URLs of clients end in `/v1`, in nothing, or in `/openai/v1` as Azure's do.
-pub const API_PREFIXES: &[&str] = &["/v1", "", "/openai/v1"];
+pub(crate) const API_PREFIXES: &[&str] = &["/v1", "", "/openai/v1"];
 
 /// The method of the routes that are passed through.
 static POST: Method = Method::POST;
@@ -146,8 +146,11 @@ fn entries(route: &str, passed: &PassThroughRoutes) -> impl Iterator<Item = (&'s
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::*;
     use antwort_config::settings::RESERVED_SEGMENTS;
+    use serde_json::Value;
+
+    use super::super::openapi::OPENAPI_YAML;
+    use super::*;
 
     #[test]
     fn a_pattern_does_not_take_a_path_from_its_scope() {
@@ -172,5 +175,61 @@ mod tests {
         let first = |path: &'static str| path.split('/').nth(1).expect("a segment");
         let reserved: BTreeSet<&str> = own.chain(prefixes).map(first).collect();
         assert_eq!(reserved.into_iter().collect::<Vec<_>>(), RESERVED_SEGMENTS);
+    }
+
+    #[test]
+    fn every_route_is_documented_and_every_documented_path_is_served() {
+        let is_open = |access: &Access| *access == Access::Public;
+        let api =
+            API_ROUTES.iter().map(|(method, path, access)| (method, format!("/v1{path}"), is_open(access)));
+        let service =
+            SERVICE_ROUTES.iter().map(|(method, path, access)| (method, (*path).to_owned(), is_open(access)));
+        let served: BTreeSet<_> = api
+            .chain(service)
+            .map(|(method, path, open)| (method.to_string(), nameless(&path), open))
+            .collect();
+        assert_eq!(served, documented(), "method, path, and whether no key is needed");
+    }
+
+    #[test]
+    fn the_page_on_compatibility_mentions_every_route_and_no_other() {
+        let page = include_str!("../../docs/compatibility.md");
+        let routes = API_ROUTES.iter().chain(SERVICE_ROUTES);
+        let routes: BTreeSet<String> =
+            routes.map(|(method, path, _)| format!("`{method} {}`", path.replace("{*", "{"))).collect();
+        for route in &routes {
+            assert!(page.contains(route), "docs/compatibility.md does not mention {route}");
+        }
+        let promises = |line: &&str| line.contains("| implemented") || line.contains("| passed through");
+        for line in page.lines().filter(promises) {
+            let Some(first) = line.strip_prefix("| ").and_then(|line| line.split(" |").next()) else {
+                continue;
+            };
+            if ["`GET ", "`POST ", "`DELETE "].iter().any(|method| first.starts_with(method)) {
+                assert!(routes.contains(first), "docs/compatibility.md promises {first}");
+            }
+        }
+    }
+
+    /// A path whose variable parts have no names.
+    fn nameless(path: &str) -> String {
+        let segments = path.split('/').map(|segment| if segment.starts_with('{') { "{}" } else { segment });
+        segments.collect::<Vec<_>>().join("/")
+    }
+
+    /// Method, path, and whether it is open, of every operation of `openapi.yaml`.
+    fn documented() -> BTreeSet<(String, String, bool)> {
+        let document: Value = serde_norway::from_str(OPENAPI_YAML).unwrap();
+        let methods = ["get", "post", "put", "patch", "delete"];
+        let mut found = BTreeSet::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in
+                item.as_object().unwrap().iter().filter(|(key, _)| methods.contains(&key.as_str()))
+            {
+                let is_open = operation["security"].as_array().is_some_and(Vec::is_empty);
+                found.insert((method.to_uppercase(), nameless(path), is_open));
+            }
+        }
+        found
     }
 }

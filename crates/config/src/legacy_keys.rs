@@ -10,7 +10,7 @@ pub(crate) struct LegacySection {
     /// Its keys, and the paths of the keys that replaced them.
     pub keys: &'static [(&'static str, &'static [&'static str])],
     /// Whether the key that replaced one may have another value, and takes precedence; otherwise that is an error.
-    pub gives_way: bool,
+    pub(crate) gives_way: bool,
 }
 
 /// All sections.

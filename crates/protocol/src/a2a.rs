@@ -19,7 +19,7 @@ pub struct A2aToolCall {
     /// The id of the response.
     pub task_id: Id,
     /// The `call_id`, by which the call is answered.
-    pub input_id: String,
+    pub(crate) input_id: String,
     #[serde(rename = "type")]
     kind: &'static str,
     /// The call.

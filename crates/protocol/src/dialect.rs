@@ -55,7 +55,7 @@ impl Dialect {
     }
 
     /// Name of the event that ends a raw reasoning text.
-    pub fn reasoning_done(self) -> &'static str {
+    pub(crate) fn reasoning_done(self) -> &'static str {
         match self {
             Self::OpenAi => "response.reasoning_text.done",
             Self::OpenResponses => "response.reasoning.done",
@@ -63,23 +63,23 @@ impl Dialect {
     }
 
     /// Whether `text.format.schema` is echoed. The Open Responses response object allows only null there.
-    pub fn echoes_json_schema(self) -> bool {
+    pub(crate) fn echoes_json_schema(self) -> bool {
         self == Self::OpenAi
     }
 
     /// The prefix of an item's type: the specification wants types marked that are not its own.
-    pub fn item_prefix(self, kind: &str) -> &'static str {
+    pub(crate) fn item_prefix(self, kind: &str) -> &'static str {
         let foreign = self == Self::OpenResponses && !kind.starts_with(EXTENSION_PREFIX);
         if foreign && !STANDARD_ITEMS.contains(&kind) { EXTENSION_PREFIX } else { "" }
     }
 
     /// Whether every item has a status: OpenAI's API has none for some, the specification wants one for each.
-    pub fn requires_item_status(self) -> bool {
+    pub(crate) fn requires_item_status(self) -> bool {
         self == Self::OpenResponses
     }
 
     /// The name of an event that only OpenAI's API has.
-    pub fn foreign_event(self, openai: &'static str, prefixed: &'static str) -> &'static str {
+    pub(crate) fn foreign_event(self, openai: &'static str, prefixed: &'static str) -> &'static str {
         match self {
             Self::OpenAi => openai,
             Self::OpenResponses => prefixed,
@@ -87,7 +87,7 @@ impl Dialect {
     }
 
     /// Whether an `error` event also has its fields at the top level, where OpenAI's clients look for them.
-    pub fn has_flat_error_fields(self) -> bool {
+    pub(crate) fn has_flat_error_fields(self) -> bool {
         self == Self::OpenAi
     }
 }

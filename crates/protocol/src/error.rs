@@ -99,7 +99,7 @@ impl ErrorKind {
     }
 
     /// The `type` of the error object.
-    pub const fn type_name(self) -> &'static str {
+    pub(crate) const fn type_name(self) -> &'static str {
         self.row().1
     }
 

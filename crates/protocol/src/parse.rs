@@ -68,7 +68,7 @@ impl ParseError {
     }
 
     /// A `type` that the union does not have.
-    pub fn unknown_type(got: &str, expected: &str) -> Self {
+    pub(crate) fn unknown_type(got: &str, expected: &str) -> Self {
         Self::invalid("type", format!("unknown type '{}'; expected {expected}.", truncate_for_display(got)))
     }
 
@@ -98,13 +98,13 @@ impl ParseError {
     }
 
     /// Whether the value is of the right shape, but none of those that are known for an option.
-    pub fn is_unknown_value(&self) -> bool {
+    pub(crate) fn is_unknown_value(&self) -> bool {
         let inner = self.path.contains('.') && self.problem.starts_with("unknown type ");
         self.code == "invalid_value" && (inner || self.problem.starts_with("unknown variant "))
     }
 
     /// Whether the value is of a `type` that is not known.
-    pub fn is_unknown_type(&self) -> bool {
+    pub(crate) fn is_unknown_type(&self) -> bool {
         self.code == "invalid_value" && self.path == "type" && self.problem.starts_with("unknown type ")
     }
 

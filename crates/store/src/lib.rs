@@ -88,7 +88,7 @@ pub use antwort_identity::Owner;
 /// Counts the runs of this process that are in flight.
 pub type RunsInFlight = Arc<dyn Fn() -> usize + Send + Sync>;
 
-/// A backend. Implementations pass the suite in `tests/it/store.rs`.
+/// A backend. Implementations pass the suite in `tests/state/store.rs`.
 #[async_trait]
 pub trait Store:
     ResponseStore

@@ -127,7 +127,7 @@ pub struct RefusedCallAudit<'a> {
 }
 
 /// Records that the request does not allow a call.
-pub fn record_refused(call: &RefusedCallAudit<'_>) {
+pub fn audit_refused_call(call: &RefusedCallAudit<'_>) {
     if !tracing::enabled!(target: AUDIT_TARGET, Level::INFO) {
         return;
     }
@@ -163,7 +163,7 @@ pub struct RefusedFollowUp<'a> {
 }
 
 /// Records that no response follows a result, and why.
-pub fn record_refused_follow_up(refused: &RefusedFollowUp<'_>) {
+pub fn audit_refused_follow_up(refused: &RefusedFollowUp<'_>) {
     let response = refused.call.rsplitn(3, '/').last();
     tracing::event!(
         target: AUDIT_TARGET,

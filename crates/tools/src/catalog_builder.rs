@@ -25,7 +25,7 @@ pub(crate) struct ExecutorListing {
     pub id: Arc<str>,
     pub tools: Vec<ToolDefinition>,
     /// Whether it was ever listed successfully.
-    pub has_listed: bool,
+    pub(crate) has_listed: bool,
 }
 
 /// A tool of one executor.

@@ -65,7 +65,7 @@ pub(super) struct ToolRequest {
     pub plan: Arc<CallPlan>,
     pub trace: Arc<CallTrace>,
     /// Whether this is the fallback for a failed call of another tool.
-    pub is_fallback: bool,
+    pub(crate) is_fallback: bool,
     /// Deadline, set by the `timeout` layer.
     pub deadline: Option<Instant>,
 }

@@ -41,10 +41,7 @@ mod ttl_cache;
 pub mod verbatim;
 
 pub use antwort_protocol::item::hosted::ResultFile;
-pub use audit::{
-    RefusedCallAudit, RefusedFollowUp, record_refused as audit_refused_call,
-    record_refused_follow_up as audit_refused_follow_up,
-};
+pub use audit::{RefusedCallAudit, RefusedFollowUp, audit_refused_call, audit_refused_follow_up};
 pub use call::{Arguments, ToolCall};
 pub use call_key::CallKey;
 pub use callback::{Callback, CallbackAddress, Completions};

@@ -49,7 +49,7 @@ pub struct CachePolicy {
     /// How long a result is served after it came.
     pub ttl: Duration,
     /// Whether a result is only for the principal that got it; if not, its tenant shares it.
-    pub per_user: bool,
+    pub(crate) per_user: bool,
 }
 
 /// The compiled schemas of a tool, compiled on first use or up front.

@@ -9,7 +9,7 @@ use crate::tree::Tree;
 /// Collects errors with their keys.
 pub(super) struct Checker<'a> {
     pub tree: &'a Tree,
-    pub diagnostics: &'a mut Diagnostics,
+    pub(crate) diagnostics: &'a mut Diagnostics,
     pub contents: FileHashes,
 }
 

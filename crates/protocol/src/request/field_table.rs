@@ -38,7 +38,7 @@ pub struct RefusedField {
     /// The reason.
     pub why: &'static str,
     /// Whether its object has a meaning without it, so that it may be ignored.
-    pub is_optional: bool,
+    pub(crate) is_optional: bool,
 }
 
 /// Values that mean the same as an absent field.

@@ -17,9 +17,9 @@ pub struct Include {
     /// `message.output_text.logprobs`
     pub output_text_logprobs: bool,
     /// `message.input_image.image_url`: pictures in listed input items.
-    pub input_image_url: bool,
+    pub(crate) input_image_url: bool,
     /// `computer_call_output.output.image_url`: screenshots in listed input items.
-    pub computer_output_image_url: bool,
+    pub(crate) computer_output_image_url: bool,
 }
 
 impl Include {

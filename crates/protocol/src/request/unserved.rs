@@ -20,7 +20,7 @@ pub struct UnservedField {
     /// Why it is not supported; `None`: the API has no such field.
     pub why: Option<&'static str>,
     /// Whether it may be ignored.
-    pub is_optional: bool,
+    pub(crate) is_optional: bool,
 }
 
 impl UnservedField {

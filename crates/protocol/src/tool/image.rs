@@ -23,7 +23,7 @@ pub struct ImageGenerationTool {
     pub output_format: Option<String>,
     /// 0 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output_compression: Option<u8>,
+    pub(crate) output_compression: Option<u8>,
     /// How strictly it is moderated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moderation: Option<String>,
@@ -32,13 +32,13 @@ pub struct ImageGenerationTool {
     pub background: Option<String>,
     /// How closely an edit keeps to what it edits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input_fidelity: Option<String>,
+    pub(crate) input_fidelity: Option<String>,
     /// Which part an edit may change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input_image_mask: Option<ImageMask>,
+    pub(crate) input_image_mask: Option<ImageMask>,
     /// How many previews are streamed, 0 to 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub partial_images: Option<u8>,
+    pub(crate) partial_images: Option<u8>,
     /// Whether to make or to edit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
@@ -58,7 +58,7 @@ pub struct ImageGenerationTool {
 
 /// A picture that marks which part an edit may change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImageMask {
+pub(crate) struct ImageMask {
     /// `data:` URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_url: Option<String>,

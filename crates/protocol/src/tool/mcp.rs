@@ -28,7 +28,7 @@ pub struct McpTool {
     /// Sent as a bearer token; never echoed or stored.
     pub authorization: Option<Secret>,
     /// The description for the model.
-    pub server_description: Option<String>,
+    pub(crate) server_description: Option<String>,
     /// Sent with each request; never echoed or stored.
     pub headers: BTreeMap<String, Secret>,
     /// The tools that may be called; all if absent.

@@ -152,10 +152,10 @@ pub struct FileSearchTool {
     pub vector_store_ids: Vec<String>,
     /// 1 to 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_num_results: Option<u8>,
+    pub(crate) max_num_results: Option<u8>,
     /// How results are ranked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ranking_options: Option<RankingOptions>,
+    pub(crate) ranking_options: Option<RankingOptions>,
     /// Which files are searched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<FileSearchFilter>,
@@ -163,25 +163,25 @@ pub struct FileSearchTool {
 
 /// How results of a file search are ranked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RankingOptions {
+pub(crate) struct RankingOptions {
     /// `auto` or the name of a version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ranker: Option<String>,
+    pub(crate) ranker: Option<String>,
     /// 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub score_threshold: Option<f64>,
+    pub(crate) score_threshold: Option<f64>,
     /// How the two kinds of search are weighed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hybrid_search: Option<HybridSearch>,
+    pub(crate) hybrid_search: Option<HybridSearch>,
 }
 
 /// How search by meaning and search by words are weighed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct HybridSearch {
+pub(crate) struct HybridSearch {
     /// Of search by meaning.
-    pub embedding_weight: f64,
+    pub(crate) embedding_weight: f64,
     /// Of search by words.
-    pub text_weight: f64,
+    pub(crate) text_weight: f64,
 }
 
 tagged! {

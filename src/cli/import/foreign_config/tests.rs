@@ -10,7 +10,7 @@ use antwort_config::provider::Preset;
 use antwort_config::{LoadOptions, LoadedConfig, load};
 
 /// The example of the format's documentation, unchanged.
-const EXAMPLE: &str = include_str!("../../../../tests/it/data/go-agents.json");
+const EXAMPLE: &str = include_str!("../../../../tests/data/go-agents.json");
 
 fn imported(text: &str) -> ImportedConfig {
     from_go_agents(text, ForeignReads::Refused).unwrap_or_else(|error| panic!("{error}"))

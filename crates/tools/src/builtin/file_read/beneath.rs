@@ -15,7 +15,7 @@ pub(super) struct Chunk {
     /// Size of the whole file in bytes.
     pub size: u64,
     /// Offset of the next chunk; `None` at the end of the file.
-    pub next_offset: Option<u64>,
+    pub(crate) next_offset: Option<u64>,
 }
 
 /// Why reading failed.

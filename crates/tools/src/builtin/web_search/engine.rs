@@ -30,7 +30,7 @@ pub(crate) struct Hit {
     /// URL of the page.
     pub url: String,
     /// Excerpt of the page.
-    pub snippet: String,
+    pub(crate) snippet: String,
 }
 
 /// A sensitive header value; `None` if the key has characters that are not allowed in a header.

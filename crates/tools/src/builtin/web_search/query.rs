@@ -21,7 +21,7 @@ pub(crate) struct SearchQuery {
     /// Location hint: IANA time zone.
     pub timezone: Option<String>,
     /// How much text the model reads.
-    pub context_size: ContextSize,
+    pub(crate) context_size: ContextSize,
 }
 
 /// How much text of the results the model reads.
