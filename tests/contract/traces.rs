@@ -96,10 +96,10 @@ async fn a_trace_tells_turns_attempts_calls_and_costs_in_their_order() {
     // A call that ends before another of its turn does so when it does, not when it is shown.
     assert!(ms(&made[2]["ended_at"]) < ms(&made[0]["ended_at"]), "{trace:#}");
     assert!(ms(&made[0]["ended_at"]) <= ms(&second["sent_at"]), "{trace:#}");
-    assert_eq!(
-        (&trace["waits"], &trace["limits"], &trace["has_events"]),
-        (&json!([]), &json!([]), &json!(false))
-    );
+    // On a busy machine, the tools may take long enough to be made that this is told.
+    let waits = trace["waits"].as_array().unwrap();
+    assert!(waits.iter().all(|wait| wait["kind"] == "mcp_list_tools"), "{trace:#}");
+    assert_eq!((&trace["limits"], &trace["has_events"]), (&json!([]), &json!(false)));
 }
 
 #[tokio::test]
