@@ -204,7 +204,9 @@ async fn nothing_is_left_of_a_connection() {
     eventually("all tasks have ended", || metrics.num_alive_tasks() == before).await;
 
     // One that is given up in the middle of the handshake.
-    let mute = program("import time; time.sleep(600)", &[]);
-    assert!(hasty(Duration::from_millis(100)).connect(&mute, Token::named("t0")).await.is_err());
+    let mut mute = program("import time; time.sleep(600)", &[]);
+    let ServerAddress::Stdio(command) = &mut mute.address else { unreachable!() };
+    Arc::get_mut(command).unwrap().start_timeout = Duration::from_millis(100);
+    assert!(client().connect(&mute, Token::named("t0")).await.is_err());
     eventually("all tasks have ended", || metrics.num_alive_tasks() == before).await;
 }
