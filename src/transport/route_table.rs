@@ -70,7 +70,8 @@ const PAGE_ROUTES: &[(Method, &str, Access)] = &[
     (Method::GET, "/ui/{*path}", Access::Public),
 ];
 
-/// Prefixes of the API: base URLs of clients end in `/v1`, in nothing, or in `/openai/v1` as Azure's do.
+/// Prefixes of the API: base URLs of clients end in `/v1`, in nothing, or in `/openai/v1` as Azure's do. A test of the documents has
+/// them, too, and asks for every operation below each.
 pub(crate) const API_PREFIXES: &[&str] = &["/v1", "", "/openai/v1"];
 
 /// The method of the routes that are passed through.

@@ -6,12 +6,12 @@ import test from 'node:test';
 
 import { fold, foldAll, nothing } from '../../ui/protocol.js';
 
-const SNAPSHOTS = new URL('../it/snapshots/', import.meta.url);
+const SNAPSHOTS = new URL('../contract/snapshots/', import.meta.url);
 
 /** The streams of the response machine: lines of a name and the JSON of the event. */
 function goldenStreams() {
   return readdirSync(SNAPSHOTS)
-    .filter((file) => file.startsWith('it__machine__'))
+    .filter((file) => file.startsWith('contract__machine__'))
     .map((file) => {
       const lines = readFileSync(new URL(file, SNAPSHOTS), 'utf8').split('\n');
       const events = lines.flatMap((line) => {

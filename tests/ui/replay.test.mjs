@@ -10,7 +10,7 @@ import { layout, timeOf } from '../../ui/run/picture.js';
 import { liveTrace, recall, remember, sseDecoder } from '../../ui/lib/api.js';
 import { approval, broken, huge, message, reasoning, response, stopped, twoTurns } from './runs.mjs';
 
-const SNAPSHOTS = new URL('../it/snapshots/', import.meta.url);
+const SNAPSHOTS = new URL('../contract/snapshots/', import.meta.url);
 
 test('a reconstructed stream folds into the response', () => {
   for (const run of [twoTurns(), stopped(), broken(), huge(), approval().asked, approval().done]) {
@@ -23,7 +23,9 @@ test('a reconstructed stream folds into the response', () => {
 });
 
 test('so does that of the items of every golden stream', () => {
-  for (const file of readdirSync(SNAPSHOTS).filter((name) => name.startsWith('it__machine__'))) {
+  const files = readdirSync(SNAPSHOTS).filter((name) => name.startsWith('contract__machine__'));
+  assert.ok(files.length >= 20, `${files.length} golden streams`);
+  for (const file of files) {
     const lines = readFileSync(new URL(file, SNAPSHOTS), 'utf8').split('\n').filter((line) => line.startsWith('response.output_item.done'));
     const output = lines.map((line) => JSON.parse(line.slice(line.indexOf('{'))).item);
     const events = reconstruct(response('resp_1', output));
