@@ -89,6 +89,16 @@ mod tests {
         try_parse::<Cli>(words).expect_err("help").to_string()
     }
 
+    /// Whether the binary is built without a command, as its cargo feature is off.
+    fn is_left_out(command: &str) -> bool {
+        match command {
+            "demo" => !cfg!(feature = "demo"),
+            "doctor" => !cfg!(feature = "doctor"),
+            "prompt" => !cfg!(feature = "prompt"),
+            _ => false,
+        }
+    }
+
     #[test]
     fn the_table_names_every_flag_and_only_commands_that_exist() {
         command::<Cli>().debug_assert();
@@ -96,7 +106,8 @@ mod tests {
             Cli::command().get_arguments().map(|flag| flag.get_id().as_str().to_owned()).collect();
         flags.sort();
         assert_eq!(flags, ALSO.iter().map(|(id, _)| (*id).to_owned()).collect::<Vec<_>>());
-        for taker in super::SERVERS.iter().chain(ALSO.iter().flat_map(|(_, commands)| *commands)) {
+        let takers = super::SERVERS.iter().chain(ALSO.iter().flat_map(|(_, commands)| *commands));
+        for taker in takers.filter(|taker| !is_left_out(taker)) {
             let mut command = command::<Cli>();
             for name in taker.split(' ') {
                 command = command.find_subcommand(name).expect(taker).clone();
@@ -120,6 +131,9 @@ mod tests {
             (&["healthcheck"], "config listen"),
             (&["prompt"], "config log upstream-url"),
         ] {
+            if is_left_out(words[0]) {
+                continue;
+            }
             let help = help(words);
             let flags = ["config", "listen", "role", "log", "upstream-url", "store", "ui-dir"];
             let found = flags.into_iter().filter(|flag| help.contains(&format!("--{flag} <")));
