@@ -11,67 +11,17 @@ use std::sync::Arc;
 
 use antwort::config::ThinkTags;
 use antwort::protocol::id::IdGenerator;
-use antwort::protocol::response::{RequestEcho, Response, ResponseSnapshot, ResponseStatus, RunOutcome};
+use antwort::protocol::response::{ResponseSnapshot, RunOutcome};
 use antwort_net::sse::Decoder;
 use antwort_protocol::event::EventEncoder;
 use antwort_protocol::request::CreateResponse;
-use antwort_protocol::request::Truncation;
 use antwort_provider::chat::Translator;
 use antwort_response::machine::{Events, MachineOptions, ResponseMachine, Termination};
 use antwort_response::turn::{FinishReason, ModelEvent};
+use antwort_test_support::response::blank_response;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use serde_json::value::RawValue;
 
 const PIECES: u64 = 100;
-
-fn raw(json: &str) -> Box<RawValue> {
-    RawValue::from_string(json.to_owned()).expect("JSON")
-}
-
-fn blank(ids: &IdGenerator) -> Response {
-    let echo = RequestEcho {
-        background: false,
-        conversation: None,
-        frequency_penalty: 0.0,
-        instructions: None,
-        max_output_tokens: None,
-        max_tool_calls: None,
-        metadata: raw("{}"),
-        model: "bench".into(),
-        parallel_tool_calls: true,
-        presence_penalty: 0.0,
-        previous_response_id: None,
-        prompt_cache_key: None,
-        prompt_cache_retention: None,
-        reasoning: raw(r#"{"effort":null,"summary":null}"#),
-        safety_identifier: None,
-        store: true,
-        temperature: 1.0,
-        text: raw(r#"{"format":{"type":"text"}}"#),
-        tool_choice: raw(r#""auto""#),
-        tools: raw("[]"),
-        top_logprobs: 0,
-        top_p: 1.0,
-        truncation: Truncation::Disabled,
-        user: None,
-        prompt: None,
-        agent: None,
-    };
-    Response {
-        id: ids.response(),
-        object: "response",
-        created_at: 0,
-        completed_at: None,
-        status: ResponseStatus::InProgress,
-        error: None,
-        incomplete_details: None,
-        output: antwort::protocol::response::OutputItems::default(),
-        usage: None,
-        service_tier: "default".into(),
-        echo: Arc::new(echo),
-        antwort: None,
-    }
-}
 
 /// What a piece that comes alone is, and its delta.
 const PIECES_ALONE: [(&str, &str); 3] = [
@@ -114,7 +64,7 @@ fn translate(bytes: &[u8]) -> Vec<ModelEvent> {
 
 fn machine() -> ResponseMachine {
     let ids = IdGenerator::from_seed("00000000000000000000000000000000");
-    ResponseMachine::new(blank(&ids), ids, MachineOptions::default())
+    ResponseMachine::new(blank_response(&ids), ids, MachineOptions::default())
 }
 
 fn run_machine(events: &[ModelEvent]) -> Events {
@@ -215,7 +165,7 @@ fn hot_path(c: &mut Criterion) {
         "tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}]}"#;
     c.bench_function("parse a request", |b| b.iter(|| CreateResponse::parse(black_box(request))));
     let ids = IdGenerator::from_seed("0");
-    let response = blank(&ids);
+    let response = blank_response(&ids);
     c.bench_function("serialise a snapshot", |b| {
         b.iter(|| Arc::clone(ResponseSnapshot::new(black_box(response.clone())).json()));
     });
