@@ -192,6 +192,7 @@ fn record() -> ResponseRecord {
         body: body.into(),
         items,
         outbox: Vec::new(),
+        approvals: Vec::new(),
         trace: None,
         is_unlisted: false,
     }

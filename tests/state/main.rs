@@ -21,6 +21,7 @@ mod erasure;
 mod failed_requests;
 mod follow;
 mod idempotency;
+mod interruption;
 mod one_sided;
 mod pooler;
 mod recovery;

@@ -151,7 +151,7 @@ async fn wherever_a_process_dies_the_next_one_ends_the_response_once() {
         }
         upstream.reply(long_answer());
         let store = HaltingStore::open(&file, halt);
-        let (builder, _) = gateway(&upstream).store(Arc::clone(&store) as Arc<dyn Store>).probe();
+        let (builder, _) = gateway(&upstream).store(store.store()).probe();
         let sent = crash(builder, store.reached()).await;
         assert_eq!(sequence_numbers(&sent), (0..sent.len() as u64).collect::<Vec<_>>(), "{halt:?}");
         let ends = |event: &&Value| {
@@ -161,7 +161,7 @@ async fn wherever_a_process_dies_the_next_one_ends_the_response_once() {
         };
         assert_eq!(sent.iter().find(ends), None, "{halt:?}: no terminal event was sent");
         let id = sent[0]["response"]["id"].as_str().unwrap().to_owned();
-        assert!(eventually(async || Arc::strong_count(&store) == 1).await, "the first process holds nothing");
+        assert!(eventually(async || store.is_released()).await, "the first process holds nothing");
         drop(store);
 
         for restart in 0..2 {
@@ -185,7 +185,7 @@ async fn leases_are_renewed_and_a_stop_is_seen_while_orphans_are_ended() {
     let often = |settings: &mut antwort::config::Settings| {
         settings.store.maintenance_interval = Duration::from_millis(10);
     };
-    let gateway = gateway(&upstream).set(often).store(Arc::clone(&store) as _).spawn().await;
+    let gateway = gateway(&upstream).set(often).store(store.store()).spawn().await;
     store.reached().await;
     let before = store.maintained();
     assert!(eventually(async || store.maintained() > before + 2).await);

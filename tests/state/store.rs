@@ -376,6 +376,7 @@ fn record() -> ResponseRecord {
         body,
         items: Vec::new(),
         outbox: Vec::new(),
+        approvals: Vec::new(),
         trace: None,
         is_unlisted: false,
     }

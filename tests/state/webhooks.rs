@@ -125,6 +125,7 @@ async fn finish_with_notice(store: &Arc<dyn Store>, webhook_name: &str) -> Id {
         body: "{}".into(),
         items: Vec::new(),
         outbox: vec![notice],
+        approvals: Vec::new(),
         trace: None,
         is_unlisted: false,
     };

@@ -14,7 +14,7 @@ use antwort_identity::Owner;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
 use antwort_protocol::item::hosted::{McpCall, McpCallError};
-use antwort_protocol::item::{InputItem, Item, ServerToolCall};
+use antwort_protocol::item::{InputItem, Item, ItemStatus, ServerToolCall};
 use antwort_protocol::request::CreateResponse;
 use antwort_protocol::response::ResponseStatus;
 use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
@@ -272,6 +272,10 @@ pub(super) fn into_history_item(item: Arc<Item>) -> Option<HistoryItem> {
         | Item::McpListTools(_)
         | Item::CompactionTrigger(_) => None,
         call if is_incomplete(call) => None,
+        // Nothing is left of a message of an inference that was abandoned.
+        Item::Message(message) if message.status == ItemStatus::Incomplete && message.content.is_empty() => {
+            None
+        }
         Item::McpCall(call) if call.output.is_none() && call.error.is_none() => None,
         Item::ServerToolCall(call) if call.output.is_none() && call.error.is_none() => None,
         Item::ServerToolCall(call) => Some(Item::McpCall(as_mcp_call(call.clone())).into()),

@@ -243,6 +243,7 @@ mod tests {
                 body: "{}".into(),
                 items: Vec::new(),
                 outbox: Vec::new(),
+                approvals: Vec::new(),
                 trace: None,
                 is_unlisted: false,
             });

@@ -50,6 +50,7 @@ mod followed_page;
 mod history;
 mod in_flight;
 mod inputs;
+mod itemless_turns;
 mod journal;
 mod keyed;
 mod large_pages;

@@ -48,6 +48,7 @@ pub(super) fn recovered(
         body: Arc::clone(closed.snapshot.json()),
         items,
         outbox: Vec::new(),
+        approvals: Vec::new(),
         trace,
         is_unlisted: false,
     }
@@ -66,6 +67,7 @@ pub(super) fn unreadable(orphan: &OrphanedRun) -> ResponseRecord {
         body: Arc::clone(&orphan.body),
         items: orphan.items.clone(),
         outbox: Vec::new(),
+        approvals: Vec::new(),
         trace: None,
         is_unlisted: false,
     }
@@ -91,6 +93,7 @@ pub(super) fn failed_request(
         body: Arc::clone(ResponseSnapshot::new(response).json()),
         items: Vec::new(),
         outbox: Vec::new(),
+        approvals: Vec::new(),
         trace,
         is_unlisted: false,
     }
@@ -178,6 +181,7 @@ fn record(
         body,
         items,
         outbox: Vec::new(),
+        approvals: Vec::new(),
         trace: None,
         is_unlisted: prepared.is_unlisted,
     }

@@ -41,8 +41,10 @@ pub(super) use self::live::Run;
 use self::live::{RunEnd, RunError};
 pub(super) use self::logged::Logged;
 pub(super) use self::saved::{SavedRun, save};
+use self::state::NextInference;
 pub(super) use self::state::{RunState, StartedWork};
 use super::structured::OutputVerdict;
+use super::tool_executor::TurnCalls;
 use super::{compaction, history, states};
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::id::IdGenerator;
@@ -126,17 +128,18 @@ impl Run {
             Some(FinishReason::Stop) | None => {}
         }
         if lacks_call {
-            return self.on_missing_call(&turn, denied.any);
+            return Box::pin(self.on_missing_call(&turn, denied.any)).await;
         }
         self.call_filter.clear_required();
         let waits = turn.client_calls + turn.approval_calls > 0;
         self.parts.metrics.client_calls(turn.client_calls);
         if turn.server_calls.is_empty() && !waits && !denied.any {
-            let ending = self.validate_output(&turn)?;
+            let ending = Box::pin(self.validate_output(&turn)).await?;
             return Box::pin(self.before_end(&turn, ending)).await;
         }
         let made = !turn.server_calls.is_empty();
         if made {
+            self.state.denied_turns = 0;
             // A call may ask the user, and the run wait.
             self.state.has_exceeded_calls |= self.call_filter.limit_exceeded();
             let have_failed = Box::pin(self.run_calls(&turn.server_calls)).await?;
@@ -161,13 +164,14 @@ impl Run {
                 Termination::Completed
             }));
         }
-        if made {
-            self.state.denied_turns = 0;
-        } else if denied.by_mistake {
+        if !made && denied.by_mistake {
             self.count_denied_turn()?;
         }
         self.finish_turn(&turn, output)?;
-        self.prepare_next_turn();
+        match made {
+            true => self.prepare_next_turn(),
+            false => Box::pin(self.begin_next_turn()).await?,
+        }
         if self.prepared.servers.iter().any(|server| server.has_changed()) {
             Box::pin(self.refresh_changed_tools()).await?;
         }
@@ -175,14 +179,14 @@ impl Run {
     }
 
     /// Decides what follows a turn without calls: the end, or another turn if the answer does not match its format.
-    fn validate_output(&mut self, turn: &Turn) -> Result<Option<Termination>, RunError> {
+    async fn validate_output(&mut self, turn: &Turn) -> Result<Option<Termination>, RunError> {
         if self.prepared.is_compaction && self.machine.response().output.is_empty() {
             return Ok(Some(Termination::Failed(compaction::failed().body)));
         }
         match self.prepared.structured.validate(self.machine.turn_output()) {
             OutputVerdict::Accept => Ok(Some(Termination::Completed)),
             OutputVerdict::Fail(error) => Ok(Some(Termination::Failed(error.body))),
-            OutputVerdict::Repair(problem) => self.ask_for_repair(turn, &problem).map(|()| None),
+            OutputVerdict::Repair(problem) => self.ask_for_repair(turn, &problem).await.map(|()| None),
         }
     }
 
@@ -192,6 +196,9 @@ impl Run {
         if let Some(limit) = self.prepared.limits.reached_by(&self.machine.usage()) {
             return Err(RunError::LimitReached(limit));
         }
+        let mut output = output;
+        // The turns without items before this one are in the conversation already.
+        output.states.values_mut().for_each(|state| state.earlier.clear());
         self.append_history(output);
         Ok(())
     }
@@ -210,7 +217,7 @@ impl Run {
         ))
     }
 
-    /// Adds the items of a turn to the conversation, in their order.
+    /// Adds the items of a turn to the conversation, in their order. Approved calls are of the answer that has asked for approval.
     fn append_history(&mut self, turn: TurnOutput) {
         let TurnOutput { first, mut states, orphan_state: loose } = turn;
         let conversation = &mut Arc::make_mut(&mut self.prepared.model_request).conversation;
@@ -225,21 +232,48 @@ impl Run {
             conversation.extend(item.and_then(|item| history::from_run_output(item, states.remove(&place))));
         }
         if let Some(first) = conversation.get_mut(begin) {
-            first.begins_turn = true;
+            first.begins_turn = self.state.next != NextInference::First;
         }
         states::attach_states(conversation);
     }
 
-    fn prepare_next_turn(&mut self) {
-        let ask = Arc::make_mut(&mut self.prepared.model_request);
-        if self.call_filter.limit_exceeded() && self.executor.left() == 0 {
-            // One last inference, without tools, as no more calls would be made.
-            ask.tool_choice = CallChoice::None;
-            self.call_filter.deny_all();
-            return;
+    /// Commits a turn without calls of the gateway, and prepares the next one. A run that ends with its process is not committed
+    /// for that.
+    async fn begin_next_turn(&mut self) -> Result<(), RunError> {
+        if self.can_wait {
+            self.flush().await?;
+            self.sink.settle_log().await;
+            self.state.note_active(self.started);
+            self.state.has_exceeded_calls = self.call_filter.limit_exceeded();
+            let none = TurnCalls::Server(&[]);
+            self.executor
+                .commit(&self.prepared, &self.machine, &mut self.state, none, &self.parts.seal)
+                .await?;
         }
-        // The required call was made; requiring it again would never end.
-        ask.tool_choice = self.prepared.offer.choice.later_turn_choice();
+        self.prepare_next_turn();
+        Ok(())
+    }
+
+    /// Asks as the turn before has left it: a state that was committed leads to the same.
+    fn prepare_next_turn(&mut self) {
+        let next = std::mem::take(&mut self.state.next);
+        let required = self.required_choice();
+        let ask = Arc::make_mut(&mut self.prepared.model_request);
+        match next {
+            NextInference::First => {}
+            NextInference::RequiredCall => ask.tool_choice = required,
+            NextInference::Repair => {
+                ask.tool_choice = CallChoice::None;
+                self.call_filter.deny_all();
+            }
+            NextInference::Later if self.call_filter.limit_exceeded() && self.executor.left() == 0 => {
+                // One last inference, without tools, as no more calls would be made.
+                ask.tool_choice = CallChoice::None;
+                self.call_filter.deny_all();
+            }
+            // The required call was made; requiring it again would never end.
+            NextInference::Later => ask.tool_choice = self.prepared.offer.choice.later_turn_choice(),
+        }
     }
 
     /// `max_output_tokens` is for the whole response: a turn's tokens are subtracted from those of the next.
@@ -272,6 +306,7 @@ fn state_item(state: ProviderState, ids: &mut IdGenerator) -> HistoryItem {
         summary: Vec::new(),
         content: Vec::new(),
         encrypted_content: None,
+        is_abandoned: false,
     });
     HistoryItem { state: Some(state), ..HistoryItem::from(item) }
 }

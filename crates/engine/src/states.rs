@@ -11,7 +11,7 @@ use super::context::EngineParts;
 use super::conversation::ConversationBudget;
 use super::history::HistoryEntry;
 use super::tools::hosted;
-use super::{async_results, call_items, compaction, history, refused_calls};
+use super::{async_results, call_items, compaction, history, itemless_turns, refused_calls};
 use antwort_identity::Owner;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
@@ -205,6 +205,9 @@ pub(super) fn conversation(
 
 fn add_reasoning(contexts: &mut Vec<HistoryItem>, hosted: &mut Hosted, shared: Arc<Item>, seal: &BoundSeal) {
     let Item::Reasoning(item) = &*shared else { return };
+    if item.is_abandoned {
+        return;
+    }
     let blob = item.encrypted_content.as_deref();
     let opened = blob.and_then(|blob| seal.open(blob));
     if blob.is_some() && opened.is_none() {
@@ -256,6 +259,7 @@ impl Hosted {
 /// Attaches state to its calls and to answers before it. State of a call that is missing or comes later stays where
 /// it is.
 pub(super) fn attach_states(contexts: &mut Vec<HistoryItem>) {
+    itemless_turns::insert(contexts);
     attach_trailing_state(contexts);
     attach_call_states(contexts);
     refused_calls::insert(contexts);

@@ -91,6 +91,11 @@ impl OutputValidator {
         self.answer = Validity::NotJudged;
     }
 
+    /// Goes on where another process was: whether the model was asked to repair its answer.
+    pub(super) fn resume(&mut self, asked_for_repair: bool) {
+        self.asked_again = asked_for_repair;
+    }
+
     /// Whether validating this turn will lead to a repair.
     pub(super) fn needs_repair(&self, turn: &[Item]) -> bool {
         self.on_mismatch == OnMismatch::Repair

@@ -143,11 +143,6 @@ fn first_row(turn: u32, call: u32) -> u32 {
     QuestionKey { turn, call, number: 0 }.row()
 }
 
-/// Whether calls of a turn have ended with questions.
-pub(super) fn has_round(rows: &[OrphanedCall], turn: u32) -> bool {
-    rows.iter().any(|row| row.turn == turn && is_question(row) && row.server_label == ROUND)
-}
-
 /// The number of a call's next row.
 pub(super) fn next_number(rows: &[OrphanedCall], turn: u32, call: u32) -> u32 {
     let first = first_row(turn, call);

@@ -4,7 +4,8 @@
 //! exact. An item without an id is given one when it is read, so that every item of a stored response can be referred
 //! to. Only items that the gateway makes or reads have a type here; all others are `opaque`.
 
-pub(crate) mod extension;
+mod abandoned_status;
+mod extension;
 pub(crate) mod function;
 pub mod hosted;
 pub(crate) mod message;
@@ -118,15 +119,15 @@ impl Item {
 
     /// Whether OpenAI's API has a status for such items.
     fn has_status(&self) -> bool {
-        !matches!(
-            self,
+        match self {
             Self::Compaction(_)
-                | Self::CompactionTrigger(_)
-                | Self::AdditionalTools(_)
-                | Self::McpListTools(_)
-                | Self::McpApprovalRequest(_)
-                | Self::McpApprovalResponse(_)
-        )
+            | Self::CompactionTrigger(_)
+            | Self::AdditionalTools(_)
+            | Self::McpListTools(_)
+            | Self::McpApprovalResponse(_) => false,
+            Self::McpApprovalRequest(request) => request.is_abandoned,
+            _ => true,
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Knows no provider, clock or client: time, ids and sealing are passed in.
 
+mod borders;
 mod call;
 mod call_result;
 mod closed;
@@ -30,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use super::accumulator::ResponseAccumulator;
 use super::presentation::Presentation;
 use super::size;
-use super::turn::{CallKind, FinishReason, ModelEvent, ProviderFields, ToolCallRequest};
+use super::turn::{CallKind, FinishReason, ModelEvent, ProviderFields, ProviderState, ToolCallRequest};
 use antwort_protocol::event::ResponseEvent;
 use antwort_protocol::id::{Id, IdGenerator};
 use antwort_protocol::item::{Item, ItemStatus};
@@ -132,6 +133,8 @@ pub struct ResponseMachine {
     history: BTreeMap<u32, Item>,
     /// Places of items that clients see and the model does not: those of turns that were abandoned.
     abandoned: BTreeSet<u32>,
+    /// The last turns, as far as they have no items.
+    itemless_turns: Vec<ProviderState>,
     approval_requests: Vec<ApprovalRequest>,
     /// Items of calls that were closed without a result.
     aborted_calls: Vec<Id>,
@@ -158,6 +161,7 @@ impl ResponseMachine {
             sealed: BTreeMap::new(),
             history: BTreeMap::new(),
             abandoned: BTreeSet::new(),
+            itemless_turns: Vec::new(),
             approval_requests: Vec::new(),
             aborted_calls: Vec::new(),
             summary: Summary::default(),
@@ -345,6 +349,7 @@ impl ResponseMachine {
         let TurnState { first, state, .. } = std::mem::take(&mut self.turn);
         self.turn.first = self.response().output.len();
         let (states, orphan_state) = state.into_parts();
+        self.keep_itemless(orphan_state.as_ref());
         Ok(TurnOutput { first, states, orphan_state })
     }
 

@@ -140,6 +140,14 @@ pub struct ProviderState {
     /// The position in the answer that it belongs to.
     #[serde(default, skip_serializing_if = "StatePosition::is_default")]
     pub place: StatePosition,
+    /// Whether the answer begins with the item that holds this. Calls that hold their own outputs do not show otherwise which of
+    /// them were made in one answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begins_turn: bool,
+    /// The answers right before the one that begins with the item that holds this, as far as they have no items: all their calls
+    /// were refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Self>,
 }
 
 /// What a provider wants returned with a call of its model, as it sent it.
@@ -205,7 +213,12 @@ impl StatePosition {
 impl ProviderState {
     /// Whether there is nothing to return.
     pub fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.fields.is_empty() && self.calls.is_empty() && self.refused.is_empty()
+        self.text.is_empty() && !self.has_more_than_text()
+    }
+
+    pub(crate) fn has_more_than_text(&self) -> bool {
+        let Self { text: _, fields, calls, refused, place: _, begins_turn, earlier } = self;
+        *begins_turn || !(fields.is_empty() && calls.is_empty() && refused.is_empty() && earlier.is_empty())
     }
 
     /// Adds fields that came later.
@@ -224,6 +237,8 @@ impl ProviderState {
             self.calls.entry(key).or_default().merge(state);
         }
         self.refused.extend(more.refused);
+        self.begins_turn |= more.begins_turn;
+        self.earlier.extend(more.earlier);
     }
 }
 

@@ -10,7 +10,7 @@ use super::session::{Param, Session};
 use super::values::{get, hash, text};
 use antwort_protocol::id::Id;
 use antwort_store::row_policy::now;
-use antwort_store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, StoreError};
+use antwort_store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, ResponseRecord, StoreError};
 
 /// Rows per transaction.
 const BATCH_ROWS: i64 = 500;
@@ -62,6 +62,16 @@ pub(super) async fn insert(session: Session<'_>, pending: &[OwnedRequest<'_>]) -
         )
         .await
         .map(drop)
+}
+
+/// Writes the approval requests of a response that ends.
+pub(super) async fn insert_of(
+    session: Session<'_>,
+    owner: i64,
+    record: &ResponseRecord,
+) -> Result<(), StoreError> {
+    let owned: Vec<_> = record.approvals.iter().map(|approval| (owner, approval)).collect();
+    if owned.is_empty() { Ok(()) } else { insert(session, &owned).await }
 }
 
 /// Those of the responses that were deleted while they run.

@@ -50,7 +50,7 @@ pub(super) struct FastFinish<'a> {
 pub(super) fn record<'a>(write: &'a Write, in_flight: &InFlightRows) -> Option<&'a ResponseRecord> {
     let Write::Finish(record) = write else { return None };
     let lease = &record.lease;
-    let is_alone = record.conversation.is_none() && record.outbox.is_empty();
+    let is_alone = record.conversation.is_none() && record.outbox.is_empty() && record.approvals.is_empty();
     let is_whole = is_alone && lease.is_first() && !in_flight.is_begun(lease);
     (is_whole && !in_flight.is_deleted(&record.owner, &lease.id)).then_some(record)
 }

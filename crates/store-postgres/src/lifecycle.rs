@@ -71,6 +71,7 @@ pub(super) async fn finish(
             return Ok(WriteOutcome::Superseded);
         }
         outbox::insert(session, owner, &record.outbox).await?;
+        approvals::insert_of(session, owner, record).await?;
         conversation_turns::append_turn(session, owner, record).await?;
         return Ok(WriteOutcome::Changed);
     };
@@ -80,6 +81,7 @@ pub(super) async fn finish(
             let lifetime = ended(session, policy, owner, record).await?;
             rows::end(session, &row, record, lifetime).await?;
             outbox::insert(session, owner, &record.outbox).await?;
+            approvals::insert_of(session, owner, record).await?;
             conversation_turns::append_turn(session, owner, record).await?;
             Ok(WriteOutcome::Changed)
         }

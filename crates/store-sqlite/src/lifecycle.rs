@@ -61,6 +61,7 @@ pub(super) fn finish(
         let lifetime = ended(connection, policy, owner, record)?;
         rows::insert(connection, owner, &slots, record, &lifetime)?;
         outbox::insert(connection, owner, &record.outbox)?;
+        approvals::insert(connection, in_flight, &record.approvals)?;
         conversations::append_turn(connection, owner, record)?;
         return Ok(WriteOutcome::Changed);
     };
@@ -69,6 +70,7 @@ pub(super) fn finish(
             let lifetime = ended(connection, policy, owner, record)?;
             rows::end(connection, owner, row, record, &lifetime)?;
             outbox::insert(connection, owner, &record.outbox)?;
+            approvals::insert(connection, in_flight, &record.approvals)?;
             conversations::append_turn(connection, owner, record)?;
             Ok(WriteOutcome::Changed)
         }

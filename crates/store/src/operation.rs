@@ -285,6 +285,7 @@ mod tests {
             body: "z".repeat(100_000).into(),
             items: vec![item.clone()],
             outbox: Vec::new(),
+            approvals: Vec::new(),
             trace: None,
             is_unlisted: false,
         };

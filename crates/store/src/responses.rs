@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::approvals::PendingApproval;
 use super::conversation_turn::ConversationTurn;
 use super::error::StoreError;
 use super::lease::Lease;
@@ -38,6 +39,8 @@ pub struct ResponseRecord {
     pub items: Vec<StoredItem>,
     /// Notices to webhooks, which are written when the response ends.
     pub outbox: Vec<OutboxNotice>,
+    /// Its approval requests, which are written when the response ends.
+    pub approvals: Vec<PendingApproval>,
     /// The account of its run, written when the response ends; the store does not read it.
     pub trace: Option<Arc<str>>,
     /// Whether its client wants it polled, but not stored: it is found by its id alone, and kept as long as its log.

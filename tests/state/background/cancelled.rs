@@ -1,6 +1,5 @@
 //! Background responses that are cancelled or deleted, while they wait and while they run.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -56,9 +55,9 @@ async fn what_is_deleted_is_gone_and_lets_the_next_one_run() {
 }
 
 /// A gateway that makes one run at a time, which hangs, and a response to go on from.
-async fn busy_gateway(upstream: &Upstream, store: &Arc<HaltingStore>) -> (Gateway, String) {
+async fn busy_gateway(upstream: &Upstream, store: &HaltingStore) -> (Gateway, String) {
     let one = |settings: &mut antwort::config::Settings| settings.jobs.concurrency = 1;
-    let gateway = Gateway::with_upstream(upstream).set(one).store(Arc::clone(store) as _).spawn().await;
+    let gateway = Gateway::with_upstream(upstream).set(one).store(store.store()).spawn().await;
     upstream.text("Hi.");
     let earlier = id_of(&gateway.create(json!({"model": "test-model", "input": "Hi"})).await);
     upstream.reply(Reply::Stream(vec![chunk(json!({"content": "first"})), Step::Hang]));

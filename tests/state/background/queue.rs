@@ -1,6 +1,5 @@
 //! The queue: how many runs are made at a time, keys, conversations, and what a stop does.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -175,7 +174,7 @@ async fn a_run_whose_claim_got_lost_is_given_back_and_made() {
     let often = |settings: &mut antwort::config::Settings| {
         settings.store.maintenance_interval = Duration::from_millis(50);
     };
-    let gateway = Gateway::with_upstream(&upstream).set(often).store(Arc::clone(&store) as _).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(often).store(store.store()).spawn().await;
     let response = ended(&gateway, &id_of(&gateway.create(ask()).await)).await;
     // While it was made for longer than several looks, it was not given back again.
     assert_eq!((&response["status"], upstream.requests().len()), (&json!("completed"), 1));

@@ -41,6 +41,7 @@ impl Run {
             body: "{}".into(),
             items: Vec::new(),
             outbox: Vec::new(),
+            approvals: Vec::new(),
             trace: None,
             is_unlisted: false,
         };

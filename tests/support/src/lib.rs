@@ -15,6 +15,7 @@ pub mod configured;
 pub mod fleet;
 pub mod gateway;
 pub mod halting_store;
+pub mod hooked_store;
 pub mod mcp_client;
 pub mod mcp_server;
 pub mod nats;

@@ -1,8 +1,5 @@
 //! `kill -9` between question and answer, and answers through another replica.
 
-use std::sync::Arc;
-
-use antwort::store::Store;
 use secrecy::SecretBox;
 use serde_json::{Value, json};
 
@@ -117,7 +114,7 @@ async fn a_question_that_was_told_to_nobody_is_asked_by_the_next_process() {
     calls_weather(&upstream);
     let store = HaltingStore::open(&file, Halt::AfterTurn);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let first = gateway().store(Arc::clone(&store) as Arc<dyn Store>);
+    let first = gateway().store(store.store());
     let first = runtime.spawn(first.spawn()).await.unwrap();
     let mut stream = Stream::open(&first, &ask()).await;
     stream.until("response.output_item.done", 1).await;
@@ -125,7 +122,7 @@ async fn a_question_that_was_told_to_nobody_is_asked_by_the_next_process() {
     let id = stream.id();
     drop((stream, first));
     runtime.shutdown_background();
-    assert!(eventually(async || Arc::strong_count(&store) == 1).await, "the first process holds nothing");
+    assert!(eventually(async || store.is_released()).await, "the first process holds nothing");
     drop(store);
 
     let next = gateway().database(file).spawn().await;

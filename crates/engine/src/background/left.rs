@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use crate::context::EngineParts;
 use crate::history::HistoryEntry;
+use crate::itemless_turns::carrier;
 use crate::run::{RunState, SavedRun};
 use crate::seen_log::{SeenLog, seen};
 use antwort_protocol::item::Item;
+use antwort_response::machine::Seal;
 use antwort_store::{Direction, ModelView, OrphanedRun, StoreError, StoredItem};
 
 /// What is left of a run.
@@ -32,9 +34,13 @@ pub(super) async fn read(parts: &EngineParts, run: &OrphanedRun) -> Result<Optio
     let before = saved.machine.turn_begins().unwrap_or(committed.len());
     let output: Result<Vec<Item>, _> =
         committed.iter().map(|item| serde_json::from_str(&item.wire)).collect();
-    let (Ok(output), Ok(history)) = (output, history(&committed, before, &saved.state)) else {
+    let (Ok(output), Ok(mut history)) = (output, history(&committed, before, &saved.state)) else {
         return Ok(None);
     };
+    // Sealed as those that are stored beside items.
+    let seal = parts.seal.bound_to(&run.owner.tenant, &saved.spec.provider);
+    let itemless = saved.machine.itemless_turns().iter();
+    history.extend(itemless.map(|state| (Arc::new(carrier(Some(seal.seal(state)))), None)));
     if output.len() < saved.machine.unfinished() {
         return Ok(None);
     }
@@ -42,7 +48,7 @@ pub(super) async fn read(parts: &EngineParts, run: &OrphanedRun) -> Result<Optio
     Ok(Some(Left { saved, committed, output, history, seen }))
 }
 
-/// The first items with the results that the model was told of between them.
+/// The first items with the messages that the run has added between them.
 fn history(
     committed: &[StoredItem],
     before: usize,
@@ -50,8 +56,8 @@ fn history(
 ) -> Result<Vec<HistoryEntry>, serde_json::Error> {
     let mut history = Vec::with_capacity(before);
     for place in 0..=before {
-        let told = state.results.iter().filter(|result| result.place == place);
-        history.extend(told.map(|result| (Arc::new(result.message()), None)));
+        let added = state.messages.iter().filter(|message| message.place == place);
+        history.extend(added.map(|message| (Arc::new(message.item()), None)));
         if let Some(item) = committed.get(place).filter(|_| place < before) {
             history.extend(entry(item)?);
         }

@@ -18,7 +18,7 @@ use crate::event_sink::EventSink;
 use crate::live_runs::{LiveRun, RunEnding};
 use crate::prepare::{self, PreparedRun, Purpose, Resumed};
 use crate::recover::Recovery;
-use crate::run::{JobEnd, LeftTurn, Logged, Run};
+use crate::run::{JobEnd, LeftTurn, Logged, Run, RunState};
 use crate::stops::Stop;
 use crate::user_questions;
 use antwort_limits::run_on_bytes;
@@ -205,7 +205,7 @@ impl Engine {
                 || !prepared.response.echo.background,
             has_turn: saved.machine.turn_begins().is_some(),
             calls: saved.machine.calls().to_vec(),
-            journaled: last_calls(claimed),
+            journaled: last_calls(claimed, &saved.state),
             asked: claimed.calls.iter().filter(|call| call.input.is_some()).cloned().collect(),
             waits_for: saved.machine.waits_for(),
             asks_client: saved.machine.asks_client(),
@@ -282,9 +282,9 @@ impl Engine {
     }
 }
 
-/// The calls of the last turn of a run, in order.
-fn last_calls(run: &OrphanedRun) -> Vec<antwort_store::OrphanedCall> {
-    let last = run.calls.iter().map(|call| call.turn).max();
+/// The calls of the turn that was committed last, in order.
+fn last_calls(run: &OrphanedRun, state: &RunState) -> Vec<antwort_store::OrphanedCall> {
+    let last = state.journaled_turns.checked_sub(1);
     run.calls.iter().filter(|call| Some(call.turn) == last).cloned().collect()
 }
 

@@ -2,7 +2,7 @@
 //! end.
 
 use super::live::{Run, RunError};
-use super::state::{StartedWork, ToldResult};
+use super::state::{AddedMessage, StartedWork};
 use super::trace::WaitKind;
 use crate::background::follow_up;
 use crate::completion_text::{TIMED_OUT, announcement};
@@ -13,7 +13,6 @@ use antwort_config::OnComplete;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
 use antwort_response::machine::{ServerCall, Termination, Turn};
-use antwort_response::turn::HistoryItem;
 use antwort_store::{AsyncCallKey, OrphanedCall, PolledTask, StartedCall, async_call_id};
 use antwort_tools::StartedTask;
 
@@ -170,10 +169,8 @@ impl Run {
         self.state.started.clear();
         self.state.awaits_results = false;
         let place = self.machine.response().output.len();
-        let told: Vec<_> = texts.into_iter().map(|text| ToldResult { place, text }).collect();
-        let conversation = &mut self.prepared.model_request_mut().conversation;
-        conversation.extend(told.iter().map(|result| HistoryItem::from(result.message())));
-        self.state.results.extend(told);
+        let added: Vec<_> = texts.into_iter().map(|text| AddedMessage { place, text }).collect();
+        self.add_messages(added);
         Ok(())
     }
 }

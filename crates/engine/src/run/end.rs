@@ -167,29 +167,27 @@ fn failed_param(ending: &Termination) -> Option<String> {
     }
 }
 
-/// Commits a closed response: its approval requests, then its row. One that cannot be committed becomes a failed one, and
+/// Commits a closed response: its row, with its approval requests. One that cannot be committed becomes a failed one, and
 /// the error is returned with it.
 async fn commit(
     parts: &EngineParts,
     prepared: &mut PreparedRun,
-    (mut closed, trace): (ClosedResponse, Option<String>),
+    (closed, trace): (ClosedResponse, Option<String>),
     large: bool,
     (sink, logged): (&mut EventSink, Option<&Logged>),
 ) -> (ClosedResponse, Option<ApiError>) {
-    let mut not_stored = None;
-    // However the response ended, an approval request that its client sees can be answered.
-    if let Err(error) =
-        approvals::persist_requests(parts, &prepared.approval_scope(), &closed.approval_requests).await
-    {
-        closed = closed.into_failed(error.body.clone());
-        not_stored = Some(error);
-    }
+    let approvals = approvals::pending(parts, &prepared.approval_scope(), &closed.approval_requests);
     if !prepared.store {
-        return (closed, not_stored);
+        // However the response ended, an approval request that its client sees can be answered.
+        let added = if approvals.is_empty() { Ok(()) } else { parts.store.add_approvals(approvals).await };
+        return match added.map_err(ApiError::from) {
+            Ok(()) => (closed, None),
+            Err(error) => (closed.into_failed(error.body.clone()), Some(error)),
+        };
     }
     let outbox = parts.options.webhooks.notices(&prepared.owner, &closed.snapshot.response, unix_now());
     let trace = trace.map(Arc::from);
-    let build = || ResponseRecord { outbox, trace, ..record::ended(prepared, &closed) };
+    let build = || ResponseRecord { outbox, approvals, trace, ..record::ended(prepared, &closed) };
     let record = if large { run_in_place(build) } else { build() };
     let committing = Instant::now();
     let brief =
@@ -208,7 +206,7 @@ async fn commit(
         logged.ended(if committed.is_ok() { RunEnding::Stored } else { RunEnding::NotStored });
     }
     match committed {
-        Ok(()) => (closed, not_stored),
+        Ok(()) => (closed, None),
         Err(error) => {
             let error = ApiError::from(error);
             (closed.into_failed(error.body.clone()), Some(error))

@@ -39,8 +39,15 @@ impl Run {
         self.state.trace.begin_wait(WaitKind::Client);
         let asked = TurnCalls::Client(calls, timeout);
         self.executor.commit(&self.prepared, &self.machine, &mut self.state, asked, &self.parts.seal).await?;
-        // Nobody can answer before the questions are committed, so they are announced behind that.
-        let deadline = InputDeadline { timeout, expires_at };
+        self.announce_calls(calls, InputDeadline { timeout, expires_at }).await
+    }
+
+    /// Tells the client of calls. Nobody can answer before the questions are committed, so they are announced behind that.
+    async fn announce_calls(
+        &mut self,
+        calls: &[ClientCall],
+        deadline: InputDeadline,
+    ) -> Result<(), RunError> {
         self.machine.require_inputs(calls, self.prepared.input_event, deadline, self.sink.events());
         self.flush().await
     }
@@ -48,18 +55,24 @@ impl Run {
     /// Adds the outputs of the calls for which the client was asked, or waits on if one is missing and not late.
     pub(super) async fn take_answers(&mut self, left: &LeftTurn) -> Result<(), RunError> {
         let calls = self.machine.open_client_calls();
-        let is_open = |call: &ClientCall| client_answers::seconds_left(&left.asked, call).is_some();
-        let was_asked = left.seen.iter().any(|event| event.is_input_required());
-        if !was_asked && left.has_log {
-            // The process was lost before it had told anybody: the time begins anew.
-            let unanswered = |call: &&ClientCall| client_answers::find(&left.asked, call).is_none();
-            let again: Vec<_> = calls.iter().filter(unanswered).cloned().collect();
-            if !again.is_empty() {
-                self.commit_calls(&again, self.prepared.input_timeout.unwrap_or_default()).await?;
-                return Err(RunError::Waits);
+        let left_for = |call: &ClientCall| client_answers::seconds_left(&left.asked, call);
+        let is_untold =
+            |call: &&ClientCall| left.has_log && !left.seen.iter().any(|event| event.asks(&call.call_id));
+        let unanswered = |call: &&ClientCall| client_answers::find(&left.asked, call).is_none();
+        let untold: Vec<_> = calls.iter().filter(is_untold).filter(unanswered).cloned().collect();
+        if !untold.is_empty() {
+            // The process was lost before it had told anybody. If it is too late for an answer, the time begins anew.
+            match untold.iter().filter_map(left_for).min() {
+                Some(seconds) => {
+                    let timeout = Duration::from_secs(seconds.max(0).unsigned_abs());
+                    let deadline = InputDeadline { timeout, expires_at: unix_after(timeout) };
+                    self.announce_calls(&untold, deadline).await?;
+                }
+                None => self.commit_calls(&untold, self.prepared.input_timeout.unwrap_or_default()).await?,
             }
+            return Err(RunError::Waits);
         }
-        if calls.iter().any(is_open) {
+        if calls.iter().any(|call| left_for(call).is_some()) {
             return Err(RunError::Waits);
         }
         let mut all_failed = self.state.have_server_calls_failed.take().unwrap_or(true);

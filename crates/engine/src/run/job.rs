@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 
 use super::live::{Run, RunEnd, RunError};
-use super::state::RunState;
+use super::state::{NextInference, RunState};
 use super::trace::CallOutcomeKind;
 use crate::journal::{self, JournaledResult};
 use crate::record;
@@ -62,15 +62,17 @@ impl Run {
     pub(crate) fn resume(&mut self, machine: ResponseMachine, state: RunState, left: &LeftTurn) {
         self.machine = machine;
         self.state = state;
+        self.prepared.structured.resume(self.state.asked_for_repair);
         self.can_wait = true;
         self.state.is_recorded = true;
         self.state.tool_calls += u32::try_from(left.calls.len()).unwrap_or(u32::MAX);
-        // One that is made again with answers was counted when it was made.
-        let is_repeated = |call: &&OrphanedCall| {
+        // One that is made again with answers was counted when it was made, and so was one that is not made again.
+        let is_repeated = |(made, call): &(&ServerCall, &OrphanedCall)| {
             let asked = || user_questions::asked(&left.asked, call.turn, call.index);
-            call.outcome.is_none() && call.input.is_none() && !matches!(asked(), Asked::Round(_))
+            let is_open = call.outcome.is_none() && call.input.is_none();
+            is_open && self.may_repeat(made) && !matches!(asked(), Asked::Round(_))
         };
-        let repeated = left.journaled.iter().filter(is_repeated).count();
+        let repeated = left.calls.iter().zip(&left.journaled).filter(is_repeated).count();
         let made = (self.state.tool_calls as usize).saturating_sub(repeated);
         self.executor.resume(self.state.journaled_turns, made);
     }
@@ -174,14 +176,16 @@ impl Run {
         if std::mem::take(&mut self.state.has_exceeded_calls) {
             self.call_filter.exceed_limit();
         }
-        self.call_filter.clear_required();
+        if self.state.next == NextInference::Later || self.state.next == NextInference::Repair {
+            self.call_filter.clear_required();
+        }
         self.prepare_next_turn();
     }
 
     /// Finishes the calls of the last turn: with their results as far as these are known. One that may have been made is
     /// made again only if that does no harm.
     ///
-    /// Returns whether all have failed, if some of them have asked the user: then the turn was not counted before.
+    /// Returns whether all have failed: the turn was committed before it was counted.
     async fn finish_left_calls(&mut self, left: &LeftTurn) -> Result<Option<bool>, RunError> {
         self.close_left_questions(&left.asked);
         let mut have_failed = None;
@@ -204,8 +208,7 @@ impl Run {
             self.machine.finish_call(made.slot, result, self.sink.events())?;
             self.flush().await?;
         }
-        let turn = left.journaled.first().map(|call| call.turn);
-        Ok(have_failed.filter(|_| turn.is_some_and(|turn| user_questions::has_round(&left.asked, turn))))
+        Ok(have_failed)
     }
 
     /// The result of a call is known, but not when it came.
@@ -228,8 +231,7 @@ impl Run {
         left: &LeftTurn,
     ) -> Result<JournaledResult, RunError> {
         let (turn, index) = (journaled.turn, journaled.index);
-        let binding = self.prepared.offer.binding(made.call.namespace.as_deref(), &made.call.name);
-        let may_repeat = binding.is_some_and(|binding| binding.tool.may_repeat());
+        let may_repeat = self.may_repeat(made);
         let outcome = match user_questions::asked(&left.asked, turn, index) {
             Asked::Round(round) => self.call_with_answers(made, journaled, round, left).await?,
             Asked::Nothing | Asked::MadeAgain if may_repeat => {
@@ -248,6 +250,11 @@ impl Run {
             self.keep_shown(turn, &ended);
         }
         Ok(ended.into_journaled())
+    }
+
+    fn may_repeat(&self, made: &ServerCall) -> bool {
+        let binding = self.prepared.offer.binding(made.call.namespace.as_deref(), &made.call.name);
+        binding.is_some_and(|binding| binding.tool.may_repeat())
     }
 
     fn declare_unknown(&self, (turn, index): (u32, u32)) {

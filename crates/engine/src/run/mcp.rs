@@ -2,6 +2,7 @@
 //! approved calls.
 
 use super::live::{Run, RunError};
+use super::state::NextInference;
 use crate::tools::approvals::{self, ApprovedCall};
 use antwort_response::machine::{CallResult, ServerCall, Termination, Violation};
 use antwort_response::turn::{CallChoice, CallKind, ModelEvent};
@@ -50,12 +51,14 @@ impl Run {
         // call is made.
         approvals::claim(&self.parts, &self.prepared.owner, &approved).await?;
         if !calls.is_empty() {
+            self.state.next = NextInference::First;
             let have_failed = self.dispatch(&calls).await?;
             self.count_failed_turn(have_failed)?;
         }
         let output = self.machine.close_turn(self.sink.events())?;
         self.check_size()?;
         self.append_history(output);
+        self.state.next = NextInference::Later;
         if !outdated.is_empty() {
             self.request_approval_again(&outdated)?;
             return Ok(Some(Termination::Completed));

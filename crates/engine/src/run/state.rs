@@ -42,9 +42,15 @@ pub(crate) struct RunState {
     pub started: Vec<StartedWork>,
     /// Whether it waits for them.
     pub(crate) awaits_results: bool,
-    /// What the model was told of results.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub results: Vec<ToldResult>,
+    /// Messages that the run has added to its conversation: no item shows them.
+    #[serde(default, rename = "results", skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<AddedMessage>,
+    /// How the model is asked behind the turn that was committed last.
+    #[serde(default, skip_serializing_if = "NextInference::is_default")]
+    pub(crate) next: NextInference,
+    /// Whether the model was asked to repair its answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) asked_for_repair: bool,
     /// Whether a call was rejected as it was beyond `max_tool_calls`.
     pub(crate) has_exceeded_calls: bool,
     /// Whether all server-side calls of the last turn have failed, of a run that waits for its client.
@@ -72,18 +78,40 @@ pub(crate) struct StartedWork {
     pub expires_at: i64,
 }
 
-/// A message with a result that a run has waited for.
+/// A message that a run has added: a result that it has waited for, or what is wrong with an answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct ToldResult {
+pub(crate) struct AddedMessage {
     /// The number of output items before it.
     pub place: usize,
     pub text: String,
 }
 
-impl ToldResult {
-    /// What the model sees of it.
-    pub(crate) fn message(&self) -> Item {
+impl AddedMessage {
+    /// What the model sees of it. As the user: other roles at this place are refused or moved to the beginning by some chat
+    /// templates.
+    pub(crate) fn item(&self) -> Item {
         Item::Message(Message::user(&self.text))
+    }
+}
+
+/// How the model is asked in the turn that follows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum NextInference {
+    /// With the tools of the request, of which none has to be called any more.
+    #[default]
+    Later,
+    /// As the request wants it: the model was not asked before.
+    First,
+    /// For the call that is required and was not made.
+    RequiredCall,
+    /// For the answer in its format, without tools.
+    Repair,
+}
+
+impl NextInference {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -206,17 +206,14 @@ impl ApprovedCall {
     }
 }
 
-/// Stores the approval requests of a response before its client can answer them.
-pub(crate) async fn persist_requests(
+/// The approval requests of a response, as they are stored.
+pub(crate) fn pending(
     parts: &EngineParts,
     scope: &ApprovalScope<'_>,
     approval_requests: &[ApprovalRequest],
-) -> Result<(), ApiError> {
-    if approval_requests.is_empty() {
-        return Ok(());
-    }
+) -> Vec<PendingApproval> {
     let expires_at = unix_now().saturating_add_unsigned(parts.mcp.approvals_expire_after().as_secs());
-    let pending = approval_requests.iter().map(|ApprovalRequest { id, call }| {
+    let pending = |ApprovalRequest { id, call }: &ApprovalRequest| {
         let label = call.namespace.as_deref().unwrap_or_default();
         let server = scope.servers.iter().find(|server| &**server.label() == label);
         let subject = server.and_then(|server| server.approval_subject(&call.name));
@@ -229,8 +226,8 @@ pub(crate) async fn persist_requests(
             definition: definition.unwrap_or_default(),
             expires_at,
         }
-    });
-    Ok(parts.store.add_approvals(pending.collect()).await?)
+    };
+    approval_requests.iter().map(pending).collect()
 }
 
 /// The conversation as the model sees it: without approval requests and answers. A denied call becomes a call with an

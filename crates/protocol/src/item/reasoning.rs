@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::content::null_is_default;
 use crate::id::Id;
 
-/// The reasoning of a model before its answer. Has no status on the wire: clients keep the `in_progress` with which
-/// such an item begins.
+/// The reasoning of a model before its answer. Has no status on the wire, as clients keep the `in_progress` with which
+/// such an item begins, unless its inference was abandoned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reasoning {
     /// `rs_…`
@@ -21,6 +21,14 @@ pub struct Reasoning {
     /// The sealed blob with the provider's state; see `response/seal.rs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encrypted_content: Option<String>,
+    /// Whether its inference was abandoned: the model was asked again. On the wire it is `"status": "incomplete"`.
+    #[serde(
+        rename = "status",
+        default,
+        with = "super::abandoned_status",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub is_abandoned: bool,
 }
 
 /// A part of a reasoning summary.

@@ -96,6 +96,7 @@ impl ResponseMachine {
             server_label: call.namespace.clone().unwrap_or_default(),
             name: call.name.clone(),
             arguments: call.arguments.clone(),
+            is_abandoned: false,
         };
         let output_index = self.add_item(Item::McpApprovalRequest(item), out)?;
         self.approval_requests.push(ApprovalRequest { id, call });

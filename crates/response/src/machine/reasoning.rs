@@ -84,6 +84,7 @@ impl ResponseMachine {
             summary: Vec::new(),
             content: Vec::new(),
             encrypted_content: None,
+            is_abandoned: false,
         });
         let output_index = self.add_item(item, out)?;
         Ok(OpenReasoning { id, output_index, part: OpenPart::None, state: ProviderState::default() })

@@ -3,6 +3,8 @@
 //!
 //! The events are those of the log, as clients read them: what no event shows, such as a provider's state, is lost.
 
+use std::ops::Range;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -10,11 +12,11 @@ use super::call::OpenCall;
 use super::message::OpenMessage;
 use super::reasoning::{OpenPart, OpenReasoning};
 use super::server::OpenServerCall;
-use super::{Events, OpenItem, ResponseMachine, TurnState, Violation};
+use super::{Events, OpenItem, ResponseMachine, TurnState, Violation, borders};
 use antwort_protocol::a2a;
 use antwort_protocol::content::{Annotation, LogProb};
 use antwort_protocol::dialect::EXTENSION_PREFIX;
-use antwort_protocol::event::{OutputContent, ResponseEvent};
+use antwort_protocol::event::{OutputContent, ResponseEvent, StreamEvent};
 use antwort_protocol::id::Id;
 use antwort_protocol::item::{Item, ItemStatus};
 
@@ -68,7 +70,7 @@ impl SeenEvent {
     }
 
     /// Whether it asks the client for the output of a call.
-    pub fn is_input_required(&self) -> bool {
+    fn is_input_required(&self) -> bool {
         self.kind.ends_with("input_required") || self.kind == a2a::INPUT_REQUIRED
     }
 
@@ -146,6 +148,24 @@ impl SeenEvent {
     }
 }
 
+/// The item as it stands in the response.
+fn mark_abandoned(item: &mut Item) {
+    match item {
+        Item::Message(message) => {
+            message.status = ItemStatus::Incomplete;
+            message.content.clear();
+        }
+        Item::Reasoning(reasoning) => reasoning.is_abandoned = true,
+        Item::McpApprovalRequest(request) => request.is_abandoned = true,
+        Item::FunctionCall(call) => call.status = ItemStatus::Incomplete,
+        Item::CustomToolCall(call) => call.status = ItemStatus::Incomplete,
+        Item::McpCall(call) => call.status = ItemStatus::Incomplete,
+        Item::ServerToolCall(call) => call.status = ItemStatus::Incomplete,
+        Item::WebSearchCall(call) => call.status = ItemStatus::Incomplete,
+        _ => {}
+    }
+}
+
 fn output_content(part: &RawValue) -> Option<OutputContent> {
     let content = serde_json::from_str(part.get()).map(OutputContent::Content);
     // No type of content: raw reasoning.
@@ -187,9 +207,32 @@ impl ResponseMachine {
             self.close(ItemStatus::Incomplete, out)?;
         }
         self.turn = TurnState { first: end, ..TurnState::default() };
-        let places = (first..end).filter_map(|place| u32::try_from(place).ok());
-        self.abandoned.extend(places);
+        self.abandon(first..end, out)?;
         Ok(true)
+    }
+
+    /// Marks items as those of an abandoned turn. Clients are told that they are incomplete, also of those that were done; their
+    /// text is that of the next answer, and must not stand in the response twice.
+    fn abandon(&mut self, places: Range<usize>, out: &mut Events) -> Result<(), Violation> {
+        for place in places.filter_map(|place| u32::try_from(place).ok()) {
+            if !borders::is_answer(self.output(place)?) {
+                continue;
+            }
+            self.abandoned.insert(place);
+            let mut item = self.output(place)?.clone();
+            mark_abandoned(&mut item);
+            if item == *self.output(place)? {
+                continue;
+            }
+            // Of the item that was open, that it is done is said once.
+            let is_said = |event: &StreamEvent| matches!(&event.event, ResponseEvent::OutputItemDone { output_index, .. } if *output_index == place);
+            if out.last().is_some_and(is_said) {
+                out.pop();
+                self.sequence -= 1;
+            }
+            self.finish_item(place, out, |known| *known = item)?;
+        }
+        Ok(())
     }
 
     /// Whether the item at this place is one of an abandoned turn.

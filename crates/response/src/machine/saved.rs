@@ -11,6 +11,7 @@ use super::server::OpenServerCall;
 use super::{ApprovalRequest, MachineOptions, OpenItem, ResponseMachine, TurnState};
 use crate::accumulator::ResponseAccumulator;
 use crate::machine::{ServerCall, Summary};
+use crate::turn::ProviderState;
 use antwort_protocol::id::IdGenerator;
 use antwort_protocol::item::Item;
 use antwort_protocol::request::ServiceTier;
@@ -47,6 +48,8 @@ pub struct MachineState {
     history: BTreeMap<u32, Item>,
     #[serde(default)]
     approval_requests: Vec<ApprovalRequest>,
+    #[serde(default)]
+    itemless_turns: Vec<ProviderState>,
     bytes: usize,
     item_bytes: usize,
     largest_item: usize,
@@ -76,6 +79,8 @@ struct SavedState<'a> {
     history: BTreeMap<&'a u32, &'a Item>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     approval_requests: &'a [ApprovalRequest],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    itemless_turns: &'a [ProviderState],
     bytes: usize,
     item_bytes: usize,
     largest_item: usize,
@@ -107,6 +112,7 @@ impl MachineState {
             sealed: BTreeMap::new(),
             history: BTreeMap::new(),
             approval_requests: Vec::new(),
+            itemless_turns: Vec::new(),
             bytes: 0,
             item_bytes: 0,
             largest_item: 0,
@@ -131,6 +137,11 @@ impl MachineState {
     /// Whether the client was asked for the outputs of its calls.
     pub fn asks_client(&self) -> bool {
         self.turn.as_ref().is_some_and(|turn| turn.asks_client)
+    }
+
+    /// The turns right before the last one, as far as they have no items.
+    pub fn itemless_turns(&self) -> &[ProviderState] {
+        &self.itemless_turns
     }
 
     /// The calls whose results are missing, in order.
@@ -161,6 +172,7 @@ impl ResponseMachine {
             sealed: self.sealed.range(place..).collect(),
             history: self.history.range(place..).collect(),
             approval_requests: &self.approval_requests,
+            itemless_turns: &self.itemless_turns,
             bytes: self.bytes,
             item_bytes: self.item_bytes,
             largest_item: self.largest_item,
@@ -183,6 +195,7 @@ impl ResponseMachine {
             sealed: BTreeMap::new(),
             history: BTreeMap::new(),
             approval_requests: &[],
+            itemless_turns: &[],
             bytes: self.bytes,
             item_bytes: 0,
             largest_item: self.largest_item,
@@ -207,6 +220,7 @@ impl ResponseMachine {
             history: state.history,
             abandoned: BTreeSet::new(),
             approval_requests: state.approval_requests,
+            itemless_turns: state.itemless_turns,
             aborted_calls: Vec::new(),
             summary: Summary::default(),
             bytes: state.bytes,

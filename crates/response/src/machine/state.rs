@@ -24,7 +24,7 @@ pub(super) struct AnswerState {
     /// State that has come and has no place yet.
     pending: ProviderState,
     /// State by the place of the item that holds it, or that it is stored beside.
-    states: BTreeMap<u32, ProviderState>,
+    pub(super) states: BTreeMap<u32, ProviderState>,
     calls: Vec<PlacedCall>,
     /// Refused calls, by slot, until all calls of the answer are items.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,14 +44,14 @@ struct PlacedCall {
 
 impl AnswerState {
     /// Puts refused calls between those that are items.
-    fn place_refused(&mut self, waits: bool) -> bool {
+    fn place_refused(&mut self, keeps_all: bool) -> bool {
         let refused = std::mem::take(&mut self.refused);
         let is_any = !refused.is_empty();
         let key = |call: Option<&PlacedCall>| call.map(|call| call.key.clone());
         for (slot, call) in refused {
             let after = key(self.calls.iter().filter(|call| call.slot < slot).max_by_key(|call| call.slot));
             let before = key(self.calls.iter().filter(|call| call.slot > slot).min_by_key(|call| call.slot));
-            let is_kept = waits || !call.is_passing;
+            let is_kept = keeps_all || !call.is_passing;
             let of = if is_kept { &mut self.pending.refused } else { &mut self.passing };
             of.push(RefusedCall { after, before, ..call });
         }
@@ -79,15 +79,14 @@ impl AnswerState {
 
 impl ResponseMachine {
     /// Whether clients carry state, so that it needs items.
-    fn carries_state(&self) -> bool {
+    pub(super) fn carries_state(&self) -> bool {
         self.options.seal.is_some() && self.options.show_sealed != ShowSealed::Never
     }
 
     /// Whether a later response needs this state beyond what its item shows: plain reasoning may be shown in full.
     fn is_needed(&self, state: &ProviderState) -> bool {
         let shown = self.options.reasoning == ReasoningDisplay::Text;
-        !(state.is_empty()
-            || shown && state.fields.is_empty() && state.calls.is_empty() && state.refused.is_empty())
+        state.has_more_than_text() || !(shown || state.is_empty())
     }
 
     /// Whether clients carry this state. Ids of calls alone are no reason for an item that clients would not have otherwise,
@@ -249,9 +248,10 @@ impl ResponseMachine {
 
     /// Places all remaining state, as far as items were written. Called at the end of the answer.
     pub(super) fn finalize_state(&mut self, out: &mut Events) -> Result<(), Violation> {
+        // Clients carry those that only this run tells its model if it waits for them.
+        let keeps_all = !self.carries_state() || self.turn_waits();
         // Between calls that are no items yet it would not be found.
-        let waits = self.turn_waits();
-        let has_refused = self.turn.pending.is_empty() && self.turn.state.place_refused(waits);
+        let has_refused = self.turn.pending.is_empty() && self.turn.state.place_refused(keeps_all);
         if self.carries_state() {
             let over = matches!(self.open, OpenItem::Nothing) && self.turn.pending.is_empty();
             // An answer that was cut off ends here, and no provider accepts half of one.
@@ -265,6 +265,7 @@ impl ResponseMachine {
             }
         } else {
             self.gather_state();
+            self.mark_turn();
         }
         let Some(seal) = &self.options.seal else { return Ok(()) };
         for (place, state) in &self.turn.state.states {

@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 
 use crate::content::null_is_default;
 use crate::id::Id;
-use crate::item::ItemStatus;
 use crate::item::optional_id::{id_or_unset, unset};
+use crate::item::{ItemStatus, abandoned_status};
 use crate::json::RawJson;
 use crate::parse::{self, FromJson, ParseError};
 
@@ -162,6 +162,15 @@ pub struct McpApprovalRequest {
     pub name: String,
     /// A JSON object, as text.
     pub arguments: String,
+    /// Whether its inference was abandoned, so that it waits for no answer: the model was asked again. On the wire it is
+    /// `"status": "incomplete"`.
+    #[serde(
+        rename = "status",
+        default,
+        with = "abandoned_status",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub is_abandoned: bool,
 }
 
 /// The answer to an [`McpApprovalRequest`].

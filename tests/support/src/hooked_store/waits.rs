@@ -1,4 +1,4 @@
-//! Runs that wait, which halt nowhere.
+//! Runs that wait for inputs, and calls whose work goes on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,62 +10,62 @@ use antwort::store::{
 };
 use async_trait::async_trait;
 
-use super::HaltingStore;
+use super::{HookedStore, Operation, forward};
 
 #[async_trait]
-impl RunInputs for HaltingStore {
+impl RunInputs for HookedStore {
     async fn wait_for_inputs(&self, lease: Lease) -> Result<Duration, StoreError> {
-        self.inner.wait_for_inputs(lease).await
+        forward!(self, Operation::of_lease(&lease), wait_for_inputs(lease))
     }
 
     async fn ask_questions(&self, asked: AskedQuestions) -> Result<(), StoreError> {
-        self.inner.ask_questions(asked).await
+        forward!(self, Operation::of_lease(&asked.lease), ask_questions(asked))
     }
 
     async fn given_answers(&self, owner: &Owner, response: &Id) -> Result<Vec<GivenAnswer>, StoreError> {
-        self.inner.given_answers(owner, response).await
+        forward!(self, Operation::default(), given_answers(owner, response))
     }
 
     async fn answer_input(&self, answer: InputAnswer) -> Result<InputOutcome, StoreError> {
-        self.inner.answer_input(answer).await
+        forward!(self, Operation::default(), answer_input(answer))
     }
 }
 
 #[async_trait]
-impl AsyncCalls for HaltingStore {
+impl AsyncCalls for HookedStore {
     async fn start_async(&self, call: StartedCall) -> Result<(), StoreError> {
-        self.inner.start_async(call).await
+        forward!(self, Operation::of_run(&call.key.response), start_async(call))
     }
 
     async fn complete_async(&self, result: AsyncResult) -> Result<AsyncOutcome, StoreError> {
-        self.inner.complete_async(result).await
+        forward!(self, Operation::default(), complete_async(result))
     }
 
     async fn completed_calls(&self, limit: usize) -> Result<Vec<CompletedCall>, StoreError> {
-        self.inner.completed_calls(limit).await
+        forward!(self, Operation::default(), completed_calls(limit))
     }
 
     async fn async_results(&self, owner: &Owner, responses: &[Id]) -> Result<Vec<CompletedCall>, StoreError> {
-        self.inner.async_results(owner, responses).await
+        forward!(self, Operation::default(), async_results(owner, responses))
     }
 
     async fn async_spec(&self, key: &AsyncCallKey) -> Result<Option<Arc<[u8]>>, StoreError> {
-        self.inner.async_spec(key).await
+        forward!(self, Operation::default(), async_spec(key))
     }
 
     async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError> {
-        self.inner.due_tasks(limit, lease).await
+        forward!(self, Operation::default(), due_tasks(limit, lease))
     }
 
     async fn open_tasks(&self, owner: &Owner, response: &Id) -> Result<Vec<Arc<[u8]>>, StoreError> {
-        self.inner.open_tasks(owner, response).await
+        forward!(self, Operation::default(), open_tasks(owner, response))
     }
 
     async fn poll_task(&self, key: AsyncCallKey, after: Option<Duration>) -> Result<(), StoreError> {
-        self.inner.poll_task(key, after).await
+        forward!(self, Operation::default(), poll_task(key, after))
     }
 
     async fn settle_async(&self, settlement: AsyncSettlement) -> Result<(), StoreError> {
-        self.inner.settle_async(settlement).await
+        forward!(self, Operation::default(), settle_async(settlement))
     }
 }

@@ -1,0 +1,51 @@
+//! Borders of turns: what is stored of them beside the items, so that whoever goes on with the conversation shows the model
+//! its answers as they were.
+//!
+//! A turn that begins with a call says so, as calls of two turns could be those of one. A turn without items is kept beside the
+//! first item of the next turn that has one.
+
+use super::ResponseMachine;
+use crate::turn::ProviderState;
+use antwort_protocol::item::Item;
+
+impl ResponseMachine {
+    /// Notes beside the first item of the turn, if it has one, where the turn begins and what was before it.
+    pub(super) fn mark_turn(&mut self) {
+        let output = &self.response().output;
+        let mut items = (0_u32..).zip(output.iter()).skip(self.turn.first);
+        let Some((place, item)) = items.find(|(_, item)| is_answer(item)) else { return };
+        let begins = self.turn.first > 0 && is_call(item);
+        if begins || !self.itemless_turns.is_empty() {
+            let earlier = std::mem::take(&mut self.itemless_turns);
+            let state = self.turn.state.states.entry(place).or_default();
+            state.begins_turn = true;
+            state.earlier.extend(earlier);
+        }
+    }
+
+    /// Keeps what no item has of a turn that has ended.
+    pub(super) fn keep_itemless(&mut self, state: Option<&ProviderState>) {
+        // Clients that carry state have it in an item.
+        if !self.carries_state() {
+            let begins = |state: &ProviderState| ProviderState { begins_turn: true, ..state.clone() };
+            self.itemless_turns.extend(state.map(begins));
+        }
+    }
+}
+
+/// Whether the model sees the item as a part of its answer.
+pub(super) fn is_answer(item: &Item) -> bool {
+    matches!(item, Item::Message(_) | Item::Reasoning(_)) || is_call(item)
+}
+
+fn is_call(item: &Item) -> bool {
+    matches!(
+        item,
+        Item::FunctionCall(_)
+            | Item::CustomToolCall(_)
+            | Item::WebSearchCall(_)
+            | Item::McpCall(_)
+            | Item::McpApprovalRequest(_)
+            | Item::ServerToolCall(_)
+    )
+}

@@ -1,0 +1,127 @@
+//! The client of a case: sends its requests one after another, answers what it is asked, and notes what it gets. It may be
+//! stopped at any time, and goes on with another process.
+
+use std::sync::Arc;
+
+use antwort_test_support::gateway::{JsonBody, frames_so_far};
+use serde_json::{Value, json};
+
+use super::world::Case;
+
+pub struct Client {
+    case: Arc<Case>,
+    http: reqwest::Client,
+    ends: Vec<End>,
+}
+
+/// What has come of a request.
+#[derive(Debug, Clone, Default)]
+pub struct End {
+    /// The response at its end, or the error.
+    pub response: Value,
+    pub events: Vec<Value>,
+    pub trace: Value,
+}
+
+impl Client {
+    pub fn new(case: Arc<Case>, http: reqwest::Client) -> Self {
+        Self { case, http, ends: Vec::new() }
+    }
+
+    /// Goes on until the last request has ended, at the gateway with this base URL.
+    pub async fn go_on(&mut self, base: &str) {
+        while let Some(ask) = self.case.scenario.asks.get(self.ends.len()) {
+            let Some(input) = self.input() else { return };
+            let mut body = ask.body(&self.case.name);
+            body["input"] = input;
+            if let Some(last) = self.ends.last() {
+                body["previous_response_id"] = last.response["id"].clone();
+            }
+            self.case.begin_ask(self.ends.len());
+            let created = self.create(base, &body).await;
+            let Some(id) = created["id"].as_str() else {
+                assert!(!self.ends.is_empty(), "the first request is taken: {created}");
+                self.ends.push(End { response: created, ..End::default() });
+                return;
+            };
+            let events = self.follow(base, id).await;
+            let response = self.get(&format!("{base}/v1/responses/{id}")).await;
+            let trace = self.get(&format!("{base}/v1/responses/{id}/trace")).await;
+            self.ends.push(End { response, events, trace });
+        }
+    }
+
+    /// What came of the requests.
+    pub fn ends(&self) -> &[End] {
+        &self.ends
+    }
+
+    /// The next input: the answers to what the last response has asked, or else something to say. `None`: it has failed.
+    fn input(&self) -> Option<Value> {
+        let Some(last) = self.ends.last() else { return Some(json!("Go.")) };
+        let output = last.response["output"].as_array()?;
+        let answered: Vec<_> = output
+            .iter()
+            .filter_map(|item| item["call_id"].as_str().filter(|_| item["type"] == "function_call_output"))
+            .collect();
+        let answer = |item: &Value| match item["type"].as_str() {
+            Some("mcp_approval_request") if item["status"] != "incomplete" => Some(
+                json!({"type": "mcp_approval_response", "approval_request_id": item["id"], "approve": true}),
+            ),
+            // One of an inference that was abandoned is no call.
+            Some("function_call")
+                if item["status"] == "completed"
+                    && !answered.contains(&item["call_id"].as_str().unwrap_or_default()) =>
+            {
+                Some(json!({"type": "function_call_output", "call_id": item["call_id"], "output": "done"}))
+            }
+            _ => None,
+        };
+        let mut input: Vec<_> = output.iter().filter_map(answer).collect();
+        if input.is_empty() {
+            input.push(json!({"role": "user", "content": "And on."}));
+        }
+        Some(json!(input))
+    }
+
+    /// Sends a request, perhaps again: its key says that it is the same.
+    async fn create(&self, base: &str, body: &Value) -> Value {
+        let key = format!("{}-{}", self.case.name, self.ends.len());
+        let request = self.http.post(format!("{base}/v1/responses")).header("idempotency-key", key);
+        let answer = request.json_body(body).send().await.unwrap();
+        serde_json::from_str(&answer.text().await.unwrap()).unwrap()
+    }
+
+    async fn get(&self, url: &str) -> Value {
+        let answer = self.http.get(url).send().await.unwrap();
+        serde_json::from_str(&answer.text().await.unwrap()).unwrap()
+    }
+
+    /// Follows a response to its end, and answers its questions.
+    async fn follow(&self, base: &str, id: &str) -> Vec<Value> {
+        let url = format!("{base}/v1/responses/{id}?stream=true");
+        let mut stream = self.http.get(url).send().await.unwrap();
+        let (mut text, mut events) = (String::new(), Vec::new());
+        while let Some(piece) = stream.chunk().await.unwrap() {
+            text.push_str(std::str::from_utf8(&piece).unwrap());
+            let Some(end) = text.rfind("\n\n") else { continue };
+            let rest = text.split_off(end + 2);
+            let whole = std::mem::replace(&mut text, rest);
+            for event in frames_so_far(whole.strip_suffix("data: [DONE]\n\n").unwrap_or(&whole)) {
+                if event["type"] == "antwort:input_required" {
+                    self.answer(base, id, &event).await;
+                }
+                events.push(event);
+            }
+        }
+        events
+    }
+
+    /// It may have been answered before.
+    async fn answer(&self, base: &str, id: &str, question: &Value) {
+        let body = json!({"call_id": question["call_id"], "output": "done"});
+        let request = self.http.post(format!("{base}/v1/responses/{id}/inputs")).json_body(&body);
+        let status = request.send().await.unwrap().status().as_u16();
+        assert!([202, 409].contains(&status), "{status}: {question}");
+    }
+}

@@ -1,0 +1,56 @@
+//! A process of the gateway inside of this one: on a runtime of its own, so that nothing of it is polled again once it is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use antwort::store::Store;
+use antwort_test_support::gateway::{Builder, Gateway};
+use secrecy::SecretBox;
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use super::world::{Tools, World};
+
+/// The process.
+pub struct Process {
+    pub base: String,
+    gateway: Option<Gateway>,
+    runtime: Option<Runtime>,
+}
+
+impl Process {
+    /// One with this store.
+    pub async fn start(world: &Arc<World>, store: Arc<dyn Store>) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let builder = builder(world).executor(Arc::new(Tools(Arc::clone(world)))).store(store);
+        let gateway = runtime.spawn(builder.spawn()).await.unwrap();
+        Self { base: gateway.base.clone(), gateway: Some(gateway), runtime: Some(runtime) }
+    }
+
+    /// As `kill -9` would.
+    pub async fn kill(mut self) {
+        let (gateway, runtime) = (self.gateway.take(), self.runtime.take());
+        let killed = tokio::task::spawn_blocking(move || {
+            drop(gateway);
+            runtime.into_iter().for_each(|runtime| runtime.shutdown_timeout(Duration::from_secs(10)));
+        });
+        killed.await.unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
+fn builder(world: &World) -> Builder {
+    let shop = json!({"url": world.shop.url(), "trust": "trusted"});
+    Gateway::with_upstream_url(&world.provider).set(|settings| {
+        settings.seal.keys = vec![SecretBox::new(Box::new([7; 32])).into()];
+        settings.egress.allow = vec!["127.0.0.1".into()];
+        settings.mcp.servers.insert("shop".to_owned(), serde_json::from_value(shop).unwrap());
+        settings.jobs.max_attempts = 100;
+    })
+}

@@ -1,0 +1,178 @@
+//! Scripted conversations: what the client asks, what the model says to it, and where the run is interrupted. They are
+//! generated, and shrink to the shortest that still fails.
+
+use proptest::collection::vec;
+use proptest::option::weighted;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+/// A conversation that is interrupted once.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// The requests, each of which continues the response before it.
+    pub asks: Vec<Ask>,
+    pub interruption: Interruption,
+}
+
+/// A request, and what the model says in each of its turns. Behind the last one it answers.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    pub turns: Vec<Turn>,
+    /// `tool_choice: required`.
+    pub requires_call: bool,
+    /// `text.format`: an object is asked for.
+    pub is_json: bool,
+    /// Whether the calls of a turn are made one after another.
+    pub is_serial: bool,
+    pub max_tool_calls: Option<u32>,
+    pub max_turns: Option<u32>,
+    pub max_output_tokens: Option<u32>,
+    pub call_ids: CallIds,
+}
+
+/// How the provider names the calls of its model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallIds {
+    /// Each by a name of its own.
+    Unique,
+    /// Anew in each turn.
+    OfTurn,
+    /// Not at all.
+    None,
+}
+
+impl Ask {
+    /// Whether a call must not be repeated.
+    pub fn has_writes(&self) -> bool {
+        self.turns.iter().any(|turn| turn.calls.contains(&Call::Writes))
+    }
+}
+
+/// What the model says to one request.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// The provider is overloaded at first.
+    pub is_refused: bool,
+    pub has_reasoning: bool,
+    /// With calls: a text before them. Without: whether the answer is an object, as may be asked for.
+    pub has_text: bool,
+    pub calls: Vec<Call>,
+}
+
+/// A call of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Says its arguments, and may be repeated.
+    Echo,
+    /// Has always the same arguments.
+    Same,
+    /// Fails, as its server says.
+    Fails,
+    /// Has an error as its result.
+    SaysError,
+    /// Must not be repeated.
+    Writes,
+    /// Waits for approval.
+    Gated,
+    /// A tool that is not among the allowed ones.
+    Forbidden,
+    /// No tool.
+    Unknown,
+    /// A function of the client.
+    Client,
+}
+
+impl Call {
+    /// The name of its tool.
+    pub fn tool(self) -> &'static str {
+        match self {
+            Self::Echo | Self::Same => "echo",
+            Self::Fails => "fails",
+            Self::SaysError => "says_error",
+            Self::Writes => "writes",
+            Self::Gated => "gated",
+            Self::Forbidden => "forbidden",
+            Self::Unknown => "unknown",
+            Self::Client => "client",
+        }
+    }
+}
+
+/// Where a process is lost.
+#[derive(Debug, Clone)]
+pub enum Interruption {
+    /// After a commit, before anything that follows it.
+    Commit(Index),
+    /// The provider was asked, and has not answered.
+    Asked(Index),
+    /// The provider has said one half.
+    HalfSaid(Index),
+    /// A tool was called, and has no result.
+    Called(Index),
+}
+
+/// Scenarios of the features that a run can have.
+pub fn scenarios() -> impl Strategy<Value = Scenario> {
+    (vec(ask(), 1..=2), interruption()).prop_map(|(asks, interruption)| Scenario { asks, interruption })
+}
+
+fn interruption() -> impl Strategy<Value = Interruption> {
+    prop_oneof![
+        4 => any::<Index>().prop_map(Interruption::Commit),
+        1 => any::<Index>().prop_map(Interruption::Asked),
+        1 => any::<Index>().prop_map(Interruption::HalfSaid),
+        1 => any::<Index>().prop_map(Interruption::Called),
+    ]
+}
+
+fn ask() -> impl Strategy<Value = Ask> {
+    let rarely = |least: u32, most: u32| weighted(0.15, least..=most);
+    let options = (weighted(0.2, Just(())), weighted(0.2, Just(())), weighted(0.2, Just(())));
+    let limits = (rarely(1, 4), rarely(1, 4), rarely(8, 40));
+    let ids = prop_oneof![
+        4 => Just(CallIds::Unique),
+        1 => Just(CallIds::OfTurn),
+        1 => Just(CallIds::None),
+    ];
+    (vec(turn(), 0..=5), options, limits, ids).prop_map(|(turns, options, limits, call_ids)| Ask {
+        call_ids,
+        turns,
+        requires_call: options.0.is_some(),
+        is_json: options.1.is_some(),
+        is_serial: options.2.is_some(),
+        max_tool_calls: limits.0,
+        max_turns: limits.1,
+        max_output_tokens: limits.2,
+    })
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    let calls = prop_oneof![1 => vec(call(), 0..=0), 6 => vec(call(), 1..=3)];
+    let rarely = || weighted(0.2, Just(()));
+    (rarely(), rarely(), rarely(), calls).prop_map(|(refused, reasoning, text, mut calls)| {
+        // A call with an unknown outcome counts as failed: a turn in which all have failed would count, too.
+        if calls.contains(&Call::Writes) && !calls.contains(&Call::Echo) {
+            calls.insert(0, Call::Echo);
+        }
+        Turn {
+            is_refused: refused.is_some(),
+            has_reasoning: reasoning.is_some(),
+            has_text: text.is_some(),
+            calls,
+        }
+    })
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    prop_oneof![
+        6 => Just(Call::Echo),
+        1 => Just(Call::Same),
+        2 => Just(Call::Fails),
+        1 => Just(Call::SaysError),
+        1 => Just(Call::Writes),
+        1 => Just(Call::Gated),
+        2 => Just(Call::Forbidden),
+        2 => Just(Call::Unknown),
+        2 => Just(Call::Client),
+    ]
+}
