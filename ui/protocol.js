@@ -90,14 +90,14 @@ const is = (item, type) => item?.type === type || item?.type === `antwort:${type
 const items = ({ output }) => (Array.isArray(output) ? output.filter((item) => asObject(item) === item) : []);
 
 /** @type {Of['openApprovals']} */
-export const openApprovals = (response) => (/^(queued|in_progress)$/u.test(response.status) ? [] : items(response).filter((item) => is(item, 'mcp_approval_request')));
+export const openApprovals = (response) => (/^(queued|in_progress)$/u.test(response.status) ? [] : items(response).filter((item) => is(item, 'mcp_approval_request') && item.status !== 'incomplete'));
 
 /** @type {Of['openCalls']} */
 export function openCalls(response) {
   if (!/^(requires_action|completed)$/u.test(response.status)) return [];
   const answered = items(response).filter(({ type }) => /call_output$/u.test(type)).map((item) => item.call_id);
-  const calls = items(response).filter((item) => (is(item, 'function_call') || is(item, 'custom_tool_call')) && !answered.includes(item.call_id));
-  // With hidden calls, those of the gateway look like the client's; only the names tell them apart.
+  const calls = items(response).filter((item) => (is(item, 'function_call') || is(item, 'custom_tool_call')) && item.status !== 'incomplete' && !answered.includes(item.call_id));
+  // Hidden calls of the gateway look like these: only names differ.
   const own = response.antwort?.stream_visibility === 'hidden' ? ownNames(response.tools) : null;
   return calls.filter(({ name }) => own?.includes(name) ?? true);
 }
@@ -215,7 +215,7 @@ export const nothing = () => ({ object: 'response', id: null, status: 'queued', 
 const TEXTS = {
   output_text: ['content', 'text'],
   refusal: ['content', 'refusal'],
-  // The dialects differ in the name of this one.
+  // Dialects differ in its name.
   reasoning_text: ['content', 'text'],
   reasoning: ['content', 'text'],
   reasoning_summary_text: ['summary', 'text'],

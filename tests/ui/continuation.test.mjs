@@ -13,6 +13,9 @@ test('open approvals and calls are found, in both dialects, and only when the re
   assert.deepEqual(openApprovals(response()), [approval]);
   assert.equal(openApprovals(response({ output: [{ ...approval, type: 'antwort:mcp_approval_request' }] })).length, 1);
   assert.deepEqual(openApprovals(response({ status: 'in_progress' })), []);
+  // The model was interrupted, and asked again.
+  assert.deepEqual(openApprovals(response({ output: [{ ...approval, status: 'incomplete' }] })), []);
+  assert.deepEqual(openCalls(response({ output: [{ ...call, status: 'incomplete' }] })), []);
   assert.deepEqual(openCalls(response({ status: 'requires_action', output: [call, approval] })), [call]);
   assert.deepEqual(openCalls(response({ output: [call, { type: 'function_call_output', call_id: 'call_1', output: '' }] })), []);
   assert.deepEqual(openCalls(response({ status: 'failed', output: [call] })), []);
