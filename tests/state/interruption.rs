@@ -8,6 +8,7 @@
 mod client;
 mod observation;
 mod process;
+mod regressions;
 mod scenario;
 mod world;
 
@@ -26,15 +27,16 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use self::client::Client;
 use self::observation::{Difference, Observation};
 use self::process::Process;
+use self::regressions::{everywhere, regressions};
 use self::scenario::{Scenario, scenarios};
 use self::world::{Case, StopsAtCommits, World};
 
 /// Cases that share their processes.
-const BATCH: usize = 100;
+const BATCH: usize = 200;
 /// The seed of the cases; `ANTWORT_LAW_SEED` sets another.
 const SEED: u64 = 44;
 /// How long a case may take.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Opens the store of a process, which has the name of the one before it: its leases need not expire.
 trait Backend {
@@ -81,6 +83,7 @@ impl Harness {
     async fn play(&self, database: &impl Backend, scenarios: &[Scenario]) -> Vec<Vec<Difference>> {
         let first = self.process(database).await;
         let wholes = join_all(scenarios.iter().map(|scenario| self.whole(scenario, &first.base))).await;
+        self.world.delivers.store(false, Ordering::SeqCst);
         let mut clients: Vec<_> = scenarios
             .iter()
             .zip(&wholes)
@@ -98,15 +101,19 @@ impl Harness {
         }))
         .await;
         first.kill().await;
+        self.world.delivers.store(true, Ordering::SeqCst);
         let second = self.process(database).await;
         join_all(clients.iter_mut().map(|(client, case)| {
             case.go_on();
-            in_time(case, client.go_on(&second.base))
+            in_time(case, async {
+                client.go_on(&second.base).await;
+                client.settle(&second.base).await;
+            })
         }))
         .await;
         second.kill().await;
         let observed =
-            clients.iter().map(|(client, case)| Observation::of(case, &self.world.seen(case), client.ends()));
+            clients.iter().map(|(client, case)| Observation::of(case, &self.world.seen(case), client));
         let found = observed.zip(wholes).zip(scenarios).map(|((interrupted, (whole, _)), scenario)| {
             let allowing = |observation: Observation| observation.allowing(&scenario.interruption);
             allowing(whole).differences(&allowing(interrupted))
@@ -119,10 +126,14 @@ impl Harness {
     async fn whole(&self, scenario: &Scenario, base: &str) -> (Observation, world::Seen) {
         let case = self.case(scenario);
         let mut client = Client::new(Arc::clone(&case), self.http.clone());
-        in_time(&case, client.go_on(base)).await;
+        in_time(&case, async {
+            client.go_on(base).await;
+            client.settle(base).await;
+        })
+        .await;
         self.world.remove(&case);
         let seen = self.world.seen(&case);
-        (Observation::of(&case, &seen, client.ends()), seen)
+        (Observation::of(&case, &seen, &client), seen)
     }
 
     fn case(&self, scenario: &Scenario) -> Arc<Case> {
@@ -191,6 +202,21 @@ async fn hold(database: &impl Backend, cases: usize) {
     let interrupted = harness.interrupted.load(Ordering::Relaxed);
     // Some have no calls that could be interrupted.
     assert!(interrupted * 10 > played * 8, "{interrupted} of {played} were interrupted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_that_went_on_otherwise_go_on_as_they_have_begun() {
+    let (database, harness) = (Sqlite(tempfile::tempdir().unwrap()), Harness::new().await);
+    let named = regressions().into_iter();
+    let scenarios: Vec<_> =
+        named.flat_map(|(broken, of)| everywhere(&of).into_iter().map(move |at| (broken, at))).collect();
+    for named in scenarios.chunks(BATCH) {
+        let batch: Vec<_> = named.iter().map(|(_, scenario)| scenario.clone()).collect();
+        for (found, (broken, at)) in harness.play(&database, &batch).await.iter().zip(named) {
+            let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+            assert!(found.is_empty(), "{broken}, at {:?}: {}", at.interruption, found.join("\n"));
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

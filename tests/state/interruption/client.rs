@@ -6,12 +6,16 @@ use std::sync::Arc;
 use antwort_test_support::gateway::{JsonBody, frames_so_far};
 use serde_json::{Value, json};
 
+use super::scenario::{Ask, TOOLS};
 use super::world::Case;
 
 pub struct Client {
     case: Arc<Case>,
     http: reqwest::Client,
+    conversation: Option<String>,
     ends: Vec<End>,
+    /// The items of the conversation.
+    items: Value,
 }
 
 /// What has come of a request.
@@ -25,16 +29,35 @@ pub struct End {
 
 impl Client {
     pub fn new(case: Arc<Case>, http: reqwest::Client) -> Self {
-        Self { case, http, ends: Vec::new() }
+        Self { case, http, conversation: None, ends: Vec::new(), items: Value::Null }
     }
 
     /// Goes on until the last request has ended, at the gateway with this base URL.
     pub async fn go_on(&mut self, base: &str) {
+        if self.case.scenario.is_in_conversation && self.conversation.is_none() {
+            let request = self.http.post(format!("{base}/v1/conversations")).json_body(&json!({}));
+            self.conversation = read(request).await["id"].as_str().map(ToOwned::to_owned);
+        }
+        self.ask_all(base).await;
+    }
+
+    /// Waits for the notices of the ends, and reads the conversation.
+    pub async fn settle(&mut self, base: &str) {
+        let ended = self.ends.iter().filter(|end| !end.events.is_empty()).count();
+        self.case.notified(ended).await;
+        if let Some(id) = &self.conversation {
+            self.items = self.get(&format!("{base}/v1/conversations/{id}/items?order=asc&limit=100")).await;
+        }
+    }
+
+    async fn ask_all(&mut self, base: &str) {
         while let Some(ask) = self.case.scenario.asks.get(self.ends.len()) {
             let Some(input) = self.input() else { return };
             let mut body = ask.body(&self.case.name);
             body["input"] = input;
-            if let Some(last) = self.ends.last() {
+            if let Some(id) = &self.conversation {
+                body["conversation"] = json!(id);
+            } else if let Some(last) = self.ends.last() {
                 body["previous_response_id"] = last.response["id"].clone();
             }
             self.case.begin_ask(self.ends.len());
@@ -51,6 +74,11 @@ impl Client {
         }
     }
 
+    /// The id of its conversation, and the items of that.
+    pub fn conversation(&self) -> (Option<&str>, &Value) {
+        (self.conversation.as_deref(), &self.items)
+    }
+
     /// What came of the requests.
     pub fn ends(&self) -> &[End] {
         &self.ends
@@ -62,14 +90,14 @@ impl Client {
         let output = last.response["output"].as_array()?;
         let answered: Vec<_> = output
             .iter()
-            .filter_map(|item| item["call_id"].as_str().filter(|_| item["type"] == "function_call_output"))
+            .filter_map(|item| item["call_id"].as_str().filter(|_| kind(item) == "function_call_output"))
             .collect();
-        let answer = |item: &Value| match item["type"].as_str() {
-            Some("mcp_approval_request") if item["status"] != "incomplete" => Some(
+        let answer = |item: &Value| match kind(item) {
+            "mcp_approval_request" if item["status"] != "incomplete" => Some(
                 json!({"type": "mcp_approval_response", "approval_request_id": item["id"], "approve": true}),
             ),
             // One of an inference that was abandoned is no call.
-            Some("function_call")
+            "function_call"
                 if item["status"] == "completed"
                     && !answered.contains(&item["call_id"].as_str().unwrap_or_default()) =>
             {
@@ -87,14 +115,14 @@ impl Client {
     /// Sends a request, perhaps again: its key says that it is the same.
     async fn create(&self, base: &str, body: &Value) -> Value {
         let key = format!("{}-{}", self.case.name, self.ends.len());
+        let dialect = if self.case.scenario.is_open_responses { "open_responses" } else { "openai" };
         let request = self.http.post(format!("{base}/v1/responses")).header("idempotency-key", key);
-        let answer = request.json_body(body).send().await.unwrap();
-        serde_json::from_str(&answer.text().await.unwrap()).unwrap()
+        let request = request.header("antwort-dialect", dialect);
+        read(request.json_body(body)).await
     }
 
     async fn get(&self, url: &str) -> Value {
-        let answer = self.http.get(url).send().await.unwrap();
-        serde_json::from_str(&answer.text().await.unwrap()).unwrap()
+        read(self.http.get(url)).await
     }
 
     /// Follows a response to its end, and answers its questions.
@@ -123,5 +151,52 @@ impl Client {
         let request = self.http.post(format!("{base}/v1/responses/{id}/inputs")).json_body(&body);
         let status = request.send().await.unwrap().status().as_u16();
         assert!([202, 409].contains(&status), "{status}: {question}");
+    }
+}
+
+async fn read(request: reqwest::RequestBuilder) -> Value {
+    let answer = request.send().await.unwrap();
+    serde_json::from_str(&answer.text().await.unwrap()).unwrap()
+}
+
+/// The type of an item, in either dialect.
+fn kind(item: &Value) -> &str {
+    let kind = item["type"].as_str().unwrap_or_default();
+    kind.strip_prefix("antwort:").unwrap_or(kind)
+}
+
+impl Ask {
+    /// The request's body, without its input.
+    pub fn body(&self, model: &str) -> Value {
+        let tools = ["echo", "fails", "says_error", "writes", "gated", "client"];
+        let mut body = json!({
+            "model": model, "background": true, "metadata": {"case": model}, "allowed_tools": tools,
+            "parallel_tool_calls": !self.is_serial,
+            "tools": [
+                {"type": "mcp", "server_label": "antwort", "allowed_tools": TOOLS},
+                {"type": "mcp", "server_label": "shop", "require_approval": "always"},
+                {"type": "function", "name": "client", "parameters": {"type": "object"}},
+            ],
+            "antwort": {"client_tools": "inline"},
+        });
+        if self.requires_call {
+            body["tool_choice"] = json!("required");
+        }
+        if self.is_json {
+            let schema =
+                json!({"type": "object", "properties": {"turn": {"type": "integer"}}, "required": ["turn"]});
+            body["text"] = json!({"format": {"type": "json_schema", "name": "turn", "schema": schema}});
+            body["antwort"]["structured"] = json!({"on_mismatch": "repair"});
+        }
+        if let Some(max) = self.max_tool_calls {
+            body["max_tool_calls"] = max.into();
+        }
+        if let Some(max) = self.max_turns {
+            body["antwort"]["limits"] = json!({"max_turns": max});
+        }
+        if let Some(max) = self.max_output_tokens {
+            body["max_output_tokens"] = max.into();
+        }
+        body
     }
 }

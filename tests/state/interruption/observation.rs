@@ -1,10 +1,11 @@
 //! What was seen of a case inside and outside of the gateway, without what differs from run to run, and how two of them differ.
 
+use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
 
 use serde_json::{Map, Value, json};
 
-use super::client::End;
+use super::client::Client;
 use super::scenario::{Ask, Interruption};
 use super::world::{Case, Seen};
 
@@ -19,6 +20,10 @@ pub struct Observation {
     pub requests: Vec<Value>,
     /// What tools were asked for.
     pub calls: Vec<Value>,
+    /// What a webhook was told.
+    pub notices: Vec<Value>,
+    /// The items of the conversation.
+    pub items: Value,
 }
 
 /// A place in which two observations differ.
@@ -38,17 +43,24 @@ impl Display for Difference {
 }
 
 impl Observation {
-    pub fn of(case: &Case, seen: &Seen, ends: &[End]) -> Self {
+    pub fn of(case: &Case, seen: &Seen, client: &Client) -> Self {
+        let (ends, (conversation, items)) = (client.ends(), client.conversation());
         // The events and traces of calls that must not be repeated are not compared.
         let has_writes = case.scenario.asks.iter().any(Ask::has_writes);
         let ids: Vec<_> =
             ends.iter().filter_map(|end| end.response["id"].as_str()?.strip_prefix("resp_")).collect();
         let plain = |value: &Value| {
             let mut text = value.to_string().replace(&case.name, "case");
+            text = conversation.map_or(text.clone(), |id| text.replace(id, "conversation"));
             for (number, id) in ids.iter().enumerate() {
                 text = text.replace(id, &format!("R{number}"));
             }
             without_times(serde_json::from_str(&text).unwrap())
+        };
+        let plain_notice = |notice: &Value| {
+            let mut notice = plain(notice);
+            notice["id"] = Value::Null;
+            notice
         };
         let mut calls: Vec<String> = seen.calls.clone();
         calls.sort();
@@ -58,6 +70,8 @@ impl Observation {
             traces: ends.iter().filter(|_| !has_writes).map(|end| plain(&end.trace)).collect(),
             requests: seen.requests.iter().map(|request| with_plain_ids(plain(request))).collect(),
             calls: calls.iter().map(|call| plain(&json!(call))).collect(),
+            notices: case.notices().iter().map(plain_notice).collect(),
+            items: plain(items),
         }
     }
 
@@ -70,21 +84,28 @@ impl Observation {
         self.requests.iter_mut().for_each(mask_written);
         self.calls.retain(|call| !call.as_str().unwrap_or_default().starts_with("writes "));
         if matches!(interruption, Interruption::Commit(_)) {
-            self.responses.iter_mut().for_each(mask_written_items);
+            self.lists().for_each(|items| mask_written_items(items));
             return self;
         }
         self.requests.dedup();
         self.calls.dedup();
         self.events.clear();
         self.traces.clear();
-        for response in &mut self.responses {
-            if let Some(output) = response["output"].as_array_mut() {
-                output.retain(|item| item["status"] != "incomplete");
-                rename(output);
-            }
-            mask_written_items(response);
+        for items in self.lists() {
+            items.retain(|item| item["status"] != "incomplete");
+            rename(items);
+            mask_written_items(items);
+        }
+        for end in ["first_id", "last_id"] {
+            self.items[end] = Value::Null;
         }
         self
+    }
+
+    /// The outputs of the responses, and the items of the conversation.
+    fn lists(&mut self) -> impl Iterator<Item = &mut Vec<Value>> {
+        let outputs = self.responses.iter_mut().filter_map(|response| response["output"].as_array_mut());
+        outputs.chain(self.items["data"].as_array_mut())
     }
 
     /// Where another one differs from this.
@@ -92,13 +113,16 @@ impl Observation {
         let mut found = Vec::new();
         // What causes others comes first.
         let parts = |of: &Self| {
-            let Self { responses, events, traces, requests, calls } = of.clone();
+            let Self { responses, events, traces, requests, calls, mut notices, items } = of.clone();
+            notices.sort_by_key(ToString::to_string);
             [
                 ("requests", requests),
                 ("calls", calls),
                 ("responses", responses),
                 ("events", events),
                 ("traces", traces),
+                ("notices", notices),
+                ("items", vec![items]),
             ]
         };
         for ((name, whole), (_, interrupted)) in parts(self).into_iter().zip(parts(interrupted)) {
@@ -110,19 +134,18 @@ impl Observation {
 
 /// Items behind an incomplete one have other numbers, and calls other ids, if the model numbers them anew.
 fn rename(output: &mut [Value]) {
-    let mut ids = Vec::new();
+    let mut calls: HashMap<String, usize> = HashMap::new();
     for (number, item) in output.iter_mut().enumerate() {
         item["id"] = json!(number);
         if !item["approval_request_id"].is_null() {
             item["approval_request_id"] = json!("approved");
         }
-        if let Some(id) = item["call_id"].as_str().map(ToOwned::to_owned) {
-            let place = ids.iter().position(|known| *known == id).unwrap_or(ids.len());
-            if place == ids.len() {
-                ids.push(id);
-            }
-            item["call_id"] = json!(place);
+        let Some(id) = item["call_id"].as_str().map(ToOwned::to_owned) else { continue };
+        if item["output"].is_null() {
+            calls.insert(id.clone(), number);
         }
+        // An output is that of the last call of its id.
+        item["call_id"] = json!(calls.get(&id));
     }
 }
 
@@ -160,10 +183,8 @@ fn mask_written(request: &mut Value) {
     }
 }
 
-fn mask_written_items(response: &mut Value) {
-    for item in
-        response["output"].as_array_mut().into_iter().flatten().filter(|item| item["name"] == "writes")
-    {
+fn mask_written_items(items: &mut [Value]) {
+    for item in items.iter_mut().filter(|item| item["name"] == "writes") {
         for field in ["output", "error", "status"] {
             item[field] = Value::Null;
         }

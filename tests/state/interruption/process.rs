@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use antwort::store::Store;
 use antwort_test_support::gateway::{Builder, Gateway};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use secrecy::SecretBox;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -51,6 +53,9 @@ fn builder(world: &World) -> Builder {
         settings.seal.keys = vec![SecretBox::new(Box::new([7; 32])).into()];
         settings.egress.allow = vec!["127.0.0.1".into()];
         settings.mcp.servers.insert("shop".to_owned(), serde_json::from_value(shop).unwrap());
+        let secret = format!("whsec_{}", BASE64_STANDARD.encode([9; 32]));
+        let hook = json!({"url": format!("{}/hook", world.provider), "secret": secret});
+        settings.webhooks.insert("hook".to_owned(), serde_json::from_value(hook).unwrap());
         settings.jobs.max_attempts = 100;
     })
 }

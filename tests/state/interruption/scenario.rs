@@ -4,13 +4,16 @@
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
-use proptest::sample::Index;
 
 /// A conversation that is interrupted once.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// The requests, each of which continues the response before it.
     pub asks: Vec<Ask>,
+    /// They continue a conversation.
+    pub is_in_conversation: bool,
+    /// The dialect of the client.
+    pub is_open_responses: bool,
     pub interruption: Interruption,
 }
 
@@ -59,6 +62,9 @@ pub struct Turn {
     pub calls: Vec<Call>,
 }
 
+/// The names of the tools in the gateway.
+pub const TOOLS: [&str; 5] = ["echo", "fails", "says_error", "writes", "forbidden"];
+
 /// A call of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
@@ -98,30 +104,43 @@ impl Call {
     }
 }
 
-/// Where a process is lost.
+/// Where a process is lost: behind the first, the second and so on of these. Those of a short run are counted again.
 #[derive(Debug, Clone)]
 pub enum Interruption {
     /// After a commit, before anything that follows it.
-    Commit(Index),
+    Commit(usize),
     /// The provider was asked, and has not answered.
-    Asked(Index),
+    Asked(usize),
     /// The provider has said one half.
-    HalfSaid(Index),
+    HalfSaid(usize),
     /// A tool was called, and has no result.
-    Called(Index),
+    Called(usize),
 }
 
 /// Scenarios of the features that a run can have.
 pub fn scenarios() -> impl Strategy<Value = Scenario> {
-    (vec(ask(), 1..=2), interruption()).prop_map(|(asks, interruption)| Scenario { asks, interruption })
+    let rarely = || weighted(0.25, Just(()));
+    (vec(ask(), 1..=2), interruption(), rarely(), rarely()).prop_map(
+        |(asks, interruption, conversation, open_responses)| Scenario {
+            asks,
+            interruption,
+            is_in_conversation: conversation.is_some(),
+            is_open_responses: open_responses.is_some(),
+        },
+    )
+}
+
+/// More than a run has.
+fn places() -> impl Strategy<Value = usize> {
+    0_usize..1 << 16
 }
 
 fn interruption() -> impl Strategy<Value = Interruption> {
     prop_oneof![
-        4 => any::<Index>().prop_map(Interruption::Commit),
-        1 => any::<Index>().prop_map(Interruption::Asked),
-        1 => any::<Index>().prop_map(Interruption::HalfSaid),
-        1 => any::<Index>().prop_map(Interruption::Called),
+        4 => places().prop_map(Interruption::Commit),
+        1 => places().prop_map(Interruption::Asked),
+        1 => places().prop_map(Interruption::HalfSaid),
+        1 => places().prop_map(Interruption::Called),
     ]
 }
 

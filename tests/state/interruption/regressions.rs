@@ -1,0 +1,89 @@
+//! Runs that went on otherwise than they had begun, by what broke. Each is interrupted everywhere.
+
+use super::scenario::{Ask, Call, CallIds, Interruption, Scenario, Turn};
+
+/// The conversations, by what broke.
+pub fn regressions() -> Vec<(&'static str, Scenario)> {
+    use Call::{Client, Echo, Fails, Forbidden, Gated, Same, Unknown, Writes};
+    let plain = ask(&[]);
+    vec![
+        (
+            "turns with nothing but refused calls were forgotten",
+            one(ask(&[&[Unknown], &[Forbidden, Unknown], &[Echo]])),
+        ),
+        ("so were they in the response that continues", two(ask(&[&[Unknown], &[Echo]]), plain.clone())),
+        (
+            "calls of several turns became those of one",
+            one(Ask { call_ids: CallIds::None, ..ask(&[&[Echo], &[Same], &[Echo, Echo]]) }),
+        ),
+        ("an answer was repaired twice", one(Ask { is_json: true, ..said(&[false, false]) })),
+        (
+            "a required call was asked for once more",
+            one(Ask { requires_call: true, ..said(&[false, false]) }),
+        ),
+        (
+            "behind an approved call none was required any more",
+            two(ask(&[&[Gated]]), Ask { requires_call: true, ..said(&[true]) }),
+        ),
+        ("an approved call left its turn", two(ask(&[&[Echo, Gated]]), plain)),
+        (
+            "turns with forbidden calls were counted over one without",
+            one(ask(&[&[Forbidden], &[Forbidden], &[Forbidden], &[Echo], &[Forbidden]])),
+        ),
+        ("failed turns were not counted", one(ask(&[&[Fails], &[Fails], &[Fails], &[Echo]]))),
+        (
+            "a call that is not made again left the limit to another",
+            one(Ask { max_tool_calls: Some(2), ..ask(&[&[Echo, Writes], &[Echo]]) }),
+        ),
+        ("an approval request was stored twice", one(ask(&[&[Gated, Client]]))),
+        ("a client was asked by another turn", one(ask(&[&[Client], &[Echo]]))),
+    ]
+}
+
+/// A scenario at each of its places.
+pub fn everywhere(scenario: &Scenario) -> Vec<Scenario> {
+    let at = |interruption| Scenario { interruption, ..scenario.clone() };
+    let commits = (0..9).map(Interruption::Commit);
+    let asked = (0..5).flat_map(|place| [Interruption::Asked(place), Interruption::HalfSaid(place)]);
+    commits.chain(asked).chain((0..4).map(Interruption::Called)).map(at).collect()
+}
+
+fn one(ask: Ask) -> Scenario {
+    let interruption = Interruption::Commit(0);
+    Scenario { asks: vec![ask], is_in_conversation: false, is_open_responses: false, interruption }
+}
+
+fn two(first: Ask, second: Ask) -> Scenario {
+    Scenario { asks: vec![first, second], ..one(ask(&[])) }
+}
+
+/// Turns with these calls.
+fn ask(turns: &[&[Call]]) -> Ask {
+    let turn = |calls: &&[Call]| Turn {
+        is_refused: false,
+        has_reasoning: false,
+        has_text: false,
+        calls: calls.to_vec(),
+    };
+    Ask {
+        turns: turns.iter().map(turn).collect(),
+        requires_call: false,
+        is_json: false,
+        is_serial: false,
+        max_tool_calls: None,
+        max_turns: None,
+        max_output_tokens: None,
+        call_ids: CallIds::Unique,
+    }
+}
+
+/// Turns without calls, which have the form that is asked for or another.
+fn said(turns: &[bool]) -> Ask {
+    let turn = |has_text: &bool| Turn {
+        is_refused: false,
+        has_reasoning: false,
+        has_text: *has_text,
+        calls: Vec::new(),
+    };
+    Ask { turns: turns.iter().map(turn).collect(), ..ask(&[]) }
+}
