@@ -272,6 +272,7 @@ pub(super) fn into_history_item(item: Arc<Item>) -> Option<HistoryItem> {
         | Item::McpListTools(_)
         | Item::CompactionTrigger(_) => None,
         call if is_incomplete(call) => None,
+        Item::McpApprovalRequest(request) if request.is_abandoned => None,
         // Nothing is left of a message of an inference that was abandoned.
         Item::Message(message) if message.status == ItemStatus::Incomplete && message.content.is_empty() => {
             None

@@ -186,17 +186,20 @@ impl Recovery {
         let output = output(orphan)?;
         let trace = saved.as_ref().map(|saved| saved.state.trace.clone());
         let awaits_results = saved.as_ref().is_some_and(|saved| saved.state.awaits_results);
-        let (spec, turns, state) = match saved {
+        let (spec, turns, last, state) = match saved {
             // Of a state and items that do not fit together, the items count.
             Some(saved) if saved.machine.unfinished() <= output.len() => {
-                (Some(saved.spec), saved.state.turns(), saved.machine)
+                let last = saved.state.journaled_turns.checked_sub(1);
+                (Some(saved.spec), saved.state.turns(), last, saved.machine)
             }
             _ => (
                 None,
                 inferences(orphan),
+                made(orphan).map(|call| call.turn).max(),
                 MachineState::after_items(output.len(), first_event(orphan, logged)),
             ),
         };
+        let is_known = spec.is_some();
         let obfuscate = spec.as_ref().is_some_and(|spec| spec.obfuscate);
         let dialect = spec.as_ref().map_or_else(|| dialect_of(&output), |spec| spec.dialect);
         let options =
@@ -210,10 +213,10 @@ impl Recovery {
         let _shown = match (asks_client, awaits_results) {
             (true, _) => finish_client_calls(&mut machine, orphan, &seen, events),
             (_, true) => machine.close_turn(events).map(drop),
-            _ => finish_calls(&mut machine, orphan, calls, events),
+            _ => finish_calls(&mut machine, orphan, (calls, last, is_known), events),
         };
         if let Some(logged) = logged.filter(|_| !seen.is_empty()) {
-            let _shown = machine.replay(seen, logged.next, events);
+            let _shown = machine.replay(seen, logged.next, false, events);
         }
         let outcome = RunOutcome { turns, structured: None };
         let closed = machine.close_response(ending, outcome, unix_now(), events);
@@ -266,16 +269,16 @@ fn output(orphan: &OrphanedRun) -> Result<Vec<Item>, serde_json::Error> {
     output.map(|item| serde_json::from_str(&item.wire)).collect()
 }
 
-/// Shows the calls of the last turn with their results.
+/// Shows the calls of the turn that was committed last with their results.
 fn finish_calls(
     machine: &mut ResponseMachine,
     orphan: &OrphanedRun,
-    mut calls: Vec<ServerCall>,
+    (mut calls, last, is_known): (Vec<ServerCall>, Option<u32>, bool),
     events: &mut Events,
 ) -> Result<(), Violation> {
-    let last = made(orphan).map(|call| call.turn).max();
     let journaled: Vec<_> = made(orphan).filter(|call| Some(call.turn) == last).collect();
-    if calls.is_empty() {
+    // A turn that is known may have no calls.
+    if calls.is_empty() && !is_known {
         // Nothing is known of the run but its journal.
         calls = begin_calls(machine, &journaled, events)?;
     }

@@ -35,7 +35,7 @@ fn lose_anywhere(dialect: Dialect, events: &[ModelEvent], options: &MachineOptio
             })
             .collect();
         let (is_any, mut out) = (first.response().output.len(), Events::new());
-        let replayed = second.replay(seen, stream.len() as u64, &mut out).unwrap();
+        let replayed = second.replay(seen, stream.len() as u64, true, &mut out).unwrap();
         assert_eq!(replayed, is_any > 0);
         for place in 0..is_any {
             assert!(second.is_abandoned(u32::try_from(place).unwrap()), "the model does not see it");

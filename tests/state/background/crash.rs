@@ -177,6 +177,39 @@ async fn a_run_that_kills_its_process_again_and_again_fails() {
     assert_eq!(lists, 1, "tools that were listed are not listed again: {response:#}");
 }
 
+/// The calls of the turn before were shown again, and what was sent behind them was lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_ends_behind_a_turn_without_calls_shows_its_calls_once_and_what_was_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let url = server.url();
+    let environment = [
+        ("ANTWORT__MCP__SERVERS__SHOP__URL", &*url),
+        ("ANTWORT__MCP__SERVERS__SHOP__TRUST", "trusted"),
+        ("ANTWORT__JOBS__MAX_ATTEMPTS", "1"),
+    ];
+    let mut gateway = Process::start_with_environment(folder.path(), &upstream, &environment).await;
+    upstream.reply(Reply::Calls(vec![("add", json!({"a": 1, "b": 2}))]));
+    upstream.reply(Reply::Calls(vec![("no_such_tool", json!({}))]));
+    upstream.reply(Reply::Stream(vec![
+        chunk(json!({"content": "It is half "})),
+        chunk(json!({"content": "said"})),
+        Step::Hang,
+    ]));
+    let id = create(&gateway, &ask()).await;
+    let seen = follow_until(&gateway, &id, "said").await;
+    gateway.kill();
+    gateway.restart().await;
+    let response = ended(&gateway, &id).await;
+    assert_eq!(response["error"]["code"], "run_attempts_exhausted", "{response:#}");
+    let output = response["output"].as_array().unwrap();
+    assert_eq!(output.iter().filter(|item| item["type"] == "mcp_call").count(), 1, "{response:#}");
+    assert_eq!(text_of(&response), "It is half said");
+    let whole = get(&gateway, &format!("{id}?stream=true")).await;
+    assert!(whole.starts_with(&seen), "{seen}\n\n{whole}");
+    assert_eq!(assert_valid_resumed_stream(&frames(&whole)).response, response);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_that_wait_when_their_process_is_killed_are_made_by_the_next() {
     let folder = tempfile::tempdir().unwrap();

@@ -162,7 +162,7 @@ impl Run {
             self.append_history(output);
             self.begin_turn_after_wait();
         }
-        if self.machine.replay(left.seen, left.next, self.sink.events())? {
+        if self.machine.replay(left.seen, left.next, true, self.sink.events())? {
             tracing::info!(request_id = %self.call.request_id, "an inference was interrupted; the model is asked again");
         }
         self.skip_shown_lists();

@@ -246,6 +246,7 @@ pub(crate) fn project_for_model(items: Vec<HistoryEntry>) -> Vec<HistoryEntry> {
         })
         .collect();
     let told = items.into_iter().filter_map(|(item, state)| match &*item {
+        Item::McpApprovalRequest(request) if request.is_abandoned => None,
         Item::McpApprovalRequest(request) => match denials.get(request.id.as_str()) {
             Some(reason) => {
                 let call = denied(request.clone(), reason.as_deref());
@@ -351,7 +352,8 @@ fn check_pairs(past: &[Item], input: &[Item]) -> Result<(), ApiError> {
 
 fn request(item: &Item) -> Option<&McpApprovalRequest> {
     match item {
-        Item::McpApprovalRequest(request) => Some(request),
+        // One of an answer that was abandoned waits for nobody.
+        Item::McpApprovalRequest(request) if !request.is_abandoned => Some(request),
         _ => None,
     }
 }

@@ -14,7 +14,10 @@ impl ResponseMachine {
         let output = &self.response().output;
         let mut items = (0_u32..).zip(output.iter()).skip(self.turn.first);
         let Some((place, item)) = items.find(|(_, item)| is_answer(item)) else { return };
-        let begins = self.turn.first > 0 && is_call(item);
+        // Approved calls are of the answer that has asked for approval, which is of another response.
+        let before = (0_u32..).zip(output.iter()).take(self.turn.first);
+        let has_answer = |(place, item): (u32, &Item)| is_answer(item) && !self.abandoned.contains(&place);
+        let begins = is_call(item) && before.into_iter().any(has_answer);
         if begins || !self.itemless_turns.is_empty() {
             let earlier = std::mem::take(&mut self.itemless_turns);
             let state = self.turn.state.states.entry(place).or_default();

@@ -56,6 +56,8 @@ impl ResponseMachine {
         self.finish_item(output_index, out, |_| {})?;
         // It belongs to no turn.
         self.turn.first = self.response().output.len();
+        // They are in the summary.
+        self.itemless_turns.clear();
         Ok(item)
     }
 

@@ -185,7 +185,15 @@ impl ResponseMachine {
 
     /// Adds the items that these events show behind those that there are, and abandons the turn that they are of: its open
     /// item ends incomplete. `next` is the number of the event behind them all. Returns whether there were any.
-    pub fn replay(&mut self, seen: Vec<SeenEvent>, next: u64, out: &mut Events) -> Result<bool, Violation> {
+    ///
+    /// `is_asked_again`: the model is, so that these items are marked. If the response ends instead, they are all there is.
+    pub fn replay(
+        &mut self,
+        seen: Vec<SeenEvent>,
+        next: u64,
+        is_asked_again: bool,
+        out: &mut Events,
+    ) -> Result<bool, Violation> {
         let first = self.response().output.len();
         let mut open = false;
         let mut part = OpenPart::None;
@@ -207,21 +215,27 @@ impl ResponseMachine {
             self.close(ItemStatus::Incomplete, out)?;
         }
         self.turn = TurnState { first: end, ..TurnState::default() };
-        self.abandon(first..end, out)?;
+        self.abandon(first..end, is_asked_again, out)?;
         Ok(true)
     }
 
     /// Marks items as those of an abandoned turn. Clients are told that they are incomplete, also of those that were done; their
     /// text is that of the next answer, and must not stand in the response twice.
-    fn abandon(&mut self, places: Range<usize>, out: &mut Events) -> Result<(), Violation> {
-        for place in places.filter_map(|place| u32::try_from(place).ok()) {
+    fn abandon(
+        &mut self,
+        places: Range<usize>,
+        is_asked_again: bool,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        // The last one may have been open, and its event is the last of those so far.
+        for place in places.rev().filter_map(|place| u32::try_from(place).ok()) {
             if !borders::is_answer(self.output(place)?) {
                 continue;
             }
             self.abandoned.insert(place);
             let mut item = self.output(place)?.clone();
             mark_abandoned(&mut item);
-            if item == *self.output(place)? {
+            if !is_asked_again || item == *self.output(place)? {
                 continue;
             }
             // Of the item that was open, that it is done is said once.
