@@ -24,8 +24,7 @@ const DELETED: &str =
     WHERE s.key = ANY($1) AND s.owner = ANY($2) AND s.expires_at IS NOT NULL";
 const INSERT: &str =
     "INSERT INTO approvals (owner, id, response, response_id, arguments, definition, expires_at)
-    SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::uuid[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bigint[])
-    ON CONFLICT DO NOTHING";
+    SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::uuid[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bigint[])";
 
 /// Approval requests with the numbers of their owners.
 pub(super) type OwnedRequest<'a> = (i64, &'a PendingApproval);

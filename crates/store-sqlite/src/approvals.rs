@@ -27,7 +27,7 @@ pub(super) fn insert(
 ) -> rusqlite::Result<WriteOutcome> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO approvals (owner, id, response, arguments, definition, expires_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
     let mut outcome = WriteOutcome::Absent;
     for approval in pending {
