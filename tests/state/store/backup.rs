@@ -135,6 +135,7 @@ fn old() -> Folder {
     drop(folder.open(|_| ()));
     // The threads of the store close it a moment later, and what SQLite keeps beside the file is gone then.
     while folder.names().len() > 1 {
+        #[expect(clippy::disallowed_methods, reason = "no runtime is kept waiting")]
         std::thread::sleep(Duration::from_millis(5));
     }
     insert(&folder, 1);
