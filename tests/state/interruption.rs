@@ -7,6 +7,7 @@
 
 mod client;
 mod observation;
+mod outages;
 mod process;
 mod regressions;
 mod scenario;

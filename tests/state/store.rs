@@ -25,6 +25,7 @@ mod migrations;
 mod orphans;
 mod outbox;
 mod postgres_faults;
+mod postgres_outages;
 mod postgres_partitions;
 mod postgres_runs;
 mod postgres_server;

@@ -1,9 +1,12 @@
 //! Writes the events of a run to the store while the run goes on, so that its stream can be sent again.
 //!
 //! A task of its own collects what is logged and commits it a few times a second: the run does not wait for these
-//! commits, but for the one before a turn, whose state must not be ahead of the log. A log that cannot be written, or
-//! becomes too large, is given up; the run goes on without it.
+//! commits, but for the one before a turn, whose state must not be ahead of the log. While the database is away, what is
+//! logged waits in memory, up to a limit. A log that cannot be written in the end, or becomes too large, is given up; the run
+//! goes on without it.
 
+use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +16,7 @@ use tokio::time::Instant;
 use super::live_runs::{LiveRun, ProgressTeller};
 use antwort_protocol::event::{EventEncoder, StreamEvent};
 use antwort_response::machine::{ClosedResponse, Events};
-use antwort_store::{Lease, LogEnd, LoggedEvents, Store};
+use antwort_store::{Lease, LogEnd, LoggedEvents, Store, StoreError};
 use antwort_telemetry::fields::RESPONSE_ID;
 
 /// How long events are collected for one commit.
@@ -22,6 +25,8 @@ const COLLECT_TIME: Duration = Duration::from_millis(50);
 const COLLECT_BYTES: usize = 64 * 1024;
 /// Batches between a run and the task.
 const CHANNEL_CAPACITY: usize = 16;
+/// So much is taken from the run while a commit is under way; then the run waits for the database.
+const MAX_BACKLOG_BYTES: usize = 1024 * 1024;
 /// A log may have so many times the bytes of a response: each delta is a frame of its own, and the text of an item is in
 /// four events besides.
 const LOG_FACTOR: usize = 4;
@@ -58,7 +63,8 @@ impl EventLogger {
     ) -> Self {
         let (to, commands) = mpsc::channel(CHANNEL_CAPACITY);
         let teller = ProgressTeller::new(Arc::clone(&live));
-        let writer = LogWriter { store, live: Arc::clone(&live), teller, lease, commands };
+        let backlog = Backlog::default();
+        let writer = LogWriter { store, live: Arc::clone(&live), teller, lease, commands, backlog };
         #[expect(clippy::disallowed_methods, reason = "ends with the run, which waits for it")]
         tokio::spawn(writer.run());
         let max_bytes = max_response_bytes.saturating_mul(LOG_FACTOR);
@@ -138,12 +144,37 @@ struct LogWriter {
     teller: ProgressTeller,
     lease: Lease,
     commands: mpsc::Receiver<Command>,
+    backlog: Backlog,
+}
+
+/// What came while a commit was under way.
+#[derive(Default)]
+struct Backlog {
+    commands: VecDeque<Command>,
+    bytes: usize,
+}
+
+impl Backlog {
+    fn push(&mut self, command: Command) {
+        if let Command::Write(events) = &command {
+            self.bytes += events.bytes.len();
+        }
+        self.commands.push_back(command);
+    }
+
+    fn pop(&mut self) -> Option<Command> {
+        let command = self.commands.pop_front()?;
+        if let Command::Write(events) = &command {
+            self.bytes -= events.bytes.len();
+        }
+        Some(command)
+    }
 }
 
 impl LogWriter {
     /// Writes until the run has ended, or a commit fails.
     async fn run(mut self) {
-        while let Some(command) = self.teller.tell_while(self.commands.recv()).await {
+        while let Some(command) = self.next().await {
             let (events, settled) = match command {
                 Command::Write(events) => self.collect(events).await,
                 Command::Settle(done) => {
@@ -152,7 +183,7 @@ impl LogWriter {
                 }
             };
             let next = events.last + 1;
-            if let Err(error) = self.store.log_events(&self.lease, events).await {
+            if let Err(error) = self.commit(events).await {
                 tracing::warn!({ RESPONSE_ID } = self.lease.id.as_str(), %error, "the events of a response are no longer logged");
                 self.live.log_lost();
                 return;
@@ -165,11 +196,22 @@ impl LogWriter {
         self.teller.tell();
     }
 
+    async fn next(&mut self) -> Option<Command> {
+        match self.backlog.pop() {
+            Some(command) => Some(command),
+            None => self.teller.tell_while(self.commands.recv()).await,
+        }
+    }
+
     /// Adds what comes within [`COLLECT_TIME`], up to [`COLLECT_BYTES`], or until somebody waits.
     async fn collect(&mut self, mut events: LoggedEvents) -> (LoggedEvents, Option<oneshot::Sender<()>>) {
         let until = Instant::now() + COLLECT_TIME;
         while events.bytes.len() < COLLECT_BYTES {
-            match tokio::time::timeout_at(until, self.commands.recv()).await {
+            let next = match self.backlog.pop() {
+                Some(command) => Ok(Some(command)),
+                None => tokio::time::timeout_at(until, self.commands.recv()).await,
+            };
+            match next {
                 Ok(Some(Command::Write(more))) => {
                     events.bytes.extend_from_slice(&more.bytes);
                     events.last = more.last;
@@ -179,5 +221,19 @@ impl LogWriter {
             }
         }
         (events, None)
+    }
+
+    /// Commits events, and takes what the run logs meanwhile: a database that is away for a while does not hold up its stream.
+    async fn commit(&mut self, events: LoggedEvents) -> Result<(), StoreError> {
+        let mut commit = pin!(self.store.log_events(&self.lease, events));
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut commit => return done,
+                Some(command) = self.commands.recv(), if self.backlog.bytes < MAX_BACKLOG_BYTES => {
+                    self.backlog.push(command);
+                }
+            }
+        }
     }
 }

@@ -44,7 +44,8 @@ const TAKE: &str = concat!(
     " + $5) ON CONFLICT (owner, conversation) DO UPDATE
         SET instance = excluded.instance, holder = excluded.holder, until = excluded.until
         WHERE l.instance = excluded.instance OR l.until <= ",
-    db_now!()
+    db_now!(),
+    " - $6"
 );
 const RENEW: &str = concat!(
     "UPDATE conversation_locks l SET until = ",
@@ -83,23 +84,25 @@ impl HeldLocks {
         (Self { held: Arc::default(), released }, drops)
     }
 
-    /// Locks a conversation for this process, which is called `instance`, for so many milliseconds unless it is renewed.
+    /// Locks a conversation for this process, which is called `instance`, for so many milliseconds unless it is renewed. Another
+    /// process must have had it for `grace` milliseconds longer than its time.
     pub(super) async fn lock(
         &self,
         session: Session<'_>,
-        (instance, lease): (&str, i64),
+        (instance, lease, grace): (&str, i64, i64),
         owner: i64,
         id: &str,
     ) -> Result<Option<ConversationLock>, StoreError> {
         let id = id.as_bytes();
         let Some(mut held) = self.reserve((owner, id.into())) else { return Ok(None) };
         let holder = held.lock.1;
-        let parameters: [Param<'_>; 5] = [
+        let parameters: [Param<'_>; 6] = [
             (&owner, Type::INT8),
             (&id, Type::BYTEA),
             (&instance, Type::TEXT),
             (&holder, Type::UUID),
             (&lease, Type::INT8),
+            (&grace, Type::INT8),
         ];
         // Whoever stops waiting may have taken it.
         held.has_row = true;

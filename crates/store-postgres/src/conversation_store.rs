@@ -147,9 +147,9 @@ impl ConversationStore for PostgresStore {
         id: &str,
     ) -> Result<Option<ConversationLock>, StoreError> {
         let owner = self.owners.key(&self.pool, owner).await?;
-        let lease = (self.policy.instance.as_str(), self.policy.lease);
         transact!(self.pool, Access::Statement, session => {
-            self.conversation_locks.lock(session, lease, owner, id).await
+            let (instance, grace) = (self.policy.instance.as_str(), self.takeover_grace.millis());
+            self.conversation_locks.lock(session, (instance, self.policy.lease, grace), owner, id).await
         })
     }
 }

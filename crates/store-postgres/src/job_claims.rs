@@ -40,12 +40,15 @@ macro_rules! is_waiting {
     };
 }
 
-/// Whose holder is gone, as the instance $1 sees it: of its own runs only those that were given up.
+/// Whose holder is gone, as the instance $1 sees it, as its lease has expired for so many milliseconds: of its own runs only those
+/// that were given up.
 macro_rules! is_left {
-    () => {
+    ($grace:literal) => {
         concat!(
             "r.attempt IS NOT NULL AND r.instance <> '' AND r.lease_until < ",
             db_now!(),
+            " - ",
+            $grace,
             " AND (r.instance <> $1 OR r.orphan IS NOT NULL)"
         )
     };
@@ -89,7 +92,7 @@ pub const TENANTS_IN_TURN: &str = concat!(
         ORDER BY o.tenant LIMIT 1) IS NOT NULL
     FROM (SELECT tenant FROM (SELECT tenant FROM ahead UNION ALL SELECT tenant FROM around) AS a (tenant)
         UNION SELECT r.tenant FROM runs r WHERE ",
-    is_left!(),
+    is_left!("$5"),
     ") AS w (tenant)"
 );
 
@@ -97,7 +100,7 @@ pub const TENANTS_IN_TURN: &str = concat!(
 pub(super) async fn deal(
     session: Session<'_>,
     policy: &RowPolicy,
-    turns: &JobTurns,
+    (turns, grace): (&JobTurns, i64),
 ) -> Result<Vec<Arc<str>>, StoreError> {
     if turns.limit() == 0 {
         return Ok(Vec::new());
@@ -105,11 +108,12 @@ pub(super) async fn deal(
     let (first, full) = (turns.first(), turns.full());
     let full: Vec<&[u8]> = full.iter().map(|tenant| tenant.as_bytes()).collect();
     let candidates = i32::try_from(turns.candidates()).unwrap_or(i32::MAX);
-    let parameters: [Param<'_>; 4] = [
+    let parameters: [Param<'_>; 5] = [
         (&policy.instance.as_str(), Type::TEXT),
         (&first.as_bytes(), Type::BYTEA),
         (&full, Type::BYTEA_ARRAY),
         (&candidates, Type::INT4),
+        (&grace, Type::INT8),
     ];
     let found = session.query(TENANTS_IN_TURN, &parameters).await?;
     let tenant = |row: &Row| Ok(Arc::from(str::from_utf8(get(row, 0)?).map_err(corrupt)?));
@@ -121,11 +125,11 @@ pub(super) async fn deal(
 /// The oldest of each tenant that no other process claims or writes at this moment. The bounds of the tenant are not one
 /// equation, so that the rows are taken in the order of the index that begins with it.
 macro_rules! oldest_sql {
-    ($is:ident) => {
+    ($is:expr) => {
         concat!(
             "SELECT * FROM (SELECT r.response, r.owner FROM runs r
                 WHERE r.tenant >= g.tenant AND r.tenant <= g.tenant AND ",
-            $is!(),
+            $is,
             " ORDER BY r.tenant, r.response, r.owner LIMIT g.room FOR UPDATE SKIP LOCKED)"
         )
     };
@@ -135,9 +139,9 @@ macro_rules! oldest_sql {
 pub const CLAIM_OLDEST: &str = concat!(
     "SELECT t.response, t.owner, g.place
     FROM unnest($2::bytea[], $3::bigint[]) WITH ORDINALITY AS g (tenant, room, place) CROSS JOIN LATERAL (",
-    oldest_sql!(is_waiting),
+    oldest_sql!(is_waiting!()),
     " AS w UNION ALL ",
-    oldest_sql!(is_left),
+    oldest_sql!(is_left!("$4")),
     " AS l ORDER BY response, owner LIMIT g.room) AS t"
 );
 
@@ -147,7 +151,7 @@ const LOCK_ONE: &str = concat!(
         AND (r.attempt IS NOT NULL AND r.instance = '' AND ",
     is_next!(),
     " OR ",
-    is_left!(),
+    is_left!("$4"),
     ") FOR UPDATE"
 );
 
@@ -169,7 +173,7 @@ pub(super) async fn claimed(session: Session<'_>, policy: &RowPolicy) -> Result<
 pub(super) async fn lock_oldest(
     session: Session<'_>,
     policy: &RowPolicy,
-    dealt: &[Arc<str>],
+    (dealt, grace): (&[Arc<str>], i64),
 ) -> Result<Vec<Place>, StoreError> {
     let mut rooms: Vec<(&[u8], i64)> = Vec::new();
     for tenant in dealt {
@@ -179,8 +183,12 @@ pub(super) async fn lock_oldest(
         }
     }
     let (tenants, counts): (Vec<_>, Vec<_>) = rooms.into_iter().unzip();
-    let parameters: [Param<'_>; 3] =
-        [(&policy.instance.as_str(), Type::TEXT), (&tenants, Type::BYTEA_ARRAY), (&counts, Type::INT8_ARRAY)];
+    let parameters: [Param<'_>; 4] = [
+        (&policy.instance.as_str(), Type::TEXT),
+        (&tenants, Type::BYTEA_ARRAY),
+        (&counts, Type::INT8_ARRAY),
+        (&grace, Type::INT8),
+    ];
     let mut found = Vec::new();
     for row in &session.query(CLAIM_OLDEST, &parameters).await? {
         found.push((get::<i64>(row, 2)?, (get(row, 0)?, get(row, 1)?)));
@@ -206,10 +214,14 @@ fn in_turn(mut found: Vec<(i64, Place)>) -> Vec<Place> {
 pub(super) async fn lock_one(
     session: Session<'_>,
     policy: &RowPolicy,
-    (response, owner): Place,
+    ((response, owner), grace): (Place, i64),
 ) -> Result<Vec<Place>, StoreError> {
-    let parameters: [Param<'_>; 3] =
-        [(&policy.instance.as_str(), Type::TEXT), (&response, Type::UUID), (&owner, Type::INT8)];
+    let parameters: [Param<'_>; 4] = [
+        (&policy.instance.as_str(), Type::TEXT),
+        (&response, Type::UUID),
+        (&owner, Type::INT8),
+        (&grace, Type::INT8),
+    ];
     let found = session.query(LOCK_ONE, &parameters).await?;
     found.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect()
 }

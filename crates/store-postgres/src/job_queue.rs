@@ -40,12 +40,17 @@ impl JobQueue for PostgresStore {
         let mut turns = turns.at_most(MAX_CLAIMED);
         for _ in 0..CLAIM_ATTEMPTS {
             let dealt = transact!(self.pool, Access::Statement, session => {
-                job_claims::deal(session, &self.policy, &turns).await
+                job_claims::deal(session, &self.policy, (&turns, self.takeover_grace.millis())).await
             })?;
             let Some(last) = dealt.last() else { break };
             let claim = self.begin_claim();
             let claimed = transact!(self.pool, Access::Write, session => {
-                let places = job_claims::lock_oldest(session, &self.policy, &dealt).await?;
+                let grace = self.takeover_grace.millis();
+                let places = job_claims::lock_oldest(session, &self.policy, (&dealt, grace)).await?;
+                if self.takeover_grace.millis() > grace {
+                    // An outage has begun meanwhile: the holders of these may be there.
+                    return Ok(Vec::new());
+                }
                 job_claims::claim(session, &self.policy, claim.claim, &places).await
             });
             let claimed = claim.end(claimed)?;
@@ -63,7 +68,8 @@ impl JobQueue for PostgresStore {
         let (claim, response) = (self.begin_claim(), ResponseKey::of(id.as_str()).uuid);
         let claimed = transact!(self.pool, Access::Write, session => {
             let Some(owner) = self.owners.find(session, owner).await? else { return Ok(Vec::new()) };
-            let places = job_claims::lock_one(session, &self.policy, (response, owner)).await?;
+            let one = ((response, owner), self.takeover_grace.millis());
+            let places = job_claims::lock_one(session, &self.policy, one).await?;
             job_claims::claim(session, &self.policy, claim.claim, &places).await
         });
         Ok(claim.end(claimed)?.pop())

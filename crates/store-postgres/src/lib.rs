@@ -57,6 +57,7 @@ mod outbox_store;
 mod owners;
 mod pipeline;
 mod pool;
+mod postponed;
 mod queue;
 mod read;
 mod removal;
@@ -72,6 +73,7 @@ mod server_limit;
 mod session;
 mod startup;
 mod taken_runs;
+mod takeover_grace;
 mod tenant_trim;
 mod tenants;
 mod texts;
@@ -105,9 +107,11 @@ use self::limits::Limits;
 use self::link::Link;
 use self::owners::OwnerKeys;
 use self::pool::Pool;
+use self::postponed::Postponed;
 use self::queue::{CAPACITY, Writers};
 use self::rounds::Rounds;
 use self::startup::{NeededSchema, Startup};
+use self::takeover_grace::TakeoverGrace;
 use self::url::Target;
 use self::writer::Writer;
 use antwort_protocol::id::Id;
@@ -134,6 +138,7 @@ pub struct PostgresStore {
     /// Claims of jobs that may have been committed although their outcome is not known.
     doubtful_claims: SyncMutex<Vec<DoubtfulClaim>>,
     rounds: Rounds,
+    takeover_grace: TakeoverGrace,
     /// Held by an erasure.
     erasing: Mutex<()>,
     health: Arc<StoreHealth>,
@@ -179,12 +184,14 @@ impl PostgresStore {
             let (queue, commands) = mpsc::channel(CAPACITY);
             let in_flight = InFlightRows::new(runs.clone());
             let (policy, locks) = (Arc::clone(&policy), conversation_locks.clone());
-            let writer = Writer { link: link(), policy, locks, in_flight };
+            let postponed = Postponed::new(options.outage_timeout);
+            let writer = Writer { link: link(), policy, locks, in_flight, postponed };
             tasks.spawn(writer.run(commands));
             queues.push(queue);
         }
         Ok(Self {
             rounds: Rounds::new(&options),
+            takeover_grace: TakeoverGrace::new(options.lease),
             erased: SyncMutex::new(InFlightRows::new(runs.clone())),
             writer: Writers::new(queues),
             doubtful_claims: SyncMutex::default(),

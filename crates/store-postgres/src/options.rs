@@ -20,6 +20,8 @@ pub struct PostgresOptions {
     pub pool_size: usize,
     /// How long a statement may take.
     pub statement_timeout: Duration,
+    /// How long writes of runs wait for a server that is away, before the runs fail.
+    pub outage_timeout: Duration,
     /// Whether statements are prepared; a pooler that shares connections between transactions may not allow it.
     pub prepared_statements: bool,
     /// Whether the schema is brought up to date when the database is first reached.
@@ -53,6 +55,7 @@ impl PostgresOptions {
             url: url.into(),
             pool_size: 8,
             statement_timeout: Duration::from_secs(5),
+            outage_timeout: Duration::from_secs(90),
             prepared_statements: true,
             migrate: true,
             migrations: Migrations::of_program(),

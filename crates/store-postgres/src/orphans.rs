@@ -90,30 +90,36 @@ pub(super) async fn release_abandoned(
     session.execute(ABANDON, &params).await.map(drop)
 }
 
-/// Which `runs r` are orphans for the instance $1. Of its own runs only those that were orphans before, and none that a
-/// worker claims.
+/// Which `runs r` are orphans for the instance $1, whose leases have expired for so many milliseconds. Of its own runs only those
+/// that were orphans before, and none that a worker claims.
 macro_rules! is_orphan {
-    () => {
+    ($grace:literal) => {
         concat!(
             "r.lease_until < ",
             super::clock::db_now!(),
+            " - ",
+            $grace,
             " AND (r.instance <> $1 OR r.orphan IS NOT NULL) AND r.attempt IS NULL"
         )
     };
 }
 
-const CANDIDATES: &str =
-    concat!("SELECT r.response, r.owner FROM runs r WHERE ", is_orphan!(), " ORDER BY r.response LIMIT $2");
+const CANDIDATES: &str = concat!(
+    "SELECT r.response, r.owner FROM runs r WHERE ",
+    is_orphan!("$3"),
+    " ORDER BY r.response LIMIT $2"
+);
 
 /// Some that may be orphans; [`take`] looks at each under its lock. Usually there are none.
 pub(super) async fn candidates(
     session: Session<'_>,
     policy: &RowPolicy,
-    limit: usize,
+    (limit, grace): (usize, i64),
 ) -> Result<Vec<Place>, StoreError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows =
-        session.query(CANDIDATES, &[(&policy.instance.as_str(), Type::TEXT), (&limit, Type::INT8)]).await?;
+    let params: [Param<'_>; 3] =
+        [(&policy.instance.as_str(), Type::TEXT), (&limit, Type::INT8), (&grace, Type::INT8)];
+    let rows = session.query(CANDIDATES, &params).await?;
     rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect()
 }
 
@@ -124,7 +130,7 @@ const TAKE: &str = concat!(
     db_now!(),
     ", orphan = coalesce(r.orphan, $5) FROM responses s, owners o
     WHERE r.response = $2 AND r.owner = $3 AND s.key = r.response AND s.owner = r.owner AND o.key = s.owner AND ",
-    is_orphan!(),
+    is_orphan!("$6"),
     " RETURNING ",
     taken_runs::columns!(),
     ", s.expires_at IS NOT NULL"
@@ -134,7 +140,7 @@ const TAKE: &str = concat!(
 pub(super) async fn take(
     session: Session<'_>,
     policy: &RowPolicy,
-    candidates: &[Place],
+    (candidates, grace): (&[Place], i64),
 ) -> Result<Vec<OrphanedRun>, StoreError> {
     let (mut taken, mut bytes) = (Vec::new(), 0_usize);
     for key in candidates {
@@ -145,12 +151,13 @@ pub(super) async fn take(
         if session.query_opt(LOCK, &place).await?.is_none() {
             continue;
         }
-        let params: [Param<'_>; 5] = [
+        let params: [Param<'_>; 6] = [
             (&policy.instance.as_str(), Type::TEXT),
             (&key.0, Type::UUID),
             (&key.1, Type::INT8),
             (&policy.lease, Type::INT8),
             (&PROCESS_GONE, Type::INT2),
+            (&grace, Type::INT8),
         ];
         let Some(row) = session.query_opt(TAKE, &params).await? else { continue };
         if get(&row, taken_runs::COLUMNS)? {

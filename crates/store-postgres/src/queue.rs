@@ -57,13 +57,17 @@ impl Writers {
         outcome.await.map_err(|_| closed())?
     }
 
-    /// Queues a write without a reply. If the queue is full, it is dropped and logged.
+    /// Queues a write without a reply. It waits for a place in a full queue, as there are no more of these than calls under way.
     pub(super) fn write_detached(&self, write: Write) {
         let (answer, _) = oneshot::channel();
-        let is_queued =
-            self.queue_of(&write).is_ok_and(|queue| queue.try_send(Command::Write(write, answer)).is_ok());
-        if !is_queued {
-            tracing::warn!("store: write queue full; dropped the outcome of a tool call");
+        let Ok(queue) = self.queue_of(&write) else { return };
+        if let Err(mpsc::error::TrySendError::Full(command)) = queue.try_send(Command::Write(write, answer)) {
+            let queue = queue.clone();
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "ends when the queue has room or its writer has ended"
+            )]
+            tokio::spawn(async move { _ = queue.send(command).await });
         }
     }
 

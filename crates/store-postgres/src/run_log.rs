@@ -62,13 +62,14 @@ impl RunLog for PostgresStore {
         let limit = limit.min(MAX_TAKEN);
         loop {
             let candidates = transact!(self.pool, Access::Statement, session => {
-                orphans::candidates(session, &self.policy, limit).await
+                orphans::candidates(session, &self.policy, (limit, self.takeover_grace.millis())).await
             })?;
             if candidates.is_empty() {
                 return Ok(Vec::new());
             }
             let taken = transact!(self.pool, Access::Write, session => {
-                orphans::take(session, &self.policy, &candidates).await
+                // Asked again: an outage may have begun before these were found.
+                orphans::take(session, &self.policy, (&candidates, self.takeover_grace.millis())).await
             })?;
             // All may have been deleted, or taken by others; then they are no candidates any more.
             if !taken.is_empty() || candidates.len() < limit {

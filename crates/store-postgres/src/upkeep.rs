@@ -23,7 +23,9 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 impl Store for PostgresStore {
     async fn maintain(&self) -> Result<(), StoreError> {
         self.startup.check()?;
+        self.takeover_grace.renewing();
         transact!(self.pool, Access::Statement, session => orphans::renew_leases(session, &self.policy).await)?;
+        self.takeover_grace.renewed();
         let round = self.rounds.run(&self.pool, &self.policy, &self.conversation_locks).await;
         round.and(self.writer.check().await)
     }

@@ -3,7 +3,8 @@
 //! All writes that wait when it looks are committed together, so that they share the cost of a commit and of the way to
 //! the server; no write waits for a group to fill. If a group fails, its writes are made one by one, so that a bad one
 //! does not fail the others. Of a commit whose outcome is unknown, as the connection was lost, the writes are made again:
-//! each of them is the same if it is made twice.
+//! each of them is the same if it is made twice. While the server is away, the writes of runs that have a row wait for it
+//! (`postponed`); others fail, as their clients can repeat them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,10 +14,11 @@ use tokio::sync::mpsc;
 
 use super::connection::Connection;
 use super::conversation_locks::HeldLocks;
-use super::error::Cause;
+use super::error::{Cause, closed};
 use super::fast_finish::{self, FastFinish};
 use super::link::Link;
 use super::pipeline::in_order;
+use super::postponed::Postponed;
 use super::queue::{Command, Reply, run_of};
 use super::session::Session;
 use super::transaction::{Access, MAX_ATTEMPTS, begin_sql, pause};
@@ -37,19 +39,26 @@ pub(super) struct Writer {
     pub policy: Arc<RowPolicy>,
     pub locks: HeldLocks,
     pub in_flight: InFlightRows,
+    pub postponed: Postponed,
 }
 
 /// A write that waits for its commit.
-struct Pending {
-    write: Write,
-    answer: Reply,
+pub(super) struct Pending {
+    pub write: Write,
+    pub answer: Reply,
     /// When the first attempt was over whose connection was lost: it may have begun before this process was stopped.
     lost: Option<Instant>,
     /// What it has come to if it was committed, by an attempt of which that is not known.
     doubtful: Option<WriteOutcome>,
+    /// When the server was found to be away.
+    pub postponed: Option<Instant>,
 }
 
 impl Pending {
+    pub(super) fn new(write: Write, answer: Reply) -> Self {
+        Self { write, answer, lost: None, doubtful: None, postponed: None }
+    }
+
     /// An attempt has lost its connection. With an outcome, its commit was sent.
     fn lost(&mut self, outcome: Option<WriteOutcome>) {
         self.lost.get_or_insert_with(Instant::now);
@@ -60,7 +69,7 @@ impl Pending {
 impl Writer {
     pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let (mut taken, mut group, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while commands.recv_many(&mut taken, GROUP_WRITES).await > 0 {
+        while self.postponed.retry_while(commands.recv_many(&mut taken, GROUP_WRITES)).await != Some(0) {
             for command in taken.drain(..) {
                 match command {
                     Command::Write(write, answer) => {
@@ -70,7 +79,7 @@ impl Writer {
                             bytes = 0;
                         }
                         bytes += size;
-                        group.push(Pending { write, answer, lost: None, doubtful: None });
+                        group.push(Pending::new(write, answer));
                     }
                     Command::Erase(request) => {
                         self.commit(std::mem::take(&mut group)).await;
@@ -84,6 +93,7 @@ impl Writer {
                     Command::Close(done) => {
                         self.commit(std::mem::take(&mut group)).await;
                         commands.close();
+                        self.give_up_postponed();
                         _ = done.send(());
                         return;
                     }
@@ -92,10 +102,12 @@ impl Writer {
             self.commit(std::mem::take(&mut group)).await;
             bytes = 0;
         }
+        self.give_up_postponed();
     }
 
-    /// Commits the group, and replies to its callers.
+    /// Commits the group behind what was postponed, and replies to its callers.
     async fn commit(&mut self, group: Vec<Pending>) {
+        let group = self.postponed.before(group);
         if group.is_empty() {
             return;
         }
@@ -103,7 +115,7 @@ impl Writer {
             Ok(connection) => connection,
             Err(error) => {
                 for pending in group {
-                    self.fail(pending, &error);
+                    self.postpone(pending, &error);
                 }
                 return;
             }
@@ -201,7 +213,7 @@ impl Writer {
         loop {
             let connection = match self.link.connection().await {
                 Ok(connection) => connection,
-                Err(error) => return self.fail(pending, &error),
+                Err(error) => return self.postpone(pending, &error),
             };
             let mut outcomes = Vec::new();
             let session = Session::new(&connection);
@@ -225,7 +237,7 @@ impl Writer {
                 Some(Cause::Conflict) if attempts < MAX_ATTEMPTS => {}
                 Some(Cause::Connection)
                     if pending.lost.is_some_and(|lost| lost.elapsed() < self.link.limits().statement) => {}
-                _ => return self.fail(pending, &error),
+                _ => return self.postpone(pending, &error),
             }
             drop(connection);
             tokio::time::sleep(pause(attempts)).await;
@@ -271,6 +283,20 @@ impl Writer {
         }
         self.link.health.recover();
         _ = pending.answer.send(Ok(outcome));
+    }
+
+    /// A write of a run that has a row waits for the server; another one fails.
+    fn postpone(&mut self, pending: Pending, error: &StoreError) {
+        let Some(pending) = self.postponed.add(pending, error, &self.in_flight) else {
+            return self.link.failed(error);
+        };
+        self.fail(pending, error);
+    }
+
+    fn give_up_postponed(&mut self) {
+        for pending in self.postponed.before(Vec::new()) {
+            self.fail(pending, &closed());
+        }
     }
 
     fn fail(&mut self, pending: Pending, error: &StoreError) {

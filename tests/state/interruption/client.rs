@@ -2,12 +2,16 @@
 //! stopped at any time, and goes on with another process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use antwort_test_support::gateway::{JsonBody, frames_so_far};
 use serde_json::{Value, json};
 
 use super::scenario::{Ask, TOOLS};
 use super::world::Case;
+
+/// When a request is sent again that the database was away for.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 pub struct Client {
     case: Arc<Case>,
@@ -127,36 +131,77 @@ impl Client {
 
     /// Follows a response to its end, and answers its questions.
     async fn follow(&self, base: &str, id: &str) -> Vec<Value> {
-        let url = format!("{base}/v1/responses/{id}?stream=true");
+        let mut events = Vec::new();
+        // A stream that is cut goes on where it was.
+        while !self.follow_on(base, id, &mut events).await {
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
+        events
+    }
+
+    /// Returns whether the response has ended.
+    async fn follow_on(&self, base: &str, id: &str, events: &mut Vec<Value>) -> bool {
+        let last = events.last().and_then(|event: &Value| event["sequence_number"].as_u64());
+        let after = last.map(|last| format!("&starting_after={last}")).unwrap_or_default();
+        let url = format!("{base}/v1/responses/{id}?stream=true{after}");
         let mut stream = self.http.get(url).send().await.unwrap();
-        let (mut text, mut events) = (String::new(), Vec::new());
-        while let Some(piece) = stream.chunk().await.unwrap() {
+        if !stream.status().is_success() {
+            let error: Value = serde_json::from_str(&stream.text().await.unwrap()).unwrap();
+            assert!(is_away(&error), "{error}");
+            return false;
+        }
+        let mut text = String::new();
+        while let Ok(Some(piece)) = stream.chunk().await {
             text.push_str(std::str::from_utf8(&piece).unwrap());
             let Some(end) = text.rfind("\n\n") else { continue };
             let rest = text.split_off(end + 2);
             let whole = std::mem::replace(&mut text, rest);
             for event in frames_so_far(whole.strip_suffix("data: [DONE]\n\n").unwrap_or(&whole)) {
+                if event["type"] == "error" && is_away(&event) {
+                    return false;
+                }
                 if event["type"] == "antwort:input_required" {
                     self.answer(base, id, &event).await;
                 }
                 events.push(event);
             }
         }
-        events
+        let kind = |event: &Value| event["type"].as_str().map(ToOwned::to_owned);
+        let terminal = ["response.completed", "response.failed", "response.incomplete", "response.cancelled"];
+        events.last().and_then(kind).is_some_and(|kind| terminal.contains(&&*kind))
     }
 
     /// It may have been answered before.
     async fn answer(&self, base: &str, id: &str, question: &Value) {
         let body = json!({"call_id": question["call_id"], "output": "done"});
         let request = self.http.post(format!("{base}/v1/responses/{id}/inputs")).json_body(&body);
-        let status = request.send().await.unwrap().status().as_u16();
-        assert!([202, 409].contains(&status), "{status}: {question}");
+        loop {
+            let status = request.try_clone().unwrap().send().await.unwrap().status().as_u16();
+            if status != 503 {
+                assert!([202, 409].contains(&status), "{status}: {question}");
+                return;
+            }
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
     }
 }
 
+/// Sends a request, again while the database is away.
 async fn read(request: reqwest::RequestBuilder) -> Value {
-    let answer = request.send().await.unwrap();
-    serde_json::from_str(&answer.text().await.unwrap()).unwrap()
+    loop {
+        let answer = request.try_clone().unwrap().send().await.unwrap();
+        let answer: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+        if !is_away(&answer) {
+            return answer;
+        }
+        tokio::time::sleep(RETRY_DELAY).await;
+    }
+}
+
+/// Whether it is the error of a database that is away.
+fn is_away(answer: &Value) -> bool {
+    let error = if answer["error"].is_object() { &answer["error"] } else { answer };
+    error["code"] == "storage_unavailable" || error["code"] == "storage_timeout"
 }
 
 /// The type of an item, in either dialect.

@@ -13,6 +13,9 @@ use tokio::runtime::Runtime;
 
 use super::world::{Tools, World};
 
+/// How often leases are renewed.
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The process.
 pub struct Process {
     pub base: String,
@@ -57,5 +60,6 @@ fn builder(world: &World) -> Builder {
         let hook = json!({"url": format!("{}/hook", world.provider), "secret": secret});
         settings.webhooks.insert("hook".to_owned(), serde_json::from_value(hook).unwrap());
         settings.jobs.max_attempts = 100;
+        settings.store.maintenance_interval = MAINTENANCE_INTERVAL;
     })
 }

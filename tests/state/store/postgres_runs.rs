@@ -42,8 +42,13 @@ async fn a_long_queue_is_claimed_from_its_front_by_the_index() {
         .replace("$1", "'test'")
         .replace("$2", "''::bytea")
         .replace("$3", "'{full}'::bytea[]")
-        .replace("$4", "16");
-    let oldest = CLAIM_OLDEST.replace("$1", "'test'").replace("$2", "'{acme,zoo}'").replace("$3", "'{8,8}'");
+        .replace("$4", "16")
+        .replace("$5", "0::bigint");
+    let oldest = CLAIM_OLDEST
+        .replace("$1", "'test'")
+        .replace("$2", "'{acme,zoo}'")
+        .replace("$3", "'{8,8}'")
+        .replace("$4", "0::bigint");
     for statement in [tenants, oldest] {
         let plan = plan(&database, &statement).await;
         assert!(plan.contains("using runs_waiting_by_tenant"), "{plan}");

@@ -16,9 +16,9 @@ use antwort_test_support::next_version;
 use antwort_test_support::postgres::{Cluster, Database};
 
 /// A limit of statements, and so of how long writes wait for a server that is away.
-const SHORT_TIMEOUT: Duration = Duration::from_millis(300);
+pub(super) const SHORT_TIMEOUT: Duration = Duration::from_millis(300);
 
-async fn open(cluster: &Cluster, change: impl FnOnce(&mut PostgresOptions)) -> PostgresStore {
+pub(super) async fn open(cluster: &Cluster, change: impl FnOnce(&mut PostgresOptions)) -> PostgresStore {
     let mut options = PostgresOptions::new(cluster.url("postgres"), "test");
     options.pool_size = 3;
     change(&mut options);
@@ -49,7 +49,10 @@ async fn a_store_waits_for_a_server_that_is_away_at_its_start() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_fail_while_the_server_is_away_and_work_again_when_it_is_back() {
     let mut cluster = Cluster::start(&[]);
-    let store = open(&cluster, |options| options.statement_timeout = SHORT_TIMEOUT).await;
+    let store = open(&cluster, |options| {
+        (options.statement_timeout, options.outage_timeout) = (SHORT_TIMEOUT, SHORT_TIMEOUT);
+    })
+    .await;
     let (before, begun) = (turn(None, "before", "a"), running());
     store.finish(before.clone()).await.unwrap();
     store.begin(begun.clone(), None).await.unwrap();

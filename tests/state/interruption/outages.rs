@@ -1,0 +1,100 @@
+//! The law of a living process: runs whose database is away for a while are the runs whose database was always there. No other
+//! process takes them over, although their leases have expired.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use antwort::store::Store;
+use antwort_store_postgres::{PostgresOptions, PostgresStore};
+use antwort_test_support::postgres::Cluster;
+use futures_util::future::join_all;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use tokio::sync::watch;
+
+use super::client::Client;
+use super::observation::Observation;
+use super::scenario::{Scenario, scenarios};
+use super::{Backend, Harness, SEED, in_time};
+
+/// Longer than a lease.
+const OUTAGE: Duration = Duration::from_secs(5);
+/// Between two outages: all processes have renewed their leases.
+const BETWEEN: Duration = Duration::from_secs(2);
+/// The runs have begun by then.
+const FIRST_DELAY: Duration = Duration::from_millis(500);
+const LEASE: Duration = Duration::from_secs(4);
+const CASES: usize = 100;
+
+/// A process of this name.
+struct Named<'a>(&'a str, &'static str);
+
+impl Backend for Named<'_> {
+    async fn open(&self) -> Arc<dyn Store> {
+        let mut options = PostgresOptions::new(self.0, self.1);
+        options.lease = LEASE;
+        options.statement_timeout = Duration::from_secs(1);
+        Arc::new(PostgresStore::open(options).await.unwrap())
+    }
+}
+
+fn generated(count: usize) -> Vec<Scenario> {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&SEED.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    (0..count).map(|_| scenarios().new_tree(&mut runner).unwrap().current()).collect()
+}
+
+/// Takes the server out of service and back, until there is nobody who needs it.
+async fn outages(mut cluster: Cluster, mut is_done: watch::Receiver<bool>) -> usize {
+    for count in 0.. {
+        let delay = if count == 0 { FIRST_DELAY } else { BETWEEN };
+        if tokio::time::timeout(delay, is_done.wait_for(|is_done| *is_done)).await.is_ok() {
+            return count;
+        }
+        tokio::task::block_in_place(|| cluster.stop());
+        tokio::time::sleep(OUTAGE).await;
+        tokio::task::block_in_place(|| cluster.restart());
+    }
+    0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_database_was_away_is_the_run_whose_database_was_there() {
+    let cluster = Cluster::start(&[]);
+    let (url, harness, scenarios) = (cluster.url("postgres"), Harness::new().await, generated(CASES));
+    let process = harness.process(&Named(&url, "own")).await;
+    let wholes = join_all(scenarios.iter().map(|scenario| harness.whole(scenario, &process.base))).await;
+    // It would take over what the first process has left.
+    let other = harness.process(&Named(&url, "other")).await;
+    let (done, is_done) = watch::channel(false);
+    let outages = tokio_util::task::TaskTracker::new().spawn(outages(cluster, is_done));
+    let played = scenarios.iter().enumerate().map(|(number, scenario)| {
+        let (case, base) =
+            (harness.case(scenario), if number % 2 == 0 { &process.base } else { &other.base });
+        let mut client = Client::new(Arc::clone(&case), harness.http.clone());
+        async move {
+            // Begun at different times, so that each kind of write meets an outage.
+            tokio::time::sleep(Duration::from_millis(10) * u32::try_from(number).unwrap()).await;
+            in_time(&case, async {
+                client.go_on(base).await;
+                client.settle(base).await;
+            })
+            .await;
+            (case, client)
+        }
+    });
+    let played = join_all(played).await;
+    done.send_replace(true);
+    assert!(outages.await.unwrap() > 0, "there were outages");
+    let mut differing = Vec::new();
+    for ((case, client), ((whole, _), scenario)) in played.iter().zip(wholes.iter().zip(&scenarios)) {
+        let found = whole.differences(&Observation::of(case, &harness.world.seen(case), client));
+        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+        differing.extend((!found.is_empty()).then(|| format!("{scenario:#?}: {}", found.join("\n"))));
+    }
+    assert!(differing.is_empty(), "{} of {CASES} differ: {}", differing.len(), differing[0]);
+    process.kill().await;
+    other.kill().await;
+}
