@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::schema::Migrations;
 use antwort_store::failed_requests::FailedRequests;
+use antwort_store::outage::OUTAGE_TIMEOUT;
 use antwort_store::retention::{TenantRetentions, millis};
 use antwort_store::row_policy::RowPolicy;
 use antwort_store::{TenantRetention, TimeToLive};
@@ -55,7 +56,7 @@ impl PostgresOptions {
             url: url.into(),
             pool_size: 8,
             statement_timeout: Duration::from_secs(5),
-            outage_timeout: Duration::from_secs(90),
+            outage_timeout: OUTAGE_TIMEOUT,
             prepared_statements: true,
             migrate: true,
             migrations: Migrations::of_program(),

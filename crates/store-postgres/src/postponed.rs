@@ -1,19 +1,11 @@
-//! Writes that wait until the server is back.
-//!
-//! A run that has a row goes on for as long as its process does: what it has done so far is paid for, and nobody can do it
-//! again. Its writes wait for the server, in their order, whatever the outage is: no connection, no answer, or a lock. They
-//! are the first ones that are made when it is back. Of other writes a client waits for the answer and can repeat the
-//! request.
+//! Writes of runs that wait until the server is back. They are the first ones that are made then, in their order.
 
 use std::time::{Duration, Instant};
 
 use super::writer::Pending;
 use antwort_store::StoreError;
 use antwort_store::in_flight::InFlightRows;
-use antwort_store::operation::Write;
-
-/// How often they are tried.
-const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+use antwort_store::outage::{self, RETRY_INTERVAL};
 
 /// The writes of one writer that wait.
 pub(super) struct Postponed {
@@ -52,7 +44,7 @@ impl Postponed {
         error: &StoreError,
         in_flight: &InFlightRows,
     ) -> Option<Pending> {
-        if !is_outage(error) || !is_of_run_with_row(&pending.write, in_flight) {
+        if !outage::outlasts(&pending.write, error, in_flight) {
             return Some(pending);
         }
         let since = *pending.postponed.get_or_insert_with(Instant::now);
@@ -64,42 +56,5 @@ impl Postponed {
         }
         self.writes.push(pending);
         None
-    }
-}
-
-/// Whether the same write may succeed later.
-fn is_outage(error: &StoreError) -> bool {
-    matches!(error, StoreError::Unavailable(_) | StoreError::Timeout)
-}
-
-/// Whether it is the write of a run that goes on and that has a row.
-fn is_of_run_with_row(write: &Write, in_flight: &InFlightRows) -> bool {
-    let has_row = |lease| in_flight.is_begun(lease);
-    match write {
-        Write::Turn(turn) => turn.begin.is_none(),
-        Write::Finish(record) => !record.lease.is_first() || has_row(&record.lease),
-        Write::FinishLogged(end) => !end.0.lease.is_first() || has_row(&end.0.lease),
-        Write::ToolResult(_)
-        | Write::Log(..)
-        | Write::UpdateRunning(_)
-        | Write::Requeue(..)
-        | Write::WaitForInputs(_)
-        | Write::AskQuestions(_)
-        | Write::StartAsync(_) => true,
-        Write::Begin(..)
-        | Write::Delete(..)
-        | Write::RequestCancel(..)
-        | Write::AddApprovals(_)
-        | Write::ClaimApprovals(_)
-        | Write::Erase(_)
-        | Write::Conversation(_)
-        | Write::BeginLogged(_)
-        | Write::Withdraw(_)
-        | Write::FailedRequest(_)
-        | Write::Enqueue(_)
-        | Write::AnswerInput(_)
-        | Write::CompleteAsync(_)
-        | Write::SettleAsync(_)
-        | Write::PollTask(..) => false,
     }
 }

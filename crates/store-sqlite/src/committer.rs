@@ -11,13 +11,14 @@ use tokio::sync::oneshot;
 
 use super::checkpoint_schedule::CheckpointSchedule;
 use super::connection::BUSY_TIMEOUT;
-use super::error::{database, is_of_one_row};
+use super::error::{closed, database, is_of_one_row};
 use super::guard::FileGuard;
 use super::queue::{MaintenanceJob, Reply};
 use super::{orphans, write};
 use antwort_store::StoreError;
 use antwort_store::in_flight::InFlightRows;
 use antwort_store::operation::{Write, WriteOutcome};
+use antwort_store::outage;
 use antwort_store::row_policy::RowPolicy;
 
 /// An inline commit that takes longer is slow.
@@ -36,6 +37,15 @@ pub(super) struct Committer {
     guard: FileGuard,
     /// No commit is inline until then.
     inline_paused_until: Option<Instant>,
+    postponed: Postponed,
+}
+
+/// Writes of runs that wait for a file whose lock another process holds.
+struct Postponed {
+    timeout: Duration,
+    writes: Vec<(Write, Reply)>,
+    /// When it was found to be locked.
+    since: Option<Instant>,
 }
 
 impl Committer {
@@ -45,8 +55,10 @@ impl Committer {
         policy: Arc<RowPolicy>,
         in_flight: InFlightRows,
         guard: FileGuard,
+        outage_timeout: Duration,
     ) -> Self {
-        Self { checkpoints, connection, policy, in_flight, guard, inline_paused_until: None }
+        let postponed = Postponed { timeout: outage_timeout, writes: Vec::new(), since: None };
+        Self { checkpoints, connection, policy, in_flight, guard, inline_paused_until: None, postponed }
     }
 
     pub(super) fn connection(&mut self) -> &mut Connection {
@@ -64,7 +76,10 @@ impl Committer {
     /// `None`: nothing was written, and the writer thread has to.
     pub(super) fn commit_inline(&mut self, write: &Write) -> Option<WriteOutcome> {
         let began = Instant::now();
-        if self.guard.is_full() || self.inline_paused_until.is_some_and(|until| began < until) {
+        if self.has_postponed()
+            || self.guard.is_full()
+            || self.inline_paused_until.is_some_and(|until| began < until)
+        {
             return None;
         }
         self.connection.busy_timeout(Duration::ZERO).ok()?;
@@ -82,8 +97,17 @@ impl Committer {
         self.checkpoints.request()
     }
 
-    /// Commits the group, replies to its callers and leaves it empty.
+    /// Whether writes wait, so that they are to be tried again.
+    pub(super) fn has_postponed(&self) -> bool {
+        !self.postponed.writes.is_empty()
+    }
+
+    /// Commits the group behind what was postponed, replies to its callers and leaves it empty.
     pub(super) fn commit(&mut self, group: &mut Vec<(Write, Reply)>) {
+        if self.has_postponed() {
+            let behind = std::mem::replace(group, std::mem::take(&mut self.postponed.writes));
+            group.extend(behind);
+        }
         if self.guard.is_full() {
             refuse_additions(group, &mut self.in_flight, &self.guard.reason());
         }
@@ -110,6 +134,7 @@ impl Committer {
 
     fn succeed(&mut self, group: &mut Vec<(Write, Reply)>, outcomes: Vec<WriteOutcome>) {
         self.guard.commit_succeeded();
+        self.postponed.since = None;
         for ((_, answer), outcome) in group.drain(..).zip(outcomes) {
             let _ = answer.send(Ok(outcome));
         }
@@ -134,11 +159,28 @@ impl Committer {
                 Err(again) => error = database(again),
             }
         }
+        self.postpone(group, &error);
+        self.give_up(group, &error);
+        self.checkpoints.commit_failed();
+    }
+
+    /// Takes the writes that wait from the group.
+    fn postpone(&mut self, group: &mut Vec<(Write, Reply)>, error: &StoreError) {
+        let Postponed { timeout, writes, since } = &mut self.postponed;
+        let waits = |(write, _): &mut (Write, Reply)| outage::outlasts(write, error, &self.in_flight);
+        if since.is_none_or(|since| since.elapsed() < *timeout) {
+            writes.extend(group.extract_if(.., waits));
+        }
+        if !writes.is_empty() {
+            since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    fn give_up(&mut self, group: &mut Vec<(Write, Reply)>, error: &StoreError) {
         for (write, answer) in group.drain(..) {
             self.in_flight.abandon(&write);
             let _ = answer.send(Err(error.clone()));
         }
-        self.checkpoints.commit_failed();
     }
 
     /// Runs a task of maintenance; on a full disk, again with the room of the reserve.
@@ -207,7 +249,11 @@ impl Committer {
     }
 
     /// Closes the database, with a checkpoint that empties the write-ahead log.
-    pub(super) fn close(self) {
+    pub(super) fn close(mut self) {
+        // The last attempt.
+        self.commit(&mut Vec::new());
+        let mut postponed = std::mem::take(&mut self.postponed.writes);
+        self.give_up(&mut postponed, &closed());
         let Self { checkpoints, connection, .. } = self;
         // Its connection must be closed first.
         drop(checkpoints);

@@ -13,6 +13,9 @@ pub(super) fn database(error: rusqlite::Error) -> StoreError {
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::Utf8Error(..) => StoreError::Corrupt(error.to_string()),
         _ if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => StoreError::Timeout,
+        _ if is_locked(&error) => {
+            StoreError::Unavailable(format!("another process holds its lock (SQLite: {error})"))
+        }
         _ if is_full(&error) => {
             StoreError::Full(format!("free some space, or delete responses (SQLite: {error})"))
         }
@@ -46,6 +49,11 @@ pub(super) fn is_of_one_row(error: &rusqlite::Error) -> bool {
     }
 }
 
+/// Whether another process holds a lock of the file, for a while perhaps.
+fn is_locked(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
 /// Whether the disk is full. SQLite reports this for its files, but not for the log's index, which only fails to
 /// grow.
 fn is_full(error: &rusqlite::Error) -> bool {
@@ -58,7 +66,6 @@ fn is_full(error: &rusqlite::Error) -> bool {
 fn advice(error: &rusqlite::Error) -> Option<&'static str> {
     Some(match error.sqlite_error_code()? {
         ErrorCode::ReadOnly => "the file, or the folder it is in, is read-only",
-        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => "another process holds its lock",
         ErrorCode::PermissionDenied | ErrorCode::CannotOpen => {
             "the file cannot be opened: check its path and its owner"
         }

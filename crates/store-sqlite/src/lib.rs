@@ -164,7 +164,13 @@ impl SqliteStore {
         // A server also starts on a full disk: stored responses can be read and deleted.
         guard.measure(&connection);
         let log = (&options.location, options.synchronous);
-        let writer = Writer::start(connection, log, Arc::clone(&policy), runs.clone(), guard)?;
+        let writer = Writer::start(
+            connection,
+            log,
+            (Arc::clone(&policy), runs.clone()),
+            guard,
+            options.outage_timeout,
+        )?;
         let looked_at = Mutex::new(None);
         Ok(Self {
             writer,

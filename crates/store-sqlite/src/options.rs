@@ -9,6 +9,7 @@ use super::disk::{Disk, FileSystem};
 use super::migrations::Migrations;
 use antwort_identity::Requester;
 use antwort_store::failed_requests::FailedRequests;
+use antwort_store::outage::OUTAGE_TIMEOUT;
 use antwort_store::{TenantRetention, TimeToLive};
 
 /// Where the database is.
@@ -46,6 +47,8 @@ pub struct SqliteOptions {
     pub location: Location,
     /// When a commit counts as durable.
     pub synchronous: Synchronous,
+    /// How long writes of runs wait for a file whose lock another process holds, before the runs fail.
+    pub outage_timeout: Duration,
     /// How long a response is kept after it was made or last continued; `None`: until it is deleted.
     pub ttl: Option<Duration>,
     /// How long a conversation is kept after it was last used; absent: as long as a response.
@@ -86,6 +89,7 @@ impl SqliteOptions {
         Self {
             location,
             synchronous: Synchronous::default(),
+            outage_timeout: OUTAGE_TIMEOUT,
             ttl: None,
             conversation_ttl: None,
             idempotency_ttl: Duration::from_hours(24),

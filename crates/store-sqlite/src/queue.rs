@@ -87,6 +87,27 @@ impl Queue {
         true
     }
 
+    /// Queues a command that nobody waits for, once there is room. There must be few of these.
+    pub(super) fn send_detached(&self, command: Command) {
+        let (commands, unfinished) = (self.commands.clone(), self.unfinished.clone());
+        let send = move |room: mpsc::Permit<'_, Command>| {
+            unfinished.0.fetch_add(1, Ordering::Relaxed);
+            room.send(command);
+        };
+        if let Ok(room) = self.commands.try_reserve() {
+            return send(room);
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "ends when the queue has room or its thread has ended"
+        )]
+        tokio::spawn(async move {
+            if let Ok(room) = commands.reserve().await {
+                send(room);
+            }
+        });
+    }
+
     /// Whether all that was queued is finished. What a caller has queued before is seen by it.
     pub(super) fn is_idle(&self) -> bool {
         self.unfinished.0.load(Ordering::Acquire) == 0
@@ -124,6 +145,35 @@ struct Unpark(Thread);
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
+    }
+}
+
+/// What has come of waiting for a command.
+#[expect(clippy::large_enum_variant, reason = "it is a command as a rule, and is taken apart at once")]
+pub(super) enum Received {
+    Command(Command),
+    /// Nothing has come in time.
+    Nothing,
+    /// There will be no more.
+    Closed,
+}
+
+/// Waits for the next command, not longer than this time.
+pub(super) fn receive(commands: &mut mpsc::Receiver<Command>, timeout: Option<Duration>) -> Received {
+    let Some(timeout) = timeout else {
+        return commands.blocking_recv().map_or(Received::Closed, Received::Command);
+    };
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let until = Instant::now() + timeout;
+    loop {
+        match commands.poll_recv(&mut context) {
+            Poll::Ready(command) => return command.map_or(Received::Closed, Received::Command),
+            Poll::Pending => match until.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => return Received::Nothing,
+                left => thread::park_timeout(left),
+            },
+        }
     }
 }
 

@@ -22,9 +22,10 @@ use super::error::{closed, database};
 use super::guard::FileGuard;
 use super::inline_commit::InlineCommits;
 use super::options::{Location, Synchronous};
-use super::queue::{self, Command, Job, MaintenanceJob, Queue, Unfinished};
+use super::queue::{self, Command, Job, MaintenanceJob, Queue, Received, Unfinished};
 use antwort_store::in_flight::InFlightRows;
 use antwort_store::operation::{Write, WriteOutcome};
+use antwort_store::outage::RETRY_INTERVAL;
 use antwort_store::row_policy::RowPolicy;
 use antwort_store::{RunRegistry, RunsInFlight, StoreError};
 
@@ -44,9 +45,9 @@ impl Writer {
     pub(super) fn start(
         mut connection: Connection,
         (location, synchronous): (&Location, Synchronous),
-        policy: Arc<RowPolicy>,
-        runs: RunRegistry,
+        (policy, runs): (Arc<RowPolicy>, RunRegistry),
         guard: FileGuard,
+        outage_timeout: Duration,
     ) -> Result<Self, StoreError> {
         let pages = WalPages::of(&mut connection)?;
         let checkpoint_lock = CheckpointLock::default();
@@ -66,9 +67,11 @@ impl Writer {
         };
         let checkpoints =
             CheckpointSchedule::new(pages, checkpoint_lock.clone(), checkpointer, guard.log_bytes());
-        let committer = Committer::new(connection, checkpoints, policy, InFlightRows::new(runs), guard);
+        let committer =
+            Committer::new(connection, checkpoints, policy, InFlightRows::new(runs), guard, outage_timeout);
         let committer = Arc::new(Mutex::new(Some(committer)));
-        let state = WriterThread { committer: Arc::clone(&committer), commands, unfinished };
+        let state =
+            WriterThread { committer: Arc::clone(&committer), commands, unfinished, has_postponed: false };
         let thread = thread::Builder::new()
             .name("antwort-store".to_owned())
             .spawn(move || state.run())
@@ -113,11 +116,9 @@ impl Writer {
         Some(outcome)
     }
 
-    /// Queues a write without a reply. If the queue is full, it is dropped and logged.
+    /// Queues a write without a reply. It waits for a place in a full queue, as there are no more of these than calls under way.
     pub(super) fn write_detached(&self, write: Write) {
-        if !self.queue.try_send(Command::FireAndForget(write)) {
-            tracing::warn!("store: write queue full; dropped the outcome of a tool call");
-        }
+        self.queue.send_detached(Command::FireAndForget(write));
     }
 
     /// Queues a write that may be dropped. If many others wait, it is.
@@ -200,13 +201,23 @@ struct WriterThread {
     committer: SharedCommitter,
     commands: mpsc::Receiver<Command>,
     unfinished: Unfinished,
+    has_postponed: bool,
 }
 
 impl WriterThread {
     fn run(mut self) {
         let mut group = Vec::new();
-        while let Some(command) = self.commands.blocking_recv() {
-            let mut next = Some(command);
+        loop {
+            // When writes are tried again that were postponed, if there are any.
+            let retries = self.has_postponed.then_some(RETRY_INTERVAL);
+            let mut next = match queue::receive(&mut self.commands, retries) {
+                Received::Command(command) => Some(command),
+                Received::Nothing => {
+                    self.commit(&mut group);
+                    continue;
+                }
+                Received::Closed => break,
+            };
             while let Some(command) = next.take() {
                 match command {
                     Command::FireAndForget(write) => {
@@ -241,12 +252,15 @@ impl WriterThread {
     }
 
     /// Commits the group, replies to its callers and leaves it empty.
-    fn commit(&self, group: &mut Vec<(Write, queue::Reply)>) {
+    fn commit(&mut self, group: &mut Vec<(Write, queue::Reply)>) {
         let writes = group.len();
+        let mut has_postponed = false;
         self.with_committer(|committer| {
             committer.commit(group);
+            has_postponed = committer.has_postponed();
             committer.checkpoint_if_due();
         });
+        self.has_postponed = has_postponed;
         self.unfinished.finished(writes);
     }
 

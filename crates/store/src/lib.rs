@@ -29,6 +29,7 @@ mod lease;
 mod logged_runs;
 pub mod neutral_row;
 pub mod operation;
+pub mod outage;
 mod outbox;
 pub mod paging;
 pub mod renamed_item;

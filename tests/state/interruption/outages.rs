@@ -10,15 +10,18 @@ use antwort_test_support::postgres::Cluster;
 use futures_util::future::join_all;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use rusqlite::Connection;
 use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
 
 use super::client::Client;
 use super::observation::Observation;
+use super::process::Process;
 use super::scenario::{Scenario, scenarios};
-use super::{Backend, Harness, SEED, in_time};
+use super::{Backend, Harness, SEED, Sqlite, in_time};
 
-/// Longer than a lease.
-const OUTAGE: Duration = Duration::from_secs(5);
+/// Longer than the store waits for a lock.
+const LOCKED: Duration = Duration::from_secs(7);
 /// Between two outages: all processes have renewed their leases.
 const BETWEEN: Duration = Duration::from_secs(2);
 /// The runs have begun by then.
@@ -46,40 +49,66 @@ fn generated(count: usize) -> Vec<Scenario> {
     (0..count).map(|_| scenarios().new_tree(&mut runner).unwrap().current()).collect()
 }
 
-/// Takes the server out of service and back, until there is nobody who needs it.
-async fn outages(mut cluster: Cluster, mut is_done: watch::Receiver<bool>) -> usize {
+/// What is out of service at times.
+trait Outage: Send + 'static {
+    fn begin(&mut self);
+    fn end(&mut self);
+}
+
+impl Outage for Cluster {
+    fn begin(&mut self) {
+        self.stop();
+    }
+
+    fn end(&mut self) {
+        self.restart();
+    }
+}
+
+/// Another program that locks the file.
+struct Locking(Connection);
+
+impl Outage for Locking {
+    fn begin(&mut self) {
+        self.0.busy_timeout(LOCKED).unwrap();
+        self.0.execute_batch("BEGIN IMMEDIATE").unwrap();
+    }
+
+    fn end(&mut self) {
+        self.0.execute_batch("ROLLBACK").unwrap();
+    }
+}
+
+/// Takes the database out of service and back, until there is nobody who needs it.
+async fn outages(mut database: impl Outage, lasting: Duration, mut is_done: watch::Receiver<bool>) -> usize {
     for count in 0.. {
         let delay = if count == 0 { FIRST_DELAY } else { BETWEEN };
         if tokio::time::timeout(delay, is_done.wait_for(|is_done| *is_done)).await.is_ok() {
             return count;
         }
-        tokio::task::block_in_place(|| cluster.stop());
-        tokio::time::sleep(OUTAGE).await;
-        tokio::task::block_in_place(|| cluster.restart());
+        tokio::task::block_in_place(|| database.begin());
+        tokio::time::sleep(lasting).await;
+        tokio::task::block_in_place(|| database.end());
     }
     0
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_whose_database_was_away_is_the_run_whose_database_was_there() {
-    let cluster = Cluster::start(&[]);
-    let (url, harness, scenarios) = (cluster.url("postgres"), Harness::new().await, generated(CASES));
-    let process = harness.process(&Named(&url, "own")).await;
-    let wholes = join_all(scenarios.iter().map(|scenario| harness.whole(scenario, &process.base))).await;
-    // It would take over what the first process has left.
-    let other = harness.process(&Named(&url, "other")).await;
+/// Plays scenarios at these processes during outages, and compares them with those that were played without any.
+async fn hold(harness: &Harness, processes: &[&Process], outage: impl Outage, lasting: Duration) {
+    let scenarios = generated(CASES);
+    let wholes = join_all(scenarios.iter().map(|scenario| harness.whole(scenario, &processes[0].base))).await;
     let (done, is_done) = watch::channel(false);
-    let outages = tokio_util::task::TaskTracker::new().spawn(outages(cluster, is_done));
-    let played = scenarios.iter().enumerate().map(|(number, scenario)| {
-        let (case, base) =
-            (harness.case(scenario), if number % 2 == 0 { &process.base } else { &other.base });
+    let outages = TaskTracker::new().spawn(outages(outage, lasting, is_done));
+    let played = scenarios.iter().zip(processes.iter().cycle()).enumerate();
+    let played = played.map(|(number, (scenario, process))| {
+        let case = harness.case(scenario);
         let mut client = Client::new(Arc::clone(&case), harness.http.clone());
         async move {
             // Begun at different times, so that each kind of write meets an outage.
             tokio::time::sleep(Duration::from_millis(10) * u32::try_from(number).unwrap()).await;
             in_time(&case, async {
-                client.go_on(base).await;
-                client.settle(base).await;
+                client.go_on(&process.base).await;
+                client.settle(&process.base).await;
             })
             .await;
             (case, client)
@@ -95,6 +124,25 @@ async fn a_run_whose_database_was_away_is_the_run_whose_database_was_there() {
         differing.extend((!found.is_empty()).then(|| format!("{scenario:#?}: {}", found.join("\n"))));
     }
     assert!(differing.is_empty(), "{} of {CASES} differ: {}", differing.len(), differing[0]);
-    process.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_server_was_away_is_the_run_whose_server_was_there() {
+    let cluster = Cluster::start(&[]);
+    let (url, harness) = (cluster.url("postgres"), Harness::new().await);
+    // Each would take over what the other has left.
+    let one = harness.process(&Named(&url, "one")).await;
+    let other = harness.process(&Named(&url, "other")).await;
+    hold(&harness, &[&one, &other], cluster, LEASE + Duration::from_secs(1)).await;
+    one.kill().await;
     other.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_file_was_locked_is_the_run_whose_file_was_free() {
+    let (database, harness) = (Sqlite(tempfile::tempdir().unwrap()), Harness::new().await);
+    let process = harness.process(&database).await;
+    let locking = Locking(Connection::open(database.0.path().join("antwort.db")).unwrap());
+    hold(&harness, &[&process], locking, LOCKED).await;
+    process.kill().await;
 }

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
 use antwort::protocol::response::ResponseStatus;
@@ -228,6 +229,36 @@ async fn a_locked_database_is_waited_for_and_then_named() {
     sql.execute_batch("ROLLBACK").unwrap();
     store.finish(record()).await.unwrap();
     store.ready().await.unwrap();
+}
+
+/// The result of a call was lost, and the turn behind it failed the run, when another program held the lock for longer than is
+/// waited for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_writes_of_a_run_wait_for_a_lock_of_another_program() {
+    let folder = Folder::new();
+    let (store, run, sql) = (folder.open(|_| ()), running(), folder.sql());
+    store.begin(run.clone(), None).await.unwrap();
+    store.commit_turn(calling(&run.lease, 0)).await.unwrap();
+    sql.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (lease, output) = (run.lease.clone(), "done".to_owned());
+    store.record_tool_result(CallOutcome { lease, turn: 0, index: 0, output, error: None });
+    let mut turn = pin!(store.commit_turn(calling(&run.lease, 1)));
+    let mut end = pin!(store.finish(ResponseRecord { lease: run.lease.clone(), ..record() }));
+    tokio::select! {
+        biased;
+        _ = &mut turn => panic!("its turn waits"),
+        _ = &mut end => panic!("its end waits"),
+        // That of a response without a row fails: its client can send the request again.
+        failed = store.finish(record()) => assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}"),
+    }
+    assert!(store.is_impaired());
+    sql.execute_batch("ROLLBACK").unwrap();
+    turn.await.unwrap();
+    let output = "SELECT output FROM tool_calls WHERE turn = 0";
+    let output: String = sql.query_row(output, [], |row| row.get(0)).unwrap();
+    assert_eq!(output, "done");
+    end.await.unwrap();
+    assert!(!store.is_impaired() && store.take_orphaned(8).await.unwrap().is_empty());
 }
 
 #[tokio::test]
