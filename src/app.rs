@@ -253,6 +253,7 @@ impl App {
         draining.cancel();
         in_flight.drain(deadline.saturating_duration_since(Instant::now())).await;
         admission.close_sessions();
+        store.closing();
         // Passed-through requests are not runs; they have until the same deadline.
         let timeout = deadline.saturating_duration_since(Instant::now()).max(MIN_CLOSE_TIMEOUT);
         if close.send(timeout).is_err() || serving.await.is_err() {

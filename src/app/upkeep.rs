@@ -30,6 +30,8 @@ impl Upkeep {
         let Self { store, in_flight, recovery, metrics, every } = self;
         let store = || Arc::clone(&store);
         tasks.spawn(maintain(store(), every, closing.clone()));
+        // Three fall within a lease, which is at least twice the interval.
+        tasks.spawn(renew_leases(store(), every * 2 / 3, closing.clone()));
         tasks.spawn(recover(recovery, every, closing.clone()));
         tasks.spawn(give_back_lost_claims(store(), Arc::clone(&in_flight), every, closing.clone()));
         tasks.spawn(watch_cancellations(store(), in_flight, closing.clone()));
@@ -42,6 +44,16 @@ async fn maintain(store: Arc<dyn Store>, every: Duration, closing: CancellationT
     while is_next_round(&mut interval, &closing).await {
         if let Err(error) = store.maintain().await {
             tracing::warn!(%error, "store: maintenance failed");
+        }
+    }
+}
+
+/// Apart from maintenance, whatever that waits for.
+async fn renew_leases(store: Arc<dyn Store>, every: Duration, closing: CancellationToken) {
+    let mut interval = interval(every);
+    while is_next_round(&mut interval, &closing).await {
+        if let Err(error) = store.renew_leases().await {
+            tracing::warn!(%error, "store: renewing leases failed");
         }
     }
 }

@@ -116,7 +116,7 @@ impl Harness {
         let observed =
             clients.iter().map(|(client, case)| Observation::of(case, &self.world.seen(case), client));
         let found = observed.zip(wholes).zip(scenarios).map(|((interrupted, (whole, _)), scenario)| {
-            let allowing = |observation: Observation| observation.allowing(&scenario.interruption);
+            let allowing = |observation: Observation| observation.allowing(scenario);
             allowing(whole).differences(&allowing(interrupted))
         });
         let found = found.collect();

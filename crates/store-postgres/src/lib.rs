@@ -107,7 +107,7 @@ use self::limits::Limits;
 use self::link::Link;
 use self::owners::OwnerKeys;
 use self::pool::Pool;
-use self::postponed::Postponed;
+use self::postponed::{Postponed, WaitPolicy};
 use self::queue::{CAPACITY, Writers};
 use self::rounds::Rounds;
 use self::startup::{NeededSchema, Startup};
@@ -139,6 +139,7 @@ pub struct PostgresStore {
     doubtful_claims: SyncMutex<Vec<DoubtfulClaim>>,
     rounds: Rounds,
     takeover_grace: TakeoverGrace,
+    waits: WaitPolicy,
     /// Held by an erasure.
     erasing: Mutex<()>,
     health: Arc<StoreHealth>,
@@ -163,12 +164,14 @@ impl PostgresStore {
         let closed = CancellationToken::new();
         let (startup, health) = (Arc::new(Startup::new()), Arc::new(StoreHealth::default()));
         let schema = NeededSchema { migrations: options.migrations, migrate: options.migrate };
+        let takeover_grace = TakeoverGrace::new(options.lease);
         match startup.attempt(&pool, &policy, schema).await {
             Ok(()) => {}
             Err(refused @ StoreError::Schema(_)) => return Err(refused),
             Err(error) => {
                 tracing::warn!(%error, "store: the database cannot be reached; the gateway is not ready until it can");
                 health.impair(&error);
+                takeover_grace.unreachable();
                 let (pool, policy) = (pool.clone(), Arc::clone(&policy));
                 let startup = Arc::clone(&startup);
                 tasks.spawn(startup.wait(pool, policy, schema, closed.clone()));
@@ -179,19 +182,21 @@ impl PostgresStore {
         let runs = RunRegistry::default();
         let owners = Arc::new(OwnerKeys::new());
         let link = || Link::new(pool.clone(), Arc::clone(&owners), Arc::clone(&health), Arc::clone(&startup));
+        let waits = WaitPolicy { timeout: options.outage_timeout, is_over: Arc::default() };
         let mut queues = Vec::new();
         for _ in 0..writers {
             let (queue, commands) = mpsc::channel(CAPACITY);
             let in_flight = InFlightRows::new(runs.clone());
             let (policy, locks) = (Arc::clone(&policy), conversation_locks.clone());
-            let postponed = Postponed::new(options.outage_timeout);
+            let postponed = Postponed::new(waits.clone());
             let writer = Writer { link: link(), policy, locks, in_flight, postponed };
             tasks.spawn(writer.run(commands));
             queues.push(queue);
         }
         Ok(Self {
             rounds: Rounds::new(&options),
-            takeover_grace: TakeoverGrace::new(options.lease),
+            takeover_grace,
+            waits,
             erased: SyncMutex::new(InFlightRows::new(runs.clone())),
             writer: Writers::new(queues),
             doubtful_claims: SyncMutex::default(),

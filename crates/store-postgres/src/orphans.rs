@@ -33,21 +33,27 @@ const RENEW_ONE: &str = concat!(
 );
 
 /// Renews the leases of the runs that this process makes; not in a transaction. Those of orphans that it has taken over end
-/// unless they are finished.
-pub(super) async fn renew_leases(session: Session<'_>, policy: &RowPolicy) -> Result<(), StoreError> {
+/// unless they are finished. Returns those that are written at this moment, which [`renew_lease`] waits for.
+pub(super) async fn renew_leases(session: Session<'_>, policy: &RowPolicy) -> Result<Vec<Place>, StoreError> {
     let instance = policy.instance.as_str();
     let own: [Param<'_>; 2] = [(&instance, Type::TEXT), (&policy.lease, Type::INT8)];
-    for row in session.query(RENEW, &own).await? {
-        let (response, owner): Place = (get(&row, 0)?, get(&row, 1)?);
-        let one: [Param<'_>; 4] = [
-            (&instance, Type::TEXT),
-            (&policy.lease, Type::INT8),
-            (&response, Type::UUID),
-            (&owner, Type::INT8),
-        ];
-        session.execute(RENEW_ONE, &one).await?;
-    }
-    Ok(())
+    let rows = session.query(RENEW, &own).await?;
+    rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect()
+}
+
+/// The same for one run.
+pub(super) async fn renew_lease(
+    session: Session<'_>,
+    policy: &RowPolicy,
+    (response, owner): Place,
+) -> Result<(), StoreError> {
+    let one: [Param<'_>; 4] = [
+        (&policy.instance.as_str(), Type::TEXT),
+        (&policy.lease, Type::INT8),
+        (&response, Type::UUID),
+        (&owner, Type::INT8),
+    ];
+    session.execute(RENEW_ONE, &one).await.map(drop)
 }
 
 const RELEASE: &str = "UPDATE runs SET lease_until = 0 WHERE instance = $1";

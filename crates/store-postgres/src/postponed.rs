@@ -1,60 +1,126 @@
-//! Writes of runs that wait until the server is back. They are the first ones that are made then, in their order.
+//! Writes of runs that wait until the server is back, and are made then in the order of their runs.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::queue::run_of;
 use super::writer::Pending;
 use antwort_store::StoreError;
 use antwort_store::in_flight::InFlightRows;
 use antwort_store::outage::{self, RETRY_INTERVAL};
 
+/// How writes wait for the server.
+#[derive(Clone)]
+pub(super) struct WaitPolicy {
+    /// For how long each waits.
+    pub timeout: Duration,
+    /// Cancelled when none waits any more, as the process is about to end.
+    pub is_over: Arc<CancellationToken>,
+}
+
 /// The writes of one writer that wait.
 pub(super) struct Postponed {
-    /// For how long each waits.
-    timeout: Duration,
+    policy: WaitPolicy,
     writes: Vec<Pending>,
+    /// When the first of them is tried again.
+    retry_at: Instant,
+    /// Why the last one could not be made.
+    error: StoreError,
 }
 
 impl Postponed {
-    pub(super) fn new(timeout: Duration) -> Self {
-        Self { timeout, writes: Vec::new() }
+    pub(super) fn new(policy: WaitPolicy) -> Self {
+        Self { policy, writes: Vec::new(), retry_at: Instant::now(), error: StoreError::Timeout }
     }
 
-    /// Waits for what comes next, or until it is time to try again, which is `None`.
-    pub(super) async fn retry_while<T>(&self, next: impl Future<Output = T>) -> Option<T> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// Waits for what comes next; `None`: it is time to try again.
+    pub(super) async fn until_retry<T>(&self, next: impl Future<Output = T>) -> Option<T> {
         if self.writes.is_empty() {
             return Some(next.await);
         }
-        tokio::time::timeout(RETRY_INTERVAL, next).await.ok()
-    }
-
-    /// All of them, to be made before these.
-    pub(super) fn before(&mut self, group: Vec<Pending>) -> Vec<Pending> {
-        if self.writes.is_empty() {
-            return group;
+        if Instant::now() >= self.retry_at {
+            return None;
         }
-        let mut all = std::mem::take(&mut self.writes);
-        all.extend(group);
-        all
+        tokio::time::timeout_at(self.retry_at, next).await.ok()
     }
 
-    /// Keeps a write that could not be made. Returns it if it does not wait.
+    /// Keeps a write that could not be made. Returns it if it does not wait, or no longer.
     pub(super) fn add(
         &mut self,
         mut pending: Pending,
         error: &StoreError,
         in_flight: &InFlightRows,
     ) -> Option<Pending> {
-        if !outage::outlasts(&pending.write, error, in_flight) {
+        if !outage::outlasts(&pending.write, error, in_flight) || self.policy.is_over.is_cancelled() {
             return Some(pending);
         }
+        let is_new = pending.postponed.is_none();
         let since = *pending.postponed.get_or_insert_with(Instant::now);
-        if since.elapsed() >= self.timeout {
+        if since.elapsed() >= self.policy.timeout {
             return Some(pending);
         }
         if self.writes.is_empty() {
-            tracing::warn!(%error, "store: the database is not available; the writes of runs wait for it");
+            self.retry_at = Instant::now() + RETRY_INTERVAL;
+            if is_new {
+                tracing::warn!(%error, "store: the database is not available; the writes of runs wait for it");
+            }
         }
+        self.error = error.clone();
         self.writes.push(pending);
         None
+    }
+
+    /// Keeps a write whose run has another one here, which comes first. Returns it if there is none.
+    pub(super) fn add_behind(&mut self, pending: Pending, in_flight: &InFlightRows) -> Option<Pending> {
+        let run = run_of(&pending.write);
+        if self.writes.iter().any(|earlier| run_of(&earlier.write) == run) {
+            let error = self.error.clone();
+            return self.add(pending, &error, in_flight);
+        }
+        Some(pending)
+    }
+
+    /// All of them; those behind a failed one have to be put back.
+    pub(super) fn take(&mut self) -> Vec<Pending> {
+        std::mem::take(&mut self.writes)
+    }
+
+    /// Takes those that have waited for too long, and why.
+    pub(super) fn take_expired(&mut self) -> (Vec<Pending>, StoreError) {
+        let is_over = self.policy.is_over.is_cancelled();
+        let timeout = self.policy.timeout;
+        let is_expired = |pending: &mut Pending| {
+            is_over || pending.postponed.is_some_and(|since| since.elapsed() >= timeout)
+        };
+        (self.writes.extract_if(.., is_expired).collect(), self.error.clone())
+    }
+
+    /// Puts back those that were not tried. The run of the one that was is tried last: what is in its way, such as a lock of its
+    /// row, may not be in that of others.
+    pub(super) fn put_back(&mut self, untried: Vec<Pending>) {
+        let tried = std::mem::take(&mut self.writes);
+        let is_behind =
+            |pending: &Pending| tried.iter().any(|tried| run_of(&tried.write) == run_of(&pending.write));
+        let (behind, others): (Vec<_>, Vec<_>) = untried.into_iter().partition(is_behind);
+        self.writes = others;
+        self.writes.extend(tried);
+        self.writes.extend(behind);
+    }
+
+    /// An attempt that took so long is over: half of the time is for other writes.
+    pub(super) fn schedule(&mut self, took: Duration) {
+        self.retry_at = Instant::now() + took.max(RETRY_INTERVAL);
+    }
+
+    /// The server is back, as far as is known.
+    pub(super) fn retry_now(&mut self) {
+        self.retry_at = Instant::now();
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use super::conversation_expiry::ConversationWalk;
-use super::conversation_locks::{self, HeldLocks};
+use super::conversation_locks;
 use super::event_log_sweep::LogSweep;
 use super::expiry::{self, Walk, Which};
 use super::options::PostgresOptions;
@@ -68,15 +68,8 @@ impl Rounds {
     }
 
     /// One round, behind the renewal of leases.
-    pub(super) async fn run(
-        &self,
-        pool: &Pool,
-        policy: &RowPolicy,
-        locks: &HeldLocks,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn run(&self, pool: &Pool, policy: &RowPolicy) -> Result<(), StoreError> {
         let mut parts = RoundParts::default();
-        let renewed = transact!(pool, Access::Statement, session => locks.renew(session, policy.lease).await);
-        parts.add("conversation locks", renewed);
         let mut state = self.state.lock().await;
         parts.add("expired responses", state.expire_responses(pool, self.deadline()).await);
         parts.add("expired responses that are not stored", expire_unlisted(pool, self.deadline()).await);

@@ -22,12 +22,26 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 #[async_trait]
 impl Store for PostgresStore {
     async fn maintain(&self) -> Result<(), StoreError> {
+        self.renew_leases().await?;
+        let round = self.rounds.run(&self.pool, &self.policy).await;
+        round.and(self.writer.check().await)
+    }
+
+    async fn renew_leases(&self) -> Result<(), StoreError> {
         self.startup.check()?;
         self.takeover_grace.renewing();
-        transact!(self.pool, Access::Statement, session => orphans::renew_leases(session, &self.policy).await)?;
+        let locked = transact!(self.pool, Access::Statement, session => {
+            orphans::renew_leases(session, &self.policy).await
+        })?;
         self.takeover_grace.renewed();
-        let round = self.rounds.run(&self.pool, &self.policy, &self.conversation_locks).await;
-        round.and(self.writer.check().await)
+        let lease = self.policy.lease;
+        transact!(self.pool, Access::Statement, session => self.conversation_locks.renew(session, lease).await)?;
+        for place in locked {
+            transact!(self.pool, Access::Statement, session => {
+                orphans::renew_lease(session, &self.policy, place).await
+            })?;
+        }
+        Ok(())
     }
 
     async fn erase(&self, target: &ErasureTarget) -> Result<ErasedCounts, StoreError> {
@@ -70,6 +84,10 @@ impl Store for PostgresStore {
         let found = self.ready().await;
         *looked_at = Some(Instant::now());
         found
+    }
+
+    fn closing(&self) {
+        self.waits.is_over.cancel();
     }
 
     async fn close(&self) {

@@ -51,7 +51,7 @@ pub(super) struct Pending {
     /// What it has come to if it was committed, by an attempt of which that is not known.
     doubtful: Option<WriteOutcome>,
     /// When the server was found to be away.
-    pub postponed: Option<Instant>,
+    pub postponed: Option<tokio::time::Instant>,
 }
 
 impl Pending {
@@ -69,7 +69,16 @@ impl Pending {
 impl Writer {
     pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let (mut taken, mut group, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while self.postponed.retry_while(commands.recv_many(&mut taken, GROUP_WRITES)).await != Some(0) {
+        loop {
+            let next = commands.recv_many(&mut taken, GROUP_WRITES);
+            match self.postponed.until_retry(next).await {
+                None => {
+                    self.retry_postponed().await;
+                    continue;
+                }
+                Some(0) => break,
+                Some(_) => {}
+            }
             for command in taken.drain(..) {
                 match command {
                     Command::Write(write, answer) => {
@@ -87,12 +96,15 @@ impl Writer {
                     }
                     Command::Check(answer) => {
                         self.commit(std::mem::take(&mut group)).await;
-                        let checked = self.check().await;
-                        _ = answer.send(checked);
+                        if !answer.is_closed() {
+                            let checked = self.check().await;
+                            _ = answer.send(checked);
+                        }
                     }
                     Command::Close(done) => {
                         self.commit(std::mem::take(&mut group)).await;
                         commands.close();
+                        self.retry_postponed().await;
                         self.give_up_postponed();
                         _ = done.send(());
                         return;
@@ -105,9 +117,12 @@ impl Writer {
         self.give_up_postponed();
     }
 
-    /// Commits the group behind what was postponed, and replies to its callers.
-    async fn commit(&mut self, group: Vec<Pending>) {
-        let group = self.postponed.before(group);
+    /// Commits the group, and replies to its callers. What is behind a write that waits waits with it.
+    async fn commit(&mut self, mut group: Vec<Pending>) {
+        if !self.postponed.is_empty() {
+            let ready = |pending| self.postponed.add_behind(pending, &self.in_flight);
+            group = group.into_iter().filter_map(ready).collect();
+        }
         if group.is_empty() {
             return;
         }
@@ -125,8 +140,37 @@ impl Writer {
             rest = self.commit_together(&connection, rest).await;
         }
         for pending in rest {
-            self.commit_alone(pending).await;
+            if let Some(pending) = self.postponed.add_behind(pending, &self.in_flight) {
+                self.commit_alone(pending).await;
+            }
         }
+    }
+
+    /// Tries the first of the writes that wait, and the others if that succeeds.
+    async fn retry_postponed(&mut self) {
+        let began = Instant::now();
+        let (expired, error) = self.postponed.take_expired();
+        for pending in expired {
+            self.fail(pending, &error);
+        }
+        let mut waiting = self.postponed.take().into_iter();
+        let Some(first) = waiting.next() else { return };
+        self.commit_alone(first).await;
+        if self.postponed.is_empty() {
+            let (mut group, mut bytes) = (Vec::new(), 0);
+            for pending in waiting {
+                bytes += pending.write.size();
+                group.push(pending);
+                if group.len() >= GROUP_WRITES || bytes >= GROUP_BYTES {
+                    self.commit(std::mem::take(&mut group)).await;
+                    bytes = 0;
+                }
+            }
+            self.commit(group).await;
+        } else {
+            self.postponed.put_back(waiting.collect());
+        }
+        self.postponed.schedule(began.elapsed());
     }
 
     /// Commits those that one statement makes. Returns the others.
@@ -294,7 +338,7 @@ impl Writer {
     }
 
     fn give_up_postponed(&mut self) {
-        for pending in self.postponed.before(Vec::new()) {
+        for pending in self.postponed.take() {
             self.fail(pending, &closed());
         }
     }
@@ -315,6 +359,7 @@ impl Writer {
             Ok(()) => {
                 self.in_flight.forget_abandoned();
                 self.link.health.recover();
+                self.postponed.retry_now();
             }
             Err(error) => {
                 self.link.failed(error);

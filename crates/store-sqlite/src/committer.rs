@@ -3,6 +3,7 @@
 //! Groups of writes are committed, tried again, or refused here; who calls, and when, is the business of `writer`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::wal::CheckpointMode;
@@ -42,10 +43,18 @@ pub(super) struct Committer {
 
 /// Writes of runs that wait for a file whose lock another process holds.
 struct Postponed {
-    timeout: Duration,
+    policy: WaitPolicy,
     writes: Vec<(Write, Reply)>,
     /// When it was found to be locked.
     since: Option<Instant>,
+}
+
+/// How writes wait.
+#[derive(Clone)]
+pub(super) struct WaitPolicy {
+    pub timeout: Duration,
+    /// Set when none waits any more, as the process is about to end.
+    pub is_over: Arc<AtomicBool>,
 }
 
 impl Committer {
@@ -55,9 +64,9 @@ impl Committer {
         policy: Arc<RowPolicy>,
         in_flight: InFlightRows,
         guard: FileGuard,
-        outage_timeout: Duration,
+        waits: WaitPolicy,
     ) -> Self {
-        let postponed = Postponed { timeout: outage_timeout, writes: Vec::new(), since: None };
+        let postponed = Postponed { policy: waits, writes: Vec::new(), since: None };
         Self { checkpoints, connection, policy, in_flight, guard, inline_paused_until: None, postponed }
     }
 
@@ -89,6 +98,7 @@ impl Committer {
             (restored.is_err() || began.elapsed() > SLOW_COMMIT).then(|| Instant::now() + INLINE_PAUSE);
         let outcome = *result.ok()?.first()?;
         self.guard.commit_succeeded();
+        self.postponed.since = None;
         Some(outcome)
     }
 
@@ -116,15 +126,19 @@ impl Committer {
         }
         match self.transact(group.iter().map(|(write, _)| write)) {
             Err(error) if is_of_one_row(&error) && group.len() > 1 => {
-                for one in group.drain(..) {
-                    let result = self.transact([&one.0]);
-                    let result =
-                        result.map(|outcomes| outcomes.first().copied().unwrap_or(WriteOutcome::Absent));
-                    let (write, answer) = one;
-                    if result.is_err() {
-                        self.in_flight.abandon(&write);
+                let mut rest = std::mem::take(group).into_iter();
+                while let Some(one) = rest.next() {
+                    match self.transact([&one.0]) {
+                        Ok(outcomes) => self.succeed(&mut vec![one], outcomes),
+                        Err(error) if is_of_one_row(&error) => {
+                            self.give_up(&mut vec![one], &database(error));
+                        }
+                        // It would fail each of them, after its own wait.
+                        Err(error) => {
+                            let mut failed: Vec<_> = std::iter::once(one).chain(rest).collect();
+                            return self.fail(&mut failed, error);
+                        }
                     }
-                    let _ = answer.send(result.map_err(database));
                 }
             }
             Err(error) => self.fail(group, error),
@@ -166,13 +180,15 @@ impl Committer {
 
     /// Takes the writes that wait from the group.
     fn postpone(&mut self, group: &mut Vec<(Write, Reply)>, error: &StoreError) {
-        let Postponed { timeout, writes, since } = &mut self.postponed;
-        let waits = |(write, _): &mut (Write, Reply)| outage::outlasts(write, error, &self.in_flight);
-        if since.is_none_or(|since| since.elapsed() < *timeout) {
-            writes.extend(group.extract_if(.., waits));
+        let Postponed { policy, writes, since } = &mut self.postponed;
+        let waits = |write: &Write| outage::outlasts(write, error, &self.in_flight);
+        if policy.is_over.load(Ordering::Relaxed) || !group.iter().any(|(write, _)| waits(write)) {
+            return;
         }
-        if !writes.is_empty() {
-            since.get_or_insert_with(Instant::now);
+        match since.get_or_insert_with(Instant::now).elapsed() < policy.timeout {
+            true => writes.extend(group.extract_if(.., |(write, _)| waits(write))),
+            // What comes later has its own time.
+            false => *since = None,
         }
     }
 

@@ -73,6 +73,7 @@ mod write;
 mod writer;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -89,6 +90,7 @@ pub use self::options::{Location, SqliteOptions, Synchronous};
 pub use self::schema::Schema;
 pub use antwort_store::TenantRetention;
 
+use self::committer::WaitPolicy;
 use self::guard::{FileGuard, GuardOptions};
 use self::reader::{Pool, ReadKind, Readers};
 use self::rounds::Rounds;
@@ -116,6 +118,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A store in SQLite.
 pub struct SqliteStore {
     writer: Writer,
+    waits: WaitPolicy,
     readers: Readers,
     policy: Arc<RowPolicy>,
     runs: RunRegistry,
@@ -164,16 +167,13 @@ impl SqliteStore {
         // A server also starts on a full disk: stored responses can be read and deleted.
         guard.measure(&connection);
         let log = (&options.location, options.synchronous);
-        let writer = Writer::start(
-            connection,
-            log,
-            (Arc::clone(&policy), runs.clone()),
-            guard,
-            options.outage_timeout,
-        )?;
+        let waits = WaitPolicy { timeout: options.outage_timeout, is_over: Arc::default() };
+        let writer =
+            Writer::start(connection, log, (Arc::clone(&policy), runs.clone()), guard, waits.clone())?;
         let looked_at = Mutex::new(None);
         Ok(Self {
             writer,
+            waits,
             readers,
             policy,
             runs,
@@ -362,6 +362,10 @@ impl Approvals for SqliteStore {
 impl Store for SqliteStore {
     async fn maintain(&self) -> Result<(), StoreError> {
         self.rounds.run(&self.writer, &self.policy).await
+    }
+
+    fn closing(&self) {
+        self.waits.is_over.store(true, Ordering::Relaxed);
     }
 
     async fn erase(&self, target: &ErasureTarget) -> Result<ErasedCounts, StoreError> {

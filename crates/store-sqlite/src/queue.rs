@@ -158,14 +158,13 @@ pub(super) enum Received {
     Closed,
 }
 
-/// Waits for the next command, not longer than this time.
-pub(super) fn receive(commands: &mut mpsc::Receiver<Command>, timeout: Option<Duration>) -> Received {
-    let Some(timeout) = timeout else {
+/// Waits for the next command, not longer than until then.
+pub(super) fn receive(commands: &mut mpsc::Receiver<Command>, until: Option<Instant>) -> Received {
+    let Some(until) = until else {
         return commands.blocking_recv().map_or(Received::Closed, Received::Command);
     };
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
-    let until = Instant::now() + timeout;
     loop {
         match commands.poll_recv(&mut context) {
             Poll::Ready(command) => return command.map_or(Received::Closed, Received::Command),

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::checkpoint_schedule::{CheckpointSchedule, WalPages};
 use super::checkpointer::{CheckpointLock, Checkpointer};
-use super::committer::Committer;
+use super::committer::{Committer, WaitPolicy};
 use super::connection::BUSY_TIMEOUT;
 use super::error::{closed, database};
 use super::guard::FileGuard;
@@ -47,7 +47,7 @@ impl Writer {
         (location, synchronous): (&Location, Synchronous),
         (policy, runs): (Arc<RowPolicy>, RunRegistry),
         guard: FileGuard,
-        outage_timeout: Duration,
+        waits: WaitPolicy,
     ) -> Result<Self, StoreError> {
         let pages = WalPages::of(&mut connection)?;
         let checkpoint_lock = CheckpointLock::default();
@@ -68,10 +68,9 @@ impl Writer {
         let checkpoints =
             CheckpointSchedule::new(pages, checkpoint_lock.clone(), checkpointer, guard.log_bytes());
         let committer =
-            Committer::new(connection, checkpoints, policy, InFlightRows::new(runs), guard, outage_timeout);
+            Committer::new(connection, checkpoints, policy, InFlightRows::new(runs), guard, waits);
         let committer = Arc::new(Mutex::new(Some(committer)));
-        let state =
-            WriterThread { committer: Arc::clone(&committer), commands, unfinished, has_postponed: false };
+        let state = WriterThread { committer: Arc::clone(&committer), commands, unfinished, retry_at: None };
         let thread = thread::Builder::new()
             .name("antwort-store".to_owned())
             .spawn(move || state.run())
@@ -201,21 +200,21 @@ struct WriterThread {
     committer: SharedCommitter,
     commands: mpsc::Receiver<Command>,
     unfinished: Unfinished,
-    has_postponed: bool,
+    /// When the writes that were postponed are tried again, if there are any.
+    retry_at: Option<Instant>,
 }
 
 impl WriterThread {
     fn run(mut self) {
         let mut group = Vec::new();
         loop {
-            // When writes are tried again that were postponed, if there are any.
-            let retries = self.has_postponed.then_some(RETRY_INTERVAL);
-            let mut next = match queue::receive(&mut self.commands, retries) {
+            if self.retry_at.is_some_and(|at| Instant::now() >= at) {
+                self.commit(&mut group);
+                continue;
+            }
+            let mut next = match queue::receive(&mut self.commands, self.retry_at) {
                 Received::Command(command) => Some(command),
-                Received::Nothing => {
-                    self.commit(&mut group);
-                    continue;
-                }
+                Received::Nothing => continue,
                 Received::Closed => break,
             };
             while let Some(command) = next.take() {
@@ -260,7 +259,7 @@ impl WriterThread {
             has_postponed = committer.has_postponed();
             committer.checkpoint_if_due();
         });
-        self.has_postponed = has_postponed;
+        self.retry_at = has_postponed.then(|| Instant::now() + RETRY_INTERVAL);
         self.unfinished.finished(writes);
     }
 

@@ -106,6 +106,15 @@ pub trait Store:
     /// Renews the leases of this process's running responses, deletes expired rows.
     async fn maintain(&self) -> Result<(), StoreError>;
 
+    /// Renews the leases alone, which must not wait for anything else. A store that one process has needs no more than
+    /// [`Self::maintain`].
+    async fn renew_leases(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// The process is about to end: from now on no write waits for a database that is not available.
+    fn closing(&self) {}
+
     /// Deletes all that a tenant or an owner has: responses and conversations with their items, approvals, and what
     /// their runs have stored so far. A run of theirs that is under way in this process stores nothing more. What is stored later stays.
     async fn erase(&self, target: &ErasureTarget) -> Result<ErasedCounts, StoreError>;

@@ -11,7 +11,7 @@ use super::scenario::{Ask, TOOLS};
 use super::world::Case;
 
 /// When a request is sent again that the database was away for.
-const RETRY_DELAY: Duration = Duration::from_millis(200);
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 pub struct Client {
     case: Arc<Case>,
@@ -48,7 +48,12 @@ impl Client {
     /// Waits for the notices of the ends, and reads the conversation.
     pub async fn settle(&mut self, base: &str) {
         let ended = self.ends.iter().filter(|end| !end.events.is_empty()).count();
-        self.case.notified(ended).await;
+        // Each result of work that has gone on is told of, too.
+        let events = self.ends.iter().flat_map(|end| &end.events);
+        let goes_on = |event: &&Value| {
+            event["type"] == "response.output_item.done" && event["item"]["status"] == "in_progress"
+        };
+        self.case.notified(ended + events.filter(goes_on).count()).await;
         if let Some(id) = &self.conversation {
             self.items = self.get(&format!("{base}/v1/conversations/{id}/items?order=asc&limit=100")).await;
         }
@@ -72,7 +77,7 @@ impl Client {
                 return;
             };
             let events = self.follow(base, id).await;
-            let response = self.get(&format!("{base}/v1/responses/{id}")).await;
+            let response = self.settled(&format!("{base}/v1/responses/{id}")).await;
             let trace = self.get(&format!("{base}/v1/responses/{id}/trace")).await;
             self.ends.push(End { response, events, trace });
         }
@@ -123,6 +128,18 @@ impl Client {
         let request = self.http.post(format!("{base}/v1/responses")).header("idempotency-key", key);
         let request = request.header("antwort-dialect", dialect);
         read(request.json_body(body)).await
+    }
+
+    /// A response that has ended, when the results of all work are there that has gone on.
+    async fn settled(&self, url: &str) -> Value {
+        loop {
+            let response = self.get(url).await;
+            let goes_on = |item: &Value| item["status"] == "in_progress";
+            if !response["output"].as_array().is_some_and(|output| output.iter().any(goes_on)) {
+                return response;
+            }
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
     }
 
     async fn get(&self, url: &str) -> Value {
@@ -213,7 +230,7 @@ fn kind(item: &Value) -> &str {
 impl Ask {
     /// The request's body, without its input.
     pub fn body(&self, model: &str) -> Value {
-        let tools = ["echo", "fails", "says_error", "writes", "gated", "client"];
+        let tools = ["echo", "fails", "says_error", "writes", "resumes", "stores", "gated", "client"];
         let mut body = json!({
             "model": model, "background": true, "metadata": {"case": model}, "allowed_tools": tools,
             "parallel_tool_calls": !self.is_serial,

@@ -11,7 +11,7 @@ use secrecy::SecretBox;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use super::world::{Tools, World};
+use super::world::{PUBLIC_URL, Tools, World};
 
 /// How often leases are renewed.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
@@ -30,6 +30,7 @@ impl Process {
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let builder = builder(world).executor(Arc::new(Tools(Arc::clone(world)))).store(store);
         let gateway = runtime.spawn(builder.spawn()).await.unwrap();
+        world.gateway.send_replace(gateway.base.clone());
         Self { base: gateway.base.clone(), gateway: Some(gateway), runtime: Some(runtime) }
     }
 
@@ -60,6 +61,10 @@ fn builder(world: &World) -> Builder {
         let hook = json!({"url": format!("{}/hook", world.provider), "secret": secret});
         settings.webhooks.insert("hook".to_owned(), serde_json::from_value(hook).unwrap());
         settings.jobs.max_attempts = 100;
+        settings.server.public_url = Some(PUBLIC_URL.to_owned());
+        let on_complete = ["resume", "store"].map(|lead| (format!("{lead}s"), json!({"on_complete": lead})));
+        let overrides = on_complete.into_iter().map(|(tool, to)| (tool, serde_json::from_value(to).unwrap()));
+        settings.tools.overrides.extend(overrides);
         settings.store.maintenance_interval = MAINTENANCE_INTERVAL;
     })
 }

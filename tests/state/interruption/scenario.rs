@@ -49,6 +49,12 @@ impl Ask {
     pub fn has_writes(&self) -> bool {
         self.turns.iter().any(|turn| turn.calls.contains(&Call::Writes))
     }
+
+    /// Whether the work of a call goes on after its answer.
+    pub fn has_work_that_goes_on(&self) -> bool {
+        let goes_on = |call: &Call| matches!(call, Call::Resumes | Call::Stores);
+        self.turns.iter().any(|turn| turn.calls.iter().any(goes_on))
+    }
 }
 
 /// What the model says to one request.
@@ -63,7 +69,7 @@ pub struct Turn {
 }
 
 /// The names of the tools in the gateway.
-pub const TOOLS: [&str; 5] = ["echo", "fails", "says_error", "writes", "forbidden"];
+pub const TOOLS: [&str; 7] = ["echo", "fails", "says_error", "writes", "forbidden", "resumes", "stores"];
 
 /// A call of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +92,10 @@ pub enum Call {
     Unknown,
     /// A function of the client.
     Client,
+    /// Its work goes on, and the run waits at its end for the result.
+    Resumes,
+    /// Its work goes on, and the result is stored.
+    Stores,
 }
 
 impl Call {
@@ -100,6 +110,15 @@ impl Call {
             Self::Forbidden => "forbidden",
             Self::Unknown => "unknown",
             Self::Client => "client",
+            Self::Resumes => "resumes",
+            Self::Stores => "stores",
+        }
+    }
+
+    /// A result that the run would wait for is stored.
+    fn store(&mut self) {
+        if *self == Self::Resumes {
+            *self = Self::Stores;
         }
     }
 }
@@ -153,15 +172,21 @@ fn ask() -> impl Strategy<Value = Ask> {
         1 => Just(CallIds::OfTurn),
         1 => Just(CallIds::None),
     ];
-    (vec(turn(), 0..=5), options, limits, ids).prop_map(|(turns, options, limits, call_ids)| Ask {
-        call_ids,
-        turns,
-        requires_call: options.0.is_some(),
-        is_json: options.1.is_some(),
-        is_serial: options.2.is_some(),
-        max_tool_calls: limits.0,
-        max_turns: limits.1,
-        max_output_tokens: limits.2,
+    (vec(turn(), 0..=5), options, limits, ids).prop_map(|(mut turns, options, limits, call_ids)| {
+        if limits.2.is_some() {
+            // A run without tokens is followed by another response, which the client does not know.
+            turns.iter_mut().flat_map(|turn| &mut turn.calls).for_each(Call::store);
+        }
+        Ask {
+            call_ids,
+            turns,
+            requires_call: options.0.is_some(),
+            is_json: options.1.is_some(),
+            is_serial: options.2.is_some(),
+            max_tool_calls: limits.0,
+            max_turns: limits.1,
+            max_output_tokens: limits.2,
+        }
     })
 }
 
@@ -193,5 +218,7 @@ fn call() -> impl Strategy<Value = Call> {
         2 => Just(Call::Forbidden),
         2 => Just(Call::Unknown),
         2 => Just(Call::Client),
+        1 => Just(Call::Resumes),
+        1 => Just(Call::Stores),
     ]
 }

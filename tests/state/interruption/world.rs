@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use antwort::protocol::id::Id;
 use antwort_test_support::mcp_server::{McpServer, content};
@@ -21,6 +22,7 @@ use axum::routing::post;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use self::provider::complete;
@@ -28,12 +30,20 @@ pub use self::stops::StopsAtCommits;
 pub use self::tools::Tools;
 use super::scenario::{CallIds, Interruption, Scenario};
 
+/// Where other programs reach the gateway, as they are told.
+pub const PUBLIC_URL: &str = "https://gateway.example.com";
+
 /// The cases that are under way, and what they meet.
 pub struct World {
     /// The base URL of the provider.
     pub provider: String,
     /// A server whose tool waits for approval.
     pub shop: McpServer,
+    /// The base URL of the gateway, where results of work are reported that goes on.
+    pub gateway: watch::Sender<String>,
+    /// Of the test: what is done there is not lost with a process.
+    runtime: Handle,
+    http: reqwest::Client,
     /// Whether notices to webhooks are delivered. One that is under way when its process is lost would be delivered much later.
     pub delivers: AtomicBool,
     cases: Mutex<HashMap<String, Arc<Case>>>,
@@ -98,6 +108,9 @@ impl World {
         let world = Arc::new(Self {
             provider,
             shop,
+            gateway: watch::channel(String::new()).0,
+            runtime: Handle::current(),
+            http: reqwest::Client::new(),
             delivers: AtomicBool::new(true),
             cases: Mutex::default(),
             runs: Mutex::default(),
@@ -117,6 +130,23 @@ impl World {
         let calls = self.shop.calls().into_iter().filter(|call| call.arguments["case"] == case.name);
         seen.calls.extend(calls.map(|call| format!("{} {}", call.tool, call.arguments)));
         seen
+    }
+
+    /// Reports a result to this callback, again until a gateway has taken it.
+    fn report(&self, callback: &str, output: &str) {
+        let path = callback.strip_prefix(PUBLIC_URL).expect("an address of the gateway").to_owned();
+        let (gateway, body) = (self.gateway.subscribe(), json!({"output": output}).to_string());
+        let http = self.http.clone();
+        self.runtime.spawn(async move {
+            loop {
+                let url = format!("{}{path}", *gateway.borrow());
+                let report = http.post(url).header("content-type", "application/json").body(body.clone());
+                if report.send().await.is_ok_and(|answer| answer.status().is_success()) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
     }
 
     pub fn add(&self, name: String, scenario: Scenario) -> Arc<Case> {
@@ -209,7 +239,8 @@ impl Case {
 /// Takes a notice, of which several with one id are one.
 async fn notified(State(world): State<Arc<World>>, headers: HeaderMap, body: Bytes) -> StatusCode {
     let notice: Value = serde_json::from_slice(&body).unwrap();
-    let run = notice["data"]["id"].as_str().map(Id::from);
+    let data = &notice["data"];
+    let run = data["response_id"].as_str().or(data["id"].as_str()).map(Id::from);
     if let Some(case) = run.and_then(|run| world.runs.lock().get(&run).cloned()) {
         let id = headers["webhook-id"].to_str().unwrap().to_owned();
         case.notices.send_modify(|notices| _ = notices.insert(id, notice));

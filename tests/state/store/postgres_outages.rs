@@ -99,7 +99,9 @@ async fn the_end_of_a_run_waits_for_a_server_that_is_away() {
         let found = store.response(&owner(), run.lease.id.as_str(), u64::MAX).await.unwrap().unwrap();
         assert!(found.contains("completed"), "{found}");
     }
-    assert!(store.take_orphaned(8).await.unwrap().is_empty());
+    store.maintain().await.unwrap();
+    let other = process(&cluster, "other").await;
+    assert!(other.take_orphaned(8).await.unwrap().is_empty(), "none was given up");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,8 +116,10 @@ async fn a_store_that_is_closed_while_the_server_is_away_waits_for_nothing() {
         async move { store.finish(end).await }
     });
     tokio::time::sleep(SHORT_TIMEOUT * 3).await;
+    assert!(!end.is_finished());
+    store.closing();
+    assert!(eventually(async || end.is_finished()).await && end.await.unwrap().is_err());
     store.close().await;
-    assert!(end.await.unwrap().is_err());
 }
 
 /// A lock of a table that is held for longer than a statement may take failed the run.
@@ -135,6 +139,37 @@ async fn the_writes_of_a_run_wait_for_a_lock() {
     assert!(!turn.is_finished());
     sql.batch_execute("ROLLBACK").await.unwrap();
     turn.await.unwrap().unwrap();
+}
+
+/// Of two writes of a run that waited for a lock, the second was made first, and a result was lost behind the end of its lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_writes_of_a_run_keep_their_order_behind_a_lock() {
+    let database = Database::new().await;
+    let store = Arc::new(database.open(|options| options.statement_timeout = SHORT_TIMEOUT).await);
+    let runs: Vec<_> = (0..8).map(|_| running()).collect();
+    for run in &runs {
+        store.begin(run.clone(), None).await.unwrap();
+        store.commit_turn(calling(&run.lease, 0)).await.unwrap();
+    }
+    let sql = database.sql().await;
+    sql.batch_execute("BEGIN; LOCK TABLE tool_calls").await.unwrap();
+    let turns = TaskTracker::new();
+    let write = |run: &ResponseRecord| {
+        let lease = run.lease.clone();
+        let output = "done".to_owned();
+        store.record_tool_result(CallOutcome { lease, turn: 0, index: 0, output, error: None });
+        let (store, turn) = (Arc::clone(&store), calling(&run.lease, 1));
+        turns.spawn(async move { store.commit_turn(turn).await })
+    };
+    let waiting: Vec<_> = runs.iter().map(write).collect();
+    tokio::time::sleep(SHORT_TIMEOUT * 3).await;
+    assert!(waiting.iter().all(|turn| !turn.is_finished()));
+    sql.batch_execute("ROLLBACK").await.unwrap();
+    for turn in waiting {
+        turn.await.unwrap().unwrap();
+    }
+    let known = sql.query_one("SELECT count(*) FROM tool_calls WHERE output IS NOT NULL", &[]).await.unwrap();
+    assert_eq!(known.get::<_, i64>(0), runs.len() as i64);
 }
 
 /// The first process that reached the database took the runs of all others over, whose leases had expired meanwhile.
@@ -177,4 +212,23 @@ async fn after_an_outage_no_process_takes_runs_or_conversations_of_others_at_onc
         other.take_orphaned(8).await.unwrap().iter().any(|taken| taken.lease.id == left.lease.id)
     };
     assert!(eventually(is_taken).await);
+}
+
+/// A process that was started in an outage knew nothing of it, and took the runs of all others over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_is_started_in_an_outage_takes_no_runs_of_others_at_once() {
+    let mut cluster = Cluster::start(&[]);
+    let own = process(&cluster, "own").await;
+    let run = running();
+    own.begin(run.clone(), None).await.unwrap();
+    cluster.stop();
+    let other = process(&cluster, "other").await;
+    tokio::time::sleep(LEASE).await;
+    cluster.restart();
+    assert!(eventually(async || other.ready().await.is_ok()).await);
+    assert!(other.take_orphaned(8).await.unwrap().is_empty());
+    other.maintain().await.unwrap();
+    assert!(other.take_orphaned(8).await.unwrap().is_empty());
+    assert!(eventually(async || own.renew_leases().await.is_ok()).await);
+    own.finish(ended(&run)).await.unwrap();
 }

@@ -410,6 +410,14 @@ impl Store for HookedStore {
         forward!(self, Operation::default(), maintain())
     }
 
+    async fn renew_leases(&self) -> Result<(), StoreError> {
+        forward!(self, Operation::default(), renew_leases())
+    }
+
+    fn closing(&self) {
+        self.inner.closing();
+    }
+
     async fn erase(&self, target: &ErasureTarget) -> Result<ErasedCounts, StoreError> {
         forward!(self, Operation::default(), erase(target))
     }

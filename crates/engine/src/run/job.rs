@@ -192,8 +192,9 @@ impl Run {
         for (made, journaled) in left.calls.iter().zip(&left.journaled) {
             let JournaledResult { result, task, citations } = match &journaled.outcome {
                 Some((output, error)) => {
-                    self.note_journaled(journaled.index, error.as_deref());
-                    journal::journaled(output, error.clone())
+                    let found = journal::journaled(output, error.clone());
+                    self.note_journaled(journaled.index, error.as_deref(), found.result.is_async);
+                    found
                 }
                 None => Box::pin(self.make_left_call(made, journaled, left)).await?,
             };
@@ -212,8 +213,12 @@ impl Run {
     }
 
     /// The result of a call is known, but not when it came.
-    fn note_journaled(&mut self, index: u32, error: Option<&str>) {
-        let kind = if error.is_some() { CallOutcomeKind::Failed } else { CallOutcomeKind::Completed };
+    fn note_journaled(&mut self, index: u32, error: Option<&str>, is_async: bool) {
+        let kind = match error {
+            Some(_) => CallOutcomeKind::Failed,
+            None if is_async => CallOutcomeKind::Async,
+            None => CallOutcomeKind::Completed,
+        };
         self.state.trace.end_call(index, kind, error, None);
     }
 

@@ -30,6 +30,7 @@ impl ToolExecutor for Tools {
             let annotations =
                 if name == "writes" { Annotations::UNKNOWN } else { Annotations::READ_ONLY_OPEN_WORLD };
             let definition = ToolDefinition::new(name, "A tool.", &json!({"type": "object"}));
+            let definition = if goes_on(name) { definition.with_async() } else { definition };
             ToolDefinition { executor: "tools".into(), ..definition.with_annotations(annotations) }
         };
         Ok(TOOLS.map(tool).to_vec())
@@ -55,6 +56,11 @@ impl ToolExecutor for Tools {
         if is_lost {
             match case.stop().await {}
         }
+        if goes_on(&call.name) {
+            let callback = call.callback.as_ref().expect("where to report the result");
+            self.0.report(&callback.address().unwrap().url, &arguments);
+            return Ok(ToolOutcome::Async { handle: "work".into(), say: ToolOutput::text("Started.") });
+        }
         let output = match call.name.as_str() {
             "fails" => return Err(ToolError::failed("it does not work")),
             "says_error" => ToolOutput::error("no such thing"),
@@ -62,4 +68,9 @@ impl ToolExecutor for Tools {
         };
         Ok(ToolOutcome::Done(output))
     }
+}
+
+/// Whether the work of a tool goes on after its answer.
+fn goes_on(tool: &str) -> bool {
+    tool == "resumes" || tool == "stores"
 }
