@@ -8,18 +8,15 @@ from collections import Counter
 
 from clients import KEY, TERMINAL, Accepted, Clients, sequence_number
 from conversations import Conversation
-from harm import DATABASE, OUTAGE, Harms
+from harm import Harms
 from http1 import Client, Cut
 from upstreams import ANSWER, Served, text
 
-# Known faults of outages of the database: they are counted, each under its name. Without an outage they are faults.
-UNKNOWN, TWICE, GIVEN_UP = "known results that are outcome_unknown", "final answers that stand twice", "logs given up"
-# A call whose process has lost its run before it was made: no fault, as nobody else knows.
+# Faults, unless the process was lost that had asked: then an outcome is unknown as it must be.
+UNKNOWN, TWICE = "results that are outcome_unknown", "final answers that stand twice"
+# A call whose process has lost its run before it was made, as nobody else knows.
 NOT_MADE = "calls not made that are outcome_unknown"
-KNOWN = UNKNOWN, NOT_MADE, TWICE, GIVEN_UP
-# When the process was lost that had asked, an outcome is unknown as it must be; a second answer is known, too.
 LOST = {name: f"{name}, by the loss of a process" for name in (UNKNOWN, NOT_MADE, TWICE)}
-LOST[UNKNOWN] = "results that are outcome_unknown, by the loss of a process"
 
 
 class Checks:
@@ -27,7 +24,6 @@ class Checks:
         self.model, self.tool, self.hooks, self.replicas = scene.model, scene.tool, scene.hooks, scene.replicas
         self.clients, self.harms = clients, harms
         self.faults: list[str] = []
-        self.known: Counter[str] = Counter()
         # What went with a process that was killed, or that was frozen until others had its runs.
         self.lost: Counter[str] = Counter()
         self.responses: dict[str, dict] = {}
@@ -60,7 +56,6 @@ class Checks:
             "requests that timed out": self.clients.timeouts,
             "webhooks delivered": self.hooks.deliveries,
             **{LOST[name]: self.lost[name] for name in LOST},
-            **{name: self.known[name] for name in KNOWN},
         }
 
     async def terminal_status(self, run: Accepted, deadline: float) -> tuple[str, str]:
@@ -98,12 +93,10 @@ class Checks:
             self.account(run.id, TWICE, asked, last.begun)
 
     def account(self, what: str, name: str, asked: list[Served], until: float) -> None:
-        """Lost until then with the process that had asked, or a known fault of an outage until then; without either, a fault."""
+        """Lost until then with the process that had asked; else a fault."""
         touched, returned = self.harms.touched, self.harms.returned
         if any(touched(each.whom, each.begun, until) or returned(each.whom, each.begun) for each in asked):
             self.lost[name] += 1
-        elif any(touched(DATABASE, each.begun, until, OUTAGE) or returned(DATABASE, each.begun) for each in asked):
-            self.known[name] += 1
         else:
             self.faults.append(f"{what}: {name}")
 
@@ -118,9 +111,6 @@ class Checks:
             return
         finally:
             client.close()
-        if reply.status == 410 and self.harms.touched(DATABASE, run.accepted_at, time.monotonic(), OUTAGE):
-            self.known[GIVEN_UP] += 1
-            return
         numbers = [sequence_number(frame) for frame in whole]
         if numbers != list(range(len(numbers))):
             self.faults.append(f"{run.id}: sequence numbers {numbers[:5]}… have gaps")

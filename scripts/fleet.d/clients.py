@@ -27,7 +27,6 @@ class Accepted:
     # The frames that a follower has got, in order.
     frames: list[bytes] = field(default_factory=list)
     cuts: int = 0
-    accepted_at: float = field(default_factory=time.monotonic)
 
 
 class Clients:
