@@ -145,7 +145,8 @@ impl Harness {
 
 async fn in_time(case: &Case, played: impl Future<Output = ()>) {
     let is_done = tokio::time::timeout(TIMEOUT, played).await.is_ok();
-    assert!(is_done, "it does not end: {} {:#?}", case.name, case.scenario);
+    let waits_for = *case.waits_for.lock();
+    assert!(is_done, "it does not end: {}, for {waits_for}: {:#?}", case.name, case.scenario);
 }
 
 /// The scenario in its shortest form that differs, and how.

@@ -55,6 +55,7 @@ mod orphans;
 mod outbox;
 mod outbox_store;
 mod owners;
+mod pending_write;
 mod pipeline;
 mod pool;
 mod postponed;

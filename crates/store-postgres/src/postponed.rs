@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::pending_write::Pending;
 use super::queue::run_of;
-use super::writer::Pending;
 use antwort_store::StoreError;
 use antwort_store::in_flight::InFlightRows;
 use antwort_store::outage::{self, RETRY_INTERVAL};
@@ -80,11 +80,13 @@ impl Postponed {
     /// Keeps a write whose run has another one here, which comes first. Returns it if there is none.
     pub(super) fn add_behind(&mut self, pending: Pending, in_flight: &InFlightRows) -> Option<Pending> {
         let run = run_of(&pending.write);
-        if self.writes.iter().any(|earlier| run_of(&earlier.write) == run) {
-            let error = self.error.clone();
-            return self.add(pending, &error, in_flight);
+        let is_behind = self.writes.iter().any(|earlier| run_of(&earlier.write) == run);
+        if !is_behind || !outage::outlasts(&pending.write, &self.error, in_flight) {
+            return Some(pending);
         }
-        Some(pending)
+        self.writes
+            .push(Pending { postponed: pending.postponed.or_else(|| Some(Instant::now())), ..pending });
+        None
     }
 
     /// All of them; those behind a failed one have to be put back.
@@ -94,11 +96,9 @@ impl Postponed {
 
     /// Takes those that have waited for too long, and why.
     pub(super) fn take_expired(&mut self) -> (Vec<Pending>, StoreError) {
-        let is_over = self.policy.is_over.is_cancelled();
         let timeout = self.policy.timeout;
-        let is_expired = |pending: &mut Pending| {
-            is_over || pending.postponed.is_some_and(|since| since.elapsed() >= timeout)
-        };
+        let is_expired =
+            |pending: &mut Pending| pending.postponed.is_some_and(|since| since.elapsed() >= timeout);
         (self.writes.extract_if(.., is_expired).collect(), self.error.clone())
     }
 
@@ -119,8 +119,10 @@ impl Postponed {
         self.retry_at = Instant::now() + took.max(RETRY_INTERVAL);
     }
 
-    /// The server is back, as far as is known.
-    pub(super) fn retry_now(&mut self) {
-        self.retry_at = Instant::now();
+    /// The server can be written to, which is no news of a lock.
+    pub(super) fn server_is_back(&mut self) {
+        if matches!(self.error, StoreError::Unavailable(_)) {
+            self.retry_at = Instant::now();
+        }
     }
 }

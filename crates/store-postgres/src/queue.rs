@@ -9,6 +9,7 @@ use super::error::closed;
 use antwort_store::StoreError;
 use antwort_store::failed_requests::MAX_WAITING_WRITES;
 use antwort_store::operation::{EraseRequest, Write, WriteOutcome};
+use antwort_store::outage::{self, OUTAGE_TIMEOUT};
 
 /// Writes that wait for a writer.
 pub(super) const CAPACITY: usize = 512;
@@ -48,9 +49,10 @@ impl Writers {
     pub(super) async fn write(&self, write: Write) -> Result<WriteOutcome, StoreError> {
         let (answer, outcome) = oneshot::channel();
         let queue = self.queue_of(&write)?;
-        queue.send_timeout(Command::Write(write, answer), WAIT).await.map_err(|error| match error {
+        let wait = if outage::may_wait(&write) { OUTAGE_TIMEOUT } else { WAIT };
+        queue.send_timeout(Command::Write(write, answer), wait).await.map_err(|error| match error {
             mpsc::error::SendTimeoutError::Timeout(_) => {
-                StoreError::Unavailable("it does not keep up: a write has waited for ten seconds".to_owned())
+                StoreError::Unavailable(format!("it does not keep up: a write has waited for {wait:?}"))
             }
             mpsc::error::SendTimeoutError::Closed(_) => closed(),
         })?;

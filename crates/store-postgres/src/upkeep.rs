@@ -19,6 +19,12 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often it is checked whether responses can be stored again.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
+fn warn_of(renewed: Result<(), StoreError>) {
+    if let Err(error) = renewed {
+        tracing::warn!(%error, "store: a lease was not renewed; trying again");
+    }
+}
+
 #[async_trait]
 impl Store for PostgresStore {
     async fn maintain(&self) -> Result<(), StoreError> {
@@ -35,11 +41,13 @@ impl Store for PostgresStore {
         })?;
         self.takeover_grace.renewed();
         let lease = self.policy.lease;
-        transact!(self.pool, Access::Statement, session => self.conversation_locks.renew(session, lease).await)?;
+        // What is in the way of one is not in that of others.
+        let renewed = transact!(self.pool, Access::Statement, session => self.conversation_locks.renew(session, lease).await);
+        warn_of(renewed);
         for place in locked {
-            transact!(self.pool, Access::Statement, session => {
+            warn_of(transact!(self.pool, Access::Statement, session => {
                 orphans::renew_lease(session, &self.policy, place).await
-            })?;
+            }));
         }
         Ok(())
     }

@@ -17,9 +17,10 @@ use super::conversation_locks::HeldLocks;
 use super::error::{Cause, closed};
 use super::fast_finish::{self, FastFinish};
 use super::link::Link;
+use super::pending_write::Pending;
 use super::pipeline::in_order;
 use super::postponed::Postponed;
-use super::queue::{Command, Reply, run_of};
+use super::queue::{Command, run_of};
 use super::session::Session;
 use super::transaction::{Access, MAX_ATTEMPTS, begin_sql, pause};
 use super::{orphans, write};
@@ -40,30 +41,6 @@ pub(super) struct Writer {
     pub locks: HeldLocks,
     pub in_flight: InFlightRows,
     pub postponed: Postponed,
-}
-
-/// A write that waits for its commit.
-pub(super) struct Pending {
-    pub write: Write,
-    pub answer: Reply,
-    /// When the first attempt was over whose connection was lost: it may have begun before this process was stopped.
-    lost: Option<Instant>,
-    /// What it has come to if it was committed, by an attempt of which that is not known.
-    doubtful: Option<WriteOutcome>,
-    /// When the server was found to be away.
-    pub postponed: Option<tokio::time::Instant>,
-}
-
-impl Pending {
-    pub(super) fn new(write: Write, answer: Reply) -> Self {
-        Self { write, answer, lost: None, doubtful: None, postponed: None }
-    }
-
-    /// An attempt has lost its connection. With an outcome, its commit was sent.
-    fn lost(&mut self, outcome: Option<WriteOutcome>) {
-        self.lost.get_or_insert_with(Instant::now);
-        self.doubtful = outcome.or(self.doubtful);
-    }
 }
 
 impl Writer {
@@ -359,7 +336,7 @@ impl Writer {
             Ok(()) => {
                 self.in_flight.forget_abandoned();
                 self.link.health.recover();
-                self.postponed.retry_now();
+                self.postponed.server_is_back();
             }
             Err(error) => {
                 self.link.failed(error);

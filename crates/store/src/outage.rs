@@ -20,6 +20,22 @@ pub fn outlasts(write: &Write, error: &StoreError, in_flight: &InFlightRows) -> 
     matches!(error, StoreError::Unavailable(_) | StoreError::Timeout) && is_of_run_with_row(write, in_flight)
 }
 
+/// Whether a write is one that waits, as far as is seen in it.
+pub fn may_wait(write: &Write) -> bool {
+    match write {
+        Write::Finish(record) => !record.lease.is_first(),
+        Write::FinishLogged(end) => !end.0.lease.is_first(),
+        Write::Turn(_)
+        | Write::Log(..)
+        | Write::UpdateRunning(_)
+        | Write::Requeue(..)
+        | Write::WaitForInputs(_)
+        | Write::AskQuestions(_)
+        | Write::StartAsync(_) => true,
+        _ => false,
+    }
+}
+
 fn is_of_run_with_row(write: &Write, in_flight: &InFlightRows) -> bool {
     let has_row = |lease| in_flight.is_begun(lease);
     match write {

@@ -53,6 +53,7 @@ impl Client {
         let goes_on = |event: &&Value| {
             event["type"] == "response.output_item.done" && event["item"]["status"] == "in_progress"
         };
+        self.waits_for("notices");
         self.case.notified(ended + events.filter(goes_on).count()).await;
         if let Some(id) = &self.conversation {
             self.items = self.get(&format!("{base}/v1/conversations/{id}/items?order=asc&limit=100")).await;
@@ -70,17 +71,24 @@ impl Client {
                 body["previous_response_id"] = last.response["id"].clone();
             }
             self.case.begin_ask(self.ends.len());
+            self.waits_for("a response to be created");
             let created = self.create(base, &body).await;
             let Some(id) = created["id"].as_str() else {
                 assert!(!self.ends.is_empty(), "the first request is taken: {created}");
                 self.ends.push(End { response: created, ..End::default() });
                 return;
             };
+            self.waits_for("the end of a stream");
             let events = self.follow(base, id).await;
+            self.waits_for("results of work that goes on");
             let response = self.settled(&format!("{base}/v1/responses/{id}")).await;
             let trace = self.get(&format!("{base}/v1/responses/{id}/trace")).await;
             self.ends.push(End { response, events, trace });
         }
+    }
+
+    fn waits_for(&self, what: &'static str) {
+        *self.case.waits_for.lock() = what;
     }
 
     /// The id of its conversation, and the items of that.

@@ -61,6 +61,8 @@ pub struct Case {
     is_frozen: AtomicBool,
     /// The last thing that it does is done.
     is_stopped: watch::Sender<bool>,
+    /// What its client waits for.
+    pub waits_for: Mutex<&'static str>,
     /// The notices that a webhook has got, by their ids.
     notices: watch::Sender<BTreeMap<String, Value>>,
 }
@@ -153,7 +155,9 @@ impl World {
         let seen = Mutex::default();
         let (is_frozen, is_stopped) = (AtomicBool::new(false), watch::channel(false).0);
         let notices = watch::channel(BTreeMap::new()).0;
-        let case = Arc::new(Case { name: name.clone(), scenario, seen, is_frozen, is_stopped, notices });
+        let waits_for = Mutex::new("nothing");
+        let case =
+            Arc::new(Case { name: name.clone(), scenario, seen, is_frozen, is_stopped, waits_for, notices });
         self.cases.lock().insert(name, Arc::clone(&case));
         case
     }
