@@ -169,7 +169,7 @@ impl Client {
         let last = events.last().and_then(|event: &Value| event["sequence_number"].as_u64());
         let after = last.map(|last| format!("&starting_after={last}")).unwrap_or_default();
         let url = format!("{base}/v1/responses/{id}?stream=true{after}");
-        let mut stream = self.http.get(url).send().await.unwrap();
+        let Ok(mut stream) = self.http.get(url).send().await else { return false };
         if !stream.status().is_success() {
             let error: Value = serde_json::from_str(&stream.text().await.unwrap()).unwrap();
             assert!(is_away(&error), "{error}");
@@ -183,6 +183,11 @@ impl Client {
             let whole = std::mem::replace(&mut text, rest);
             for event in frames_so_far(whole.strip_suffix("data: [DONE]\n\n").unwrap_or(&whole)) {
                 if event["type"] == "error" && is_away(&event) {
+                    assert!(
+                        event["sequence_number"].is_null(),
+                        "the run has failed: {event}, behind {:?}",
+                        events.last()
+                    );
                     return false;
                 }
                 if event["type"] == "antwort:input_required" {
@@ -201,7 +206,8 @@ impl Client {
         let body = json!({"call_id": question["call_id"], "output": "done"});
         let request = self.http.post(format!("{base}/v1/responses/{id}/inputs")).json_body(&body);
         loop {
-            let status = request.try_clone().unwrap().send().await.unwrap().status().as_u16();
+            let answered = request.try_clone().unwrap().send().await;
+            let status = answered.map_or(503, |answer| answer.status().as_u16());
             if status != 503 {
                 assert!([202, 409].contains(&status), "{status}: {question}");
                 return;
@@ -214,10 +220,12 @@ impl Client {
 /// Sends a request, again while the database is away.
 async fn read(request: reqwest::RequestBuilder) -> Value {
     loop {
-        let answer = request.try_clone().unwrap().send().await.unwrap();
-        let answer: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
-        if !is_away(&answer) {
-            return answer;
+        // The gateway may close a connection at this moment.
+        if let Ok(answer) = request.try_clone().unwrap().send().await {
+            let answer: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+            if !is_away(&answer) {
+                return answer;
+            }
         }
         tokio::time::sleep(RETRY_DELAY).await;
     }

@@ -26,7 +26,8 @@ const LOCKED: Duration = Duration::from_secs(7);
 const BETWEEN: Duration = Duration::from_secs(2);
 /// The runs have begun by then.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
-const LEASE: Duration = Duration::from_secs(4);
+const MAX_OUTAGES: usize = 2;
+const LEASE: Duration = Duration::from_secs(8);
 const CASES: usize = 100;
 
 /// A process of this name.
@@ -79,9 +80,9 @@ impl Outage for Locking {
     }
 }
 
-/// Takes the database out of service and back, until there is nobody who needs it.
+/// Takes the database out of service and back a few times, as long as there is somebody who needs it.
 async fn outages(mut database: impl Outage, lasting: Duration, mut is_done: watch::Receiver<bool>) -> usize {
-    for count in 0.. {
+    for count in 0..MAX_OUTAGES {
         let delay = if count == 0 { FIRST_DELAY } else { BETWEEN };
         if tokio::time::timeout(delay, is_done.wait_for(|is_done| *is_done)).await.is_ok() {
             return count;
@@ -90,7 +91,8 @@ async fn outages(mut database: impl Outage, lasting: Duration, mut is_done: watc
         tokio::time::sleep(lasting).await;
         tokio::task::block_in_place(|| database.end());
     }
-    0
+    _ = is_done.wait_for(|is_done| *is_done).await;
+    MAX_OUTAGES
 }
 
 /// Plays scenarios at these processes during outages, and compares them with those that were played without any.

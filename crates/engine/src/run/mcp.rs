@@ -1,11 +1,15 @@
 //! What a run does for MCP servers beside calling their tools: emits tool lists, follows changes of them, makes
 //! approved calls.
 
+use std::time::Instant;
+
 use super::live::{Run, RunError};
 use super::state::NextInference;
 use crate::tools::approvals::{self, ApprovedCall};
+use antwort_protocol::error::ErrorKind;
 use antwort_response::machine::{CallResult, ServerCall, Termination, Violation};
 use antwort_response::turn::{CallChoice, CallKind, ModelEvent};
+use antwort_store::outage::{OUTAGE_TIMEOUT, RETRY_INTERVAL};
 use antwort_tools::ToolErrorCode;
 
 impl Run {
@@ -49,7 +53,7 @@ impl Run {
         self.check_limits(&calls)?;
         // Approvals are consumed all at once and right before the calls, so that a consumed approval is one whose
         // call is made.
-        approvals::claim(&self.parts, &self.prepared.owner, &approved).await?;
+        self.claim_approved(&approved).await?;
         if !calls.is_empty() {
             self.state.next = NextInference::First;
             let have_failed = self.dispatch(&calls).await?;
@@ -65,6 +69,21 @@ impl Run {
         }
         self.flush().await?;
         Ok(None)
+    }
+
+    /// Consumes the approvals, and tries again while the database is away if the run is one that outlasts that.
+    async fn claim_approved(&mut self, approved: &[ApprovedCall]) -> Result<(), RunError> {
+        let until = Instant::now() + OUTAGE_TIMEOUT;
+        loop {
+            match approvals::claim(&self.parts, &self.prepared.owner, approved).await {
+                Err(error)
+                    if error.kind == ErrorKind::Unavailable && self.can_wait && Instant::now() < until =>
+                {
+                    self.until_cancelled(tokio::time::sleep(RETRY_INTERVAL)).await?;
+                }
+                claimed => return Ok(claimed?),
+            }
+        }
     }
 
     /// Emits approved calls as if the model had made them.
