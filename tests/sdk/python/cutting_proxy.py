@@ -40,7 +40,7 @@ class CuttingProxy:
     def serve(self, client):
         with client, socket.create_connection(self.target) as server:
             try:
-                is_cut = self.cuts > 0 and self.having in client.recv(65536, socket.MSG_PEEK)
+                is_cut = self.cuts > 0 and self.having in self.first_request(client)
                 self.cuts -= is_cut
                 self.answers(client, server, is_cut)
             finally:
@@ -48,6 +48,26 @@ class CuttingProxy:
                 for side in (client, server):
                     with contextlib.suppress(OSError):
                         side.shutdown(socket.SHUT_RDWR)
+
+    @classmethod
+    def first_request(cls, client):
+        """The request that the client sends first, which stays to be read. Its head and its body may come one after the other."""
+        until = time.monotonic() + 10
+        while True:
+            data = client.recv(65536, socket.MSG_PEEK)
+            needed = cls.needed(data)
+            if not data or len(data) >= min(needed or 65536, 65536) or time.monotonic() > until:
+                return data
+            time.sleep(0.005)
+
+    @staticmethod
+    def needed(received):
+        """How many bytes a request has, once its head is there."""
+        head, found, _ = received.partition(b"\r\n\r\n")
+        if not found:
+            return None
+        lengths = [line.split(b":")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")]
+        return len(head) + 4 + sum(map(int, lengths[:1]))
 
     def answers(self, client, server, is_cut):
         """Passes on what the gateway answers, until the connection is to break."""
@@ -67,18 +87,15 @@ class CuttingProxy:
             client.sendall(data)
             left = None if left is None else left - len(data)
 
-    @staticmethod
-    def requests(client, server, passed):
+    @classmethod
+    def requests(cls, client, server, passed):
         """Passes on what the client sends; a request is whole with its body, whose length is known."""
         received, needed = b"", None
         try:
             while data := client.recv(65536):
                 server.sendall(data)
                 received += data
-                head, found, _ = received.partition(b"\r\n\r\n")
-                if needed is None and found:
-                    lengths = [line.split(b":")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")]
-                    needed = len(head) + 4 + sum(map(int, lengths[:1]))
+                needed = needed or cls.needed(received)
                 if needed is not None and len(received) >= needed:
                     passed.set()
             server.shutdown(socket.SHUT_WR)
