@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use super::StoreError;
 use super::in_flight::InFlightRows;
 use super::operation::Write;
+use super::{Lease, StoreError};
 
 /// How long the writes of runs wait at most; then the runs fail.
 pub const OUTAGE_TIMEOUT: Duration = Duration::from_secs(90);
@@ -17,31 +17,22 @@ pub const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Whether a write that has failed with this error is tried again.
 pub fn outlasts(write: &Write, error: &StoreError, in_flight: &InFlightRows) -> bool {
-    matches!(error, StoreError::Unavailable(_) | StoreError::Timeout) && is_of_run_with_row(write, in_flight)
+    let is_outage = matches!(error, StoreError::Unavailable(_) | StoreError::Timeout);
+    is_outage && waits(write, |lease| in_flight.is_begun(lease))
 }
 
 /// Whether a write is one that waits, as far as is seen in it.
 pub fn may_wait(write: &Write) -> bool {
-    match write {
-        Write::Finish(record) => !record.lease.is_first(),
-        Write::FinishLogged(end) => !end.0.lease.is_first(),
-        Write::Turn(_)
-        | Write::Log(..)
-        | Write::UpdateRunning(_)
-        | Write::Requeue(..)
-        | Write::WaitForInputs(_)
-        | Write::AskQuestions(_)
-        | Write::StartAsync(_) => true,
-        _ => false,
-    }
+    waits(write, |_| false)
 }
 
-fn is_of_run_with_row(write: &Write, in_flight: &InFlightRows) -> bool {
-    let has_row = |lease| in_flight.is_begun(lease);
+/// Whether it is the write of a run that has a row. That of a lease which was taken over has one; whether that of a first lease
+/// has, its writer knows.
+fn waits(write: &Write, is_begun: impl Fn(&Lease) -> bool) -> bool {
     match write {
         Write::Turn(turn) => turn.begin.is_none(),
-        Write::Finish(record) => !record.lease.is_first() || has_row(&record.lease),
-        Write::FinishLogged(end) => !end.0.lease.is_first() || has_row(&end.0.lease),
+        Write::Finish(record) => !record.lease.is_first() || is_begun(&record.lease),
+        Write::FinishLogged(end) => !end.0.lease.is_first() || is_begun(&end.0.lease),
         Write::ToolResult(_)
         | Write::Log(..)
         | Write::UpdateRunning(_)
