@@ -198,7 +198,17 @@ impl Process {
         let http = reqwest::Client::new();
         let url = format!("{}/readyz", self.base);
         let ready = async || http.get(&url).send().await.is_ok_and(|answer| answer.status() == 200);
-        assert!(eventually(ready).await, "antwort serve did not become ready");
+        assert!(eventually(ready).await, "antwort serve did not become ready; {}", self.state());
+    }
+
+    /// What the system says of it, and the end of what it logged.
+    fn state(&self) -> String {
+        let id = self.child.id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        let state = status.lines().find(|line| line.starts_with("State:")).unwrap_or("it has ended");
+        let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        let last: Vec<&str> = log.lines().rev().take(10).collect();
+        format!("{state}\n{}", last.into_iter().rev().collect::<Vec<_>>().join("\n"))
     }
 }
 
