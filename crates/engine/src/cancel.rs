@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Engine, InFlight};
+use super::InFlight;
+use crate::background::work;
+use crate::context::EngineParts;
 use antwort_identity::Owner;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::id::Id;
@@ -34,77 +36,75 @@ pub enum Cancelled {
     NotFound,
 }
 
-impl Engine {
-    /// Cancels a response, and returns when it is stored in its final state.
-    pub async fn cancel(self: &Arc<Self>, owner: &Owner, id: &Id) -> Result<Cancelled, ApiError> {
-        let (store, bus) = (&self.parts.store, self.parts.in_flight.bus());
-        let mut watch = bus.watch_run(id);
-        match store.request_cancel(owner, id).await? {
-            CancelRequest::NotFound => return Ok(Cancelled::NotFound),
-            CancelRequest::Ended => return Ok(Cancelled::TooLate),
-            CancelRequest::Requested => {
-                self.parts.in_flight.stops().cancel([id.clone()]);
-                bus.cancel_requested();
-            }
+/// [`Engine::cancel`](crate::Engine::cancel).
+pub(crate) async fn cancel(parts: &Arc<EngineParts>, owner: &Owner, id: &Id) -> Result<Cancelled, ApiError> {
+    let (store, bus) = (&parts.store, parts.in_flight.bus());
+    let mut watch = bus.watch_run(id);
+    match store.request_cancel(owner, id).await? {
+        CancelRequest::NotFound => return Ok(Cancelled::NotFound),
+        CancelRequest::Ended => return Ok(Cancelled::TooLate),
+        CancelRequest::Requested => {
+            parts.in_flight.stops().cancel([id.clone()]);
+            bus.cancel_requested();
         }
-        if self.end_waiting(owner, id).await? {
-            return Ok(Cancelled::Ended);
-        }
-        let (until, mut poll, mut is_told) = (Instant::now() + TIMEOUT, FIRST_POLL, false);
-        while Instant::now() < until {
-            match is_told {
-                true => tokio::time::sleep(poll).await,
-                false => is_told = tokio::time::timeout(poll, watch.ended()).await.is_ok(),
-            }
-            poll = (poll * 2).min(LAST_POLL);
-            match store.log_state(owner, id).await? {
-                Some(found) if !found.is_running => return Ok(Cancelled::Ended),
-                Some(_) => {}
-                // It had no row yet, or was refused or deleted meanwhile.
-                None => match store.request_cancel(owner, id).await? {
-                    CancelRequest::NotFound => return Ok(Cancelled::NotFound),
-                    CancelRequest::Ended => return Ok(Cancelled::Ended),
-                    CancelRequest::Requested => {}
-                },
-            }
-        }
-        let message = "The response is still being ended. Try again shortly.";
-        Err(ApiError::new(ErrorKind::Unavailable, message)
-            .with_code("response_in_progress")
-            .with_retry_after(Duration::from_secs(5)))
     }
+    if end_waiting(parts, owner, id).await? {
+        return Ok(Cancelled::Ended);
+    }
+    let (until, mut poll, mut is_told) = (Instant::now() + TIMEOUT, FIRST_POLL, false);
+    while Instant::now() < until {
+        match is_told {
+            true => tokio::time::sleep(poll).await,
+            false => is_told = tokio::time::timeout(poll, watch.ended()).await.is_ok(),
+        }
+        poll = (poll * 2).min(LAST_POLL);
+        match store.log_state(owner, id).await? {
+            Some(found) if !found.is_running => return Ok(Cancelled::Ended),
+            Some(_) => {}
+            // It had no row yet, or was refused or deleted meanwhile.
+            None => match store.request_cancel(owner, id).await? {
+                CancelRequest::NotFound => return Ok(Cancelled::NotFound),
+                CancelRequest::Ended => return Ok(Cancelled::Ended),
+                CancelRequest::Requested => {}
+            },
+        }
+    }
+    let message = "The response is still being ended. Try again shortly.";
+    Err(ApiError::new(ErrorKind::Unavailable, message)
+        .with_code("response_in_progress")
+        .with_retry_after(Duration::from_secs(5)))
+}
 
-    /// Ends a background run that nobody makes yet. Returns whether it was such a run.
-    async fn end_waiting(self: &Arc<Self>, owner: &Owner, id: &Id) -> Result<bool, ApiError> {
-        let (engine, owner, id) = (Arc::clone(self), owner.clone(), id.clone());
-        let counted = self.parts.in_flight.count_job();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a run that was claimed is ended, even if its client disconnects; a shutdown waits for it"
-        )]
-        let ending = tokio::spawn(async move {
-            let _counted = counted;
-            match engine.parts.store.claim_job(&owner, &id).await? {
-                Some(waiting) => {
-                    let _held = engine.parts.in_flight.claims().hold(&waiting.run.lease);
-                    engine.cancel_waiting(waiting.run).await?;
-                    engine.parts.in_flight.bus().run_ended(&id);
-                    Ok::<_, StoreError>(true)
-                }
-                None => Ok(false),
+/// Ends a background run that nobody makes yet. Returns whether it was such a run.
+async fn end_waiting(parts: &Arc<EngineParts>, owner: &Owner, id: &Id) -> Result<bool, ApiError> {
+    let (parts, owner, id) = (Arc::clone(parts), owner.clone(), id.clone());
+    let counted = parts.in_flight.count_job();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a run that was claimed is ended, even if its client disconnects; a shutdown waits for it"
+    )]
+    let ending = tokio::spawn(async move {
+        let _counted = counted;
+        match parts.store.claim_job(&owner, &id).await? {
+            Some(waiting) => {
+                let _held = parts.in_flight.claims().hold(&waiting.run.lease);
+                cancel_waiting(&parts, waiting.run).await?;
+                parts.in_flight.bus().run_ended(&id);
+                Ok::<_, StoreError>(true)
             }
-        });
-        Ok(ending.await.map_err(|_| ApiError::internal())??)
-    }
-
-    /// Ends a background run that nobody had claimed. If that is not possible now, a worker does it.
-    async fn cancel_waiting(&self, run: OrphanedRun) -> Result<(), StoreError> {
-        let ended = self.end_job(&run, Termination::Cancelled).await;
-        if ended.is_err() {
-            self.parts.store.requeue(run.lease, Requeue { delay: Duration::ZERO, counts: false }).await?;
+            None => Ok(false),
         }
-        ended
+    });
+    Ok(ending.await.map_err(|_| ApiError::internal())??)
+}
+
+/// Ends a background run that nobody had claimed. If that is not possible now, a worker does it.
+async fn cancel_waiting(parts: &EngineParts, run: OrphanedRun) -> Result<(), StoreError> {
+    let ended = work::end_job(parts, &run, Termination::Cancelled).await;
+    if ended.is_err() {
+        parts.store.requeue(run.lease, Requeue { delay: Duration::ZERO, counts: false }).await?;
     }
+    ended
 }
 
 /// Ends the runs of this process that are to be cancelled, until `closing`.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::Engine;
 use super::context::{EngineParts, RunContext, unix_now};
 use super::conversation::ConversationBudget;
 use super::run_conversation::{check_policy, not_found, roles};
@@ -13,91 +12,89 @@ use antwort_protocol::id::{Id, IdGenerator};
 use antwort_protocol::item::Item;
 use antwort_protocol::json;
 use antwort_protocol::request::{
-    AddItems, CreateConversation, CreateResponse, UnservedField, UpdateConversation, judge_unserved,
+    AddItems, CreateConversation, CreateResponse, UnservedField, UpdateConversation, judge_unserved as judge,
 };
 use antwort_store::{AddedItems, ConversationItem, ConversationRecord, StoredConversation};
 
 /// Items that were added, with their ids.
 pub(crate) type AddedTexts = Vec<(Id, Arc<str>)>;
 
-impl Engine {
-    /// Judges the fields of declared tools that have no effect: refuses them, or returns the paths of the ignored ones.
-    pub fn judge_unserved(
-        &self,
-        found: Vec<UnservedField>,
-        caller: &RunContext,
-    ) -> Result<Vec<String>, ApiError> {
-        let ignores = self.parts.options.unknown_fields == UnknownFields::Ignore;
-        judge_unserved(found, ignores || caller.lists_unserved_fields)
-    }
+/// [`Engine::judge_unserved`](crate::Engine::judge_unserved).
+pub(crate) fn judge_unserved(
+    parts: &EngineParts,
+    found: Vec<UnservedField>,
+    caller: &RunContext,
+) -> Result<Vec<String>, ApiError> {
+    let ignores = parts.options.unknown_fields == UnknownFields::Ignore;
+    judge(found, ignores || caller.lists_unserved_fields)
+}
 
-    /// Creates a conversation.
-    pub async fn create_conversation(
-        &self,
-        request: CreateConversation,
-        caller: &RunContext,
-    ) -> Result<StoredConversation, ApiError> {
-        self.check_conversations(caller).await?;
-        let (metadata, created_at) = (json::to_text(&request.metadata), unix_now());
-        let id = Id::generate("conv");
-        let record = ConversationRecord {
-            id: id.clone(),
-            owner: caller.owner.clone(),
-            created_at,
-            metadata: Arc::clone(&metadata),
-            items: prepare_items(&self.parts, caller, request.items, request.item_bytes).await?,
-        };
-        match self.parts.store.create_conversation(record).await? {
-            AddedItems::Added => Ok(StoredConversation { id, created_at, metadata }),
-            AddedItems::Duplicate(place) => Err(duplicate(place)),
-            AddedItems::Unknown => Err(ApiError::internal()),
-        }
+/// [`Engine::create_conversation`](crate::Engine::create_conversation).
+pub(crate) async fn create_conversation(
+    parts: &EngineParts,
+    request: CreateConversation,
+    caller: &RunContext,
+) -> Result<StoredConversation, ApiError> {
+    check_conversations(parts, caller).await?;
+    let (metadata, created_at) = (json::to_text(&request.metadata), unix_now());
+    let id = Id::generate("conv");
+    let record = ConversationRecord {
+        id: id.clone(),
+        owner: caller.owner.clone(),
+        created_at,
+        metadata: Arc::clone(&metadata),
+        items: prepare_items(parts, caller, request.items, request.item_bytes).await?,
+    };
+    match parts.store.create_conversation(record).await? {
+        AddedItems::Added => Ok(StoredConversation { id, created_at, metadata }),
+        AddedItems::Duplicate(place) => Err(duplicate(place)),
+        AddedItems::Unknown => Err(ApiError::internal()),
     }
+}
 
-    /// Replaces the metadata of a conversation.
-    pub async fn update_conversation(
-        &self,
-        id: &str,
-        request: &UpdateConversation,
-        caller: &RunContext,
-    ) -> Result<StoredConversation, ApiError> {
-        self.check_conversations(caller).await?;
-        let (store, owner) = (&self.parts.store, &caller.owner);
-        if !store.update_conversation(owner, id, json::to_text(&request.metadata)).await? {
-            return Err(not_found(id));
-        }
-        store.conversation(owner, id).await?.ok_or_else(|| not_found(id))
+/// [`Engine::update_conversation`](crate::Engine::update_conversation).
+pub(crate) async fn update_conversation(
+    parts: &EngineParts,
+    id: &str,
+    request: &UpdateConversation,
+    caller: &RunContext,
+) -> Result<StoredConversation, ApiError> {
+    check_conversations(parts, caller).await?;
+    let (store, owner) = (&parts.store, &caller.owner);
+    if !store.update_conversation(owner, id, json::to_text(&request.metadata)).await? {
+        return Err(not_found(id));
     }
+    store.conversation(owner, id).await?.ok_or_else(|| not_found(id))
+}
 
-    /// Adds items to a conversation. Returns them as they are stored.
-    pub async fn add_conversation_items(
-        &self,
-        id: &str,
-        request: AddItems,
-        caller: &RunContext,
-    ) -> Result<AddedTexts, ApiError> {
-        self.check_conversations(caller).await?;
-        let items = prepare_items(&self.parts, caller, request.items, request.item_bytes).await?;
-        let added = items.iter().map(|item| (item.item.id.clone(), Arc::clone(&item.item.wire))).collect();
-        match self.parts.store.add_conversation_items(&caller.owner, id, items).await? {
-            AddedItems::Added => Ok(added),
-            AddedItems::Duplicate(place) => Err(duplicate(place)),
-            AddedItems::Unknown => Err(not_found(id)),
-        }
+/// [`Engine::add_conversation_items`](crate::Engine::add_conversation_items).
+pub(crate) async fn add_conversation_items(
+    parts: &EngineParts,
+    id: &str,
+    request: AddItems,
+    caller: &RunContext,
+) -> Result<AddedTexts, ApiError> {
+    check_conversations(parts, caller).await?;
+    let items = prepare_items(parts, caller, request.items, request.item_bytes).await?;
+    let added = items.iter().map(|item| (item.item.id.clone(), Arc::clone(&item.item.wire))).collect();
+    match parts.store.add_conversation_items(&caller.owner, id, items).await? {
+        AddedItems::Added => Ok(added),
+        AddedItems::Duplicate(place) => Err(duplicate(place)),
+        AddedItems::Unknown => Err(not_found(id)),
     }
+}
 
-    /// Whether the caller may write to a conversation, and the store be written to.
-    async fn check_conversations(&self, caller: &RunContext) -> Result<(), ApiError> {
-        check_policy(caller.store).map_err(|mut error| {
-            // These requests have no such field.
-            error.body.param = None;
-            error
-        })?;
-        if self.parts.store.is_impaired() {
-            self.parts.store.check_writable().await?;
-        }
-        Ok(())
+/// Whether the caller may write to a conversation, and the store be written to.
+async fn check_conversations(parts: &EngineParts, caller: &RunContext) -> Result<(), ApiError> {
+    check_policy(caller.store).map_err(|mut error| {
+        // These requests have no such field.
+        error.body.param = None;
+        error
+    })?;
+    if parts.store.is_impaired() {
+        parts.store.check_writable().await?;
     }
+    Ok(())
 }
 
 /// The items as they are stored: with ids, and what the store knows of those that a client replays.

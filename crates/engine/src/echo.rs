@@ -15,13 +15,12 @@ use antwort_protocol::response::{
 /// The response as it is created, before its run begins.
 pub(super) fn created(
     request: &CreateResponse,
-    model: &str,
     ids: &IdGenerator,
     dialect: Dialect,
     now: i64,
     omitted_tools: &[&'static str],
-) -> Response {
-    Response {
+) -> Result<Response, ApiError> {
+    Ok(Response {
         id: ids.response(),
         object: "response",
         created_at: now,
@@ -33,12 +32,12 @@ pub(super) fn created(
         usage: None,
         // The requested tier until the response ends; then the tier that the provider reported.
         service_tier: request.service_tier.unwrap_or(ServiceTier::Auto).as_str().to_owned(),
-        echo: Arc::new(echo(request, model, dialect)),
+        echo: Arc::new(echo(request, request.model()?, dialect)),
         antwort: RunReport::echo(
             request.antwort.clone(),
             omitted_tools.iter().map(|kind| Cow::Borrowed(*kind)).collect(),
         ),
-    }
+    })
 }
 
 /// The longest code of a provider that is kept of a request which failed. A longer one may be a text.

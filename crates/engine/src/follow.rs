@@ -9,7 +9,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::Engine;
 use super::context::EngineParts;
 use super::followed_page::FollowedPage;
 use super::large_pages::{LargePage, LargePageError, ReservePage};
@@ -68,29 +67,27 @@ enum PageRead {
     Changed,
 }
 
-impl Engine {
-    /// Follows a response from the event behind this one on, or from the first.
-    pub async fn follow(
-        &self,
-        owner: &Owner,
-        id: Id,
-        starting_after: Option<u64>,
-    ) -> Result<Option<Follower>, ApiError> {
-        // Before the log is looked at: a run that ends in between is found either way.
-        let live = self.parts.in_flight.live().get(&id);
-        let Some(found) = self.parts.store.log_state(owner, &id).await? else { return Ok(None) };
-        let LogKept::Kept(extent) = found.log else {
-            return Err(if found.log == LogKept::Never { not_logged(&id) } else { expired(&id) });
-        };
-        let next = starting_after.map_or(0, |last| last.saturating_add(1));
-        if extent.replaced_from.is_some_and(|replaced| next > replaced) {
-            return Err(replaced(&id));
-        }
-        let mut follower = Follower::new(Arc::clone(&self.parts), owner.clone(), id, Asked::ById);
-        follower.live = live.filter(|_| found.is_running);
-        (follower.next, follower.replaced_from) = (next, extent.replaced_from);
-        Ok(Some(follower))
+/// [`Engine::follow`](crate::Engine::follow).
+pub(crate) async fn follow(
+    parts: &Arc<EngineParts>,
+    owner: &Owner,
+    id: Id,
+    starting_after: Option<u64>,
+) -> Result<Option<Follower>, ApiError> {
+    // Before the log is looked at: a run that ends in between is found either way.
+    let live = parts.in_flight.live().get(&id);
+    let Some(found) = parts.store.log_state(owner, &id).await? else { return Ok(None) };
+    let LogKept::Kept(extent) = found.log else {
+        return Err(if found.log == LogKept::Never { not_logged(&id) } else { expired(&id) });
+    };
+    let next = starting_after.map_or(0, |last| last.saturating_add(1));
+    if extent.replaced_from.is_some_and(|replaced| next > replaced) {
+        return Err(replaced(&id));
     }
+    let mut follower = Follower::new(Arc::clone(parts), owner.clone(), id, Asked::ById);
+    follower.live = live.filter(|_| found.is_running);
+    (follower.next, follower.replaced_from) = (next, extent.replaced_from);
+    Ok(Some(follower))
 }
 
 impl Follower {

@@ -45,7 +45,8 @@ pub(super) struct PriorConversation {
 pub(super) async fn load<'a>(
     parts: &'a EngineParts,
     caller: &RunContext,
-    request: &mut CreateResponse,
+    request: &CreateResponse,
+    input: Vec<InputItem>,
 ) -> Result<(PriorConversation, PlacedInput, ConversationBudget<'a>), ApiError> {
     let mut budget = ConversationBudget::new(parts, caller, request)?;
     let mut past = match request.conversation.as_deref() {
@@ -55,7 +56,7 @@ pub(super) async fn load<'a>(
                 .await?
         }
     };
-    let input = new_input(&past.items, std::mem::take(&mut request.input));
+    let input = new_input(&past.items, input);
     let input = resolve(parts, &caller.owner, input, &mut budget).await?;
     let previous = request.previous_response_id.as_deref().map(Id::from);
     let beside = Reading {

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Engine, client_tools};
-use antwort_config::StorePolicy;
+use crate::background::submit;
+use crate::context::EngineParts;
 use antwort_identity::{Owner, Requester};
 use antwort_protocol::elicitation::is_question_id;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::id::Id;
 use antwort_protocol::json;
 use antwort_protocol::parse::truncate_for_display;
-use antwort_protocol::request::{CreateResponse, InputResult, ResponseInput};
+use antwort_protocol::request::{InputResult, ResponseInput};
 use antwort_store::{InputAnswer, InputOutcome, StoreError, is_async_call_id};
 
 /// Bytes of an answer to a form of an MCP server, as many as the form may have.
@@ -18,71 +18,63 @@ const MAX_ELICITATION_ANSWER: usize = 64 << 10;
 /// The code of a call that failed at the client.
 const CLIENT_TOOL_ERROR: &str = "client_tool_error";
 
-impl Engine {
-    /// Whether the run of this request asks its client, and so is submitted. An error comes then.
-    pub fn asks_client(&self, request: &CreateResponse, policy: StorePolicy) -> bool {
-        client_tools::asks_client(&self.parts, request, policy)
+/// [`Engine::answer_input`](crate::Engine::answer_input).
+pub(crate) async fn answer_input(
+    parts: &Arc<EngineParts>,
+    requester: Requester,
+    owner: &Owner,
+    id: &str,
+    input: ResponseInput,
+) -> Result<Option<()>, ApiError> {
+    let ResponseInput { call_id, result } = input;
+    if is_async_call_id(&call_id) {
+        return Err(not_pending(&call_id));
     }
-
-    /// Stores an answer, and lets the run go on if it was the last that it has waited for. `None`: the owner has no such
-    /// response.
-    pub async fn answer_input(
-        self: &Arc<Self>,
-        requester: Requester,
-        owner: &Owner,
-        id: &str,
-        input: ResponseInput,
-    ) -> Result<Option<()>, ApiError> {
-        let ResponseInput { call_id, result } = input;
-        if is_async_call_id(&call_id) {
-            return Err(not_pending(&call_id));
-        }
-        let (output, error) = match &result {
-            InputResult::Output(output) => (json::to_text(output), None),
-            InputResult::Answer(answer) => (json::to_text(answer), None),
-            // The model reads it as it reads an output.
-            InputResult::Error(message) => (json::to_text(message), Some(CLIENT_TOOL_ERROR)),
-        };
-        let is_question = is_question_id(&call_id);
-        let limits = &self.parts.options.engine;
-        match is_question {
-            true => check_size(output.len(), MAX_ELICITATION_ANSWER, "an answer to a form")?,
-            false => check_output_size(output.len(), limits.max_item_bytes)?,
-        }
-        let answer = InputAnswer {
-            owner: owner.clone(),
-            response: Id::from(id),
-            call_id: call_id.clone(),
-            output: output.to_string(),
-            error,
-            max_response_bytes: limits.max_response_bytes as u64,
-        };
-        let (engine, counted) = (Arc::clone(self), self.parts.in_flight.count_job());
-        // Whoever has answered may disconnect: the run goes on.
-        #[expect(clippy::disallowed_methods, reason = "ends with the run, which a shutdown waits for")]
-        let stored = tokio::spawn(async move {
-            let (owner, id) = (answer.owner.clone(), answer.response.clone());
-            let outcome = engine.parts.store.answer_input(answer).await?;
-            if matches!(outcome, InputOutcome::Accepted { .. } | InputOutcome::Repeated) && is_question {
-                // The process that makes the call may wait for the answer.
-                engine.parts.in_flight.bus().run_answered(&id);
-            }
-            // Of a repetition the first may have been told of to nobody.
-            if matches!(outcome, InputOutcome::Accepted { is_last: true } | InputOutcome::Repeated) {
-                engine.go_on(requester, owner, id);
-            }
-            drop(counted);
-            Ok::<_, StoreError>(outcome)
-        });
-        match stored.await.map_err(|_| ApiError::internal())?? {
-            InputOutcome::Accepted { .. } | InputOutcome::Repeated => {}
-            InputOutcome::NotPending => return Err(not_pending(&call_id)),
-            InputOutcome::Expired => return Err(expired(&call_id)),
-            InputOutcome::TooLarge => return Err(response_too_large()),
-            InputOutcome::NotFound => return Ok(None),
-        }
-        Ok(Some(()))
+    let (output, error) = match &result {
+        InputResult::Output(output) => (json::to_text(output), None),
+        InputResult::Answer(answer) => (json::to_text(answer), None),
+        // The model reads it as it reads an output.
+        InputResult::Error(message) => (json::to_text(message), Some(CLIENT_TOOL_ERROR)),
+    };
+    let is_question = is_question_id(&call_id);
+    let limits = &parts.options.engine;
+    match is_question {
+        true => check_size(output.len(), MAX_ELICITATION_ANSWER, "an answer to a form")?,
+        false => check_output_size(output.len(), limits.max_item_bytes)?,
     }
+    let answer = InputAnswer {
+        owner: owner.clone(),
+        response: Id::from(id),
+        call_id: call_id.clone(),
+        output: output.to_string(),
+        error,
+        max_response_bytes: limits.max_response_bytes as u64,
+    };
+    let (parts, counted) = (Arc::clone(parts), parts.in_flight.count_job());
+    // Whoever has answered may disconnect: the run goes on.
+    #[expect(clippy::disallowed_methods, reason = "ends with the run, which a shutdown waits for")]
+    let stored = tokio::spawn(async move {
+        let (owner, id) = (answer.owner.clone(), answer.response.clone());
+        let outcome = parts.store.answer_input(answer).await?;
+        if matches!(outcome, InputOutcome::Accepted { .. } | InputOutcome::Repeated) && is_question {
+            // The process that makes the call may wait for the answer.
+            parts.in_flight.bus().run_answered(&id);
+        }
+        // Of a repetition the first may have been told of to nobody.
+        if matches!(outcome, InputOutcome::Accepted { is_last: true } | InputOutcome::Repeated) {
+            submit::go_on(&parts, requester, owner, id);
+        }
+        drop(counted);
+        Ok::<_, StoreError>(outcome)
+    });
+    match stored.await.map_err(|_| ApiError::internal())?? {
+        InputOutcome::Accepted { .. } | InputOutcome::Repeated => {}
+        InputOutcome::NotPending => return Err(not_pending(&call_id)),
+        InputOutcome::Expired => return Err(expired(&call_id)),
+        InputOutcome::TooLarge => return Err(response_too_large()),
+        InputOutcome::NotFound => return Ok(None),
+    }
+    Ok(Some(()))
 }
 
 /// Refuses an answer that is larger than an item of a response may be.

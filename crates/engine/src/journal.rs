@@ -112,11 +112,6 @@ pub(super) fn shown(result: &CallResult, task: Option<&StartedTask>, citations: 
 }
 
 /// The result that the journal keeps of a call.
-pub(super) fn result(text: &str, error: Option<String>) -> CallResult {
-    journaled(text, error).result
-}
-
-/// The same, with what goes with it.
 pub(super) fn journaled(text: &str, error: Option<String>) -> JournaledResult {
     let error = error.map(Into::into);
     let kept = text.strip_prefix(MARK).and_then(|kept| serde_json::from_str(kept).ok());
@@ -203,7 +198,7 @@ mod tests {
         let plain = ToolOutput { for_model: "text".to_owned(), ..ToolOutput::default() };
         assert_eq!(kept(&plain, UserMessages::Item), "text");
         let of = |output: &ToolOutput, policy, error: Option<&str>| {
-            let result = result(&kept(output, policy), error.map(str::to_owned));
+            let result = journaled(&kept(output, policy), error.map(str::to_owned)).result;
             (result.output, result.shown, result.user_message, result.error, result.skipped)
         };
         let some = |text: &str| Some(text.to_owned());
@@ -218,7 +213,7 @@ mod tests {
         // A tool that says what the journal says of others.
         let odd = ToolOutput { for_model: kept(&forced, UserMessages::Off), ..ToolOutput::default() };
         assert_eq!(of(&odd, UserMessages::Off, None).0, odd.for_model);
-        assert_eq!(result("broken", some("code")).error.as_deref(), Some("code"));
+        assert_eq!(journaled("broken", some("code")).result.error.as_deref(), Some("code"));
     }
 
     #[tokio::test]

@@ -10,7 +10,8 @@ use super::disconnect::refuse_cancel;
 use super::follow::{self, Asked, Follower, KEY_PARAM as PARAM, response_deleted};
 use super::run::Logged;
 use super::run_handle::RunHandle;
-use super::{Engine, apply_store_policy};
+use crate::context::EngineParts;
+use crate::start;
 use antwort_config::StorePolicy;
 use antwort_identity::Owner;
 use antwort_protocol::error::{ApiError, ErrorKind};
@@ -41,83 +42,81 @@ pub struct KnownResponse {
     is_running: bool,
 }
 
-impl Engine {
-    /// Starts a run with this key, or finds what the key has led to.
-    pub async fn start_keyed(
-        self: &Arc<Self>,
-        mut request: Box<CreateResponse>,
-        caller: RunContext,
-        key: IdempotencyKey,
-    ) -> Result<Keyed<RunHandle>, ApiError> {
-        let started = Instant::now();
-        check_policy(caller.store)?;
-        apply_store_policy(caller.store, &mut request)?;
-        if !request.store {
-            return Err(ApiError::unsupported(
-                PARAM,
-                "A response with an Idempotency-Key is stored: leave the header out, or send 'store': true.",
-            ));
-        }
-        refuse_cancel(
-            &request,
-            "A response with an Idempotency-Key goes on when its client disconnects, as the client may send the request again: \
-             leave 'on_disconnect': 'cancel' out, or the header.",
-        )?;
-        let owner = caller.owner.clone();
-        if let Some(found) = self.find_keyed(&owner, &key).await? {
-            return self.known(owner, key, found);
-        }
-        let (answer, answered) = oneshot::channel();
-        let wanted = Logged::Wanted { key: Some(key.clone()), answer: Some(answer) };
-        let run = match self.launch(request, caller, started, Some(wanted)).await {
-            Ok(run) => run,
-            // Another request with this key may have been first, and have used up what this one needs.
-            Err(error) => match self.find_keyed(&owner, &key).await? {
-                Some(found) => return self.known(owner, key, found),
-                None => return Err(error),
-            },
-        };
-        match answered.await.map_err(|_| ApiError::internal())?? {
-            None => Ok(Keyed::New(run)),
-            Some(found) => self.known(owner, key, found),
-        }
+/// [`Engine::start_keyed`](crate::Engine::start_keyed).
+pub(crate) async fn start_keyed(
+    parts: &Arc<EngineParts>,
+    mut request: Box<CreateResponse>,
+    caller: RunContext,
+    key: IdempotencyKey,
+) -> Result<Keyed<RunHandle>, ApiError> {
+    let started = Instant::now();
+    check_policy(caller.store)?;
+    start::apply_store_policy(caller.store, &mut request)?;
+    if !request.store {
+        return Err(ApiError::unsupported(
+            PARAM,
+            "A response with an Idempotency-Key is stored: leave the header out, or send 'store': true.",
+        ));
     }
+    refuse_cancel(
+        &request,
+        "A response with an Idempotency-Key goes on when its client disconnects, as the client may send the request again: \
+         leave 'on_disconnect': 'cancel' out, or the header.",
+    )?;
+    let owner = caller.owner.clone();
+    if let Some(found) = find_keyed(parts, &owner, &key).await? {
+        return known(parts, owner, key, found);
+    }
+    let (answer, answered) = oneshot::channel();
+    let wanted = Logged::Wanted { key: Some(key.clone()), answer: Some(answer) };
+    let run = match start::launch(parts, request, caller, started, Some(wanted)).await {
+        Ok(run) => run,
+        // Another request with this key may have been first, and have used up what this one needs.
+        Err(error) => match find_keyed(parts, &owner, &key).await? {
+            Some(found) => return known(parts, owner, key, found),
+            None => return Err(error),
+        },
+    };
+    match answered.await.map_err(|_| ApiError::internal())?? {
+        None => Ok(Keyed::New(run)),
+        Some(found) => known(parts, owner, key, found),
+    }
+}
 
-    /// What the key has led to. A run that was withdrawn while it was looked up has left nothing.
-    pub(super) async fn find_keyed(
-        &self,
-        owner: &Owner,
-        key: &IdempotencyKey,
-    ) -> Result<Option<KeyUse>, StoreError> {
-        let found = self.parts.store.key_use(owner, &key.key).await?;
-        match found {
-            Some(KeyUse::Response(found))
-                if found.is_running && self.parts.in_flight.live().get(&found.id).is_none() =>
-            {
-                self.parts.store.key_use(owner, &key.key).await
-            }
-            found => Ok(found),
+/// What the key has led to. A run that was withdrawn while it was looked up has left nothing.
+pub(super) async fn find_keyed(
+    parts: &Arc<EngineParts>,
+    owner: &Owner,
+    key: &IdempotencyKey,
+) -> Result<Option<KeyUse>, StoreError> {
+    let found = parts.store.key_use(owner, &key.key).await?;
+    match found {
+        Some(KeyUse::Response(found))
+            if found.is_running && parts.in_flight.live().get(&found.id).is_none() =>
+        {
+            parts.store.key_use(owner, &key.key).await
         }
+        found => Ok(found),
     }
+}
 
-    /// The response that the key has led to, if the request is the same.
-    pub(super) fn known<T>(
-        &self,
-        owner: Owner,
-        key: IdempotencyKey,
-        found: KeyUse,
-    ) -> Result<Keyed<T>, ApiError> {
-        if *found.fingerprint() != key.fingerprint {
-            return Err(key_reused());
-        }
-        let found = found.response().ok_or_else(response_deleted)?;
-        let live = self.parts.in_flight.live().get(&found.id).filter(|_| found.is_running);
-        let asked = Asked::ByKey(Arc::clone(&key.key));
-        let mut follower = Follower::new(Arc::clone(&self.parts), owner, found.id, asked);
-        follower.live = live;
-        let known = KnownResponse { follower, key: key.key, is_running: found.is_running };
-        Ok(Keyed::Known(Box::new(known)))
+/// The response that the key has led to, if the request is the same.
+pub(super) fn known<T>(
+    parts: &Arc<EngineParts>,
+    owner: Owner,
+    key: IdempotencyKey,
+    found: KeyUse,
+) -> Result<Keyed<T>, ApiError> {
+    if *found.fingerprint() != key.fingerprint {
+        return Err(key_reused());
     }
+    let found = found.response().ok_or_else(response_deleted)?;
+    let live = parts.in_flight.live().get(&found.id).filter(|_| found.is_running);
+    let asked = Asked::ByKey(Arc::clone(&key.key));
+    let mut follower = Follower::new(Arc::clone(parts), owner, found.id, asked);
+    follower.live = live;
+    let known = KnownResponse { follower, key: key.key, is_running: found.is_running };
+    Ok(Keyed::Known(Box::new(known)))
 }
 
 impl KnownResponse {

@@ -1,10 +1,13 @@
 //! The agentic loop: every transport starts a run here and reads one stream of events.
 //!
+//! `engine` is what transports call.
+//!
 //! One run:
-//! - `prepare` validates a request and collects what its run needs (history, tools, echo), `tools` says which tools it has and
-//!   what may be called, `states` returns sealed state to the provider that it came from.
-//! - `run` drives the model and ends the response, `event_sink` sends the events, `record` builds the stored rows,
+//! - `prepare` validates a request and collects what its run needs: `run_spec` (what was asked), `prompt` (how the model is asked) and `tools`
+//!   (which tools it has and what may be called); `states` returns sealed state to the provider that it came from.
+//! - `start` starts a run, `run` drives it and ends the response, `event_sink` sends the events, `record` builds the stored rows,
 //!   `run_conversation` is the conversation that a run appends to.
+//! - `resume_point` is where a run was that another process goes on with or ends.
 //!
 //! Runs that clients come back for:
 //! - `keyed` starts runs that have an idempotency key, and leads to what they have come to; `background` queues runs and executes
@@ -43,6 +46,7 @@ mod conversations;
 mod deadlines;
 mod disconnect;
 mod echo;
+mod engine;
 mod event_log;
 mod event_sink;
 mod follow;
@@ -63,16 +67,20 @@ mod poll_rates;
 mod prepare;
 mod profile;
 mod progress;
+mod prompt;
 mod record;
 mod recover;
 mod redaction;
 mod refused_calls;
 mod replayed;
+mod resume_point;
 mod run;
 mod run_conversation;
 mod run_handle;
+mod run_spec;
 mod sampling;
 mod seen_log;
+mod start;
 mod states;
 mod stops;
 mod structured;
@@ -86,27 +94,11 @@ mod user_questions;
 mod webhook_delivery;
 mod webhooks;
 
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Instant;
-
-use tracing::Instrument;
-
-use antwort_config::{AsyncMode, StorePolicy, ToolOverride};
-use antwort_identity::Requester;
-use antwort_protocol::error::ApiError;
-use antwort_protocol::request::{CreateResponse, OnDisconnect};
-use antwort_store::TenantRuns;
-use event_sink::EventSink;
-use prepare::Purpose;
-use run::Logged;
-use run::trace::Interval;
-
 pub use background::Queued;
 pub use cancel::{Cancelled, watch_cancellations};
 pub use connection_history::ConnectionHistory;
 pub use context::{EngineOptions, EngineParts, EventReader, OnUnservedTool, RunContext};
-use event_sink::EventFormat;
+pub use engine::Engine;
 pub use event_sink::{BatchEvents, EventBatch};
 pub use follow::{Follower, RESPONSE_DELETED, deleted_meanwhile};
 pub use in_flight::{AdmittedRequest, InFlight};
@@ -119,136 +111,3 @@ pub use sampling::EngineSampler;
 pub use tools::hosted;
 pub use webhook_delivery::WebhookDelivery;
 pub use webhooks::Webhooks;
-
-/// Starts responses.
-pub struct Engine {
-    parts: Arc<EngineParts>,
-}
-
-impl Engine {
-    /// An engine of these parts.
-    pub fn new(parts: EngineParts) -> Arc<Self> {
-        Arc::new(Self { parts: Arc::new(parts) })
-    }
-
-    /// Whether the work of any tool may go on after its call, so that a request may have to be continued.
-    pub fn has_async_tools(&self) -> bool {
-        let allows = |tool: &ToolOverride| tool.asynchronous == Some(AsyncMode::Allow);
-        self.parts.options.tools.overrides.values().any(allows)
-            || self.parts.toolbox.catalog().iter().any(|tool| tool.may_go_on())
-    }
-
-    /// Starts a run once it is admitted; every transport starts its runs here.
-    pub async fn start(
-        self: &Arc<Self>,
-        mut request: Box<CreateResponse>,
-        caller: RunContext,
-    ) -> Result<RunHandle, ApiError> {
-        let started = Instant::now();
-        apply_store_policy(caller.store, &mut request)?;
-        self.launch(request, caller, started, None).await
-    }
-
-    /// Starts a run whose store policy is applied; it is `logged` if it has an idempotency key.
-    async fn launch(
-        self: &Arc<Self>,
-        request: Box<CreateResponse>,
-        caller: RunContext,
-        started: Instant,
-        logged: Option<Logged>,
-    ) -> Result<RunHandle, ApiError> {
-        // A client with a key may come back for the response, and `cancel` was refused with it.
-        let on_disconnect = match &logged {
-            Some(_) => OnDisconnect::Continue,
-            None => disconnect::policy(&self.parts, &request, &caller)?,
-        };
-        self.check_storage(request.store).await?;
-        let asked = Instant::now();
-        let admitted = self.admit(&caller.requester()).await?;
-        let admitted_at = Instant::now();
-        let mut prepared = admitted
-            .run_until_aborted(pin!(prepare::prepare(&self.parts, request, &caller, Purpose::Run)))
-            .await??;
-        let format = match caller.events {
-            EventReader::Watcher => EventFormat::Typed,
-            _ if !prepared.stream => EventFormat::ResponseOnly,
-            EventReader::Client => EventFormat::Sse(prepared.encoding),
-            EventReader::WebSocket => EventFormat::Frames(prepared.encoding),
-            EventReader::Process => EventFormat::Typed,
-        };
-        let (sink, events) = EventSink::new(format, self.parts.options.write_timeout, on_disconnect);
-        let sink = sink.with_keepalive(caller.keepalive);
-        let handle = RunHandle {
-            id: prepared.response.id.clone(),
-            encoding: prepared.encoding,
-            ignored: prepared.ignored.clone(),
-            omitted_tools: prepared.offer.omitted.clone(),
-            retained: std::mem::take(&mut prepared.retained),
-            events,
-        };
-        let memory = std::mem::take(&mut prepared.memory_permits);
-        let logged = logged.or_else(|| (on_disconnect == OnDisconnect::Continue).then(Logged::without_key));
-        // Boxed before it is spawned: a run is large, and would be copied into the task.
-        let mut run =
-            Box::new(run::Run::new(Arc::clone(&self.parts), prepared, caller, sink, started, logged));
-        let queued = Interval { from: asked, to: admitted_at };
-        if queued.is_noticed() {
-            run.note_queued(queued);
-        }
-        // The run outlives the request's handler and still belongs to its span.
-        let span = tracing::Span::current();
-        let task = async move {
-            run.drive().await;
-            drop((memory, admitted));
-        };
-        #[expect(clippy::disallowed_methods, reason = "a shutdown waits for what was admitted")]
-        tokio::spawn(task.instrument(span));
-        Ok(handle)
-    }
-
-    /// How many background runs this process makes at a time.
-    pub fn max_jobs(&self) -> usize {
-        self.parts.options.jobs.concurrency
-    }
-
-    /// How many of them may be of one tenant: half of them as soon as there are others, unless the operator says it.
-    pub fn jobs_of_tenant(&self) -> TenantRuns {
-        let jobs = &self.parts.options.jobs;
-        let half = (jobs.concurrency / 2).max(1);
-        match jobs.max_runs_per_tenant {
-            Some(most) => TenantRuns::AtMost(most),
-            None if self.parts.callers.has_several_tenants() => TenantRuns::AtMost(half),
-            None => TenantRuns::AtMostBesideOthers(half),
-        }
-    }
-
-    /// Refuses a request whose response is to be stored while the store cannot be written to, before the model is asked.
-    async fn check_storage(&self, is_stored: bool) -> Result<(), ApiError> {
-        if is_stored && self.parts.store.is_impaired() {
-            self.parts.store.check_writable().await?;
-        }
-        Ok(())
-    }
-
-    /// Waits for a permit of the run semaphore, at most `server.queue_timeout`. The request is in flight until the
-    /// returned value is dropped. Also used by routes that run tools without a response.
-    pub async fn admit(&self, requester: &Requester) -> Result<AdmittedRequest, ApiError> {
-        self.parts.in_flight.admit(&self.parts.admission.runs, requester).await
-    }
-}
-
-/// Applies the policy of the caller's key.
-fn apply_store_policy(policy: StorePolicy, request: &mut CreateResponse) -> Result<(), ApiError> {
-    match policy {
-        StorePolicy::Refuse if request.store => Err(ApiError::invalid(
-            "unsupported_value",
-            "store",
-            "This API key does not allow responses to be stored: send 'store': false.",
-        )),
-        StorePolicy::Never => {
-            request.store = false;
-            Ok(())
-        }
-        StorePolicy::Allow | StorePolicy::Refuse => Ok(()),
-    }
-}

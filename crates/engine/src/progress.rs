@@ -9,7 +9,6 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Engine;
 use super::context::EngineParts;
 use super::run::SavedRun;
 use antwort_identity::Owner;
@@ -31,29 +30,26 @@ const RUNNING: [&str; 3] =
 /// The status stands within so many bytes, whatever the id is.
 const HEAD_BYTES: usize = 512;
 
-impl Engine {
-    /// A response object as it was stored; if it is being made and its events are logged, with what is done of it by now.
-    /// The error is [`StoreError::TooLarge`] if it has more than `max_bytes`.
-    pub async fn response(
-        &self,
-        owner: &Owner,
-        id: &str,
-        max_bytes: u64,
-    ) -> Result<Option<Arc<str>>, StoreError> {
-        let body = self.parts.store.response(owner, id, max_bytes).await?;
-        let Some(body) = body else { return Ok(None) };
-        if !is_unfinished(&body) {
-            return Ok(Some(body));
-        }
-        let progress = Progress::read(&self.parts, owner, &Id::from(id), max_bytes).await?;
-        let Some(progress) = progress else { return Ok(Some(body)) };
-        // Nothing is put together that is not reserved yet.
-        let bytes = progress.bytes.saturating_add(body.len() as u64).saturating_add(USAGE_BYTES);
-        if progress.bytes > 0 && bytes > max_bytes {
-            return Err(StoreError::TooLarge { bytes });
-        }
-        Ok(Some(progress.put_into(&body).map_or(body, Arc::from)))
+/// [`Engine::response`](crate::Engine::response).
+pub(crate) async fn response(
+    parts: &EngineParts,
+    owner: &Owner,
+    id: &str,
+    max_bytes: u64,
+) -> Result<Option<Arc<str>>, StoreError> {
+    let body = parts.store.response(owner, id, max_bytes).await?;
+    let Some(body) = body else { return Ok(None) };
+    if !is_unfinished(&body) {
+        return Ok(Some(body));
     }
+    let progress = Progress::read(parts, owner, &Id::from(id), max_bytes).await?;
+    let Some(progress) = progress else { return Ok(Some(body)) };
+    // Nothing is put together that is not reserved yet.
+    let bytes = progress.bytes.saturating_add(body.len() as u64).saturating_add(USAGE_BYTES);
+    if progress.bytes > 0 && bytes > max_bytes {
+        return Err(StoreError::TooLarge { bytes });
+    }
+    Ok(Some(progress.put_into(&body).map_or(body, Arc::from)))
 }
 
 /// Whether this is the object of a response that is being made.

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::echo;
-use super::prepare::PreparedRun;
 use super::run_conversation::RunConversation;
+use super::run_spec::RunSpec;
 use super::states::{self, StoredInput};
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ApiError;
@@ -16,16 +16,16 @@ use antwort_response::machine::{ClosedResponse, ResponseMachine};
 use antwort_store::{Direction, ModelView, OrphanedRun, Owner, ResponseRecord, StoredItem, StoredState};
 
 /// The row of a response that has ended.
-pub(super) fn ended(prepared: &PreparedRun, closed: &ClosedResponse) -> ResponseRecord {
-    let mut items = input_items(prepared);
-    items.extend_from_slice(&prepared.committed);
-    items.extend(closed_items(&prepared.owner, closed, prepared.committed.len()));
+pub(super) fn ended(spec: &RunSpec, closed: &ClosedResponse) -> ResponseRecord {
+    let mut items = input_items(spec);
+    items.extend_from_slice(&spec.input.committed);
+    items.extend(closed_items(&spec.owner, closed, spec.input.committed.len()));
     let output = closed.snapshot.response.output.iter();
-    let all = prepared.input.iter().map(|item| &**item).chain(output);
-    let conversation = prepared.run_conversation.as_ref().map(|conversation| conversation.ended(all));
+    let all = spec.input.items.iter().map(|item| &**item).chain(output);
+    let conversation = spec.appends_to.as_ref().map(|conversation| conversation.ended(all));
     ResponseRecord {
         conversation,
-        ..record(prepared, &closed.snapshot.response, Arc::clone(closed.snapshot.json()), items)
+        ..record(spec, &closed.snapshot.response, Arc::clone(closed.snapshot.json()), items)
     }
 }
 
@@ -76,15 +76,15 @@ pub(super) fn unreadable(orphan: &OrphanedRun) -> ResponseRecord {
 /// The row of a request that failed before its first output: what an operator looks for, and nothing of what was asked.
 /// It continues nothing and is part of no conversation.
 pub(super) fn failed_request(
-    prepared: &PreparedRun,
+    spec: &RunSpec,
     error: &ApiError,
     usage: Option<Usage>,
     trace: Option<Arc<str>>,
 ) -> ResponseRecord {
-    let response = echo::failed_request(&prepared.response, error, usage);
+    let response = echo::failed_request(&spec.response, error, usage);
     ResponseRecord {
-        lease: prepared.lease.clone(),
-        owner: prepared.owner.clone(),
+        lease: spec.lease.clone(),
+        owner: spec.owner.clone(),
         status: response.status,
         model: response.echo.model.clone(),
         created_at: response.created_at,
@@ -140,15 +140,15 @@ fn stored_output(
 }
 
 /// The row of a response in progress.
-pub(super) fn running(prepared: &PreparedRun, response: &Response) -> ResponseRecord {
+pub(super) fn running(spec: &RunSpec, response: &Response) -> ResponseRecord {
     let output = OutputItems::new(response.output.dialect());
     let snapshot = ResponseSnapshot::new(Response { output, ..response.clone() });
-    record(prepared, response, Arc::clone(snapshot.json()), input_items(prepared))
+    record(spec, response, Arc::clone(snapshot.json()), input_items(spec))
 }
 
 /// Items of a response in progress, without what is known only at its end.
 pub(super) fn output_items(
-    prepared: &PreparedRun,
+    spec: &RunSpec,
     machine: &ResponseMachine,
     which: Range<usize>,
 ) -> Vec<StoredItem> {
@@ -158,37 +158,32 @@ pub(super) fn output_items(
             let item = output.get(index)?;
             let place = u32::try_from(index).ok()?;
             let (sealed, seen) = (machine.sealed_state(place), machine.history_of(place));
-            let stored = stored_output(&prepared.owner, item, output.dialect(), sealed, seen);
+            let stored = stored_output(&spec.owner, item, output.dialect(), sealed, seen);
             Some(hide(stored, machine.is_abandoned(place)))
         })
         .collect()
 }
 
-fn record(
-    prepared: &PreparedRun,
-    response: &Response,
-    body: Arc<str>,
-    items: Vec<StoredItem>,
-) -> ResponseRecord {
+fn record(spec: &RunSpec, response: &Response, body: Arc<str>, items: Vec<StoredItem>) -> ResponseRecord {
     ResponseRecord {
-        lease: prepared.lease.clone(),
-        owner: prepared.owner.clone(),
+        lease: spec.lease.clone(),
+        owner: spec.owner.clone(),
         status: response.status,
         model: response.echo.model.clone(),
         created_at: response.created_at,
-        previous: prepared.previous.clone(),
-        conversation: prepared.run_conversation.as_ref().map(RunConversation::running),
+        previous: spec.previous.clone(),
+        conversation: spec.appends_to.as_ref().map(RunConversation::running),
         body,
         items,
         outbox: Vec::new(),
         approvals: Vec::new(),
         trace: None,
-        is_unlisted: prepared.is_unlisted,
+        is_unlisted: spec.is_unlisted,
     }
 }
 
-fn input_items(prepared: &PreparedRun) -> Vec<StoredItem> {
-    stored_input(&prepared.owner, prepared.encoding.dialect, &prepared.input, &prepared.found).collect()
+fn input_items(spec: &RunSpec) -> Vec<StoredItem> {
+    stored_input(&spec.owner, spec.output.dialect, &spec.input.items, &spec.input.found).collect()
 }
 
 /// Items of a client as they are stored, with what was found of them.

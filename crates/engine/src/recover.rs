@@ -7,9 +7,11 @@
 use std::sync::Arc;
 
 use super::context::unix_now;
+use super::resume_point::{self, CommittedPhase, ResumePoint, calls_of, made};
 use super::run::SavedRun;
+use super::seen_log::SeenLog;
 use super::webhooks::Webhooks;
-use super::{client_answers, event_log, journal, record, seen_log, user_questions};
+use super::{client_answers, event_log, record, seen_log};
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ErrorBody;
 use antwort_protocol::event::EventEncoder;
@@ -17,26 +19,20 @@ use antwort_protocol::id::Id;
 use antwort_protocol::item::Item;
 use antwort_protocol::response::{Response, RunOutcome};
 use antwort_response::machine::{
-    CallResult, ClosedResponse, Events, MachineOptions, MachineState, ResponseMachine, SeenEvent, ServerCall,
+    ClosedResponse, Events, MachineOptions, MachineState, ResponseMachine, SeenEvent, ServerCall,
     Termination, Violation,
 };
 use antwort_response::presentation::Presentation;
 use antwort_response::seal::SealKeys;
 use antwort_response::turn::{CallKind, ModelEvent};
 use antwort_store::{
-    CallOutcome, Direction, LogEnd, LogExtent, LogKept, LogState, LoggedEvents, OrphanCause, OrphanedCall,
-    OrphanedRun, ResponseRecord, Store, StoreError, is_async_call_id,
+    Direction, LogEnd, LogExtent, LogKept, LogState, LoggedEvents, OrphanCause, OrphanedCall, OrphanedRun,
+    ResponseRecord, Store, StoreError,
 };
 use antwort_telemetry::fields::{CODE, RESPONSE_ID};
 
 /// Runs that are taken over at a time.
 const BATCH: usize = 50;
-
-/// What a client is shown of a call whose result is not known.
-const UNKNOWN: &str =
-    "the gateway was stopped between this call and its result; the call may have been executed";
-/// Its code.
-const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 
 /// Ends orphaned runs of a store.
 pub struct Recovery {
@@ -162,13 +158,7 @@ impl Recovery {
     fn declare_unknown(&self, orphan: &OrphanedRun) {
         let is_unknown = |call: &&OrphanedCall| call.outcome.is_none() && call.input.is_none();
         for call in orphan.calls.iter().filter(is_unknown) {
-            self.store.record_tool_result(CallOutcome {
-                lease: orphan.lease.clone(),
-                turn: call.turn,
-                index: call.index,
-                output: UNKNOWN.to_owned(),
-                error: Some(OUTCOME_UNKNOWN),
-            });
+            resume_point::declare_unknown(&*self.store, &orphan.lease, call);
         }
     }
 
@@ -185,48 +175,38 @@ impl Recovery {
         let saved = orphan.state.as_deref().and_then(|sealed| SavedRun::open(&self.keys, tenant, sealed));
         let output = output(orphan)?;
         let trace = saved.as_ref().map(|saved| saved.state.trace.clone());
-        let awaits_results = saved.as_ref().is_some_and(|saved| saved.state.awaits_results);
-        let (spec, turns, last, state) = match saved {
-            // Of a state and items that do not fit together, the items count.
-            Some(saved) if saved.machine.unfinished() <= output.len() => {
-                let last = saved.state.journaled_turns.checked_sub(1);
-                (Some(saved.spec), saved.state.turns(), last, saved.machine)
+        // Of a state and items that do not fit together, the items count.
+        let saved = saved.filter(|saved| saved.machine.unfinished() <= output.len());
+        let log = SeenLog { events: seen, next: logged.map(|logged| logged.next) };
+        let point = saved.as_ref().map(|saved| ResumePoint::of(orphan, saved, log));
+        let dialect = saved.as_ref().map_or_else(|| dialect_of(&output), |saved| saved.output.dialect);
+        let mut response = Response::from_stored(&orphan.body, dialect)?;
+        let place = output.len();
+        response.output.extend(output);
+        let (turns, encoder, options, state) = match saved {
+            Some(SavedRun { output, state, machine, .. }) => {
+                let seal = self.keys.bound_to(tenant, &output.provider);
+                (state.turns(), output.encoder(), output.machine_options(seal), machine)
             }
-            _ => (
-                None,
+            None => (
                 inferences(orphan),
-                made(orphan).map(|call| call.turn).max(),
-                MachineState::after_items(output.len(), first_event(orphan, logged)),
+                EventEncoder { dialect, obfuscate: false },
+                MachineOptions::default(),
+                MachineState::after_items(place, first_event(orphan, logged)),
             ),
         };
-        let is_known = spec.is_some();
-        let obfuscate = spec.as_ref().is_some_and(|spec| spec.obfuscate);
-        let dialect = spec.as_ref().map_or_else(|| dialect_of(&output), |spec| spec.dialect);
-        let options =
-            spec.map_or_else(MachineOptions::default, |spec| spec.machine_options(tenant, &self.keys));
-        let mut response = Response::from_stored(&orphan.body, dialect)?;
-        response.output.extend(output);
-        let (stored, calls, asks_client) = (state.unfinished(), state.calls().to_vec(), state.asks_client());
+        let stored = state.unfinished();
         let mut machine = ResponseMachine::resume(response, state, options);
-        machine.skip_events(seen.iter().filter(|event| event.is_progress()).count() as u64);
         // A violation cannot change the ending any more; as much as possible is shown.
-        let _shown = match (asks_client, awaits_results) {
-            (true, _) => finish_client_calls(&mut machine, orphan, &seen, events),
-            (_, true) => machine.close_turn(events).map(drop),
-            _ => finish_calls(&mut machine, orphan, (calls, last, is_known), events),
+        let _shown = match point {
+            Some(point) => finish_turn(&mut machine, orphan, point, events),
+            // Nothing is known of the run but its journal.
+            None => finish_journaled(&mut machine, orphan, events),
         };
-        if let Some(logged) = logged.filter(|_| !seen.is_empty()) {
-            let _shown = machine.replay(seen, logged.next, false, events);
-        }
         let outcome = RunOutcome { turns, structured: None };
         let closed = machine.close_response(ending, outcome, unix_now(), events);
         let trace = trace.and_then(|mut trace| trace.end_lost(&closed.aborted_calls));
-        Ok(Ended {
-            closed,
-            stored,
-            trace: trace.map(Arc::from),
-            encoder: EventEncoder { dialect, obfuscate },
-        })
+        Ok(Ended { closed, stored, trace: trace.map(Arc::from), encoder })
     }
 }
 
@@ -269,24 +249,51 @@ fn output(orphan: &OrphanedRun) -> Result<Vec<Item>, serde_json::Error> {
     output.map(|item| serde_json::from_str(&item.wire)).collect()
 }
 
-/// Shows the calls of the turn that was committed last with their results.
-fn finish_calls(
+/// Ends the turn that was committed last: its calls are shown with their results, as far as these are known, and then what
+/// was sent behind it.
+fn finish_turn(
     machine: &mut ResponseMachine,
     orphan: &OrphanedRun,
-    (mut calls, last, is_known): (Vec<ServerCall>, Option<u32>, bool),
+    point: ResumePoint,
     events: &mut Events,
 ) -> Result<(), Violation> {
-    let journaled: Vec<_> = made(orphan).filter(|call| Some(call.turn) == last).collect();
-    // A turn that is known may have no calls.
-    if calls.is_empty() && !is_known {
-        // Nothing is known of the run but its journal.
-        calls = begin_calls(machine, &journaled, events)?;
+    machine.skip_events(point.progress_events());
+    let finished = match point.phase {
+        CommittedPhase::WaitsForClient => finish_client_calls(machine, orphan, &point.seen, events),
+        CommittedPhase::Begin | CommittedPhase::Calls | CommittedPhase::WaitsForResults => {
+            let calls = point.calls.iter().map(|call| (call.made.slot, &call.row));
+            finish_calls(machine, calls, events)
+        }
+    };
+    if point.seen.is_empty() {
+        return finished;
     }
-    for (call, journaled) in calls.iter().zip(journaled) {
-        machine.finish_call(call.slot, result(journaled), events)?;
+    machine.replay(point.seen, point.next, false, events).map(drop)
+}
+
+/// The same of a run of which only the calls of its last turn are known.
+fn finish_journaled(
+    machine: &mut ResponseMachine,
+    orphan: &OrphanedRun,
+    events: &mut Events,
+) -> Result<(), Violation> {
+    let last = made(orphan).map(|call| call.turn).max();
+    let rows: Vec<_> = last.into_iter().flat_map(|turn| calls_of(orphan, turn)).collect();
+    let calls = begin_calls(machine, &rows, events)?;
+    finish_calls(machine, calls.iter().map(|call| call.slot).zip(rows), events)
+}
+
+/// Shows calls with their results.
+fn finish_calls<'a>(
+    machine: &mut ResponseMachine,
+    calls: impl Iterator<Item = (u32, &'a OrphanedCall)>,
+    events: &mut Events,
+) -> Result<(), Violation> {
+    for (slot, row) in calls {
+        let found = resume_point::result(row).unwrap_or_else(resume_point::unknown_result);
+        machine.finish_call(slot, found.result, events)?;
     }
-    machine.close_turn(events)?;
-    Ok(())
+    machine.close_turn(events).map(drop)
 }
 
 /// Adds the answers of the client. If some of them were sent, the run had gone on, and all calls have one; of the others the
@@ -327,23 +334,9 @@ fn begin_calls(
     Ok(calls)
 }
 
-fn result(call: &OrphanedCall) -> CallResult {
-    match &call.outcome {
-        Some((output, error)) => journal::result(output, error.clone()),
-        None => journal::result(UNKNOWN, Some(OUTCOME_UNKNOWN.to_owned())),
-    }
-}
-
 /// How many inferences were started at least.
 fn inferences(orphan: &OrphanedRun) -> u32 {
     made(orphan).map(|call| call.turn + 1).max().unwrap_or(1)
-}
-
-/// The calls in its journal, without the results that it has waited for and the questions of calls.
-fn made(orphan: &OrphanedRun) -> impl Iterator<Item = &OrphanedCall> {
-    let is_result =
-        |call: &&OrphanedCall| call.input.as_ref().is_some_and(|input| is_async_call_id(&input.call_id));
-    orphan.calls.iter().filter(move |call| !is_result(call) && !user_questions::is_question(call))
 }
 
 /// The dialect of a run of which only items are known.

@@ -1,13 +1,23 @@
-//! One run: asks the model, feeds its answer to the machine, and ends the response in exactly one way.
+//! One run: the only driver of new runs and of those that another process has begun.
 //!
-//! Its phases: `prepare` (before the run), `compact` replaces a conversation that has become long, `inference` asks the model for one turn, `tools` makes the calls of the turn,
-//! `inputs` asks the client for outputs, `end` ends the response. `begin` begins a run that its client may come back for, `logged`. `mcp` follows the MCP servers, `reprompt` asks the model once more, `wait` is what
-//! interrupts a run that waits, `live` is the run with its handles, `state` is what it has done so far, `trace` its account, `saved` is what is committed of it.
+//! [`drive`] moves a run from phase to phase and ends it in exactly one way. The phases are modules of functions that take the [`Run`]
+//! (`live`), and use one another in one direction:
+//!
+//! - `resumed` finishes the turn that another process has committed;
+//! - `mcp` emits tool lists and makes approved calls, `compact` replaces a conversation that has become long, `inference` asks the model for
+//!   one turn, `refused` keeps its refused calls, `reprompt` judges its answer and asks once more;
+//! - `tools` makes the calls of a turn, `outcomes` waits for their results, `held_questions` and `questions` ask the user, `async_calls`
+//!   are those whose work goes on, `inputs` asks the client for outputs;
+//! - `after_calls` decides what calls lead to, `turn` what the model is asked next, `end` ends the response;
+//! - `begin` writes the row of a run that its client may come back for, `logged`;
+//! - `state` is what a run has done so far, `trace` its account, `saved` what is committed of it, `limits` what it may do, and `wait` what
+//!   interrupts it.
 //!
 //! Owns the order of things in time: when events are sent, what is awaited before the terminal event, and what
 //! happens when the client disconnects, a deadline passes or something panics. The order of events on the wire is the
 //! machine's.
 
+mod after_calls;
 mod async_calls;
 mod begin;
 mod compact;
@@ -15,298 +25,223 @@ mod end;
 mod held_questions;
 mod inference;
 mod inputs;
-mod job;
-mod keepalive;
+mod limits;
 mod live;
 mod logged;
 mod mcp;
+mod outcomes;
 mod questions;
 mod refused;
 mod reprompt;
+mod resumed;
 mod saved;
 mod state;
 mod summary;
 mod timer;
 mod tools;
 pub(super) mod trace;
+mod turn;
 mod wait;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-pub(super) use self::job::{JobEnd, LeftTurn};
+use self::after_calls::AfterCalls;
 pub(super) use self::live::Run;
 use self::live::{RunEnd, RunError};
 pub(super) use self::logged::Logged;
+pub(super) use self::resumed::restore;
 pub(super) use self::saved::{SavedRun, save};
-use self::state::NextInference;
 pub(super) use self::state::{RunState, StartedWork};
-use super::structured::OutputVerdict;
-use super::tool_executor::TurnCalls;
-use super::{compaction, history, states};
+use super::resume_point::{OpenCalls, ResumePoint};
+use super::tools::call_filter::RejectedTurn;
 use antwort_protocol::error::{ApiError, ErrorKind};
-use antwort_protocol::id::IdGenerator;
-use antwort_protocol::item::{Item, Reasoning};
 use antwort_protocol::response::Usage;
-use antwort_response::machine::{Termination, Turn, TurnOutput};
-use antwort_response::turn::{CallChoice, FinishReason, HistoryItem, ProviderState};
+use antwort_response::machine::{Termination, Turn};
+use antwort_response::turn::FinishReason;
 
-/// After this many turns in a row with only forbidden calls the run fails.
-const MAX_DENIED_TURNS: u32 = 3;
+/// What a run does next.
+enum Phase {
+    /// Approved calls are made; nothing was asked of the model in this process.
+    Begin,
+    /// The turn that was committed last is finished, in another process than that which has begun it.
+    Resumed(Box<ResumePoint>),
+    /// The model is asked for a turn.
+    Infer,
+    /// The calls of a turn are made.
+    Calls(Turn, RejectedTurn),
+    /// The response is closed.
+    Closing(Termination),
+}
 
-impl Run {
-    /// Runs to the end. Never panics, and always ends in exactly one way.
-    pub(super) async fn drive(mut self: Box<Self>) {
-        self.machine.start(self.sink.events());
-        if self.logged.is_some() {
-            let Some(begun) = Box::pin(self.begin_logged()).await else { return };
-            self = begun;
-        }
-        self.parts.metrics.run_started();
-        let outcome = match AssertUnwindSafe(self.agent_loop()).catch_unwind().await {
-            Ok(Ok(ending)) => RunEnd::Ended(ending),
-            // The connection was closed by the shutdown, not by the client.
-            Ok(Err(RunError::Cancelled)) if self.parts.in_flight.abort_token().is_cancelled() => {
-                self.run_end(RunError::shutdown())
-            }
-            Ok(Err(stop)) => self.run_end(stop),
-            Err(_panic) => {
-                tracing::error!(request_id = %self.call.request_id, "a run panicked");
-                self.run_end(RunError::Failed(ApiError::internal()))
-            }
-        };
-        // Boxed, as are the rarer phases: their futures would take space in that of a run that waits for its model.
-        Box::pin(self.end(outcome)).await;
+/// What has become of a run whose driver is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Driven {
+    /// It has ended, stored or not.
+    Ended,
+    /// A shutdown has interrupted it.
+    GivenBack,
+    /// It waits for its client.
+    Waits,
+}
+
+/// Executes a new run to its end.
+pub(super) async fn execute(mut run: Box<Run>) {
+    run.machine.start(run.sink.events());
+    if run.attached.logged.is_some() {
+        let Some(begun) = Box::pin(begin::begin_logged(run)).await else { return };
+        run = begun;
     }
+    drive(run, Phase::Begin).await;
+}
 
-    /// The agent loop: an inference, then the calls that follow from it, until the model is done or a limit is
-    /// reached.
-    async fn agent_loop(&mut self) -> Result<Termination, RunError> {
-        if !self.generates {
-            // No model was asked.
-            self.machine.count_usage(&Usage::default());
-            return Ok(Termination::Completed);
+/// Goes on with a run where it was.
+pub(super) async fn resume(run: Box<Run>, point: ResumePoint) -> Driven {
+    drive(run, Phase::Resumed(Box::new(point))).await
+}
+
+/// Runs to the end, unless the run can wait as a row, and does or is interrupted by a shutdown: then another process goes on
+/// with it. Never panics, and always ends in exactly one way.
+async fn drive(mut run: Box<Run>, phase: Phase) -> Driven {
+    run.parts.metrics.run_started();
+    let outcome = match AssertUnwindSafe(run_phases(&mut run, phase)).catch_unwind().await {
+        Ok(Ok(ending)) => RunEnd::Ended(ending),
+        Ok(Err(RunError::Failed(error))) if run.can_wait && error.kind == ErrorKind::Aborted => {
+            give_back(run).await;
+            return Driven::GivenBack;
         }
-        self.emit_list_tools()?;
-        if !self.prepared.approved.is_empty()
-            && let Some(ending) = Box::pin(self.run_approved()).await?
-        {
-            return Ok(ending);
+        Ok(Err(RunError::Waits)) if run.can_wait => {
+            give_back(run).await;
+            return Driven::Waits;
         }
-        while self.state.turns() < self.prepared.limits.run.max_turns {
-            self.check_deadline()?;
-            if self.prepared.auto_compaction.is_some() {
-                Box::pin(self.compact_if_due()).await?;
+        // The connection was closed by the shutdown, not by the client.
+        Ok(Err(RunError::Cancelled)) if !run.can_wait && run.parts.in_flight.abort_token().is_cancelled() => {
+            end::run_end(&run, RunError::shutdown())
+        }
+        Ok(Err(stop)) => end::run_end(&run, stop),
+        Err(_panic) => {
+            tracing::error!(request_id = %run.call.request_id, "a run panicked");
+            end::run_end(&run, RunError::Failed(ApiError::internal()))
+        }
+    };
+    // Boxed, as are the rarer phases: their futures would take space in that of a run that waits for its model.
+    Box::pin(end::end(run, outcome)).await;
+    Driven::Ended
+}
+
+/// What was sent is logged, so that the next process goes on behind it.
+async fn give_back(mut run: Box<Run>) {
+    run.executor.cancel();
+    run.sink.settle_log().await;
+    run.conversation_lock = None;
+    run.parts.metrics.run_given_back();
+}
+
+/// Moves the run from phase to phase until it is to be closed.
+async fn run_phases(run: &mut Run, mut phase: Phase) -> Result<Termination, RunError> {
+    loop {
+        phase = match phase {
+            Phase::Begin => begin(run).await?,
+            Phase::Resumed(point) => {
+                let ending = Box::pin(resumed::finish_left_turn(run, *point)).await?;
+                ending.map_or(Phase::Begin, Phase::Closing)
             }
-            self.state.begin_inference();
-            self.prepared.structured.begin_answer();
-            self.call_filter.begin_turn(self.executor.left());
-            let turn = self.infer_with_retry().await?;
-            if let Some(ending) = self.after_turn(turn).await? {
+            Phase::Infer => infer(run).await?,
+            Phase::Calls(turn, rejected) => Box::pin(make_calls(run, turn, rejected)).await?,
+            Phase::Closing(ending) => {
+                if !run.state.started.is_empty() {
+                    Box::pin(async_calls::follow_started(run)).await?;
+                }
                 return Ok(ending);
             }
-        }
-        Err(RunError::LimitReached("max_turns"))
-    }
-
-    /// Decides what follows a turn: the end, or another turn.
-    async fn after_turn(&mut self, turn: Turn) -> Result<Option<Termination>, RunError> {
-        let lacks_call = self.call_filter.lacks_required_call();
-        let denied = self.call_filter.end_turn();
-        if self.call_filter.limit_exceeded() {
-            self.state.trace.reach_limit("max_tool_calls".into());
-        }
-        match turn.finish {
-            Some(FinishReason::Length) => {
-                return Ok(Some(Termination::Incomplete("max_output_tokens".into())));
-            }
-            Some(FinishReason::ContentFilter) => {
-                return Ok(Some(Termination::Incomplete("content_filter".into())));
-            }
-            Some(FinishReason::Stop) | None => {}
-        }
-        if lacks_call {
-            return Box::pin(self.on_missing_call(&turn, denied.any)).await;
-        }
-        self.call_filter.clear_required();
-        let waits = turn.client_calls + turn.approval_calls > 0;
-        self.parts.metrics.client_calls(turn.client_calls);
-        if turn.server_calls.is_empty() && !waits && !denied.any {
-            let ending = Box::pin(self.validate_output(&turn)).await?;
-            return Box::pin(self.before_end(&turn, ending)).await;
-        }
-        let made = !turn.server_calls.is_empty();
-        if made {
-            self.state.denied_turns = 0;
-            // A call may ask the user, and the run wait.
-            self.state.has_exceeded_calls |= self.call_filter.limit_exceeded();
-            let have_failed = Box::pin(self.run_calls(&turn.server_calls)).await?;
-            match turn.client_calls > 0 && self.prepared.input_timeout.is_some() {
-                // With those that the client makes.
-                true => self.state.have_server_calls_failed = Some(have_failed),
-                false => self.count_failed_turn(have_failed)?,
-            }
-        }
-        if turn.client_calls > 0
-            && let Some(timeout) = self.prepared.input_timeout
-        {
-            return Err(Box::pin(self.ask_client(timeout)).await);
-        }
-        let output = self.machine.close_turn(self.sink.events())?;
-        self.check_size()?;
-        if waits {
-            // An approval request is visible as an item; `requires_action` is only for functions of the client.
-            return Ok(Some(if turn.client_calls > 0 {
-                self.prepared.awaiting_client_status.clone()
-            } else {
-                Termination::Completed
-            }));
-        }
-        if !made && denied.by_mistake {
-            self.count_denied_turn()?;
-        }
-        self.finish_turn(&turn, output)?;
-        match made {
-            true => self.prepare_next_turn(),
-            false => Box::pin(self.begin_next_turn()).await?,
-        }
-        if self.prepared.servers.iter().any(|server| server.has_changed()) {
-            Box::pin(self.refresh_changed_tools()).await?;
-        }
-        Ok(None)
-    }
-
-    /// Decides what follows a turn without calls: the end, or another turn if the answer does not match its format.
-    async fn validate_output(&mut self, turn: &Turn) -> Result<Option<Termination>, RunError> {
-        if self.prepared.is_compaction && self.machine.response().output.is_empty() {
-            return Ok(Some(Termination::Failed(compaction::failed().body)));
-        }
-        match self.prepared.structured.validate(self.machine.turn_output()) {
-            OutputVerdict::Accept => Ok(Some(Termination::Completed)),
-            OutputVerdict::Fail(error) => Ok(Some(Termination::Failed(error.body))),
-            OutputVerdict::Repair(problem) => self.ask_for_repair(turn, &problem).await.map(|()| None),
-        }
-    }
-
-    /// Adds a turn to the conversation, unless a limit is reached.
-    fn finish_turn(&mut self, turn: &Turn, output: TurnOutput) -> Result<(), RunError> {
-        self.consume_token_budget(turn)?;
-        if let Some(limit) = self.prepared.limits.reached_by(&self.machine.usage()) {
-            return Err(RunError::LimitReached(limit));
-        }
-        let mut output = output;
-        // The turns without items before this one are in the conversation already.
-        output.states.values_mut().for_each(|state| state.earlier.clear());
-        self.append_history(output);
-        Ok(())
-    }
-
-    fn count_denied_turn(&mut self) -> Result<(), RunError> {
-        self.state.denied_turns += 1;
-        if self.prepared.executes_tools && self.state.denied_turns <= MAX_DENIED_TURNS {
-            return Ok(());
-        }
-        Err(RunError::Failed(
-            ApiError::new(
-                ErrorKind::ModelError,
-                "The model called only tools that this request does not have or does not allow.",
-            )
-            .with_code("tool_not_allowed"),
-        ))
-    }
-
-    /// Adds the items of a turn to the conversation, in their order. Approved calls are of the answer that has asked for approval.
-    fn append_history(&mut self, turn: TurnOutput) {
-        let TurnOutput { first, mut states, orphan_state: loose } = turn;
-        let conversation = &mut Arc::make_mut(&mut self.prepared.model_request).conversation;
-        let begin = conversation.len();
-        if let Some(state) = loose {
-            conversation.push(state_item(state, self.machine.ids()));
-        }
-        let items = self.machine.response().output.len();
-        for place in first..items {
-            let Ok(place) = u32::try_from(place) else { break };
-            let item = self.machine.visible(place);
-            conversation.extend(item.and_then(|item| history::from_run_output(item, states.remove(&place))));
-        }
-        if let Some(first) = conversation.get_mut(begin) {
-            first.begins_turn = self.state.next != NextInference::First;
-        }
-        states::attach_states(conversation);
-    }
-
-    /// Commits a turn without calls of the gateway, and prepares the next one. A run that ends with its process is not committed
-    /// for that.
-    async fn begin_next_turn(&mut self) -> Result<(), RunError> {
-        if self.can_wait {
-            self.flush().await?;
-            self.sink.settle_log().await;
-            self.state.note_active(self.started);
-            self.state.has_exceeded_calls = self.call_filter.limit_exceeded();
-            let none = TurnCalls::Server(&[]);
-            self.executor
-                .commit(&self.prepared, &self.machine, &mut self.state, none, &self.parts.seal)
-                .await?;
-        }
-        self.prepare_next_turn();
-        Ok(())
-    }
-
-    /// Asks as the turn before has left it: a state that was committed leads to the same.
-    fn prepare_next_turn(&mut self) {
-        let next = std::mem::take(&mut self.state.next);
-        let required = self.required_choice();
-        let ask = Arc::make_mut(&mut self.prepared.model_request);
-        match next {
-            NextInference::First => {}
-            NextInference::RequiredCall => ask.tool_choice = required,
-            NextInference::Repair => {
-                ask.tool_choice = CallChoice::None;
-                self.call_filter.deny_all();
-            }
-            NextInference::Later if self.call_filter.limit_exceeded() && self.executor.left() == 0 => {
-                // One last inference, without tools, as no more calls would be made.
-                ask.tool_choice = CallChoice::None;
-                self.call_filter.deny_all();
-            }
-            // The required call was made; requiring it again would never end.
-            NextInference::Later => ask.tool_choice = self.prepared.offer.choice.later_turn_choice(),
-        }
-    }
-
-    /// `max_output_tokens` is for the whole response: a turn's tokens are subtracted from those of the next.
-    fn consume_token_budget(&mut self, turn: &Turn) -> Result<(), RunError> {
-        if self.prepared.model_request.max_output_tokens.is_none() {
-            return Ok(());
-        }
-        let Some(left) = &mut self.prepared.model_request_mut().max_output_tokens else { return Ok(()) };
-        *left = left.saturating_sub(turn.usage.map_or(0, |usage| usage.output_tokens));
-        if *left == 0 { Err(RunError::LimitReached("max_output_tokens")) } else { Ok(()) }
-    }
-
-    fn check_size(&self) -> Result<(), RunError> {
-        let limits = &self.parts.options.engine;
-        let output = &self.machine.response().output;
-        if self.machine.bytes() + self.call_filter.bytes() > limits.max_response_bytes
-            || self.machine.largest_item() > limits.max_item_bytes
-            || output.len() > limits.max_output_items
-        {
-            return Err(RunError::LimitReached("max_response_size"));
-        }
-        Ok(())
+        };
     }
 }
 
-/// Provider state without any reasoning, in an item that no client sees.
-fn state_item(state: ProviderState, ids: &mut IdGenerator) -> HistoryItem {
-    let item = Item::Reasoning(Reasoning {
-        id: ids.next("rs"),
-        summary: Vec::new(),
-        content: Vec::new(),
-        encrypted_content: None,
-        is_abandoned: false,
-    });
-    HistoryItem { state: Some(state), ..HistoryItem::from(item) }
+/// What comes before the model is asked.
+async fn begin(run: &mut Run) -> Result<Phase, RunError> {
+    if !run.generates {
+        // No model was asked.
+        run.machine.count_usage(&Usage::default());
+        return Ok(Phase::Closing(Termination::Completed));
+    }
+    mcp::emit_list_tools(run)?;
+    if run.tools.approved.is_empty() {
+        return Ok(Phase::Infer);
+    }
+    let ending = Box::pin(mcp::run_approved(run)).await?;
+    Ok(ending.map_or(Phase::Infer, Phase::Closing))
+}
+
+/// Asks the model for a turn.
+async fn infer(run: &mut Run) -> Result<Phase, RunError> {
+    if run.state.turns() >= run.spec.limits.run.max_turns {
+        return Err(RunError::LimitReached("max_turns"));
+    }
+    run.check_deadline()?;
+    if run.prompt.auto_compaction.is_some() {
+        Box::pin(compact::compact_if_due(run)).await?;
+    }
+    run.state.begin_inference();
+    run.structured.begin_answer();
+    run.call_filter.begin_turn(run.executor.left());
+    let turn = inference::infer_with_retry(run).await?;
+    after_inference(run, turn).await
+}
+
+/// Decides what follows an inference: calls, another turn or the end.
+async fn after_inference(run: &mut Run, turn: Turn) -> Result<Phase, RunError> {
+    let lacks_call = run.call_filter.lacks_required_call();
+    let rejected = run.call_filter.end_turn();
+    if run.call_filter.limit_exceeded() {
+        run.state.trace.reach_limit("max_tool_calls".into());
+    }
+    let incomplete = |reason: &'static str| Ok(Phase::Closing(Termination::Incomplete(reason.into())));
+    match turn.finish {
+        Some(FinishReason::Length) => return incomplete("max_output_tokens"),
+        Some(FinishReason::ContentFilter) => return incomplete("content_filter"),
+        Some(FinishReason::Stop) | None => {}
+    }
+    let ending = if lacks_call {
+        Box::pin(reprompt::on_missing_call(run, &turn, rejected.any)).await?
+    } else {
+        run.call_filter.clear_required();
+        run.parts.metrics.client_calls(turn.client_calls);
+        let has_calls = !turn.server_calls.is_empty() || turn.client_calls + turn.approval_calls > 0;
+        if has_calls || rejected.any {
+            return Ok(Phase::Calls(turn, rejected));
+        }
+        let ending = Box::pin(reprompt::validate_output(run, &turn)).await?;
+        Box::pin(async_calls::before_end(run, &turn, ending)).await?
+    };
+    Ok(ending.map_or(Phase::Infer, Phase::Closing))
+}
+
+/// Makes the calls of a turn, and decides what they lead to.
+async fn make_calls(run: &mut Run, turn: Turn, rejected: RejectedTurn) -> Result<Phase, RunError> {
+    let mut have_failed = None;
+    if !turn.server_calls.is_empty() {
+        run.state.denied_turns = 0;
+        // A call may ask the user, and the run wait.
+        run.state.has_exceeded_calls |= run.call_filter.limit_exceeded();
+        have_failed = Some(tools::run_calls(run, &turn.server_calls).await?);
+    }
+    let open = OpenCalls { client: turn.client_calls > 0, approval: turn.approval_calls > 0 };
+    let output = match after_calls::after_calls(run, have_failed, open).await? {
+        AfterCalls::Ends(ending) => return Ok(Phase::Closing(ending)),
+        AfterCalls::GoesOn(output) => output,
+    };
+    if have_failed.is_none() && rejected.by_mistake {
+        limits::count_denied_turn(run)?;
+    }
+    turn::finish_turn(run, &turn, output)?;
+    match have_failed {
+        Some(_) => turn::prepare_next_turn(run),
+        None => turn::begin_next_turn(run).await?,
+    }
+    if run.tools.servers.iter().any(|server| server.has_changed()) {
+        mcp::refresh_changed_tools(run).await?;
+    }
+    Ok(Phase::Infer)
 }

@@ -19,8 +19,6 @@ pub(super) struct RunConversation {
     /// The positions that were read.
     range: (u64, u64),
     summaries: Arc<SummarySeal>,
-    /// No other run begins in it meanwhile.
-    lock: Option<ConversationLock>,
 }
 
 impl RunConversation {
@@ -29,10 +27,9 @@ impl RunConversation {
         id: Option<&Id>,
         range: Option<(u64, u64)>,
         summaries: &Arc<SummarySeal>,
-        lock: Option<ConversationLock>,
     ) -> Option<Self> {
         let (id, range) = id.zip(range)?;
-        Some(Self { id: id.clone(), range, summaries: Arc::clone(summaries), lock })
+        Some(Self { id: id.clone(), range, summaries: Arc::clone(summaries) })
     }
 
     /// The part of a response that goes on.
@@ -43,11 +40,6 @@ impl RunConversation {
     /// The part of a response that has ended with these items.
     pub(super) fn ended<'a>(&self, items: impl Iterator<Item = &'a Item>) -> ConversationTurn {
         ConversationTurn { roles: roles(items, &self.summaries), ..self.running() }
-    }
-
-    /// The run has ended: the next one may begin.
-    pub(super) fn unlock(&mut self) {
-        self.lock = None;
     }
 }
 

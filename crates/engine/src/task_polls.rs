@@ -8,10 +8,10 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use super::Engine;
 use super::completions::FAILED;
 use super::context::{EngineParts, RunContext, unix_now};
-use super::prepare::PreparedRun;
+use super::prompt::Prompt;
+use super::run_spec::RunSpec;
 use antwort_identity::Owner;
 use antwort_mcp::task::RemoteTask;
 use antwort_mcp::{McpCaller, OnBehalfOf, ServerHandle, TaskOutput, bearer};
@@ -70,21 +70,21 @@ impl TaskTicket {
 /// Where to look for the result of a call; `None` if that cannot be said.
 pub(super) fn ticket(
     parts: &EngineParts,
-    prepared: &PreparedRun,
+    (spec, prompt, request): (&RunSpec, &Prompt, Option<&CreateResponse>),
     caller: &RunContext,
     started: &StartedTask,
 ) -> Option<PolledTask> {
     let server = started.executor.strip_prefix(OF_SERVER)?;
-    let authorization = authorization(parts, prepared.tool_request.as_deref(), caller, server);
-    let echo = &prepared.response.echo;
-    let metadata = &prepared.model_request.hints.metadata;
+    let authorization = authorization(parts, request, caller, server);
+    let echo = &spec.response.echo;
+    let metadata = &prompt.request.hints.metadata;
     let note = |key: &str| metadata.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
     let ticket = TaskTicket {
         server: server.to_owned(),
         key: caller.key.to_string(),
         authorization: authorization.map(Cow::into_owned),
-        form: prepared.elicitation.form,
-        url: prepared.elicitation.url,
+        form: spec.client.elicitation.form,
+        url: spec.client.elicitation.url,
         user: echo.safety_identifier.clone().or_else(|| echo.user.clone()),
         channel: note("channel"),
         chat: note("chat_id"),
@@ -125,135 +125,137 @@ fn authorization<'a>(
 /// The text and the code of a result.
 type TaskResult = (String, Option<&'static str>);
 
-impl Engine {
-    /// At most `limit` calls whose results are to be looked for now, by nobody but this process.
-    pub async fn due_tasks(&self, limit: usize) -> Result<Vec<DueTask>, StoreError> {
-        self.parts.store.due_tasks(limit, LEASE).await
-    }
+/// [`Engine::due_tasks`](crate::Engine::due_tasks).
+pub(crate) async fn due_tasks(parts: &EngineParts, limit: usize) -> Result<Vec<DueTask>, StoreError> {
+    parts.store.due_tasks(limit, LEASE).await
+}
 
-    /// Looks for the result of a call.
-    pub async fn poll_task(&self, due: DueTask) {
-        let id = due.key.response.clone();
-        if let Err(error) = self.look_at(due).await {
-            tracing::warn!({ RESPONSE_ID } = id.as_str(), %error, "store: writing what has become of a task failed; retrying");
+/// [`Engine::poll_task`](crate::Engine::poll_task).
+pub(crate) async fn poll_task(parts: &EngineParts, due: DueTask) {
+    let id = due.key.response.clone();
+    if let Err(error) = look_at(parts, due).await {
+        tracing::warn!({ RESPONSE_ID } = id.as_str(), %error, "store: writing what has become of a task failed; retrying");
+    }
+}
+
+async fn look_at(parts: &EngineParts, due: DueTask) -> Result<(), StoreError> {
+    let DueTask { key, sealed, is_wanted } = due;
+    let ticket = parts.seal.open_run(&key.owner.tenant, &sealed);
+    let ticket = ticket.and_then(|plain| serde_json::from_slice::<TaskTicket>(&plain).ok());
+    let found = match &ticket {
+        None => {
+            tracing::warn!(
+                { RESPONSE_ID } = key.response.as_str(),
+                "a task was sealed with a key that is gone"
+            );
+            Ok((UNREADABLE.to_owned(), Some(FAILED)))
+        }
+        Some(ticket) if !is_wanted => {
+            cancel_task(parts, ticket, &key.owner).await;
+            return parts.store.poll_task(key, None).await;
+        }
+        Some(ticket) => {
+            let output = tokio::time::timeout(TIMEOUT, output_of(parts, ticket, &key.owner)).await;
+            let next = |after| in_turn(parts, &key.owner, &ticket.server, ticket.after(after));
+            output.unwrap_or(Err(RETRY)).map_err(next)
+        }
+    };
+    match found {
+        Ok((output, error)) => {
+            let timeout = parts.options.tools.callback_timeout;
+            let result = AsyncResult { key: key.clone(), output, error, timeout };
+            parts.store.complete_async(result).await?;
+            parts.in_flight.result_reported();
+            parts.store.poll_task(key, None).await
+        }
+        Err(after) => {
+            parts.store.poll_task(key, Some(after)).await?;
+            parts.in_flight.task_deadlines().add(after);
+            Ok(())
         }
     }
+}
 
-    async fn look_at(&self, due: DueTask) -> Result<(), StoreError> {
-        let DueTask { key, sealed, is_wanted } = due;
-        let ticket = self.parts.seal.open_run(&key.owner.tenant, &sealed);
-        let ticket = ticket.and_then(|plain| serde_json::from_slice::<TaskTicket>(&plain).ok());
-        let found = match &ticket {
-            None => {
-                tracing::warn!(
-                    { RESPONSE_ID } = key.response.as_str(),
-                    "a task was sealed with a key that is gone"
-                );
-                Ok((UNREADABLE.to_owned(), Some(FAILED)))
+/// [`Engine::delete_response`](crate::Engine::delete_response).
+pub(crate) async fn delete_response(
+    parts: &Arc<EngineParts>,
+    owner: &Owner,
+    id: &Id,
+) -> Result<bool, StoreError> {
+    let store = &parts.store;
+    let tasks = store.open_tasks(owner, id).await?;
+    let is_deleted = store.delete(owner, id.as_str()).await?;
+    if is_deleted && !tasks.is_empty() {
+        let (parts, owner) = (Arc::clone(parts), owner.clone());
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a server that is not told ends its task with its time"
+        )]
+        tokio::spawn(async move {
+            for sealed in tasks {
+                cancel_sealed(&parts, &sealed, &owner).await;
             }
-            Some(ticket) if !is_wanted => {
-                self.cancel_task(ticket, &key.owner).await;
-                return self.parts.store.poll_task(key, None).await;
+        });
+    }
+    Ok(is_deleted)
+}
+
+async fn cancel_sealed(parts: &EngineParts, sealed: &[u8], owner: &Owner) {
+    let plain = parts.seal.open_run(&owner.tenant, sealed);
+    if let Some(ticket) = plain.and_then(|plain| serde_json::from_slice::<TaskTicket>(&plain).ok()) {
+        cancel_task(parts, &ticket, owner).await;
+    }
+}
+
+/// The result of a task; if there is none, after which time to look again.
+async fn output_of(parts: &EngineParts, ticket: &TaskTicket, owner: &Owner) -> Result<TaskResult, Duration> {
+    let server = server_of(parts, ticket, owner).await.ok_or(RETRY)?;
+    let state = server.task_output(&ticket.task).await.map_err(|error| {
+        tracing::debug!(%error, "looking at a task of an MCP server failed");
+        RETRY
+    })?;
+    match state {
+        TaskOutput::Working(next) => Err(next),
+        TaskOutput::Done(output) => {
+            let error = output.is_error.then_some(FAILED);
+            Ok((output.into_text(), error))
+        }
+        TaskOutput::Failed { error, has_ended } => {
+            if !has_ended {
+                cancel_task(parts, ticket, owner).await;
             }
-            Some(ticket) => {
-                let output = tokio::time::timeout(TIMEOUT, self.output_of(ticket, &key.owner)).await;
-                let next = |after| in_turn(&self.parts, &key.owner, &ticket.server, ticket.after(after));
-                output.unwrap_or(Err(RETRY)).map_err(next)
-            }
-        };
-        match found {
-            Ok((output, error)) => {
-                let timeout = self.parts.options.tools.callback_timeout;
-                let result = AsyncResult { key: key.clone(), output, error, timeout };
-                self.parts.store.complete_async(result).await?;
-                self.parts.in_flight.result_reported();
-                self.parts.store.poll_task(key, None).await
-            }
-            Err(after) => {
-                self.parts.store.poll_task(key, Some(after)).await?;
-                self.parts.in_flight.task_deadlines().add(after);
-                Ok(())
-            }
+            Ok((error.message, Some(error.code.as_str())))
         }
     }
+}
 
-    /// Deletes a response. Servers are told that nobody waits for the results of its calls that go on as tasks.
-    pub async fn delete_response(self: &Arc<Self>, owner: &Owner, id: &Id) -> Result<bool, StoreError> {
-        let store = &self.parts.store;
-        let tasks = store.open_tasks(owner, id).await?;
-        let is_deleted = store.delete(owner, id.as_str()).await?;
-        if is_deleted && !tasks.is_empty() {
-            let (engine, owner) = (Arc::clone(self), owner.clone());
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "a server that is not told ends its task with its time"
-            )]
-            tokio::spawn(async move {
-                for sealed in tasks {
-                    engine.cancel_sealed(&sealed, &owner).await;
-                }
-            });
+/// Tells the server that nobody waits for the result. If it cannot be reached, the task ends with its time.
+async fn cancel_task(parts: &EngineParts, ticket: &TaskTicket, owner: &Owner) {
+    let cancelled = async {
+        let Some(server) = server_of(parts, ticket, owner).await else { return };
+        if let Err(error) = server.cancel_task(&ticket.task).await {
+            tracing::debug!(%error, "cancelling a task of an MCP server failed");
         }
-        Ok(is_deleted)
-    }
+    };
+    _ = tokio::time::timeout(TIMEOUT, cancelled).await;
+}
 
-    async fn cancel_sealed(&self, sealed: &[u8], owner: &Owner) {
-        let plain = self.parts.seal.open_run(&owner.tenant, sealed);
-        if let Some(ticket) = plain.and_then(|plain| serde_json::from_slice::<TaskTicket>(&plain).ok()) {
-            self.cancel_task(&ticket, owner).await;
-        }
-    }
-
-    /// The result of a task; if there is none, after which time to look again.
-    async fn output_of(&self, ticket: &TaskTicket, owner: &Owner) -> Result<TaskResult, Duration> {
-        let server = self.server_of(ticket, owner).await.ok_or(RETRY)?;
-        let state = server.task_output(&ticket.task).await.map_err(|error| {
-            tracing::debug!(%error, "looking at a task of an MCP server failed");
-            RETRY
-        })?;
-        match state {
-            TaskOutput::Working(next) => Err(next),
-            TaskOutput::Done(output) => {
-                let error = output.is_error.then_some(FAILED);
-                Ok((output.into_text(), error))
-            }
-            TaskOutput::Failed { error, has_ended } => {
-                if !has_ended {
-                    self.cancel_task(ticket, owner).await;
-                }
-                Ok((error.message, Some(error.code.as_str())))
-            }
-        }
-    }
-
-    /// Tells the server that nobody waits for the result. If it cannot be reached, the task ends with its time.
-    async fn cancel_task(&self, ticket: &TaskTicket, owner: &Owner) {
-        let cancelled = async {
-            let Some(server) = self.server_of(ticket, owner).await else { return };
-            if let Err(error) = server.cancel_task(&ticket.task).await {
-                tracing::debug!(%error, "cancelling a task of an MCP server failed");
-            }
-        };
-        _ = tokio::time::timeout(TIMEOUT, cancelled).await;
-    }
-
-    /// A session with the server of a task.
-    async fn server_of(&self, ticket: &TaskTicket, owner: &Owner) -> Option<ServerHandle> {
-        let (key, authorization) =
-            (Arc::from(ticket.key.as_str()), ticket.authorization.clone().map(SecretString::from));
-        let caller = McpCaller {
-            tenant: &owner.tenant,
-            key: &key,
-            authorization: authorization.as_ref(),
-            on_behalf_of: OnBehalfOf {
-                user: ticket.user.as_deref(),
-                principal: &owner.principal,
-                channel: ticket.channel.as_deref(),
-                chat: ticket.chat.as_deref(),
-            },
-            shows: ElicitationModes { form: ticket.form, url: ticket.url },
-        };
-        let found = self.parts.mcp.find_label(&ticket.server, None, caller).ok()?;
-        self.parts.mcp.bind(vec![found], caller).await.ok()?.into_iter().next()
-    }
+/// A session with the server of a task.
+async fn server_of(parts: &EngineParts, ticket: &TaskTicket, owner: &Owner) -> Option<ServerHandle> {
+    let (key, authorization) =
+        (Arc::from(ticket.key.as_str()), ticket.authorization.clone().map(SecretString::from));
+    let caller = McpCaller {
+        tenant: &owner.tenant,
+        key: &key,
+        authorization: authorization.as_ref(),
+        on_behalf_of: OnBehalfOf {
+            user: ticket.user.as_deref(),
+            principal: &owner.principal,
+            channel: ticket.channel.as_deref(),
+            chat: ticket.chat.as_deref(),
+        },
+        shows: ElicitationModes { form: ticket.form, url: ticket.url },
+    };
+    let found = parts.mcp.find_label(&ticket.server, None, caller).ok()?;
+    parts.mcp.bind(vec![found], caller).await.ok()?.into_iter().next()
 }

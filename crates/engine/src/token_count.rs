@@ -5,9 +5,10 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use super::Engine;
 use super::context::{EngineParts, RunContext};
-use super::prepare::{self, PreparedRun, Purpose};
+use super::prepare::{self, Prepared, Purpose};
+use super::prompt::Prompt;
+use crate::start;
 use antwort_identity::Requester;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::CreateResponse;
@@ -44,16 +45,14 @@ impl Precision {
     }
 }
 
-impl Engine {
-    /// Counts the tokens of the prompt that the request would make, once it is admitted as a run is.
-    pub async fn count_tokens(
-        &self,
-        request: Box<CreateResponse>,
-        caller: RunContext,
-    ) -> Result<TokenCount, ApiError> {
-        let admitted = self.admit(&caller.requester()).await?;
-        admitted.run_until_aborted(pin!(count(&self.parts, request, &caller))).await?
-    }
+/// [`Engine::count_tokens`](crate::Engine::count_tokens).
+pub(crate) async fn count_tokens(
+    parts: &EngineParts,
+    request: Box<CreateResponse>,
+    caller: RunContext,
+) -> Result<TokenCount, ApiError> {
+    let admitted = start::admit(parts, &caller.requester()).await?;
+    admitted.run_until_aborted(pin!(count(parts, request, &caller))).await?
 }
 
 async fn count(
@@ -61,52 +60,50 @@ async fn count(
     request: Box<CreateResponse>,
     caller: &RunContext,
 ) -> Result<TokenCount, ApiError> {
-    let prepared = Box::new(prepare::prepare(parts, request, caller, Purpose::Check).await?);
+    let Prepared { prompt, tools, ignored, .. } =
+        prepare::prepare(parts, request, caller, Purpose::Check).await?;
     if let Some(log) = &caller.log {
-        let asked = ModelTarget::new(prepared.provider.name(), &prepared.model_request.model);
+        let asked = ModelTarget::new(prompt.provider.name(), &prompt.request.model);
         log.update(|facts| facts.model = Some(asked));
     }
-    let (tokens, precision) = match count_exactly(parts, &prepared, caller).await? {
+    let (tokens, precision) = match count_exactly(parts, &prompt, caller).await? {
         Some(tokens) => (tokens, Precision::Exact),
         None => {
             let estimated =
-                on_thread(parts, caller, &prepared, |provider, request| provider.estimate_tokens(request));
+                on_thread(parts, caller, &prompt, |provider, request| provider.estimate_tokens(request));
             (estimated.await?, Precision::Estimate)
         }
     };
-    Ok(TokenCount { tokens, precision, ignored: prepared.ignored, omitted_tools: prepared.offer.omitted })
+    Ok(TokenCount { tokens, precision, ignored, omitted_tools: tools.offer.omitted })
 }
 
 /// The count of the provider's tokenizer, if it has one that answers.
 async fn count_exactly(
     parts: &EngineParts,
-    prepared: &PreparedRun,
+    prompt: &Prompt,
     caller: &RunContext,
 ) -> Result<Option<u64>, ApiError> {
     let encoded =
-        on_thread(parts, caller, prepared, |provider, request| provider.encode_for_tokenizer(request));
-    let Some(prompt) = encoded.await? else { return Ok(None) };
+        on_thread(parts, caller, prompt, |provider, request| provider.encode_for_tokenizer(request));
+    let Some(encoded) = encoded.await? else { return Ok(None) };
     let call = CallContext {
         deadline: None,
         traceparent: caller.traceparent.clone(),
         request_id: caller.request_id.clone(),
         response_id: None,
     };
-    Ok(prepared.provider.count_tokens(prompt, &call).await)
+    Ok(prompt.provider.count_tokens(encoded, &call).await)
 }
 
 /// Runs work that takes time in proportion to the prompt on a blocking thread.
 async fn on_thread<T: Send + 'static>(
     parts: &EngineParts,
     caller: &RunContext,
-    prepared: &PreparedRun,
+    prompt: &Prompt,
     work: impl FnOnce(&dyn Provider, &ModelRequest) -> Result<T, ProviderError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let (provider, request) = (Arc::clone(&prepared.provider), Arc::clone(&prepared.model_request));
+    let (provider, request) = (Arc::clone(&prompt.provider), Arc::clone(&prompt.request));
     let requester: Requester = caller.requester();
     let done = parts.admission.blocking.run(&requester, move || work(provider.as_ref(), &request)).await?;
-    done.map_err(|error| match &prepared.redaction {
-        Some(redaction) => redaction.apply(error).into(),
-        None => error.into(),
-    })
+    done.map_err(|error| prompt.redact(error))
 }

@@ -10,9 +10,11 @@ use tokio::sync::mpsc;
 use super::completions::RunCompletions;
 use super::context::{EngineParts, RunContext, unix_now};
 use super::journal::{self, RunJournal};
-use super::prepare::PreparedRun;
+use super::prompt::Prompt;
 use super::record;
 use super::run::{self, RunState, StartedWork};
+use super::run_spec::RunSpec;
+use super::tools::RunTools;
 use super::tools::hosted;
 use super::tools::offered::ToolBinding;
 use antwort_config::UserMessages;
@@ -75,47 +77,47 @@ pub(super) type CallResultOrError = Result<CallResult, ApiError>;
 impl ToolCallExecutor {
     pub(super) fn new(
         parts: &EngineParts,
-        prepared: &PreparedRun,
+        (spec, prompt, tools): (&RunSpec, &Prompt, &RunTools),
         caller: &RunContext,
         deadline: std::time::Instant,
     ) -> Self {
         let user_messages = parts.options.tools.user_messages;
-        let journal = prepared.store.then(|| {
-            Arc::new(RunJournal::new(Arc::clone(&parts.store), prepared.lease.clone(), user_messages))
-        });
-        let metadata = prepared.model_request.hints.metadata.clone();
+        let journal = spec
+            .store
+            .then(|| Arc::new(RunJournal::new(Arc::clone(&parts.store), spec.lease.clone(), user_messages)));
+        let metadata = prompt.request.hints.metadata.clone();
         let note =
             |key: &str| metadata.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
         let context = ToolContext {
             tenant: Arc::clone(&caller.owner.tenant),
             principal: Arc::clone(&caller.owner.principal),
-            response_id: Some(prepared.response.id.clone()),
-            conversation: prepared.conversation.clone(),
-            agent: prepared.agent.clone(),
+            response_id: Some(spec.response.id.clone()),
+            conversation: spec.conversation.clone(),
+            agent: spec.agent.clone(),
             channel: note("channel"),
             chat_id: note("chat_id"),
             metadata,
             deadline: Some(deadline),
-            pauses: (!prepared.elicitation.is_empty()).then(PauseClock::default),
+            pauses: (!spec.client.elicitation.is_empty()).then(PauseClock::default),
             traceparent: caller.traceparent.clone(),
             request_id: caller.request_id.clone(),
             cancel: parts.in_flight.abort_token().child_token(),
-            budget: Arc::new(prepared.limits.run.max_tool_calls.map(CallBudget::new).unwrap_or_default()),
-            cache: if prepared.bypass_cache { CacheMode::Bypass } else { CacheMode::Allowed },
-            can_read_stored_results: prepared
+            budget: Arc::new(spec.limits.run.max_tool_calls.map(CallBudget::new).unwrap_or_default()),
+            cache: if spec.bypass_cache { CacheMode::Bypass } else { CacheMode::Allowed },
+            can_read_stored_results: tools
                 .offer
                 .binding(Some(BUILTIN_SERVER_LABEL), "read_tool_output")
                 .is_some(),
             max_item_bytes: Some(parts.options.engine.max_item_bytes),
             journal: journal.clone().map(|journal| journal as _),
-            completions: prepared.store.then(|| RunCompletions::new(parts, &caller.owner) as _),
+            completions: spec.store.then(|| RunCompletions::new(parts, &caller.owner) as _),
         };
-        let tools = &parts.options.tools;
+        let settings = &parts.options.tools;
         Self {
             context: Arc::new(context),
             journal,
             user_messages,
-            parallel: if prepared.model_request.parallel_tool_calls { tools.max_parallel.max(1) } else { 1 },
+            parallel: if prompt.request.parallel_tool_calls { settings.max_parallel.max(1) } else { 1 },
         }
     }
 
@@ -160,7 +162,7 @@ impl ToolCallExecutor {
     /// Commits the turn with its calls before any of them is made. The response has a row after that.
     pub(super) async fn commit(
         &self,
-        prepared: &PreparedRun,
+        spec: &RunSpec,
         machine: &ResponseMachine,
         state: &mut RunState,
         calls: TurnCalls<'_>,
@@ -174,13 +176,13 @@ impl ToolCallExecutor {
         let before = std::mem::replace(&mut state.journaled_items, whole);
         let was_recorded = std::mem::replace(&mut state.is_recorded, true);
         let record = TurnRecord {
-            lease: prepared.lease.clone(),
-            begin: (!was_recorded).then(|| record::running(prepared, response)),
-            first_position: prepared.input.len() + before,
-            items: record::output_items(prepared, machine, before..whole),
+            lease: spec.lease.clone(),
+            begin: (!was_recorded).then(|| record::running(spec, response)),
+            first_position: spec.input.items.len() + before,
+            items: record::output_items(spec, machine, before..whole),
             turn,
             calls: calls.journaled(),
-            state: run::save(keys, prepared, state, machine, Some(calls.of_server())),
+            state: run::save(keys, spec, state, machine, Some(calls.of_server())),
         };
         if let Err(error) = journal.commit(record).await {
             state.is_recorded = was_recorded;

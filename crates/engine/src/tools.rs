@@ -1,6 +1,6 @@
 //! The tools of a run, resolved before it starts ([`ResolvedTools`]). A file answers one question:
 //!
-//! - `resolve`: all of it, in order
+//! - `resolve`: all of it, in order; `run_tools`: what comes of it, and is collected again when servers change theirs
 //! - `scope`: whether the gateway runs tools, and for whom and how they are shown
 //! - `own`, `mcp_servers`, `hosted`: which tools of the gateway, which servers and which hosted tools the request asks for
 //! - `offered`, `wire_names`: what the model is offered, under which names, and who runs it
@@ -18,8 +18,10 @@ pub(super) mod mcp_servers;
 pub(super) mod offered;
 mod own;
 mod resolve;
+mod run_tools;
 pub(super) mod scope;
 mod wire_names;
 
 pub(super) use carried::with_carried;
 pub(super) use resolve::{ResolvedTools, ToolRequest, resolve};
+pub(super) use run_tools::RunTools;

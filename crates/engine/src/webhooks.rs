@@ -103,8 +103,8 @@ mod tests {
     use antwort_protocol::request::CreateResponse;
 
     fn response(background: bool, status: ResponseStatus) -> Response {
-        let request = CreateResponse::default();
-        let mut response = echo::created(&request, "m", &IdGenerator::new(), Dialect::OpenAi, 1, &[]);
+        let request = CreateResponse { model: Some("m".to_owned()), ..CreateResponse::default() };
+        let mut response = echo::created(&request, &IdGenerator::new(), Dialect::OpenAi, 1, &[]).unwrap();
         response.status = status;
         Arc::make_mut(&mut response.echo).background = background;
         response

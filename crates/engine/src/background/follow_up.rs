@@ -6,29 +6,16 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::spec::JobSpec;
-use super::submit::check_policy;
-use crate::Engine;
+use super::{asker, submit};
 use crate::chain::{Chain, Step};
-use crate::context::RunContext;
+use crate::context::{EngineParts, RunContext};
 use crate::follow::RESPONSE_DELETED;
-use crate::prepare::PreparedRun;
-use antwort_config::Scope;
 use antwort_identity::Owner;
 use antwort_limits::run_on_bytes;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::request::{Continuation, CreateResponse, RequestSizeLimits};
-use antwort_response::seal::SealKeys;
 use antwort_store::IdempotencyKey;
 use antwort_util::digest::sha256;
-
-/// What it takes to make it, sealed: the request without its input, and who sent the one before.
-pub(crate) fn spec(keys: &SealKeys, prepared: &PreparedRun, caller: &RunContext) -> Option<Arc<[u8]>> {
-    let sent = prepared.sent.as_ref()?;
-    run_on_bytes(sent.bytes(), || {
-        let request = sent.continued(prepared.response.id.as_str())?;
-        JobSpec::new(request, caller).seal(keys, &prepared.owner.tenant)
-    })
-}
 
 /// A result of a tool whose work has gone on, as the model is told of it.
 pub(crate) struct Announced {
@@ -52,60 +39,42 @@ impl Announced {
     }
 }
 
-impl Engine {
-    /// Queues the response that follows a result, once for each key. `step`: the response of the call. `is_paused`: it waits for
-    /// its client, so that whoever answers continues it, and another response beside that would be read by nobody.
-    ///
-    /// # Errors
-    /// `response_awaits_client` if that is so, or why the request is refused.
-    pub(crate) async fn submit_follow_up(
-        self: &Arc<Self>,
-        (sealed, step): (&[u8], Step),
-        owner: &Owner,
-        key: String,
-        (result, is_paused): (Announced, bool),
-    ) -> Result<(), ApiError> {
-        let spec = run_on_bytes(sealed.len(), || JobSpec::open(&self.parts.seal, &owner.tenant, sealed));
-        let spec = spec.ok_or_else(ApiError::internal)?;
-        // Its client may have answered in the conversation meanwhile.
-        let request = Continuation::read(spec.text())?;
-        let is_in_conversation = request.is_in_conversation();
-        if is_paused && !is_in_conversation {
-            return Err(awaits_client());
-        }
-        self.check_asker(&spec, owner)?;
-        let text = request.with_input(&result.input(is_in_conversation));
-        // Of the call alone: what else is told depends on when.
-        let fingerprint = sha256(key.as_bytes());
-        let key = IdempotencyKey { key: key.into(), fingerprint };
-        let parse = || CreateResponse::parse_with_limits(text.as_bytes(), RequestSizeLimits::UNLIMITED);
-        let request = run_on_bytes(text.len(), parse)?;
-        let chain = Some(Arc::new(Chain::then(spec.chain(), step)));
-        let caller = RunContext { chain, ..spec.caller(owner.clone()) };
-        match self.submit(request, text, caller, Some(key)).await {
-            Err(error) if matches!(error.code(), "tool_output_not_found" | "approval_response_not_found") => {
-                Err(awaits_client())
-            }
-            // It was made before, and its owner has deleted it.
-            Err(error) if error.code() == RESPONSE_DELETED => Ok(()),
-            submitted => submitted.map(drop),
-        }
+/// Queues the response that follows a result, once for each key. `step`: the response of the call. `is_paused`: it waits for
+/// its client, so that whoever answers continues it, and another response beside that would be read by nobody.
+///
+/// # Errors
+/// `response_awaits_client` if that is so, or why the request is refused.
+pub(crate) async fn submit_follow_up(
+    parts: &Arc<EngineParts>,
+    (sealed, step): (&[u8], Step),
+    owner: &Owner,
+    key: String,
+    (result, is_paused): (Announced, bool),
+) -> Result<(), ApiError> {
+    let spec = run_on_bytes(sealed.len(), || JobSpec::open(&parts.seal, &owner.tenant, sealed));
+    let spec = spec.ok_or_else(ApiError::internal)?;
+    // Its client may have answered in the conversation meanwhile.
+    let request = Continuation::read(spec.text())?;
+    let is_in_conversation = request.is_in_conversation();
+    if is_paused && !is_in_conversation {
+        return Err(awaits_client());
     }
-
-    /// Checks that whoever asked for the first response might ask for it now, as the configuration is.
-    ///
-    /// # Errors
-    /// `key_removed` if the key is gone, or is another owner's; `insufficient_scope`; why nothing is stored for the key.
-    pub(super) fn check_asker(&self, spec: &JobSpec, owner: &Owner) -> Result<(), ApiError> {
-        let found =
-            self.parts.callers.caller(spec.key(), spec.key_hash()).filter(|caller| caller.owner == *owner);
-        let Some(caller) = found else {
-            let message =
-                "The API key of the request is not configured any more, or is another tenant's or owner's.";
-            return Err(ApiError::new(ErrorKind::PermissionDenied, message).with_code("key_removed"));
-        };
-        caller.require(Scope::ResponsesCreate)?;
-        check_policy(caller.store)
+    asker::check_asker(parts, &spec, owner)?;
+    let text = request.with_input(&result.input(is_in_conversation));
+    // Of the call alone: what else is told depends on when.
+    let fingerprint = sha256(key.as_bytes());
+    let key = IdempotencyKey { key: key.into(), fingerprint };
+    let parse = || CreateResponse::parse_with_limits(text.as_bytes(), RequestSizeLimits::UNLIMITED);
+    let request = run_on_bytes(text.len(), parse)?;
+    let chain = Some(Arc::new(Chain::then(spec.chain(), step)));
+    let caller = RunContext { chain, ..spec.caller(owner.clone()) };
+    match submit::submit(parts, request, text, caller, Some(key)).await {
+        Err(error) if matches!(error.code(), "tool_output_not_found" | "approval_response_not_found") => {
+            Err(awaits_client())
+        }
+        // It was made before, and its owner has deleted it.
+        Err(error) if error.code() == RESPONSE_DELETED => Ok(()),
+        submitted => submitted.map(drop),
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) async fn read(parts: &EngineParts, run: &OrphanedRun) -> Result<Optio
         return Ok(None);
     };
     // Sealed as those that are stored beside items.
-    let seal = parts.seal.bound_to(&run.owner.tenant, &saved.spec.provider);
+    let seal = parts.seal.bound_to(&run.owner.tenant, &saved.output.provider);
     let itemless = saved.machine.itemless_turns().iter();
     history.extend(itemless.map(|state| (Arc::new(carrier(Some(seal.seal(state)))), None)));
     if output.len() < saved.machine.unfinished() {

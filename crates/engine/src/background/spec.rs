@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::chain::Chain;
 use crate::context::{EventReader, OnUnservedTool, RunContext};
+use crate::run_spec::RunSpec;
 use antwort_config::StorePolicy;
 use antwort_identity::Owner;
+use antwort_limits::run_on_bytes;
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::request::{ClientActionStatus, CreateResponse, RequestSizeLimits, SentFields};
@@ -129,6 +131,15 @@ impl JobSpec {
             generates: true,
         }
     }
+}
+
+/// What it takes to make the response that follows the result of a tool, sealed: the request without its input, and who sent it.
+pub(crate) fn of_follow_up(keys: &SealKeys, run: &RunSpec, caller: &RunContext) -> Option<Arc<[u8]>> {
+    let sent = run.sent.as_ref()?;
+    run_on_bytes(sent.bytes(), || {
+        let request = sent.continued(run.response.id.as_str())?;
+        JobSpec::new(request, caller).seal(keys, &run.owner.tenant)
+    })
 }
 
 #[cfg(test)]

@@ -6,14 +6,18 @@ use std::time::Instant;
 
 use tracing::Instrument;
 
+use super::asker;
 use super::spec::JobSpec;
+use crate::background::work;
+use crate::context::EngineParts;
 use crate::context::RunContext;
 use crate::disconnect::refuse_cancel;
+use crate::keyed;
 use crate::keyed::Keyed;
-use crate::prepare::{self, Purpose};
+use crate::prepare::{self, Prepared, Purpose};
 use crate::run::{RunState, save};
-use crate::{AdmittedRequest, Engine, apply_store_policy, event_log, record};
-use antwort_config::StorePolicy;
+use crate::start;
+use crate::{AdmittedRequest, event_log, record};
 use antwort_identity::{Owner, Requester};
 use antwort_limits::run_on_bytes;
 use antwort_protocol::error::ApiError;
@@ -36,108 +40,104 @@ pub struct Queued {
     pub omitted_tools: Vec<&'static str>,
 }
 
-impl Engine {
-    /// Queues a run of this request, whose body is `text`.
-    pub async fn submit(
-        self: &Arc<Self>,
-        mut request: Box<CreateResponse>,
-        text: String,
-        caller: RunContext,
-        key: Option<IdempotencyKey>,
-    ) -> Result<Keyed<Queued>, ApiError> {
-        let background = request.background;
-        if background {
-            check_policy(caller.store)?;
-        }
-        apply_store_policy(caller.store, &mut request)?;
-        refuse_cancel(&request, if background { NOT_IN_BACKGROUND } else { NOT_INLINE })?;
-        if let Some(key) = &key
-            && let Some(found) = self.find_keyed(&caller.owner, key).await?
-        {
-            return self.known(caller.owner, key.clone(), found);
-        }
-        self.check_storage(true).await?;
-        let parts = &self.parts;
-        let admitted = self.admit(&caller.requester()).await?;
-        let prepare = pin!(prepare::prepare(parts, request, &caller, Purpose::Check));
-        let mut prepared = admitted.run_until_aborted(prepare).await??;
-        if background {
-            prepared.response.status = ResponseStatus::Queued;
-        }
-        let ids = IdGenerator::resume(&prepared.response.id, 0);
-        let mut machine = ResponseMachine::new(prepared.response.clone(), ids, prepared.options.clone());
-        let mut events = Events::new();
-        match background {
-            true => machine.start_queued(&mut events),
-            false => machine.start(&mut events),
-        }
-        let record = record::running(&prepared, machine.response());
-        let queued = Queued {
-            id: prepared.response.id.clone(),
-            body: Arc::clone(&record.body),
-            ignored: std::mem::take(&mut prepared.ignored),
-            omitted_tools: std::mem::take(&mut prepared.offer.omitted),
-        };
-        let mut state = RunState::default();
-        state.trace.begin(Instant::now(), prepared.provider.name(), &prepared.model_request.model);
-        let events = event_log::logged(prepared.encoding, &events);
-        let (state, spec) = run_on_bytes(text.len(), || {
-            let state = save(&parts.seal, &prepared, &state, &machine, None);
-            (state, JobSpec::new(text, &caller).seal(&parts.seal, &caller.owner.tenant))
-        });
-        let spec = spec.ok_or_else(ApiError::internal)?;
-        let run = LoggedRun { key: key.clone(), record, state, events };
-        let taken = parts.store.enqueue(NewJob { run, spec }).await?;
-        match taken.zip(key) {
-            Some((found, key)) => self.known(caller.owner.clone(), key, found),
-            None => {
-                match background {
-                    true => parts.in_flight.bus().job_queued(),
-                    false => self.begin_now(caller.owner.clone(), queued.id.clone(), admitted),
-                }
-                Ok(Keyed::New(queued))
+/// [`Engine::submit`](crate::Engine::submit).
+pub(crate) async fn submit(
+    parts: &Arc<EngineParts>,
+    mut request: Box<CreateResponse>,
+    text: String,
+    caller: RunContext,
+    key: Option<IdempotencyKey>,
+) -> Result<Keyed<Queued>, ApiError> {
+    let background = request.background;
+    if background {
+        asker::check_policy(caller.store)?;
+    }
+    start::apply_store_policy(caller.store, &mut request)?;
+    refuse_cancel(&request, if background { NOT_IN_BACKGROUND } else { NOT_INLINE })?;
+    if let Some(key) = &key
+        && let Some(found) = keyed::find_keyed(parts, &caller.owner, key).await?
+    {
+        return keyed::known(parts, caller.owner, key.clone(), found);
+    }
+    start::check_storage(parts, true).await?;
+    let admitted = start::admit(parts, &caller.requester()).await?;
+    let prepare = pin!(prepare::prepare(parts, request, &caller, Purpose::Check));
+    let mut prepared = admitted.run_until_aborted(prepare).await??;
+    if background {
+        prepared.spec.response.status = ResponseStatus::Queued;
+    }
+    let Prepared { spec: run, options, prompt, tools, ignored, .. } = prepared;
+    let ids = IdGenerator::resume(&run.response.id, 0);
+    let mut machine = ResponseMachine::new(run.response.clone(), ids, options);
+    let mut events = Events::new();
+    match background {
+        true => machine.start_queued(&mut events),
+        false => machine.start(&mut events),
+    }
+    let record = record::running(&run, machine.response());
+    let queued = Queued {
+        id: run.response.id.clone(),
+        body: Arc::clone(&record.body),
+        ignored,
+        omitted_tools: tools.offer.omitted,
+    };
+    let mut state = RunState::default();
+    state.trace.begin(Instant::now(), prompt.provider.name(), &prompt.request.model);
+    let events = event_log::logged(run.output.encoder(), &events);
+    let (state, spec) = run_on_bytes(text.len(), || {
+        let state = save(&parts.seal, &run, &state, &machine, None);
+        (state, JobSpec::new(text, &caller).seal(&parts.seal, &caller.owner.tenant))
+    });
+    let spec = spec.ok_or_else(ApiError::internal)?;
+    let run = LoggedRun { key: key.clone(), record, state, events };
+    let taken = parts.store.enqueue(NewJob { run, spec }).await?;
+    match taken.zip(key) {
+        Some((found, key)) => keyed::known(parts, caller.owner.clone(), key, found),
+        None => {
+            match background {
+                true => parts.in_flight.bus().job_queued(),
+                false => begin_now(parts, caller.owner.clone(), queued.id.clone(), admitted),
             }
+            Ok(Keyed::New(queued))
         }
     }
 }
 
-impl Engine {
-    /// Begins a run in this process whose client waits for it, whatever else is queued.
-    fn begin_now(self: &Arc<Self>, owner: Owner, id: Id, admitted: AdmittedRequest) {
-        let engine = Arc::clone(self);
-        let task = async move {
-            engine.make_now(&owner, &id).await;
-            drop(admitted);
-        };
-        #[expect(clippy::disallowed_methods, reason = "a shutdown waits for what was admitted")]
-        tokio::spawn(task.instrument(tracing::Span::current()));
-    }
+/// Begins a run in this process whose client waits for it, whatever else is queued.
+fn begin_now(parts: &Arc<EngineParts>, owner: Owner, id: Id, admitted: AdmittedRequest) {
+    let parts = Arc::clone(parts);
+    let task = async move {
+        make_now(&parts, &owner, &id).await;
+        drop(admitted);
+    };
+    #[expect(clippy::disallowed_methods, reason = "a shutdown waits for what was admitted")]
+    tokio::spawn(task.instrument(tracing::Span::current()));
+}
 
-    /// Goes on with a run that waits no more, in this process if it has room for another request.
-    pub(crate) fn go_on(self: &Arc<Self>, requester: Requester, owner: Owner, id: Id) {
-        let engine = Arc::clone(self);
-        let task = async move {
-            match engine.admit(&requester).await {
-                Ok(admitted) => {
-                    engine.make_now(&owner, &id).await;
-                    drop(admitted);
-                }
-                Err(_) => engine.parts.in_flight.bus().job_queued(),
+/// Goes on with a run that waits no more, in this process if it has room for another request.
+pub(crate) fn go_on(parts: &Arc<EngineParts>, requester: Requester, owner: Owner, id: Id) {
+    let parts = Arc::clone(parts);
+    let task = async move {
+        match start::admit(&parts, &requester).await {
+            Ok(admitted) => {
+                make_now(&parts, &owner, &id).await;
+                drop(admitted);
             }
-        };
-        #[expect(clippy::disallowed_methods, reason = "a shutdown waits for what was admitted")]
-        tokio::spawn(task);
-    }
+            Err(_) => parts.in_flight.bus().job_queued(),
+        }
+    };
+    #[expect(clippy::disallowed_methods, reason = "a shutdown waits for what was admitted")]
+    tokio::spawn(task);
+}
 
-    async fn make_now(self: &Arc<Self>, owner: &Owner, id: &Id) {
-        match self.parts.store.claim_job(owner, id).await {
-            Ok(Some(job)) => self.work(job).await,
-            // A worker was faster.
-            Ok(None) => {}
-            Err(error) => {
-                tracing::warn!({ RESPONSE_ID } = id.as_str(), %error, "claiming a run failed; a worker will begin it");
-                self.parts.in_flight.bus().job_queued();
-            }
+async fn make_now(parts: &Arc<EngineParts>, owner: &Owner, id: &Id) {
+    match parts.store.claim_job(owner, id).await {
+        Ok(Some(job)) => work::work(parts, job).await,
+        // A worker was faster.
+        Ok(None) => {}
+        Err(error) => {
+            tracing::warn!({ RESPONSE_ID } = id.as_str(), %error, "claiming a run failed; a worker will begin it");
+            parts.in_flight.bus().job_queued();
         }
     }
 }
@@ -148,15 +148,3 @@ const NOT_IN_BACKGROUND: &str = "A background response goes on whoever disconnec
 /// The same of one that asks its client.
 const NOT_INLINE: &str = "A response that waits for client tools goes on whoever disconnects: leave 'on_disconnect': 'cancel' out, or send \
      'client_tools': 'pause'. POST /v1/responses/{id}/cancel cancels it.";
-
-/// What nobody waits for is kept until it is read.
-pub(super) fn check_policy(policy: StorePolicy) -> Result<(), ApiError> {
-    match policy {
-        StorePolicy::Allow => Ok(()),
-        StorePolicy::Never | StorePolicy::Refuse => Err(ApiError::unsupported(
-            "background",
-            "A background response is kept until it is read, and nothing is stored for this API key: send 'background': \
-             false.",
-        )),
-    }
-}

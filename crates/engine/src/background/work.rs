@@ -8,17 +8,19 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use tracing::Instrument;
 
+use super::asker;
 use super::left::{self, Left};
 use super::spec::JobSpec;
-use crate::Engine;
 use crate::chain::{Chain, Step};
+use crate::context::EngineParts;
 use crate::context::RunContext;
 use crate::event_log::EventLogger;
 use crate::event_sink::EventSink;
 use crate::live_runs::{LiveRun, RunEnding};
-use crate::prepare::{self, PreparedRun, Purpose, Resumed};
+use crate::prepare::{self, Prepared, Purpose, Resumed};
 use crate::recover::Recovery;
-use crate::run::{JobEnd, LeftTurn, Logged, Run, RunState};
+use crate::resume_point::ResumePoint;
+use crate::run::{self, Driven, Logged, Run};
 use crate::stops::Stop;
 use crate::user_questions;
 use antwort_limits::run_on_bytes;
@@ -70,222 +72,202 @@ impl From<StoreError> for NotMade {
     }
 }
 
-impl Engine {
-    /// Makes a claimed run to its end, or gives it back.
-    pub async fn work(&self, job: ClaimedJob) {
-        let in_conversation = job.in_conversation;
-        self.make_or_give_back(job).await;
-        if in_conversation {
-            // Any process may make the next one of its conversation.
-            self.parts.in_flight.bus().job_queued();
-        }
+/// [`Engine::work`](crate::Engine::work).
+pub(crate) async fn work(parts: &Arc<EngineParts>, job: ClaimedJob) {
+    let in_conversation = job.in_conversation;
+    make_or_give_back(parts, job).await;
+    if in_conversation {
+        // Any process may make the next one of its conversation.
+        parts.in_flight.bus().job_queued();
     }
+}
 
-    async fn make_or_give_back(&self, mut job: ClaimedJob) {
-        let span = tracing::info_span!("job", response_id = job.run.lease.id.as_str(), attempt = job.attempt);
-        let _held = self.parts.in_flight.claims().hold(&job.run.lease);
-        let live = Arc::new(self.parts.in_flight.live().register(&job.run.lease.id));
-        let spec = std::mem::take(&mut job.spec);
-        let made = Box::pin(self.make(&job, spec, &live)).instrument(span);
-        let made = AssertUnwindSafe(made).catch_unwind().await;
-        let made = made.unwrap_or_else(|_panic| {
-            tracing::error!({ RESPONSE_ID } = job.run.lease.id.as_str(), "making a background run panicked");
-            Err(NotMade::Later(Requeue { delay: RETRY_DELAY, counts: true }))
-        });
-        let requeue = match made {
-            Ok(()) => return,
-            Err(NotMade::Later(requeue)) => requeue,
-            Err(NotMade::WhenAnswered) => return self.wait_for_inputs(&job.run.lease).await,
-            Err(NotMade::Failed(error)) => {
-                match self.end_job(&job.run, Termination::Failed(error.body)).await {
-                    Ok(()) => return live.ended(RunEnding::Stored),
-                    Err(_) => Requeue { delay: RETRY_DELAY, counts: true },
-                }
-            }
-            Err(NotMade::NotFollowed(refused)) => {
-                let (error, step) = *refused;
-                let code = error.code().to_owned();
-                match self.end_job(&job.run, Termination::Failed(error.body)).await {
-                    Ok(()) => {
-                        let (owner, call, tool) = (&job.run.owner, &*step.call, &*step.tool);
-                        audit_refused_follow_up(&RefusedFollowUp { owner, call, tool, code: &code });
-                        return live.ended(RunEnding::Stored);
-                    }
-                    Err(_) => Requeue { delay: RETRY_DELAY, counts: true },
-                }
-            }
-            Err(NotMade::Cancelled) => match self.end_job(&job.run, Termination::Cancelled).await {
+async fn make_or_give_back(parts: &Arc<EngineParts>, mut job: ClaimedJob) {
+    let span = tracing::info_span!("job", response_id = job.run.lease.id.as_str(), attempt = job.attempt);
+    let _held = parts.in_flight.claims().hold(&job.run.lease);
+    let live = Arc::new(parts.in_flight.live().register(&job.run.lease.id));
+    let spec = std::mem::take(&mut job.spec);
+    let made = Box::pin(make(parts, &job, spec, &live)).instrument(span);
+    let made = AssertUnwindSafe(made).catch_unwind().await;
+    let made = made.unwrap_or_else(|_panic| {
+        tracing::error!({ RESPONSE_ID } = job.run.lease.id.as_str(), "making a background run panicked");
+        Err(NotMade::Later(Requeue { delay: RETRY_DELAY, counts: true }))
+    });
+    let requeue = match made {
+        Ok(()) => return,
+        Err(NotMade::Later(requeue)) => requeue,
+        Err(NotMade::WhenAnswered) => return wait_for_inputs(parts, &job.run.lease).await,
+        Err(NotMade::Failed(error)) => {
+            match end_job(parts, &job.run, Termination::Failed(error.body)).await {
                 Ok(()) => return live.ended(RunEnding::Stored),
                 Err(_) => Requeue { delay: RETRY_DELAY, counts: true },
-            },
-        };
-        match self.parts.store.requeue(job.run.lease.clone(), requeue).await {
-            Ok(()) => self.announce(requeue.delay),
-            Err(StoreError::Superseded) => {}
-            // It is given back when it is found to be made by nobody.
-            Err(error) => {
-                tracing::warn!({ RESPONSE_ID } = job.run.lease.id.as_str(), %error, "giving a background run back failed");
             }
         }
-    }
-
-    /// Ends the lease of a run until its client has answered. From here on it is nothing but a row.
-    async fn wait_for_inputs(&self, lease: &Lease) {
-        match self.parts.store.wait_for_inputs(lease.clone()).await {
-            Ok(Duration::ZERO) => self.parts.in_flight.bus().job_queued(),
-            Ok(most) => self.parts.in_flight.deadlines().add(most),
-            Err(StoreError::Superseded) => {}
-            // It is given back when it is found to be made by nobody, and waits then.
-            Err(error) => {
-                tracing::warn!({ RESPONSE_ID } = lease.id.as_str(), %error, "putting a run to wait for its client failed");
+        Err(NotMade::NotFollowed(refused)) => {
+            let (error, step) = *refused;
+            let code = error.code().to_owned();
+            match end_job(parts, &job.run, Termination::Failed(error.body)).await {
+                Ok(()) => {
+                    let (owner, call, tool) = (&job.run.owner, &*step.call, &*step.tool);
+                    audit_refused_follow_up(&RefusedFollowUp { owner, call, tool, code: &code });
+                    return live.ended(RunEnding::Stored);
+                }
+                Err(_) => Requeue { delay: RETRY_DELAY, counts: true },
             }
         }
-    }
-
-    /// Tells of a run that can be claimed after this time: all processes, or this one when it has passed.
-    fn announce(&self, delay: Duration) {
-        let bus = self.parts.in_flight.bus();
-        if delay.is_zero() {
-            return bus.job_queued();
-        }
-        let bus = bus.clone();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "ends when the time has passed, and nobody waits for it"
-        )]
-        tokio::spawn(async move {
-            tokio::time::sleep(delay).await;
-            bus.job_queued_here();
-        });
-    }
-
-    /// Ends a run without making it.
-    pub(crate) async fn end_job(&self, run: &OrphanedRun, ending: Termination) -> Result<(), StoreError> {
-        let recovery = Recovery::new(Arc::clone(&self.parts.store), Arc::clone(&self.parts.seal));
-        recovery.with_webhooks(Arc::clone(&self.parts.options.webhooks)).end_job(run, ending).await
-    }
-
-    async fn make(&self, job: &ClaimedJob, sealed: Arc<[u8]>, live: &Arc<LiveRun>) -> Result<(), NotMade> {
-        let (started, parts, claimed) = (Instant::now(), &self.parts, &job.run);
-        if claimed.is_cancelled {
-            return Err(NotMade::Cancelled);
-        }
-        if job.attempt > parts.options.jobs.max_attempts {
-            return Err(NotMade::Failed(exhausted(parts.options.jobs.max_attempts)));
-        }
-        let spec = run_on_bytes(sealed.len(), || {
-            let spec = JobSpec::open(&parts.seal, &claimed.owner.tenant, &sealed)?;
-            Some((spec.request(), spec))
-        });
-        // It holds the whole request, and is not needed for as long as the run goes on.
-        drop(sealed);
-        let (Some((request, spec)), Some(left)) = (spec, left::read(parts, claimed).await?) else {
-            return Err(NotMade::Failed(unreadable()));
-        };
-        let request = request?;
-        let Left { saved, committed, output, history, seen } = left;
-        let resumed =
-            Resumed { lease: claimed.lease.clone(), created_at: claimed.created_at, history, committed };
-        let (mut prepared, caller) = self.prepare_job(spec, request, claimed, &resumed).await?;
-        prepared.stream = false;
-        // What the model has written is there at once, whether anybody reads it.
-        prepared.model_request_mut().stream = true;
-        let memory = std::mem::take(&mut prepared.memory_permits);
-        let log = seen.next.map(|next| {
-            let max_bytes = parts.options.engine.max_response_bytes;
-            let (store, lease) = (Arc::clone(&parts.store), claimed.lease.clone());
-            live.logged(next);
-            EventLogger::start(store, Arc::clone(live), prepared.encoding, lease, next, max_bytes)
-        });
-        let sink = EventSink::to_log(prepared.encoding, log, parts.options.write_timeout);
-        let turn = LeftTurn {
-            // Only a background run has been queued before.
-            is_begun: saved.machine.turn_begins().is_some()
-                || !seen.events.is_empty()
-                || !prepared.response.echo.background,
-            has_turn: saved.machine.turn_begins().is_some(),
-            calls: saved.machine.calls().to_vec(),
-            journaled: last_calls(claimed, &saved.state),
-            asked: claimed.calls.iter().filter(|call| call.input.is_some()).cloned().collect(),
-            waits_for: saved.machine.waits_for(),
-            asks_client: saved.machine.asks_client(),
-            has_log: seen.next.is_some(),
-            next: seen.next.unwrap_or_else(|| saved.machine.sequence()),
-            seen: seen.events,
-        };
-        let mut response = prepared.response.clone();
-        response.output.extend(output);
-        let machine = ResponseMachine::resume(response, saved.machine, prepared.options.clone());
-        let logged = Some(Logged::Begun(Arc::clone(live)));
-        // Time that it has waited for does not count.
-        let active = saved.state.active().max(user_questions::active(&claimed.calls));
-        let started = started.checked_sub(active).unwrap_or(started);
-        let mut state = saved.state;
-        let has_asked_user = user_questions::active(&claimed.calls) > Duration::ZERO;
-        state.trace.resume(active, has_asked_user);
-        if let Some(times) = prepared.listing {
-            state.trace.add_listing(times);
-        }
-        let mut run = Box::new(Run::new(Arc::clone(parts), prepared, caller, sink, started, logged));
-        run.resume(machine, state, &turn);
-        let end = run.drive_job(turn).await;
-        drop(memory);
-        match (end, live.ending()) {
-            (JobEnd::GivenBack, _) => Err(NotMade::Later(Requeue { delay: Duration::ZERO, counts: false })),
-            (JobEnd::Waits, _) => Err(NotMade::WhenAnswered),
-            (JobEnd::Ended, Some(RunEnding::Stored)) => Ok(()),
-            (JobEnd::Ended, _) => Err(NotMade::Later(Requeue { delay: RETRY_DELAY, counts: true })),
+        Err(NotMade::Cancelled) => match end_job(parts, &job.run, Termination::Cancelled).await {
+            Ok(()) => return live.ended(RunEnding::Stored),
+            Err(_) => Requeue { delay: RETRY_DELAY, counts: true },
+        },
+    };
+    match parts.store.requeue(job.run.lease.clone(), requeue).await {
+        Ok(()) => announce(parts, requeue.delay),
+        Err(StoreError::Superseded) => {}
+        // It is given back when it is found to be made by nobody.
+        Err(error) => {
+            tracing::warn!({ RESPONSE_ID } = job.run.lease.id.as_str(), %error, "giving a background run back failed");
         }
     }
 }
 
-impl Engine {
-    /// Prepares a run that was claimed. Of one that follows the result of a tool, whoever asked must still be allowed to: nobody
-    /// has sent it.
-    async fn prepare_job(
-        &self,
-        spec: JobSpec,
-        request: Box<CreateResponse>,
-        claimed: &OrphanedRun,
-        resumed: &Resumed,
-    ) -> Result<(PreparedRun, RunContext), NotMade> {
-        let asked = spec.chain().map_or(Ok(()), |_| self.check_asker(&spec, &claimed.owner));
-        let caller = spec.caller(claimed.owner.clone());
-        let prepared = match asked {
-            Ok(()) => self.prepare_unless_stopped(request, &caller, resumed).await,
-            Err(error) => Err(error.into()),
-        };
-        match (prepared, caller.chain.as_deref().and_then(Chain::last)) {
-            (Ok(prepared), _) => Ok((prepared, caller)),
-            (Err(NotMade::Failed(error)), Some(step)) => {
-                Err(NotMade::NotFollowed(Box::new((error, step.clone()))))
-            }
-            (Err(error), _) => Err(error),
-        }
-    }
-
-    async fn prepare_unless_stopped(
-        &self,
-        request: Box<CreateResponse>,
-        caller: &RunContext,
-        resumed: &Resumed,
-    ) -> Result<PreparedRun, NotMade> {
-        let mut stops = self.parts.in_flight.stops().listen();
-        tokio::select! {
-            biased;
-            prepared = prepare::prepare(&self.parts, request, caller, Purpose::Resume(resumed)) => Ok(prepared?),
-            stop = stops.stopped(&resumed.lease.id) => Err(match stop {
-                Stop::Cancelled => NotMade::Cancelled,
-                Stop::Shutdown => NotMade::Later(Requeue { delay: Duration::ZERO, counts: false }),
-            }),
+/// Ends the lease of a run until its client has answered. From here on it is nothing but a row.
+async fn wait_for_inputs(parts: &EngineParts, lease: &Lease) {
+    match parts.store.wait_for_inputs(lease.clone()).await {
+        Ok(Duration::ZERO) => parts.in_flight.bus().job_queued(),
+        Ok(most) => parts.in_flight.deadlines().add(most),
+        Err(StoreError::Superseded) => {}
+        // It is given back when it is found to be made by nobody, and waits then.
+        Err(error) => {
+            tracing::warn!({ RESPONSE_ID } = lease.id.as_str(), %error, "putting a run to wait for its client failed");
         }
     }
 }
 
-/// The calls of the turn that was committed last, in order.
-fn last_calls(run: &OrphanedRun, state: &RunState) -> Vec<antwort_store::OrphanedCall> {
-    let last = state.journaled_turns.checked_sub(1);
-    run.calls.iter().filter(|call| Some(call.turn) == last).cloned().collect()
+/// Tells of a run that can be claimed after this time: all processes, or this one when it has passed.
+fn announce(parts: &EngineParts, delay: Duration) {
+    let bus = parts.in_flight.bus();
+    if delay.is_zero() {
+        return bus.job_queued();
+    }
+    let bus = bus.clone();
+    #[expect(clippy::disallowed_methods, reason = "ends when the time has passed, and nobody waits for it")]
+    tokio::spawn(async move {
+        tokio::time::sleep(delay).await;
+        bus.job_queued_here();
+    });
+}
+
+/// Ends a run without making it.
+pub(crate) async fn end_job(
+    parts: &EngineParts,
+    run: &OrphanedRun,
+    ending: Termination,
+) -> Result<(), StoreError> {
+    let recovery = Recovery::new(Arc::clone(&parts.store), Arc::clone(&parts.seal));
+    recovery.with_webhooks(Arc::clone(&parts.options.webhooks)).end_job(run, ending).await
+}
+
+async fn make(
+    parts: &Arc<EngineParts>,
+    job: &ClaimedJob,
+    sealed: Arc<[u8]>,
+    live: &Arc<LiveRun>,
+) -> Result<(), NotMade> {
+    let (started, parts, claimed) = (Instant::now(), parts, &job.run);
+    if claimed.is_cancelled {
+        return Err(NotMade::Cancelled);
+    }
+    if job.attempt > parts.options.jobs.max_attempts {
+        return Err(NotMade::Failed(exhausted(parts.options.jobs.max_attempts)));
+    }
+    let spec = run_on_bytes(sealed.len(), || {
+        let spec = JobSpec::open(&parts.seal, &claimed.owner.tenant, &sealed)?;
+        Some((spec.request(), spec))
+    });
+    // It holds the whole request, and is not needed for as long as the run goes on.
+    drop(sealed);
+    let (Some((request, spec)), Some(left)) = (spec, left::read(parts, claimed).await?) else {
+        return Err(NotMade::Failed(unreadable()));
+    };
+    let request = request?;
+    let Left { saved, committed, output, history, seen } = left;
+    let resumed =
+        Resumed { lease: claimed.lease.clone(), created_at: claimed.created_at, history, committed };
+    let (mut prepared, caller) = prepare_job(parts, spec, request, claimed, &resumed).await?;
+    let memory = std::mem::take(&mut prepared.memory_permits);
+    let encoder = prepared.spec.output.encoder();
+    let log = seen.next.map(|next| {
+        let max_bytes = parts.options.engine.max_response_bytes;
+        let (store, lease) = (Arc::clone(&parts.store), claimed.lease.clone());
+        live.logged(next);
+        EventLogger::start(store, Arc::clone(live), encoder, lease, next, max_bytes)
+    });
+    let sink = EventSink::to_log(encoder, log, parts.options.write_timeout);
+    let point = ResumePoint::of(claimed, &saved, seen);
+    let mut response = prepared.spec.response.clone();
+    response.output.extend(output);
+    let machine = ResponseMachine::resume(response, saved.machine, prepared.options.clone());
+    let logged = Some(Logged::Begun(Arc::clone(live)));
+    // Time that it has waited for does not count.
+    let active = saved.state.active().max(user_questions::active(&claimed.calls));
+    let started = started.checked_sub(active).unwrap_or(started);
+    let mut state = saved.state;
+    let has_asked_user = user_questions::active(&claimed.calls) > Duration::ZERO;
+    state.trace.resume(active, has_asked_user);
+    if let Some(times) = prepared.tools.listing {
+        state.trace.add_listing(times);
+    }
+    let mut run = Box::new(Run::new(Arc::clone(parts), prepared, caller, sink, started, logged));
+    run::restore(&mut run, machine, state, &point);
+    let driven = run::resume(run, point).await;
+    drop(memory);
+    match (driven, live.ending()) {
+        (Driven::GivenBack, _) => Err(NotMade::Later(Requeue { delay: Duration::ZERO, counts: false })),
+        (Driven::Waits, _) => Err(NotMade::WhenAnswered),
+        (Driven::Ended, Some(RunEnding::Stored)) => Ok(()),
+        (Driven::Ended, _) => Err(NotMade::Later(Requeue { delay: RETRY_DELAY, counts: true })),
+    }
+}
+
+/// Prepares a run that was claimed. Of one that follows the result of a tool, whoever asked must still be allowed to: nobody
+/// has sent it.
+async fn prepare_job(
+    parts: &EngineParts,
+    spec: JobSpec,
+    request: Box<CreateResponse>,
+    claimed: &OrphanedRun,
+    resumed: &Resumed,
+) -> Result<(Prepared, RunContext), NotMade> {
+    let asked = spec.chain().map_or(Ok(()), |_| asker::check_asker(parts, &spec, &claimed.owner));
+    let caller = spec.caller(claimed.owner.clone());
+    let prepared = match asked {
+        Ok(()) => prepare_unless_stopped(parts, request, &caller, resumed).await,
+        Err(error) => Err(error.into()),
+    };
+    match (prepared, caller.chain.as_deref().and_then(Chain::last)) {
+        (Ok(prepared), _) => Ok((prepared, caller)),
+        (Err(NotMade::Failed(error)), Some(step)) => {
+            Err(NotMade::NotFollowed(Box::new((error, step.clone()))))
+        }
+        (Err(error), _) => Err(error),
+    }
+}
+
+async fn prepare_unless_stopped(
+    parts: &EngineParts,
+    request: Box<CreateResponse>,
+    caller: &RunContext,
+    resumed: &Resumed,
+) -> Result<Prepared, NotMade> {
+    let mut stops = parts.in_flight.stops().listen();
+    tokio::select! {
+        biased;
+        prepared = prepare::prepare(parts, request, caller, Purpose::Resume(resumed)) => Ok(prepared?),
+        stop = stops.stopped(&resumed.lease.id) => Err(match stop {
+            Stop::Cancelled => NotMade::Cancelled,
+            Stop::Shutdown => NotMade::Later(Requeue { delay: Duration::ZERO, counts: false }),
+        }),
+    }
 }
 
 fn exhausted(attempts: u32) -> ApiError {

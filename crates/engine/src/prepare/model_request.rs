@@ -1,10 +1,14 @@
-//! The request to the provider.
+//! The first request to the provider.
 
 use std::sync::Arc;
 
 use crate::context::EngineParts;
+use crate::prompt::Prompt;
+use crate::redaction::Redaction;
 use crate::tools::offered::OfferedTools;
+use crate::truncate::{self, ContextBudget};
 use antwort_protocol::request::CreateResponse;
+use antwort_provider::routing::ModelRoute;
 use antwort_response::turn::{HistoryItem, ModelRequest, ProviderHints, SamplingParams};
 
 pub(super) fn logprobs(request: &CreateResponse) -> Option<u8> {
@@ -12,28 +16,39 @@ pub(super) fn logprobs(request: &CreateResponse) -> Option<u8> {
     asked.then(|| request.top_logprobs.unwrap_or(0))
 }
 
-/// Moves out of the request the fields that go into the model request.
-fn request_fields(request: &mut CreateResponse) -> CreateResponse {
-    let kept = CreateResponse {
+/// How the model is asked for this conversation, with the instructions of the agent if the request has none.
+pub(super) fn prompt(
+    parts: &EngineParts,
+    request: Box<CreateResponse>,
+    route: ModelRoute,
+    (conversation, instructions): (Vec<HistoryItem>, Option<String>),
+    offer: &OfferedTools,
+) -> Prompt {
+    let window = route.provider.info().context_window.for_model(&route.model);
+    let budget = window.map(|window| ContextBudget {
+        window,
+        answer: request.max_output_tokens.unwrap_or(0),
+        fixed: truncate::fixed_tokens(request.instructions.as_deref(), &offer.tools),
+    });
+    Prompt {
+        budget,
         truncation: request.truncation,
-        store: request.store,
-        background: request.background,
-        ..CreateResponse::default()
-    };
-    std::mem::replace(request, kept)
+        redaction: instructions.as_deref().map(Redaction::new),
+        request: Arc::new(model_request(parts, *request, route.model, (conversation, instructions), offer)),
+        provider: route.provider,
+        auto_compaction: None,
+    }
 }
 
-pub(super) fn model_request(
+fn model_request(
     parts: &EngineParts,
-    request: &mut CreateResponse,
+    request: CreateResponse,
     model: String,
-    conversation: Vec<HistoryItem>,
+    (conversation, instructions): (Vec<HistoryItem>, Option<String>),
     offer: &OfferedTools,
-    instructions: Option<String>,
-) -> Arc<ModelRequest> {
-    let request = request_fields(request);
+) -> ModelRequest {
     let logprobs = logprobs(&request);
-    Arc::new(ModelRequest {
+    ModelRequest {
         model,
         instructions: request.instructions.or(instructions),
         conversation,
@@ -62,5 +77,5 @@ pub(super) fn model_request(
         },
         extra: request.extra,
         stream: request.stream,
-    })
+    }
 }

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use super::model_request::logprobs;
+use crate::client_tools;
 use crate::context::{EngineParts, RunContext};
 use crate::limits::{self, EffectiveLimits};
 use crate::profile::{self, AgentProfile};
+use crate::run_spec::{ClientTurns, OutputSpec, ToolDisplay};
 use crate::structured::OutputValidator;
 use crate::tools::offered::OfferedTools;
 use crate::tools::scope;
 use antwort_config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ApiError;
-use antwort_protocol::event::EventEncoder;
 use antwort_protocol::id::Id;
 use antwort_protocol::item::{InputItem, Item};
 use antwort_protocol::request::{
@@ -22,15 +23,19 @@ use antwort_protocol::request::{
 use antwort_protocol::tool::Tool;
 use antwort_provider::Provider;
 use antwort_provider::routing::ModelRoute;
-use antwort_response::machine::{MachineOptions, ReasoningDisplay, Seal, ShowSealed, Termination};
-use antwort_response::seal::BoundSeal;
+use antwort_response::machine::{ReasoningDisplay, ShowSealed, Termination};
+use antwort_response::presentation::Presentation;
 
 /// What the request, its agent, its key and the configuration say, before anything is read.
 pub(super) struct Settled<'a> {
+    /// The request with the settings of its agent, without its input.
+    pub request: Box<CreateResponse>,
+    pub input: Vec<InputItem>,
+    /// The request as it was sent, if that is known.
     pub sent: Option<SentFields>,
     pub agent: Option<AgentProfile<'a>>,
+    /// The agent's.
     pub instructions: Option<String>,
-    pub model: String,
     pub route: ModelRoute,
     pub ignored: Vec<String>,
     pub structured: OutputValidator,
@@ -40,22 +45,18 @@ pub(super) struct Settled<'a> {
 /// Checks the request against its agent, its key and the configuration, and resolves its model.
 pub(super) async fn settle<'a>(
     parts: &'a EngineParts,
-    request: &mut CreateResponse,
+    mut request: Box<CreateResponse>,
     caller: &RunContext,
 ) -> Result<Settled<'a>, ApiError> {
     request.check_dialect(caller.dialect)?;
     let sent = request.sent.take();
-    let (agent, instructions) = profile::apply(&parts.agents, request)?;
-    let model = request.model()?.to_owned();
-    let route = parts.router.resolve(&model)?;
-    let ignored = check_extra(parts, request, route.provider.as_ref(), caller.lists_unserved_fields)?;
-    let structured = structured(parts, request, caller, agent.as_ref()).await?;
-    let limits = limits(parts, request, caller, (&route, agent.as_ref()))?;
-    Ok(Settled { sent, agent, instructions, model, route, ignored, structured, limits })
-}
-
-pub(super) fn event_encoder(caller: &RunContext, request: &CreateResponse) -> EventEncoder {
-    EventEncoder { dialect: caller.dialect, obfuscate: request.stream_options.include_obfuscation }
+    let (agent, instructions) = profile::apply(&parts.agents, &mut request)?;
+    let route = parts.router.resolve(request.model()?)?;
+    let ignored = check_extra(parts, &mut request, route.provider.as_ref(), caller.lists_unserved_fields)?;
+    let structured = structured(parts, &request, caller, agent.as_ref()).await?;
+    let limits = limits(parts, &mut request, caller, (&route, agent.as_ref()))?;
+    let input = std::mem::take(&mut request.input);
+    Ok(Settled { request, input, sent, agent, instructions, route, ignored, structured, limits })
 }
 
 /// Identifies a conversation by the first response of its chain, or by this response if it may become the first. A
@@ -75,7 +76,7 @@ pub(super) fn conversation_key(
 
 /// Refuses unknown fields, or removes them and returns their names if they are to be ignored. Fields inside tools and
 /// options that have no effect are treated alike, unless the caller's are `tolerated` in any case.
-pub(super) fn check_extra(
+fn check_extra(
     parts: &EngineParts,
     request: &mut CreateResponse,
     provider: &dyn Provider,
@@ -107,32 +108,68 @@ fn forget_deferred(request: &mut CreateResponse) {
     }
 }
 
-pub(super) fn options(parts: &EngineParts, request: &CreateResponse, seal: Arc<BoundSeal>) -> MachineOptions {
-    let reasoning = match (parts.options.engine.reasoning, request.reasoning.summary) {
-        (DisplaySetting::Off, _) => ReasoningDisplay::Hidden,
-        // A client that asks for a summary is shown nothing else.
-        (DisplaySetting::Summary, _) | (_, Some(_)) => ReasoningDisplay::Summary,
-        (DisplaySetting::ReasoningText, None) => ReasoningDisplay::Text,
-    };
-    let show_sealed = match (request.include.reasoning_encrypted_content, request.store) {
-        (true, _) => ShowSealed::Always,
-        // Without a store the state survives only at the client.
-        (false, false) => ShowSealed::Needed,
-        (false, true) => ShowSealed::Never,
-    };
-    MachineOptions {
-        reasoning,
+/// How the output is encoded and sealed, for this provider.
+pub(super) fn output(
+    parts: &EngineParts,
+    request: &CreateResponse,
+    caller: &RunContext,
+    provider: &str,
+) -> OutputSpec {
+    OutputSpec {
+        dialect: caller.dialect,
+        obfuscate: request.stream_options.include_obfuscation,
+        provider: provider.into(),
+        reasoning: match (parts.options.engine.reasoning, request.reasoning.summary) {
+            (DisplaySetting::Off, _) => ReasoningDisplay::Hidden,
+            // A client that asks for a summary is shown nothing else.
+            (DisplaySetting::Summary, _) | (_, Some(_)) => ReasoningDisplay::Summary,
+            (DisplaySetting::ReasoningText, None) => ReasoningDisplay::Text,
+        },
         logprobs: logprobs(request).is_some(),
-        seal: Some(seal as Arc<dyn Seal>),
-        show_sealed,
+        show_sealed: match (request.include.reasoning_encrypted_content, request.store) {
+            (true, _) => ShowSealed::Always,
+            // Without a store the state survives only at the client.
+            (false, false) => ShowSealed::Needed,
+            (false, true) => ShowSealed::Never,
+        },
         server_steps: scope::visibility(parts, request) == ToolVisibility::Full,
-        summary: None,
     }
+}
+
+/// How tools and their calls are shown. The dialect of the specification and hidden tools have no `mcp_list_tools` items.
+pub(super) fn display(
+    request: &CreateResponse,
+    caller: &RunContext,
+    calls: Presentation,
+    visibility: ToolVisibility,
+) -> ToolDisplay {
+    let wants_progress = request.antwort.as_ref().and_then(|options| options.tool_progress) == Some(true);
+    ToolDisplay {
+        calls,
+        progress: request.stream && wants_progress,
+        lists: caller.dialect == Dialect::OpenAi && visibility != ToolVisibility::Hidden,
+    }
+}
+
+/// What the client is asked while the run goes on: only one that was queued can wait for it.
+pub(super) fn client_turns(
+    parts: &EngineParts,
+    request: &CreateResponse,
+    caller: &RunContext,
+    (executes_tools, was_queued): (bool, bool),
+    offer: &OfferedTools,
+) -> Result<ClientTurns, ApiError> {
+    Ok(ClientTurns {
+        input_timeout: client_tools::input_timeout(parts, request, executes_tools, was_queued)?,
+        input_event: client_tools::input_event(parts, request),
+        elicitation: client_tools::asked_questions(request, executes_tools, was_queued)?,
+        awaiting_status: awaiting_client_status(parts, request, caller, executes_tools, offer),
+    })
 }
 
 /// The status of a response that waits for the client's functions: as the request, its key, its client or the
 /// configuration says, in this order. Where tools are not executed nothing waits, unless the request says so.
-pub(super) fn awaiting_client_status(
+fn awaiting_client_status(
     parts: &EngineParts,
     request: &CreateResponse,
     caller: &RunContext,
@@ -154,15 +191,6 @@ pub(super) fn awaiting_client_status(
     }
 }
 
-pub(super) fn reports_progress(request: &CreateResponse) -> bool {
-    request.stream && request.antwort.as_ref().and_then(|options| options.tool_progress) == Some(true)
-}
-
-/// The dialect of the specification and hidden tools have no `mcp_list_tools` items.
-pub(super) fn emits_tool_lists(dialect: Dialect, visibility: ToolVisibility) -> bool {
-    dialect == Dialect::OpenAi && visibility != ToolVisibility::Hidden
-}
-
 /// What happens to an answer that does not match its format: as the request, the agent profile or the configuration
 /// says.
 fn on_mismatch(
@@ -175,7 +203,7 @@ fn on_mismatch(
     asked.or_else(of_agent).unwrap_or(parts.options.engine.structured.on_mismatch)
 }
 
-pub(super) async fn structured(
+async fn structured(
     parts: &EngineParts,
     request: &CreateResponse,
     caller: &RunContext,
@@ -187,7 +215,7 @@ pub(super) async fn structured(
 }
 
 /// The limits of the run, which are echoed if the request has any.
-pub(super) fn limits(
+fn limits(
     parts: &EngineParts,
     request: &mut CreateResponse,
     caller: &RunContext,

@@ -11,47 +11,45 @@ use crate::record;
 use antwort_protocol::error::ApiError;
 use antwort_store::{Lease, LoggedRun};
 
-impl Run {
-    /// Writes the row of such a run. Returns the run if it is to go on.
-    pub(super) async fn begin_logged(mut self: Box<Self>) -> Option<Box<Self>> {
-        let (key, answer) = match self.logged.take() {
-            Some(Logged::Wanted { key, answer }) => (key, answer),
-            logged => {
-                self.logged = logged;
-                return Some(self);
-            }
-        };
-        // Whoever finds the row finds the run.
-        let live = Arc::new(self.parts.in_flight.live().register(&self.prepared.response.id));
-        self.state.is_recorded = true;
-        let (encoder, events) = self.sink.buffered().unzip();
-        let next = events.as_ref().map_or(0, |events| events.last + 1);
-        let run = LoggedRun {
-            key,
-            record: record::running(&self.prepared, self.machine.response()),
-            state: save(&self.parts.seal, &self.prepared, &self.state, &self.machine, None),
-            events,
-        };
-        let begun = self.parts.store.begin_logged(run).await.map_err(ApiError::from);
-        let goes_on = matches!(begun, Ok(None));
-        if goes_on {
-            if let Some(encoder) = encoder {
-                let max_bytes = self.parts.options.engine.max_response_bytes;
-                let (store, live) = (Arc::clone(&self.parts.store), Arc::clone(&live));
-                let lease = Lease::first(self.prepared.response.id.clone());
-                self.sink.start_log(EventLogger::start(store, live, encoder, lease, next, max_bytes));
-            }
-            self.logged = Some(Logged::Begun(live));
+/// Writes the row of such a run. Returns the run if it is to go on.
+pub(super) async fn begin_logged(mut run: Box<Run>) -> Option<Box<Run>> {
+    let (key, answer) = match run.attached.logged.take() {
+        Some(Logged::Wanted { key, answer }) => (key, answer),
+        logged => {
+            run.attached.logged = logged;
+            return Some(run);
         }
-        match (answer, begun) {
-            // If its client has gone meanwhile, the run goes on all the same.
-            (Some(answer), begun) => _ = answer.send(begun),
-            (None, Err(error)) => {
-                self.sink.reject(error).await;
-                return None;
-            }
-            (None, Ok(_)) => {}
+    };
+    // Whoever finds the row finds the run.
+    let live = Arc::new(run.parts.in_flight.live().register(&run.spec.response.id));
+    run.state.is_recorded = true;
+    let (encoder, events) = run.sink.buffered().unzip();
+    let next = events.as_ref().map_or(0, |events| events.last + 1);
+    let record = LoggedRun {
+        key,
+        record: record::running(&run.spec, run.machine.response()),
+        state: save(&run.parts.seal, &run.spec, &run.state, &run.machine, None),
+        events,
+    };
+    let begun = run.parts.store.begin_logged(record).await.map_err(ApiError::from);
+    let goes_on = matches!(begun, Ok(None));
+    if goes_on {
+        if let Some(encoder) = encoder {
+            let max_bytes = run.parts.options.engine.max_response_bytes;
+            let (store, live) = (Arc::clone(&run.parts.store), Arc::clone(&live));
+            let lease = Lease::first(run.spec.response.id.clone());
+            run.sink.start_log(EventLogger::start(store, live, encoder, lease, next, max_bytes));
         }
-        goes_on.then_some(self)
+        run.attached.logged = Some(Logged::Begun(live));
     }
+    match (answer, begun) {
+        // If its client has gone meanwhile, the run goes on all the same.
+        (Some(answer), begun) => _ = answer.send(begun),
+        (None, Err(error)) => {
+            run.sink.reject(error).await;
+            return None;
+        }
+        (None, Ok(_)) => {}
+    }
+    goes_on.then_some(run)
 }

@@ -16,119 +16,117 @@ use antwort_telemetry::fields::{CAUSE, PROVIDER, REQUEST_ID, RESPONSE_ID};
 /// What the model wrote, or why it is no summary.
 type Summary = Result<String, &'static str>;
 
-impl Run {
-    /// Compacts the conversation if it is due. If the model writes no summary, the run goes on with the conversation as it
-    /// is.
-    pub(super) async fn compact_if_due(&mut self) -> Result<(), RunError> {
-        let Some(plan) = self.prepared.auto_compaction.clone() else { return Ok(()) };
-        let tokens = plan.tokens(&self.prepared.model_request);
-        if self.state.compaction.is_due(tokens, plan.threshold) {
-            self.compact(&plan, false).await?;
-        }
-        Ok(self.prepared.truncate_to_window()?)
+/// Compacts the conversation if it is due. If the model writes no summary, the run goes on with the conversation as it
+/// is.
+pub(super) async fn compact_if_due(run: &mut Run) -> Result<(), RunError> {
+    let Some(plan) = run.prompt.auto_compaction.clone() else { return Ok(()) };
+    let tokens = plan.tokens(&run.prompt.request);
+    if run.state.compaction.is_due(tokens, plan.threshold) {
+        compact(run, &plan, false).await?;
     }
+    Ok(run.prompt.truncate_to_window()?)
+}
 
-    /// Compacts a conversation that the provider has refused as too long, though it was not due. Returns whether it is shorter
-    /// now.
-    pub(super) async fn compact_refused(&mut self) -> Result<bool, RunError> {
-        let may_try = self.state.compaction.may_try();
-        let Some(plan) = self.prepared.auto_compaction.clone().filter(|_| may_try) else { return Ok(false) };
-        let before = plan.tokens(&self.prepared.model_request);
-        self.compact(&plan, true).await?;
-        self.state.trace.begin_turn();
-        Ok(plan.tokens(&self.prepared.model_request) < before)
+/// Compacts a conversation that the provider has refused as too long, though it was not due. Returns whether it is shorter
+/// now.
+pub(super) async fn compact_refused(run: &mut Run) -> Result<bool, RunError> {
+    let may_try = run.state.compaction.may_try();
+    let Some(plan) = run.prompt.auto_compaction.clone().filter(|_| may_try) else { return Ok(false) };
+    let before = plan.tokens(&run.prompt.request);
+    compact(run, &plan, true).await?;
+    run.state.trace.begin_turn();
+    Ok(plan.tokens(&run.prompt.request) < before)
+}
+
+/// Replaces the conversation by its summary. `is_refused`: the model does not take all of it.
+async fn compact(run: &mut Run, plan: &AutoCompaction, is_refused: bool) -> Result<(), RunError> {
+    let (summary, usage) = summarize(run, plan, is_refused).await?;
+    // Paid for, whatever came of it.
+    if let Some(usage) = usage {
+        run.machine.count_usage(&usage);
     }
-
-    /// Replaces the conversation by its summary. `is_refused`: the model does not take all of it.
-    async fn compact(&mut self, plan: &AutoCompaction, is_refused: bool) -> Result<(), RunError> {
-        let (summary, usage) = self.summarize(plan, is_refused).await?;
-        // Paid for, whatever came of it.
-        if let Some(usage) = usage {
-            self.machine.count_usage(&usage);
+    match summary.and_then(|text| plan.seal.seal_all(&text).ok_or("it could not be encrypted")) {
+        Ok(sealed) => {
+            let item = run.machine.add_compaction(sealed, run.sink.events())?;
+            let tokens = plan.tokens(&run.prompt.request);
+            // A conversation that the model has refused may be far shorter than the threshold.
+            let window = if is_refused { plan.threshold.min(tokens) } else { plan.threshold };
+            let ask = Arc::make_mut(&mut run.prompt.request);
+            let conversation = std::mem::take(&mut ask.conversation);
+            ask.conversation = compaction::replace(&conversation, &item, (plan, window))?;
+            run.state.compaction.compacted(plan.tokens(&run.prompt.request));
         }
-        match summary.and_then(|text| plan.seal.seal_all(&text).ok_or("it could not be encrypted")) {
-            Ok(sealed) => {
-                let item = self.machine.add_compaction(sealed, self.sink.events())?;
-                let tokens = plan.tokens(&self.prepared.model_request);
-                // A conversation that the model has refused may be far shorter than the threshold.
-                let window = if is_refused { plan.threshold.min(tokens) } else { plan.threshold };
-                let ask = Arc::make_mut(&mut self.prepared.model_request);
-                let conversation = std::mem::take(&mut ask.conversation);
-                ask.conversation = compaction::replace(&conversation, &item, (plan, window))?;
-                self.state.compaction.compacted(plan.tokens(&self.prepared.model_request));
-            }
-            Err(problem) => {
-                self.state.compaction.failed();
-                tracing::warn!(
-                    {
-                        { REQUEST_ID } = self.call.request_id,
-                        { RESPONSE_ID } = self.prepared.response.id.as_str(),
-                        { PROVIDER } = plan.route.provider.name(),
-                        { CAUSE } = problem,
-                    },
-                    "a conversation was not compacted"
-                );
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks the model for a summary, with the tokens that it took.
-    #[tracing::instrument(name = "compact", target = "antwort::engine::run::compact", skip_all)]
-    async fn summarize(
-        &mut self,
-        plan: &AutoCompaction,
-        is_refused: bool,
-    ) -> Result<(Summary, Option<Usage>), RunError> {
-        let mut request = summary_request(&self.prepared.model_request, plan, self.prepared.provider.name());
-        if is_refused {
-            let window = truncate::estimate(&request.conversation) as u64;
-            let known = ContextBudget { window, answer: 0, fixed: 0 };
-            truncate::drop_oldest(&mut request.conversation, &known, (1, 2));
-        }
-        let request = Arc::new(request);
-        self.state.trace.begin_compaction(plan.route.provider.name(), &plan.route.model);
-        let mut stream = match plan.route.provider.infer(&request, &self.call) {
-            Ok(stream) => stream,
-            Err(error) => return Ok((Err(problem(&error)), None)),
-        };
-        let mut reader = SummaryReader::default();
-        let read = self.read_summary(&mut reader, &mut *stream).await;
-        self.state.trace.end_inference(stream.timing());
-        if let Some(usage) = stream.take_usage() {
-            reader.usage.get_or_insert_default().add(&usage);
-        }
-        if let Some(usage) = &reader.usage {
-            self.state.trace.note_usage(usage, plan.price.map(|price| cost(&price, usage)));
-        }
-        match read {
-            Ok(read) => Ok((read.and_then(|()| reader.summary()), reader.usage)),
-            Err(stop) => {
-                // The run ends, and its response has what was used.
-                reader.usage.iter().for_each(|usage| self.machine.count_usage(usage));
-                Err(stop)
-            }
+        Err(problem) => {
+            run.state.compaction.failed();
+            tracing::warn!(
+                {
+                    { REQUEST_ID } = run.call.request_id,
+                    { RESPONSE_ID } = run.spec.response.id.as_str(),
+                    { PROVIDER } = plan.route.provider.name(),
+                    { CAUSE } = problem,
+                },
+                "a conversation was not compacted"
+            );
         }
     }
+    Ok(())
+}
 
-    /// Reads a summary to its end, or as far as it may be long. The outer error is the run's.
-    async fn read_summary(
-        &mut self,
-        reader: &mut SummaryReader,
-        stream: &mut (dyn ModelStream + 'static),
-    ) -> Result<Result<(), &'static str>, RunError> {
-        let mut events = Vec::new();
-        loop {
-            let more = self.until_cancelled(stream.next(&mut events)).await?;
-            if !events.is_empty() {
-                self.state.trace.note_first_token();
-            }
-            events.drain(..).for_each(|event| reader.read(event));
-            match more {
-                Ok(true) if reader.text.len() <= MAX_SUMMARY_BYTES => {}
-                Ok(_) => return Ok(Ok(())),
-                Err(error) => return Ok(Err(problem(&error))),
-            }
+/// Asks the model for a summary, with the tokens that it took.
+#[tracing::instrument(name = "compact", target = "antwort::engine::run::compact", skip_all)]
+async fn summarize(
+    run: &mut Run,
+    plan: &AutoCompaction,
+    is_refused: bool,
+) -> Result<(Summary, Option<Usage>), RunError> {
+    let mut request = summary_request(&run.prompt.request, plan, run.prompt.provider.name());
+    if is_refused {
+        let window = truncate::estimate(&request.conversation) as u64;
+        let known = ContextBudget { window, answer: 0, fixed: 0 };
+        truncate::drop_oldest(&mut request.conversation, &known, (1, 2));
+    }
+    let request = Arc::new(request);
+    run.state.trace.begin_compaction(plan.route.provider.name(), &plan.route.model);
+    let mut stream = match plan.route.provider.infer(&request, &run.call) {
+        Ok(stream) => stream,
+        Err(error) => return Ok((Err(problem(&error)), None)),
+    };
+    let mut reader = SummaryReader::default();
+    let read = read_summary(run, &mut reader, &mut *stream).await;
+    run.state.trace.end_inference(stream.timing());
+    if let Some(usage) = stream.take_usage() {
+        reader.usage.get_or_insert_default().add(&usage);
+    }
+    if let Some(usage) = &reader.usage {
+        run.state.trace.note_usage(usage, plan.price.map(|price| cost(&price, usage)));
+    }
+    match read {
+        Ok(read) => Ok((read.and_then(|()| reader.summary()), reader.usage)),
+        Err(stop) => {
+            // The run ends, and its response has what was used.
+            reader.usage.iter().for_each(|usage| run.machine.count_usage(usage));
+            Err(stop)
+        }
+    }
+}
+
+/// Reads a summary to its end, or as far as it may be long. The outer error is the run's.
+async fn read_summary(
+    run: &mut Run,
+    reader: &mut SummaryReader,
+    stream: &mut (dyn ModelStream + 'static),
+) -> Result<Result<(), &'static str>, RunError> {
+    let mut events = Vec::new();
+    loop {
+        let more = run.until_cancelled(stream.next(&mut events)).await?;
+        if !events.is_empty() {
+            run.state.trace.note_first_token();
+        }
+        events.drain(..).for_each(|event| reader.read(event));
+        match more {
+            Ok(true) if reader.text.len() <= MAX_SUMMARY_BYTES => {}
+            Ok(_) => return Ok(Ok(())),
+            Err(error) => return Ok(Err(problem(&error))),
         }
     }
 }

@@ -130,125 +130,122 @@ impl Drop for HeldQuestions {
     }
 }
 
-impl Run {
-    /// For the questions of the calls of a turn, which are numbered from `first`; `None` if the client shows none.
-    pub(super) fn held_questions(&self, turn: u32, first: u32) -> Option<HeldQuestions> {
-        if self.prepared.elicitation.is_empty() {
-            return None;
-        }
-        let (outgoing, incoming) = mpsc::channel(CAPACITY);
-        let bus = self.parts.in_flight.bus();
-        Some(HeldQuestions {
-            incoming,
-            outgoing,
-            untold: VecDeque::new(),
-            open: Vec::new(),
-            asked: HashMap::new(),
-            first,
-            is_blocked: false,
-            bus: bus.clone(),
-            watch: bus.watch_run(&self.prepared.response.id),
-            answers_seen: 0,
-            next_poll: Instant::now() + bus.poll_interval(),
-            turn,
-            store: Arc::clone(&self.parts.store),
-            lease: self.prepared.lease.clone(),
-        })
+/// For the questions of the calls of a turn, which are numbered from `first`; `None` if the client shows none.
+pub(super) fn held_questions(run: &Run, turn: u32, first: u32) -> Option<HeldQuestions> {
+    if run.spec.client.elicitation.is_empty() {
+        return None;
     }
+    let (outgoing, incoming) = mpsc::channel(CAPACITY);
+    let bus = run.parts.in_flight.bus();
+    Some(HeldQuestions {
+        incoming,
+        outgoing,
+        untold: VecDeque::new(),
+        open: Vec::new(),
+        asked: HashMap::new(),
+        first,
+        is_blocked: false,
+        bus: bus.clone(),
+        watch: bus.watch_run(&run.spec.response.id),
+        answers_seen: 0,
+        next_poll: Instant::now() + bus.poll_interval(),
+        turn,
+        store: Arc::clone(&run.parts.store),
+        lease: run.spec.lease.clone(),
+    })
+}
 
-    /// The asker of a call; `None` if the client shows no questions.
-    pub(crate) fn asker(&self, questions: Option<&HeldQuestions>, call: (u32, u32)) -> Option<Asker> {
-        Some(Asker::new(self.prepared.elicitation, call, questions?.sender()))
+/// The asker of a call; `None` if the client shows no questions.
+pub(super) fn asker(run: &Run, questions: Option<&HeldQuestions>, call: (u32, u32)) -> Option<Asker> {
+    Some(Asker::new(run.spec.client.elicitation, call, questions?.sender()))
+}
+
+/// Tells the client of questions whose calls it sees, and calls of answers. While calls wait for the user, the time of
+/// the run stands still.
+pub(super) async fn serve_questions(run: &mut Run, held: &mut HeldQuestions) -> Result<(), RunError> {
+    if held.is_waiting() {
+        pause_time(run);
+        held.withdraw_questions();
+        if !held.open.is_empty() {
+            read_answers(run, held).await;
+        }
+        tell_questions(run, held).await?;
     }
-
-    /// Tells the client of questions whose calls it sees, and calls of answers. While calls wait for the user, the time of
-    /// the run stands still.
-    pub(super) async fn serve_questions(&mut self, held: &mut HeldQuestions) -> Result<(), RunError> {
-        if held.is_waiting() {
-            self.pause_time();
-            held.withdraw_questions();
-            if !held.open.is_empty() {
-                self.read_answers(held).await;
-            }
-            self.tell_questions(held).await?;
-        }
-        if !held.is_waiting() {
-            self.go_on_with_time();
-        }
-        Ok(())
+    if !held.is_waiting() {
+        go_on_with_time(run);
     }
+    Ok(())
+}
 
-    async fn read_answers(&self, held: &mut HeldQuestions) {
-        let now = Instant::now();
-        let given = self.parts.store.given_answers(&self.prepared.owner, &self.prepared.response.id).await;
-        let given = match given {
-            Ok(given) => given,
-            // None is late before it is known that it was not answered.
-            Err(error) => {
-                tracing::warn!(%error, "reading the user's answers failed; trying again");
-                let later = now + SLACK;
-                held.open.iter_mut().for_each(|question| question.until = question.until.max(later));
-                return;
-            }
-        };
-        let is_done = |question: &mut OpenQuestion| {
-            let call_id = question.key.call_id();
-            question.until <= now || given.iter().any(|answer| answer.call_id == call_id)
-        };
-        for question in held.open.extract_if(.., is_done).collect::<Vec<_>>() {
-            let call_id = question.key.call_id();
-            let found = given.iter().find(|answer| answer.call_id == call_id);
-            let answer =
-                user_questions::answer(found.map(|answer| (&*answer.output, answer.error.as_deref())));
-            // The call may not wait any more.
-            _ = question.asked.reply.send(answer);
+async fn read_answers(run: &Run, held: &mut HeldQuestions) {
+    let now = Instant::now();
+    let given = run.parts.store.given_answers(&run.spec.owner, &run.spec.response.id).await;
+    let given = match given {
+        Ok(given) => given,
+        // None is late before it is known that it was not answered.
+        Err(error) => {
+            tracing::warn!(%error, "reading the user's answers failed; trying again");
+            let later = now + SLACK;
+            held.open.iter_mut().for_each(|question| question.until = question.until.max(later));
+            return;
         }
+    };
+    let is_done = |question: &mut OpenQuestion| {
+        let call_id = question.key.call_id();
+        question.until <= now || given.iter().any(|answer| answer.call_id == call_id)
+    };
+    for question in held.open.extract_if(.., is_done).collect::<Vec<_>>() {
+        let call_id = question.key.call_id();
+        let found = given.iter().find(|answer| answer.call_id == call_id);
+        let answer = user_questions::answer(found.map(|answer| (&*answer.output, answer.error.as_deref())));
+        // The call may not wait any more.
+        _ = question.asked.reply.send(answer);
     }
+}
 
-    pub(super) async fn tell_questions(&mut self, held: &mut HeldQuestions) -> Result<(), RunError> {
-        let timeout = self.parts.options.engine.elicitation_timeout;
-        for asked in std::mem::take(&mut held.untold) {
-            if self.machine.server_call_item(asked.slot).is_none() {
-                // If it is not shown before the run waits, it is dropped, which cancels it.
-                held.untold.extend(Some(asked).filter(|_| !held.is_blocked));
-                continue;
-            }
-            let count = held.asked.entry(asked.call).or_default();
-            if *count >= MAX_HELD {
-                // Dropped, which cancels it.
-                continue;
-            }
-            let key = QuestionKey { turn: held.turn, call: asked.call, number: held.first + *count };
-            *count += 1;
-            let row = QuestionRow::Held.record(key, timeout);
-            let lease = self.prepared.lease.clone();
-            let record = AskedQuestions { lease, turn: held.turn, questions: vec![row] };
-            self.parts.store.ask_questions(record).await.map_err(ApiError::from)?;
-            let (call_id, expires_at) = (key.call_id(), unix_after(timeout));
-            let events = self.sink.events();
-            self.machine.ask_user(asked.slot, &call_id, &asked.question, expires_at, events);
-            self.flush().await?;
-            held.open.push(OpenQuestion { key, asked, until: Instant::now() + timeout + SLACK });
+pub(super) async fn tell_questions(run: &mut Run, held: &mut HeldQuestions) -> Result<(), RunError> {
+    let timeout = run.parts.options.engine.elicitation_timeout;
+    for asked in std::mem::take(&mut held.untold) {
+        if run.machine.server_call_item(asked.slot).is_none() {
+            // If it is not shown before the run waits, it is dropped, which cancels it.
+            held.untold.extend(Some(asked).filter(|_| !held.is_blocked));
+            continue;
         }
-        Ok(())
+        let count = held.asked.entry(asked.call).or_default();
+        if *count >= MAX_HELD {
+            // Dropped, which cancels it.
+            continue;
+        }
+        let key = QuestionKey { turn: held.turn, call: asked.call, number: held.first + *count };
+        *count += 1;
+        let row = QuestionRow::Held.record(key, timeout);
+        let lease = run.spec.lease.clone();
+        let record = AskedQuestions { lease, turn: held.turn, questions: vec![row] };
+        run.parts.store.ask_questions(record).await.map_err(ApiError::from)?;
+        let (call_id, expires_at) = (key.call_id(), unix_after(timeout));
+        let events = run.sink.events();
+        run.machine.ask_user(asked.slot, &call_id, &asked.question, expires_at, events);
+        run.flush().await?;
+        held.open.push(OpenQuestion { key, asked, until: Instant::now() + timeout + SLACK });
     }
+    Ok(())
+}
 
-    /// The time of the run stands still from now on.
-    fn pause_time(&mut self) {
-        if self.timer.pause() {
-            self.pause = self.executor.pause();
-            self.state.trace.begin_wait(WaitKind::Elicitation);
-        }
+/// The time of the run stands still from now on.
+fn pause_time(run: &mut Run) {
+    if run.clock.timer.pause() {
+        run.clock.pause = run.executor.pause();
+        run.state.trace.begin_wait(WaitKind::Elicitation);
     }
+}
 
-    /// Goes on with the time of the run, if it stood still.
-    pub(super) fn go_on_with_time(&mut self) {
-        let Some(waited) = self.timer.resume() else { return };
-        self.pause = None;
-        self.state.trace.end_waits();
-        self.started += waited;
-        if let Some(deadline) = &mut self.call.deadline {
-            *deadline += waited;
-        }
+/// Goes on with the time of the run, if it stood still.
+pub(super) fn go_on_with_time(run: &mut Run) {
+    let Some(waited) = run.clock.timer.resume() else { return };
+    run.clock.pause = None;
+    run.state.trace.end_waits();
+    run.clock.started += waited;
+    if let Some(deadline) = &mut run.call.deadline {
+        *deadline += waited;
     }
 }

@@ -10,9 +10,13 @@ use super::trace::{Interval, WaitKind};
 use crate::ConnectionHistory;
 use crate::context::{EngineParts, RunContext};
 use crate::event_sink::{Disconnected, EventSink};
-use crate::prepare::PreparedRun;
+use crate::prepare::Prepared;
+use crate::prompt::Prompt;
+use crate::run_spec::RunSpec;
 use crate::stops::StopListener;
+use crate::structured::OutputValidator;
 use crate::tool_executor::ToolCallExecutor;
+use crate::tools::RunTools;
 use crate::tools::call_filter::CallFilter;
 use crate::tools::choice::CallPolicy;
 use antwort_identity::Requester;
@@ -22,7 +26,7 @@ use antwort_protocol::request::TextFormat;
 use antwort_provider::CallContext;
 use antwort_response::code_fence::CodeFence;
 use antwort_response::machine::{ResponseMachine, Termination, Violation};
-use antwort_store::RunRegistration;
+use antwort_store::{ConversationLock, RunRegistration};
 use antwort_telemetry::request_log::RequestLog;
 use antwort_tools::Pause;
 
@@ -53,66 +57,94 @@ impl RunError {
     }
 }
 
+/// A run that is under way.
 pub(crate) struct Run {
     pub(super) parts: Arc<EngineParts>,
-    pub(super) prepared: PreparedRun,
+    pub(super) spec: RunSpec,
+    pub(super) prompt: Prompt,
+    pub(super) tools: RunTools,
+    /// Validates the answer against `text.format`.
+    pub(super) structured: OutputValidator,
     pub(super) machine: ResponseMachine,
     pub(super) call_filter: CallFilter,
-    /// Of an answer that is to be JSON.
-    pub(super) fence: Option<Box<CodeFence>>,
+    pub(super) reading: TurnReading,
     pub(super) executor: ToolCallExecutor,
     pub(super) sink: EventSink,
     pub(super) call: CallContext,
     pub(super) requester: Requester,
+    pub(super) clock: Clock,
+    pub(super) stops: StopListener,
+    /// What the run has done so far.
+    pub(super) state: RunState,
+    pub(super) attached: Attached,
+    pub(super) follow_ups: FollowUps,
+    /// No other run begins in its conversation meanwhile.
+    pub(super) conversation_lock: Option<ConversationLock>,
+    /// Whether it can wait as a row, as only a run that was queued can.
+    pub(super) can_wait: bool,
+    /// Whether the model is asked.
+    pub(super) generates: bool,
+}
+
+/// What is read of the model's turn.
+pub(super) struct TurnReading {
+    /// Of an answer that is to be JSON.
+    pub(super) fence: Option<Box<CodeFence>>,
+    /// Whether the provider has sent anything.
+    pub(super) received: bool,
+}
+
+/// The times of a run.
+pub(super) struct Clock {
     pub(super) started: Instant,
     pub(super) timer: RunTimer,
     /// Of a run whose reader counts events only.
     pub(super) keepalive: Option<KeepaliveTimer>,
     /// While calls wait for the user, the time of all calls stands still.
     pub(super) pause: Option<Pause>,
-    pub(super) stops: StopListener,
+}
+
+/// What else knows of a run.
+pub(super) struct Attached {
+    /// The log of its request.
     pub(super) log: Option<Arc<RequestLog>>,
-    /// Whether the provider has sent anything in this turn.
-    pub(super) received: bool,
-    /// What the run has done so far.
-    pub(super) state: RunState,
-    /// Of a stored stream: its client knows the id, and may delete the response before it has a row.
-    pub(super) registration: Option<RunRegistration>,
     /// What the client's connection keeps.
     pub(super) connection: Option<Arc<ConnectionHistory>>,
-    /// Who asks, if tools may be called whose work goes on.
-    pub(super) caller: Option<Box<RunContext>>,
-    /// What it takes to make a response that follows a result, sealed: the same for all calls.
-    pub(super) follow_up_spec: OnceLock<Option<Arc<[u8]>>>,
-    /// Whether it can wait as a row, as only a run that was queued can.
-    pub(super) can_wait: bool,
-    /// Whether the model is asked.
-    pub(super) generates: bool,
+    /// Of a stored stream: its client knows the id, and may delete the response before it has a row.
+    pub(super) registration: Option<RunRegistration>,
     /// Of a run that its client may come back for.
     pub(super) logged: Option<Logged>,
+}
+
+/// What it takes to make responses that follow results of calls whose work goes on.
+pub(super) struct FollowUps {
+    /// Who asks, if such tools may be called.
+    pub(super) caller: Option<Box<RunContext>>,
+    /// The request and the caller, sealed: the same for all calls.
+    pub(super) spec: OnceLock<Option<Arc<[u8]>>>,
 }
 
 impl Run {
     pub(crate) fn new(
         parts: Arc<EngineParts>,
-        prepared: PreparedRun,
+        prepared: Prepared,
         caller: RunContext,
         sink: EventSink,
         started: Instant,
         logged: Option<Logged>,
     ) -> Self {
-        let (time, deadline_name) = prepared.limits.timeout(parts.options.engine.run_timeout);
+        let Prepared { spec, options, prompt, tools, structured, conversation_lock, .. } = prepared;
+        let (time, deadline_name) = spec.limits.timeout(parts.options.engine.run_timeout);
         let deadline = started + time;
-        let ids = IdGenerator::resume(&prepared.response.id, 0);
-        let machine = ResponseMachine::new(prepared.response.clone(), ids, prepared.options.clone());
-        let offer = &prepared.offer;
-        let tools = Arc::clone(&offer.tools);
-        let CallPolicy { allowed, required: demand } = offer.choice.clone();
-        let call_filter = CallFilter::new(allowed, demand, tools, prepared.model_request.parallel_tool_calls);
-        let executor = ToolCallExecutor::new(&parts, &prepared, &caller, deadline);
+        let ids = IdGenerator::resume(&spec.response.id, 0);
+        let machine = ResponseMachine::new(spec.response.clone(), ids, options);
+        let CallPolicy { allowed, required: demand } = tools.offer.choice.clone();
+        let offered = Arc::clone(&tools.offer.tools);
+        let call_filter = CallFilter::new(allowed, demand, offered, prompt.request.parallel_tool_calls);
+        let executor = ToolCallExecutor::new(&parts, (&spec, &prompt, &tools), &caller, deadline);
         let requester = caller.requester();
         // Both are kept for what follows the results of tools.
-        let asker = prepared
+        let asker = spec
             .sent
             .is_some()
             .then(|| Box::new(RunContext { log: None, connection: None, ..caller.clone() }));
@@ -120,44 +152,44 @@ impl Run {
             deadline: Some(deadline),
             traceparent: caller.traceparent,
             request_id: caller.request_id,
-            response_id: Some(prepared.response.id.clone()),
+            response_id: Some(spec.response.id.clone()),
         };
         // Without a stream, the status can wait for the complete response.
-        let commit_at = prepared.stream.then(|| started + parts.options.commit_after);
-        let is_stored_stream = prepared.store && prepared.stream;
-        let registration =
-            is_stored_stream.then(|| parts.store.register_run(&prepared.response.id, &prepared.owner));
-        let is_json = !matches!(prepared.model_request.format, TextFormat::Text);
+        let commit_at = spec.stream.then(|| started + parts.options.commit_after);
+        let is_stored_stream = spec.store && spec.stream;
+        let registration = is_stored_stream.then(|| parts.store.register_run(&spec.response.id, &spec.owner));
+        let is_json = !matches!(prompt.request.format, TextFormat::Text);
         let mut state = RunState::default();
-        state.trace.begin(started, prepared.provider.name(), &prepared.model_request.model);
-        if let Some(times) = prepared.listing {
+        state.trace.begin(started, prompt.provider.name(), &prompt.request.model);
+        if let Some(times) = tools.listing {
             state.trace.add_listing(times);
         }
         Self {
-            registration,
-            caller: asker,
-            connection: caller.connection,
-            follow_up_spec: OnceLock::new(),
+            reading: TurnReading { fence: is_json.then(Box::default), received: false },
+            clock: Clock {
+                started,
+                timer: RunTimer::new(commit_at, deadline, deadline_name),
+                keepalive: sink.keepalive().map(KeepaliveTimer::new),
+                pause: None,
+            },
+            attached: Attached { log: caller.log, connection: caller.connection, registration, logged },
+            follow_ups: FollowUps { caller: asker, spec: OnceLock::new() },
             can_wait: false,
             generates: caller.generates,
-            logged,
             machine,
             call_filter,
-            fence: is_json.then(Box::default),
             executor,
-            keepalive: sink.keepalive().map(KeepaliveTimer::new),
             sink,
             call,
             requester,
-            started,
-            pause: None,
-            timer: RunTimer::new(commit_at, deadline, deadline_name),
             stops: parts.in_flight.stops().listen(),
-            log: caller.log,
-            received: false,
             state,
             parts,
-            prepared,
+            spec,
+            prompt,
+            tools,
+            structured,
+            conversation_lock,
         }
     }
 }

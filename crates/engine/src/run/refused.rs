@@ -4,44 +4,42 @@ use super::live::Run;
 use super::trace::{self, CallOutcomeKind, CallRecord};
 use antwort_tools::{RefusedCallAudit, audit_refused_call};
 
-impl Run {
-    /// Keeps the refused calls of the turn that was read, in the order of the model. A turn that was cut off tells of none.
-    pub(super) fn refuse_calls(&mut self) {
-        if !self.call_filter.has_rejected() || self.machine.is_cut_off() {
-            return;
-        }
-        let mut kept = Vec::new();
-        for (slot, call) in self.call_filter.reported() {
-            let refused = call.refuse(self.machine.ids());
-            let ((namespace, name), code) = (call.tool(), call.code());
-            let id = refused.item.id();
-            self.parts.metrics.refused_call(code.as_str());
-            let tool = match namespace {
-                Some(namespace) => format!("{namespace}__{name}"),
-                None => name.to_owned(),
-            };
-            audit_refused_call(&RefusedCallAudit {
-                owner: &self.prepared.owner,
-                agent: self.prepared.agent.as_deref(),
-                response: &self.prepared.response.id,
-                request: &self.call.request_id,
-                call: id,
-                tool: &trace::short(&tool),
-                arguments: call.arguments(),
-                code,
-            });
-            // The account names limits by themselves.
-            if call.is_mistake() {
-                self.state.trace.refuse_call(CallRecord {
-                    call_id: id.as_str().to_owned(),
-                    name: trace::short(name),
-                    outcome: CallOutcomeKind::Failed,
-                    error: Some(code.as_str().to_owned()),
-                    ..CallRecord::default()
-                });
-            }
-            kept.push((slot, refused));
-        }
-        self.machine.keep_refused(kept);
+/// Keeps the refused calls of the turn that was read, in the order of the model. A turn that was cut off tells of none.
+pub(super) fn refuse_calls(run: &mut Run) {
+    if !run.call_filter.has_rejected() || run.machine.is_cut_off() {
+        return;
     }
+    let mut kept = Vec::new();
+    for (slot, call) in run.call_filter.reported() {
+        let refused = call.refuse(run.machine.ids());
+        let ((namespace, name), code) = (call.tool(), call.code());
+        let id = refused.item.id();
+        run.parts.metrics.refused_call(code.as_str());
+        let tool = match namespace {
+            Some(namespace) => format!("{namespace}__{name}"),
+            None => name.to_owned(),
+        };
+        audit_refused_call(&RefusedCallAudit {
+            owner: &run.spec.owner,
+            agent: run.spec.agent.as_deref(),
+            response: &run.spec.response.id,
+            request: &run.call.request_id,
+            call: id,
+            tool: &trace::short(&tool),
+            arguments: call.arguments(),
+            code,
+        });
+        // The account names limits by themselves.
+        if call.is_mistake() {
+            run.state.trace.refuse_call(CallRecord {
+                call_id: id.as_str().to_owned(),
+                name: trace::short(name),
+                outcome: CallOutcomeKind::Failed,
+                error: Some(code.as_str().to_owned()),
+                ..CallRecord::default()
+            });
+        }
+        kept.push((slot, refused));
+    }
+    run.machine.keep_refused(kept);
 }

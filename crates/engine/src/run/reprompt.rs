@@ -2,101 +2,104 @@
 
 use super::live::{Run, RunError};
 use super::state::{AddedMessage, NextInference};
+use super::{limits, turn};
+use crate::compaction;
+use crate::structured::OutputVerdict;
 use antwort_config::settings::OnMissingCall;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_response::machine::{Termination, Turn};
-use antwort_response::turn::{CallChoice, HistoryItem};
+use antwort_response::turn::CallChoice;
 
-impl Run {
-    /// Whether the model will be asked again after this turn: its text is then marked as commentary, not as the
-    /// answer.
-    pub(super) fn will_retry_turn(&self) -> bool {
-        if self.machine.is_cut_off() {
-            return false;
-        }
-        if self.call_filter.lacks_required_call() {
-            return self.retries_missing_call();
-        }
-        !self.call_filter.has_calls() && self.prepared.structured.needs_repair(self.machine.turn_output())
+/// Decides what follows a turn without calls: the end, or another turn if the answer does not match its format.
+pub(super) async fn validate_output(run: &mut Run, turn: &Turn) -> Result<Option<Termination>, RunError> {
+    if run.spec.is_compaction && run.machine.response().output.is_empty() {
+        return Ok(Some(Termination::Failed(compaction::failed().body)));
     }
+    match run.structured.validate(run.machine.turn_output()) {
+        OutputVerdict::Accept => Ok(Some(Termination::Completed)),
+        OutputVerdict::Fail(error) => Ok(Some(Termination::Failed(error.body))),
+        OutputVerdict::Repair(problem) => ask_for_repair(run, turn, &problem).await.map(|()| None),
+    }
+}
 
-    /// Asks for the answer in its format, without tools, so that it is one inference.
-    pub(super) async fn ask_for_repair(&mut self, turn: &Turn, problem: &str) -> Result<(), RunError> {
-        tracing::debug!(problem, "the answer does not match text.format; asking the model once more");
-        let output = self.machine.close_turn(self.sink.events())?;
-        self.check_size()?;
-        self.finish_turn(turn, output)?;
-        self.state.asked_for_repair = true;
-        self.add_message(format!(
+/// Whether the model will be asked again after this turn: its text is then marked as commentary, not as the
+/// answer.
+pub(super) fn will_retry_turn(run: &Run) -> bool {
+    if run.machine.is_cut_off() {
+        return false;
+    }
+    if run.call_filter.lacks_required_call() {
+        return retries_missing_call(run);
+    }
+    !run.call_filter.has_calls() && run.structured.needs_repair(run.machine.turn_output())
+}
+
+/// Asks for the answer in its format, without tools, so that it is one inference.
+async fn ask_for_repair(run: &mut Run, turn: &Turn, problem: &str) -> Result<(), RunError> {
+    tracing::debug!(problem, "the answer does not match text.format; asking the model once more");
+    let output = run.machine.close_turn(run.sink.events())?;
+    limits::check_size(run)?;
+    turn::finish_turn(run, turn, output)?;
+    run.state.asked_for_repair = true;
+    add_message(
+        run,
+        format!(
             "Your last answer does not have the form that was asked for: {problem}. Answer again in that form, \
-             and with nothing else."
-        ));
-        self.state.next = NextInference::Repair;
-        self.begin_next_turn().await
-    }
+         and with nothing else."
+        ),
+    );
+    run.state.next = NextInference::Repair;
+    turn::begin_next_turn(run).await
+}
 
-    /// Whether the model is asked once more when it has not made the required call.
-    ///
-    /// Not if tools are not executed: such a request is a single inference.
-    pub(super) fn retries_missing_call(&self) -> bool {
-        self.prepared.executes_tools && !self.state.asked_for_call
-    }
+/// Whether the model is asked once more when it has not made the required call.
+///
+/// Not if tools are not executed: such a request is a single inference.
+pub(super) fn retries_missing_call(run: &Run) -> bool {
+    run.spec.executes_tools && !run.state.asked_for_call
+}
 
-    /// Decides what follows a turn without the required call.
-    pub(super) async fn on_missing_call(
-        &mut self,
-        turn: &Turn,
-        is_reported: bool,
-    ) -> Result<Option<Termination>, RunError> {
-        if self.retries_missing_call() {
-            return self.ask_for_call(turn, is_reported).await.map(|()| None);
-        }
-        self.call_filter.clear_required();
-        match self.parts.options.engine.on_missing_call {
-            OnMissingCall::Keep => self.validate_output(turn).await,
-            OnMissingCall::Fail => Ok(Some(Termination::Failed(missing_call().body))),
-        }
+/// Decides what follows a turn without the required call.
+pub(super) async fn on_missing_call(
+    run: &mut Run,
+    turn: &Turn,
+    is_reported: bool,
+) -> Result<Option<Termination>, RunError> {
+    if retries_missing_call(run) {
+        return ask_for_call(run, turn, is_reported).await.map(|()| None);
     }
+    run.call_filter.clear_required();
+    match run.parts.options.engine.on_missing_call {
+        OnMissingCall::Keep => validate_output(run, turn).await,
+        OnMissingCall::Fail => Ok(Some(Termination::Failed(missing_call().body))),
+    }
+}
 
-    /// Asks for the required call. For other calls it made, the model finds errors in their results.
-    async fn ask_for_call(&mut self, turn: &Turn, is_reported: bool) -> Result<(), RunError> {
-        tracing::debug!("the model did not make the call that tool_choice requires; asking once more");
-        self.state.asked_for_call = true;
-        let output = self.machine.close_turn(self.sink.events())?;
-        self.check_size()?;
-        self.finish_turn(turn, output)?;
-        if !is_reported {
-            let named = match self.required_choice() {
-                CallChoice::One(place) => self.prepared.offer.tools.get(place),
-                _ => None,
-            };
-            let what = match named {
-                Some(tool) => format!("the tool '{}'", tool.wire_name),
-                None => "one of the tools that you may call".to_owned(),
-            };
-            self.add_message(format!("You have to call {what} now, before you answer."));
-        }
-        self.state.next = NextInference::RequiredCall;
-        self.begin_next_turn().await
+/// Asks for the required call. For other calls it made, the model finds errors in their results.
+async fn ask_for_call(run: &mut Run, turn: &Turn, is_reported: bool) -> Result<(), RunError> {
+    tracing::debug!("the model did not make the call that tool_choice requires; asking once more");
+    run.state.asked_for_call = true;
+    let output = run.machine.close_turn(run.sink.events())?;
+    limits::check_size(run)?;
+    turn::finish_turn(run, turn, output)?;
+    if !is_reported {
+        let named = match turn::required_choice(run) {
+            CallChoice::One(place) => run.tools.offer.tools.get(place),
+            _ => None,
+        };
+        let what = match named {
+            Some(tool) => format!("the tool '{}'", tool.wire_name),
+            None => "one of the tools that you may call".to_owned(),
+        };
+        add_message(run, format!("You have to call {what} now, before you answer."));
     }
+    run.state.next = NextInference::RequiredCall;
+    turn::begin_next_turn(run).await
+}
 
-    /// How the model is asked for the call that it has not made.
-    pub(super) fn required_choice(&self) -> CallChoice {
-        let offer = &self.prepared.offer;
-        offer.choice.retry_choice(offer.tools.len())
-    }
-
-    fn add_message(&mut self, text: String) {
-        let place = self.machine.response().output.len();
-        self.add_messages(vec![AddedMessage { place, text }]);
-    }
-
-    /// Adds messages to the conversation of this run only.
-    pub(super) fn add_messages(&mut self, added: Vec<AddedMessage>) {
-        let conversation = &mut self.prepared.model_request_mut().conversation;
-        conversation.extend(added.iter().map(|message| HistoryItem::from(message.item())));
-        self.state.messages.extend(added);
-    }
+fn add_message(run: &mut Run, text: String) {
+    let place = run.machine.response().output.len();
+    turn::add_messages(run, vec![AddedMessage { place, text }]);
 }
 
 fn missing_call() -> ApiError {

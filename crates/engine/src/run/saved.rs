@@ -9,11 +9,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::state::RunState;
-use crate::prepare::PreparedRun;
-use antwort_protocol::dialect::Dialect;
-use antwort_response::machine::{
-    MachineOptions, MachineState, ReasoningDisplay, ResponseMachine, ServerCall, ShowSealed,
-};
+use crate::run_spec::{OutputSpec, RunSpec};
+use antwort_response::machine::{MachineState, ResponseMachine, ServerCall};
 use antwort_response::seal::SealKeys;
 
 /// The format that this binary writes.
@@ -23,7 +20,8 @@ const FORMAT: u32 = 1;
 #[derive(Debug, Deserialize)]
 pub(crate) struct SavedRun {
     format: u32,
-    pub spec: RunSpec,
+    #[serde(rename = "spec")]
+    pub output: OutputSpec,
     pub state: RunState,
     pub machine: MachineState,
 }
@@ -32,73 +30,33 @@ pub(crate) struct SavedRun {
 #[derive(Serialize)]
 struct Borrowed<'a, M> {
     format: u32,
-    spec: RunSpec,
+    #[serde(rename = "spec")]
+    output: &'a OutputSpec,
     state: &'a RunState,
     machine: M,
-}
-
-/// What a run was begun with, as far as its response does not show it.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct RunSpec {
-    pub dialect: Dialect,
-    /// Whether deltas are padded.
-    pub obfuscate: bool,
-    /// The provider that was chosen, whose state is sealed for it alone.
-    pub provider: String,
-    reasoning: ReasoningDisplay,
-    logprobs: bool,
-    show_sealed: ShowSealed,
-    server_steps: bool,
-}
-
-impl RunSpec {
-    fn new(prepared: &PreparedRun) -> Self {
-        let options = &prepared.options;
-        Self {
-            dialect: prepared.encoding.dialect,
-            obfuscate: prepared.encoding.obfuscate,
-            provider: prepared.provider.name().to_owned(),
-            reasoning: options.reasoning,
-            logprobs: options.logprobs,
-            show_sealed: options.show_sealed,
-            server_steps: options.server_steps,
-        }
-    }
-
-    /// The options of its machine.
-    pub(crate) fn machine_options(&self, tenant: &str, keys: &Arc<SealKeys>) -> MachineOptions {
-        MachineOptions {
-            reasoning: self.reasoning,
-            logprobs: self.logprobs,
-            seal: Some(keys.bound_to(tenant, &self.provider)),
-            show_sealed: self.show_sealed,
-            server_steps: self.server_steps,
-            summary: None,
-        }
-    }
 }
 
 /// The sealed state of a run, to be committed with a turn whose calls are about to be made, or with its row if `calls` is
 /// `None`.
 pub(crate) fn save(
     keys: &SealKeys,
-    prepared: &PreparedRun,
+    spec: &RunSpec,
     state: &RunState,
     machine: &ResponseMachine,
     calls: Option<&[ServerCall]>,
 ) -> Option<Arc<[u8]>> {
-    let spec = RunSpec::new(prepared);
+    let output = &spec.output;
     let saved = match calls {
         Some(calls) => {
-            serde_json::to_vec(&Borrowed { format: FORMAT, spec, state, machine: machine.save(calls) })
+            serde_json::to_vec(&Borrowed { format: FORMAT, output, state, machine: machine.save(calls) })
         }
         None => {
-            serde_json::to_vec(&Borrowed { format: FORMAT, spec, state, machine: machine.save_position() })
+            serde_json::to_vec(&Borrowed { format: FORMAT, output, state, machine: machine.save_position() })
         }
     };
     let mut plain = saved.ok()?;
     plain.extend_from_slice(state.trace.finished());
-    keys.seal_run(&prepared.owner.tenant, &plain).map(Into::into)
+    keys.seal_run(&spec.owner.tenant, &plain).map(Into::into)
 }
 
 impl SavedRun {

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::prepare::PreparedRun;
+use crate::prompt::Prompt;
+use crate::run_spec::RunSpec;
 use antwort_protocol::response::{Response, Usage};
 use antwort_telemetry::request_log::{ModelTarget, RequestLog, RunStats};
 
@@ -19,30 +20,36 @@ pub(super) struct RunSummary {
 
 impl RunSummary {
     /// The run ended with a response.
-    pub(super) fn response(self, prepared: &PreparedRun, response: &Response) {
+    pub(super) fn response(self, spec: &RunSpec, prompt: &Prompt, response: &Response) {
         let failed = response.error.as_ref().and_then(|error| error.code.clone());
         let incomplete = || response.incomplete_details.as_ref().map(|why| why.reason.clone().into());
-        self.record(prepared, response.usage, failed.or_else(incomplete));
+        self.record((spec, prompt), response.usage, failed.or_else(incomplete));
     }
 
     /// The run ended with an error instead of a response.
     pub(super) fn refusal(
         self,
-        prepared: &PreparedRun,
+        spec: &RunSpec,
+        prompt: &Prompt,
         usage: Option<Usage>,
         code: Option<Cow<'static, str>>,
     ) {
-        self.record(prepared, usage, code);
+        self.record((spec, prompt), usage, code);
     }
 
-    fn record(self, prepared: &PreparedRun, usage: Option<Usage>, code: Option<Cow<'static, str>>) {
+    fn record(
+        self,
+        (spec, prompt): (&RunSpec, &Prompt),
+        usage: Option<Usage>,
+        code: Option<Cow<'static, str>>,
+    ) {
         let Some(log) = self.log else { return };
-        let asked = ModelTarget::new(prepared.provider.name(), &prepared.model_request.model);
+        let asked = ModelTarget::new(prompt.provider.name(), &prompt.request.model);
         let figures = RunStats {
-            response_id: prepared.response.id.clone(),
+            response_id: spec.response.id.clone(),
             turns: self.turns,
             usage,
-            first_delta: self.first_event.filter(|_| prepared.stream),
+            first_delta: self.first_event.filter(|_| spec.stream),
         };
         log.update(|facts| {
             facts.model = Some(asked);

@@ -29,7 +29,7 @@ impl Run {
     /// Sends the events so far.
     pub(super) async fn flush(&mut self) -> Result<(), RunError> {
         self.sink.flush().await?;
-        if self.timer.next == TimerEvent::Commit {
+        if self.clock.timer.next == TimerEvent::Commit {
             self.set_timer_after_commit();
         }
         Ok(())
@@ -43,19 +43,19 @@ impl Run {
                 biased;
                 done = &mut work => return Ok(done),
                 () = self.sink.closed() => return Err(RunError::Cancelled),
-                stop = self.stops.stopped(&self.prepared.response.id) => return Err(match stop {
+                stop = self.stops.stopped(&self.spec.response.id) => return Err(match stop {
                     Stop::Shutdown => RunError::shutdown(),
                     Stop::Cancelled => RunError::Cancelled,
                 }),
-                () = &mut self.timer.sleep => false,
-                () = KeepaliveTimer::fired(&mut self.keepalive) => true,
+                () = &mut self.clock.timer.sleep => false,
+                () = KeepaliveTimer::fired(&mut self.clock.keepalive) => true,
             };
             if is_silent {
                 self.keep_alive().await?;
                 continue;
             }
-            match self.timer.next {
-                TimerEvent::Deadline => return Err(RunError::LimitReached(self.timer.deadline_name)),
+            match self.clock.timer.next {
+                TimerEvent::Deadline => return Err(RunError::LimitReached(self.clock.timer.deadline_name)),
                 TimerEvent::Commit => {
                     self.sink.flush().await?;
                     self.set_timer_after_commit();
@@ -65,29 +65,51 @@ impl Run {
         }
     }
 
+    /// Sends a sign of life if one is due. The timer is not reset for each event: when it fires, it is moved to where it
+    /// belongs by then.
+    pub(super) async fn keep_alive(&mut self) -> Result<(), RunError> {
+        let (Some(timer), now) = (&mut self.clock.keepalive, Instant::now()) else { return Ok(()) };
+        // Before the first event there is nothing that it could follow.
+        let due = self.sink.last_sent().map_or(now + timer.interval, |last| last + timer.interval);
+        if due > now {
+            timer.reset(due);
+            return Ok(());
+        }
+        timer.reset(now + timer.interval);
+        if !self.sink.has_reader() {
+            self.clock.keepalive = None;
+            return Ok(());
+        }
+        // What waits to be sent is a sign of life, too.
+        if self.sink.events().is_empty() {
+            self.machine.keep_alive(self.sink.events());
+        }
+        self.flush().await
+    }
+
     pub(super) fn check_deadline(&self) -> Result<(), RunError> {
-        self.timer.passed_limit().map_or(Ok(()), |limit| Err(RunError::LimitReached(limit)))
+        self.clock.timer.passed_limit().map_or(Ok(()), |limit| Err(RunError::LimitReached(limit)))
     }
 
     /// After the commit the client knows the response's id: a stored stream gets a row if it runs for some time.
     fn set_timer_after_commit(&mut self) {
-        let record_at = (self.started + RECORD_AFTER).max(Instant::now());
-        if self.prepared.store && record_at < self.timer.deadline {
-            self.timer.set(TimerEvent::Record, record_at);
+        let record_at = (self.clock.started + RECORD_AFTER).max(Instant::now());
+        if self.spec.store && record_at < self.clock.timer.deadline {
+            self.clock.timer.set(TimerEvent::Record, record_at);
         } else {
-            self.timer.set_deadline();
+            self.clock.timer.set_deadline();
         }
     }
 
     /// A failure is only logged: the row that counts is the one at the end.
     async fn record_running(&mut self) {
-        self.timer.set_deadline();
+        self.clock.timer.set_deadline();
         if self.state.is_recorded {
             return;
         }
-        let record = record::running(&self.prepared, self.machine.response());
+        let record = record::running(&self.spec, self.machine.response());
         self.state.is_recorded = true;
-        let state = save(&self.parts.seal, &self.prepared, &self.state, &self.machine, None);
+        let state = save(&self.parts.seal, &self.spec, &self.state, &self.machine, None);
         if let Err(error) = self.parts.store.begin(record, state).await {
             self.state.is_recorded = false;
             tracing::warn!(%error, "writing the row of a response in progress failed");

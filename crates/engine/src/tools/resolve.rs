@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use super::approvals::{self, ApprovalAnswers, ApprovalContext, ApprovedCall};
+use super::approvals::{self, ApprovalAnswers, ApprovalContext};
 use super::mcp_servers::{self, ListedServer};
 use super::offered::OfferedTools;
+use super::run_tools::RunTools;
 use super::scope::{self, ToolScope};
 use crate::compaction;
 use crate::context::{EngineParts, OnUnservedTool, RunContext};
@@ -17,21 +18,14 @@ use antwort_protocol::item::Item;
 use antwort_protocol::request::{CreateResponse, ToolVisibility};
 use antwort_response::presentation::Presentation;
 
-/// The tools of a run, and the calls of them that were approved.
+/// The tools of a run, and how they are shown.
 pub(crate) struct ResolvedTools {
-    /// The MCP servers with their tools.
-    pub servers: Vec<ListedServer>,
-    /// The gateway's own tools for the caller.
-    pub catalog: CallerCatalog,
     pub visibility: ToolVisibility,
     /// Whether the gateway runs tools.
     pub(crate) executes_tools: bool,
     /// How calls are shown to clients.
     pub presentation: Presentation,
-    pub offer: OfferedTools,
-    pub approved: Vec<ApprovedCall>,
-    /// How long it took to have sessions with the servers and their lists, unless nobody would notice.
-    pub listing: Option<Interval>,
+    pub tools: RunTools,
 }
 
 /// What tools are resolved for.
@@ -83,8 +77,16 @@ pub(crate) async fn resolve(
     let max_calls = limits.run.max_tool_calls;
     let context = ApprovalContext { servers: &servers, executes_tools, max_calls, answers };
     let approved = approvals::check(parts, &caller.owner, past, input, context).await?;
-    let listing = Some(listing).filter(Interval::is_noticed);
-    Ok(ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved, listing })
+    let tools = RunTools {
+        request: (!servers.is_empty()).then(|| Box::new(scope::tool_request(request))),
+        offer,
+        servers,
+        catalog,
+        unserved: caller.unserved_tools,
+        approved,
+        listing: Some(listing).filter(Interval::is_noticed),
+    };
+    Ok(ResolvedTools { visibility, executes_tools, presentation, tools })
 }
 
 /// What a request is offered, and by whom.

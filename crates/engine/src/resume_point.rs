@@ -1,0 +1,134 @@
+//! Where a run was when its process was lost or it began to wait: read from its rows by whoever goes on with it or ends it.
+
+use super::journal::{self, JournaledResult};
+use super::run::SavedRun;
+use super::seen_log::SeenLog;
+use super::user_questions;
+use antwort_response::machine::{MachineState, SeenEvent, ServerCall};
+use antwort_store::{CallOutcome, Lease, OrphanedCall, OrphanedRun, Store, is_async_call_id};
+
+/// What the model and clients are shown of a call whose result is not known.
+const UNKNOWN: &str =
+    "the gateway was stopped between this call and its result; the call may have been executed";
+/// Its code.
+pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+
+/// The phase at which a run was committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CommittedPhase {
+    /// The model is asked, and was not asked before.
+    Begin,
+    /// The gateway makes the calls of a turn, of which there may be none.
+    Calls,
+    /// The client is asked for the outputs of its functions.
+    WaitsForClient,
+    /// Results of calls whose work goes on are waited for.
+    WaitsForResults,
+}
+
+impl CommittedPhase {
+    pub(super) fn of(machine: &MachineState, awaits_results: bool) -> Self {
+        match machine.turn_begins() {
+            _ if awaits_results => Self::WaitsForResults,
+            None => Self::Begin,
+            Some(_) if machine.asks_client() => Self::WaitsForClient,
+            Some(_) => Self::Calls,
+        }
+    }
+}
+
+/// What the calls of a turn beside those of the gateway lead to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct OpenCalls {
+    /// The client has to make calls of its functions.
+    pub client: bool,
+    /// Calls need the user's approval.
+    pub approval: bool,
+}
+
+/// Where a run was.
+pub(super) struct ResumePoint {
+    pub phase: CommittedPhase,
+    /// The calls of the gateway in the turn that was committed last, in order.
+    pub calls: Vec<LeftCall>,
+    /// The other calls of that turn.
+    pub open: OpenCalls,
+    /// All rows of the journal by which a client or a callback is waited for.
+    pub asked: Vec<OrphanedCall>,
+    /// What was sent behind that turn.
+    pub seen: Vec<SeenEvent>,
+    /// The number of the event behind that.
+    pub next: u64,
+    /// Whether its events are logged.
+    pub(crate) has_log: bool,
+}
+
+/// A call of the turn that was committed last.
+pub(super) struct LeftCall {
+    pub made: ServerCall,
+    pub row: OrphanedCall,
+}
+
+impl LeftCall {
+    /// Its result, if it is known.
+    pub(super) fn result(&self) -> Option<JournaledResult> {
+        result(&self.row)
+    }
+}
+
+impl ResumePoint {
+    pub(super) fn of(run: &OrphanedRun, saved: &SavedRun, seen: SeenLog) -> Self {
+        let (machine, state) = (&saved.machine, &saved.state);
+        let (client, approval) = machine.waits_for();
+        let rows = state.journaled_turns.checked_sub(1).into_iter().flat_map(|turn| calls_of(run, turn));
+        let calls = machine.calls().iter().cloned().zip(rows.cloned());
+        Self {
+            phase: CommittedPhase::of(machine, state.awaits_results),
+            calls: calls.map(|(made, row)| LeftCall { made, row }).collect(),
+            open: OpenCalls { client, approval },
+            asked: run.calls.iter().filter(|call| call.input.is_some()).cloned().collect(),
+            has_log: seen.next.is_some(),
+            next: seen.next.unwrap_or_else(|| machine.sequence()),
+            seen: seen.events,
+        }
+    }
+
+    /// How many reports of progress are among what was sent.
+    pub(super) fn progress_events(&self) -> u64 {
+        self.seen.iter().filter(|event| event.is_progress()).count() as u64
+    }
+}
+
+/// The calls of a turn in the journal of a run, in order.
+pub(super) fn calls_of(run: &OrphanedRun, turn: u32) -> impl Iterator<Item = &OrphanedCall> {
+    made(run).filter(move |call| call.turn == turn)
+}
+
+/// The calls in the journal of a run, without the results that it has waited for and the questions of calls.
+pub(super) fn made(run: &OrphanedRun) -> impl Iterator<Item = &OrphanedCall> {
+    let is_result =
+        |call: &&OrphanedCall| call.input.as_ref().is_some_and(|input| is_async_call_id(&input.call_id));
+    run.calls.iter().filter(move |call| !is_result(call) && !user_questions::is_question(call))
+}
+
+/// The result that the journal has of a call.
+pub(super) fn result(row: &OrphanedCall) -> Option<JournaledResult> {
+    let (output, error) = row.outcome.as_ref()?;
+    Some(journal::journaled(output, error.clone()))
+}
+
+/// What a call has whose result is not known.
+pub(super) fn unknown_result() -> JournaledResult {
+    journal::journaled(UNKNOWN, Some(OUTCOME_UNKNOWN.to_owned()))
+}
+
+/// Writes to the journal that the result of a call is not known.
+pub(super) fn declare_unknown(store: &dyn Store, lease: &Lease, row: &OrphanedCall) {
+    store.record_tool_result(CallOutcome {
+        lease: lease.clone(),
+        turn: row.turn,
+        index: row.index,
+        output: UNKNOWN.to_owned(),
+        error: Some(OUTCOME_UNKNOWN),
+    });
+}
