@@ -10,8 +10,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::async_results;
-use super::async_results::{outcome, with_result};
+use super::async_results::{self, outcome, with_result};
 use super::background::follow_up::{self, Announced};
 use super::chain::Step;
 use super::completion_text::announcement;

@@ -1,4 +1,5 @@
-//! What transports call. Each method is the function of the module that it names.
+//! What transports call. Each method is the function of the module that it names; those with large arguments return its future, which has
+//! them once.
 
 use std::sync::Arc;
 
@@ -46,22 +47,22 @@ impl Engine {
     }
 
     /// Starts a run once it is admitted; every transport starts its runs here.
-    pub async fn start(
+    pub fn start(
         &self,
         request: Box<CreateResponse>,
         caller: RunContext,
-    ) -> Result<RunHandle, ApiError> {
-        start::start(&self.parts, request, caller).await
+    ) -> impl Future<Output = Result<RunHandle, ApiError>> + Send {
+        start::start(&self.parts, request, caller)
     }
 
     /// Starts a run with this key, or finds what the key has led to.
-    pub async fn start_keyed(
+    pub fn start_keyed(
         &self,
         request: Box<CreateResponse>,
         caller: RunContext,
         key: IdempotencyKey,
-    ) -> Result<Keyed<RunHandle>, ApiError> {
-        keyed::start_keyed(&self.parts, request, caller, key).await
+    ) -> impl Future<Output = Result<Keyed<RunHandle>, ApiError>> + Send {
+        keyed::start_keyed(&self.parts, request, caller, key)
     }
 
     /// Whether the run of this request asks its client, and so is submitted. An error comes then.
@@ -70,14 +71,14 @@ impl Engine {
     }
 
     /// Queues a run of this request, whose body is `text`.
-    pub async fn submit(
+    pub fn submit(
         &self,
         request: Box<CreateResponse>,
         text: String,
         caller: RunContext,
         key: Option<IdempotencyKey>,
-    ) -> Result<Keyed<Queued>, ApiError> {
-        submit::submit(&self.parts, request, text, caller, key).await
+    ) -> impl Future<Output = Result<Keyed<Queued>, ApiError>> + Send {
+        submit::submit(&self.parts, request, text, caller, key)
     }
 
     /// Makes a claimed run to its end, or gives it back.

@@ -111,7 +111,7 @@ pub(super) fn shown(result: &CallResult, task: Option<&StartedTask>, citations: 
     serde_json::to_string(&kept).map_or_else(|_| result.output.clone(), |text| format!("{MARK}{text}"))
 }
 
-/// The result that the journal keeps of a call.
+/// The result that the journal keeps of a call, with what goes with it.
 pub(super) fn journaled(text: &str, error: Option<String>) -> JournaledResult {
     let error = error.map(Into::into);
     let kept = text.strip_prefix(MARK).and_then(|kept| serde_json::from_str(kept).ok());

@@ -123,6 +123,7 @@ pub(super) async fn prepare(
     let window = route.provider.info().context_window.for_model(&route.model);
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let (conversation, retained) = model_view(items, window, compacts, &seal, &summaries)?;
+    let auto_compaction = AutoCompaction::requested(parts, &request, compacts, &route, &summaries)?;
     let was_queued = resumed.is_some();
     let store = request.store || request.background;
     // A server may offer others while the run goes on.
@@ -154,7 +155,6 @@ pub(super) async fn prepare(
         request_bytes: memory.used() + request.bytes.saturating_sub(request.input_bytes) as u64,
         sent: sent.filter(|_| may_go_on),
     };
-    let auto_compaction = AutoCompaction::requested(parts, &request, compacts, &route, &summaries)?;
     let mut prompt = model_request::prompt(parts, request, route, (conversation, instructions), &tools.offer);
     prompt.auto_compaction = auto_compaction;
     // What the model has written of a run that was queued is there at once, whether anybody reads it.

@@ -175,10 +175,11 @@ impl Recovery {
         let saved = orphan.state.as_deref().and_then(|sealed| SavedRun::open(&self.keys, tenant, sealed));
         let output = output(orphan)?;
         let trace = saved.as_ref().map(|saved| saved.state.trace.clone());
+        let awaited_results = saved.as_ref().is_some_and(|saved| saved.state.awaits_results);
         // Of a state and items that do not fit together, the items count.
         let saved = saved.filter(|saved| saved.machine.unfinished() <= output.len());
-        let log = SeenLog { events: seen, next: logged.map(|logged| logged.next) };
-        let point = saved.as_ref().map(|saved| ResumePoint::of(orphan, saved, log));
+        // What was sent is shown whether or not the state can be read.
+        let point = saved.as_ref().map(|saved| ResumePoint::of(orphan, saved, SeenLog::default()));
         let dialect = saved.as_ref().map_or_else(|| dialect_of(&output), |saved| saved.output.dialect);
         let mut response = Response::from_stored(&orphan.body, dialect)?;
         let place = output.len();
@@ -197,12 +198,17 @@ impl Recovery {
         };
         let stored = state.unfinished();
         let mut machine = ResponseMachine::resume(response, state, options);
+        machine.skip_events(seen_log::progress_events(&seen));
         // A violation cannot change the ending any more; as much as possible is shown.
         let _shown = match point {
-            Some(point) => finish_turn(&mut machine, orphan, point, events),
+            Some(point) => finish_turn(&mut machine, orphan, &point, &seen, events),
+            None if awaited_results => machine.close_turn(events).map(drop),
             // Nothing is known of the run but its journal.
             None => finish_journaled(&mut machine, orphan, events),
         };
+        if let Some(logged) = logged.filter(|_| !seen.is_empty()) {
+            let _shown = machine.replay(seen, logged.next, false, events);
+        }
         let outcome = RunOutcome { turns, structured: None };
         let closed = machine.close_response(ending, outcome, unix_now(), events);
         let trace = trace.and_then(|mut trace| trace.end_lost(&closed.aborted_calls));
@@ -249,26 +255,21 @@ fn output(orphan: &OrphanedRun) -> Result<Vec<Item>, serde_json::Error> {
     output.map(|item| serde_json::from_str(&item.wire)).collect()
 }
 
-/// Ends the turn that was committed last: its calls are shown with their results, as far as these are known, and then what
-/// was sent behind it.
+/// Ends the turn that was committed last: its calls are shown with their results, as far as these are known.
 fn finish_turn(
     machine: &mut ResponseMachine,
     orphan: &OrphanedRun,
-    point: ResumePoint,
+    point: &ResumePoint,
+    seen: &[SeenEvent],
     events: &mut Events,
 ) -> Result<(), Violation> {
-    machine.skip_events(point.progress_events());
-    let finished = match point.phase {
-        CommittedPhase::WaitsForClient => finish_client_calls(machine, orphan, &point.seen, events),
+    match point.phase {
+        CommittedPhase::WaitsForClient => finish_client_calls(machine, orphan, seen, events),
         CommittedPhase::Begin | CommittedPhase::Calls | CommittedPhase::WaitsForResults => {
             let calls = point.calls.iter().map(|call| (call.made.slot, &call.row));
             finish_calls(machine, calls, events)
         }
-    };
-    if point.seen.is_empty() {
-        return finished;
     }
-    machine.replay(point.seen, point.next, false, events).map(drop)
 }
 
 /// The same of a run of which only the calls of its last turn are known.

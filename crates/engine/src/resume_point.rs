@@ -16,7 +16,7 @@ pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 /// The phase at which a run was committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommittedPhase {
-    /// The model is asked, and was not asked before.
+    /// No turn was committed.
     Begin,
     /// The gateway makes the calls of a turn, of which there may be none.
     Calls,
@@ -80,7 +80,7 @@ impl ResumePoint {
     pub(super) fn of(run: &OrphanedRun, saved: &SavedRun, seen: SeenLog) -> Self {
         let (machine, state) = (&saved.machine, &saved.state);
         let (client, approval) = machine.waits_for();
-        let rows = state.journaled_turns.checked_sub(1).into_iter().flat_map(|turn| calls_of(run, turn));
+        let rows = state.committed.turns.checked_sub(1).into_iter().flat_map(|turn| calls_of(run, turn));
         let calls = machine.calls().iter().cloned().zip(rows.cloned());
         Self {
             phase: CommittedPhase::of(machine, state.awaits_results),
@@ -91,11 +91,6 @@ impl ResumePoint {
             next: seen.next.unwrap_or_else(|| machine.sequence()),
             seen: seen.events,
         }
-    }
-
-    /// How many reports of progress are among what was sent.
-    pub(super) fn progress_events(&self) -> u64 {
-        self.seen.iter().filter(|event| event.is_progress()).count() as u64
     }
 }
 

@@ -65,13 +65,13 @@ use antwort_response::turn::FinishReason;
 enum Phase {
     /// Approved calls are made; nothing was asked of the model in this process.
     Begin,
-    /// The turn that was committed last is finished, in another process than that which has begun it.
+    /// The turn that was committed last is finished, of a run that was claimed.
     Resumed(Box<ResumePoint>),
     /// The model is asked for a turn.
     Infer,
     /// The calls of a turn are made.
     Calls(Turn, RejectedTurn),
-    /// The response is closed.
+    /// No turn follows: what is still to be done before the response is closed.
     Closing(Termination),
 }
 
@@ -148,7 +148,7 @@ async fn run_phases(run: &mut Run, mut phase: Phase) -> Result<Termination, RunE
                 ending.map_or(Phase::Begin, Phase::Closing)
             }
             Phase::Infer => infer(run).await?,
-            Phase::Calls(turn, rejected) => Box::pin(make_calls(run, turn, rejected)).await?,
+            Phase::Calls(turn, rejected) => make_calls(run, turn, rejected).await?,
             Phase::Closing(ending) => {
                 if !run.state.started.is_empty() {
                     Box::pin(async_calls::follow_started(run)).await?;
@@ -225,7 +225,7 @@ async fn make_calls(run: &mut Run, turn: Turn, rejected: RejectedTurn) -> Result
         run.state.denied_turns = 0;
         // A call may ask the user, and the run wait.
         run.state.has_exceeded_calls |= run.call_filter.limit_exceeded();
-        have_failed = Some(tools::run_calls(run, &turn.server_calls).await?);
+        have_failed = Some(Box::pin(tools::run_calls(run, &turn.server_calls)).await?);
     }
     let open = OpenCalls { client: turn.client_calls > 0, approval: turn.approval_calls > 0 };
     let output = match after_calls::after_calls(run, have_failed, open).await? {
@@ -238,10 +238,10 @@ async fn make_calls(run: &mut Run, turn: Turn, rejected: RejectedTurn) -> Result
     turn::finish_turn(run, &turn, output)?;
     match have_failed {
         Some(_) => turn::prepare_next_turn(run),
-        None => turn::begin_next_turn(run).await?,
+        None => Box::pin(turn::begin_next_turn(run)).await?,
     }
     if run.tools.servers.iter().any(|server| server.has_changed()) {
-        mcp::refresh_changed_tools(run).await?;
+        Box::pin(mcp::refresh_changed_tools(run)).await?;
     }
     Ok(Phase::Infer)
 }

@@ -9,10 +9,16 @@ use antwort_telemetry::fields::RESPONSE_ID;
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// What was sent of a run behind its state.
+#[derive(Default)]
 pub(super) struct SeenLog {
     pub events: Vec<SeenEvent>,
     /// The number of the event behind the last one that is logged; `None` if the log is not kept.
     pub next: Option<u64>,
+}
+
+/// How many of these events are reports of progress.
+pub(super) fn progress_events(seen: &[SeenEvent]) -> u64 {
+    seen.iter().filter(|event| event.is_progress()).count() as u64
 }
 
 /// Reads what was logged of a run from this event on.

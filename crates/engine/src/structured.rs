@@ -23,8 +23,6 @@ pub(super) struct OutputValidator {
     strict: bool,
     on_mismatch: OnMismatch,
     answer: Validity,
-    /// The model was already asked to repair its answer.
-    asked_again: bool,
 }
 
 /// Compiled before the model is asked, so that an invalid schema is refused at once.
@@ -71,19 +69,13 @@ impl OutputValidator {
                 (OutputFormat::Schema(Box::new(schema)), format.strict == Some(true))
             }
         };
-        Ok(Self { form, strict, on_mismatch, answer: Validity::NotJudged, asked_again: false })
+        Ok(Self { form, strict, on_mismatch, answer: Validity::NotJudged })
     }
 
     /// Accepts any answer.
     pub(super) fn unconstrained() -> Self {
         let on_mismatch = OnMismatch::Keep;
-        Self {
-            form: OutputFormat::Free,
-            strict: false,
-            on_mismatch,
-            answer: Validity::NotJudged,
-            asked_again: false,
-        }
+        Self { form: OutputFormat::Free, strict: false, on_mismatch, answer: Validity::NotJudged }
     }
 
     /// Forgets the verdict on an earlier answer: the model is about to give another.
@@ -91,27 +83,19 @@ impl OutputValidator {
         self.answer = Validity::NotJudged;
     }
 
-    /// Goes on where another process was: whether the model was asked to repair its answer.
-    pub(super) fn resume(&mut self, asked_for_repair: bool) {
-        self.asked_again = asked_for_repair;
-    }
-
-    /// Whether validating this turn will lead to a repair.
-    pub(super) fn needs_repair(&self, turn: &[Item]) -> bool {
+    /// Whether validating this turn will lead to a repair. `was_repaired`: the model was already asked for one.
+    pub(super) fn needs_repair(&self, turn: &[Item], was_repaired: bool) -> bool {
         self.on_mismatch == OnMismatch::Repair
-            && !self.asked_again
+            && !was_repaired
             && matches!(self.form.check(turn), Validity::Invalid(_))
     }
 
     /// Validates the turn with which the model ends its work.
-    pub(super) fn validate(&mut self, turn: &[Item]) -> OutputVerdict {
+    pub(super) fn validate(&mut self, turn: &[Item], was_repaired: bool) -> OutputVerdict {
         self.answer = self.form.check(turn);
         let Validity::Invalid(problem) = &self.answer else { return OutputVerdict::Accept };
         match self.on_mismatch {
-            OnMismatch::Repair if !self.asked_again => {
-                self.asked_again = true;
-                OutputVerdict::Repair(problem.clone())
-            }
+            OnMismatch::Repair if !was_repaired => OutputVerdict::Repair(problem.clone()),
             OnMismatch::Fail => OutputVerdict::Fail(schema_violation(problem)),
             OnMismatch::Auto | OnMismatch::Repair if self.strict => {
                 OutputVerdict::Fail(schema_violation(problem))
@@ -121,7 +105,7 @@ impl OutputValidator {
     }
 
     /// The verdict that the response shows.
-    pub(super) fn verdict(&self) -> Option<StructuredValidation> {
+    pub(super) fn verdict(&self, was_repaired: bool) -> Option<StructuredValidation> {
         if matches!(self.form, OutputFormat::Free) {
             return None;
         }
@@ -130,7 +114,7 @@ impl OutputValidator {
             Validity::Valid => (Some(true), None),
             Validity::Invalid(problem) => (Some(false), Some(problem.clone())),
         };
-        let repaired = self.asked_again && valid == Some(true);
+        let repaired = was_repaired && valid == Some(true);
         Some(StructuredValidation { on_mismatch: self.on_mismatch, valid, error, repaired })
     }
 }

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use super::context::{EngineParts, RunContext};
-use super::prepare::{self, Prepared, Purpose};
+use super::prepare::{self, Purpose};
 use super::prompt::Prompt;
 use crate::start;
 use antwort_identity::Requester;
@@ -60,21 +60,27 @@ async fn count(
     request: Box<CreateResponse>,
     caller: &RunContext,
 ) -> Result<TokenCount, ApiError> {
-    let Prepared { prompt, tools, ignored, .. } =
-        prepare::prepare(parts, request, caller, Purpose::Check).await?;
+    // It holds the memory that the prompt takes.
+    let prepared = Box::new(prepare::prepare(parts, request, caller, Purpose::Check).await?);
+    let prompt = &prepared.prompt;
     if let Some(log) = &caller.log {
         let asked = ModelTarget::new(prompt.provider.name(), &prompt.request.model);
         log.update(|facts| facts.model = Some(asked));
     }
-    let (tokens, precision) = match count_exactly(parts, &prompt, caller).await? {
+    let (tokens, precision) = match count_exactly(parts, prompt, caller).await? {
         Some(tokens) => (tokens, Precision::Exact),
         None => {
             let estimated =
-                on_thread(parts, caller, &prompt, |provider, request| provider.estimate_tokens(request));
+                on_thread(parts, caller, prompt, |provider, request| provider.estimate_tokens(request));
             (estimated.await?, Precision::Estimate)
         }
     };
-    Ok(TokenCount { tokens, precision, ignored, omitted_tools: tools.offer.omitted })
+    Ok(TokenCount {
+        tokens,
+        precision,
+        ignored: prepared.ignored,
+        omitted_tools: prepared.tools.offer.omitted,
+    })
 }
 
 /// The count of the provider's tokenizer, if it has one that answers.

@@ -168,13 +168,13 @@ impl ToolCallExecutor {
         calls: TurnCalls<'_>,
         keys: &SealKeys,
     ) -> Result<(), ApiError> {
-        let turn = state.journaled_turns;
-        state.journaled_turns += 1;
+        let turn = state.committed.turns;
+        state.committed.turns += 1;
         let Some(journal) = &self.journal else { return Ok(()) };
         let response = machine.response();
         let whole = machine.first_unfinished();
-        let before = std::mem::replace(&mut state.journaled_items, whole);
-        let was_recorded = std::mem::replace(&mut state.is_recorded, true);
+        let before = std::mem::replace(&mut state.committed.items, whole);
+        let was_recorded = std::mem::replace(&mut state.committed.is_recorded, true);
         let record = TurnRecord {
             lease: spec.lease.clone(),
             begin: (!was_recorded).then(|| record::running(spec, response)),
@@ -185,7 +185,7 @@ impl ToolCallExecutor {
             state: run::save(keys, spec, state, machine, Some(calls.of_server())),
         };
         if let Err(error) = journal.commit(record).await {
-            state.is_recorded = was_recorded;
+            state.committed.is_recorded = was_recorded;
             return Err(error.into());
         }
         Ok(())

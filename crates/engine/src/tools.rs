@@ -1,4 +1,4 @@
-//! The tools of a run, resolved before it starts ([`ResolvedTools`]). A file answers one question:
+//! The tools of a run, resolved before it starts ([`RunTools`]). A file answers one question:
 //!
 //! - `resolve`: all of it, in order; `run_tools`: what comes of it, and is collected again when servers change theirs
 //! - `scope`: whether the gateway runs tools, and for whom and how they are shown

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use antwort_test_support::gateway::{JsonBody, frames, text_of};
@@ -262,4 +264,33 @@ async fn the_next_process_returns_calls_under_the_ids_of_the_provider() {
         assert_eq!(call_ids(&sent), (ids.clone(), ids), "store={store}");
         gateway.kill();
     }
+}
+
+/// What was sent behind the last commit was lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_state_cannot_be_opened_fails_with_what_was_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    let key = |byte: u8| BASE64_STANDARD.encode([byte; 32]);
+    let environment = [("ANTWORT_SEAL_KEYS", &*key(1))];
+    let mut gateway = Process::start_with_environment(folder.path(), &upstream, &environment).await;
+    upstream.reply(Reply::Stream(vec![
+        chunk(json!({"role": "assistant", "content": "It is half "})),
+        chunk(json!({"content": "said"})),
+        Step::Hang,
+    ]));
+    let id = create(&gateway, &json!({"model": "test-model", "input": "Go.", "background": true})).await;
+    let seen = follow_until(&gateway, &id, "said").await;
+    gateway.kill();
+    gateway.restart_with("ANTWORT_SEAL_KEYS", &key(2)).await;
+    let response = ended(&gateway, &id).await;
+    assert_eq!(
+        (&response["status"], &response["error"]["code"]),
+        (&json!("failed"), &json!("run_unreadable"))
+    );
+    assert_eq!(response["output"][0]["status"], "incomplete", "{response:#}");
+    assert_eq!(text_of(&response), "It is half said");
+    let whole = get(&gateway, &format!("{id}?stream=true")).await;
+    assert!(whole.starts_with(&seen), "what was sent stays as it was:\n{seen}\n\n{whole}");
+    assert_eq!(assert_valid_resumed_stream(&frames(&whole)).response, response);
 }

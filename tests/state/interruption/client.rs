@@ -266,6 +266,9 @@ impl Ask {
             body["text"] = json!({"format": {"type": "json_schema", "name": "turn", "schema": schema}});
             body["antwort"]["structured"] = json!({"on_mismatch": "repair"});
         }
+        if self.compacts {
+            body["context_management"] = json!([{"type": "compaction", "compact_threshold": 1000}]);
+        }
         if let Some(max) = self.max_tool_calls {
             body["max_tool_calls"] = max.into();
         }

@@ -220,7 +220,7 @@ fn mask_written_items(items: &mut [Value]) {
     }
 }
 
-/// Without times, and without what was waited for that is not of the run itself.
+/// Without times, without what is sealed, which differs each time, and without what was waited for that is not of the run itself.
 fn without_times(value: Value) -> Value {
     let is_time =
         |name: &str| ["at", "from", "to"].contains(&name) || name.ends_with("_at") || name.ends_with("_ms");
@@ -231,6 +231,9 @@ fn without_times(value: Value) -> Value {
             for (name, mut value) in fields.into_iter().filter(|(name, _)| !is_time(name)) {
                 if name == "waits" {
                     value.as_array_mut().into_iter().for_each(|waits| waits.retain(|wait| !is_outside(wait)));
+                }
+                if name == "encrypted_content" && value.is_string() {
+                    value = json!("sealed");
                 }
                 kept.insert(name, without_times(value));
             }

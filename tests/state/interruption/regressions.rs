@@ -73,6 +73,7 @@ fn ask(turns: &[&[Call]]) -> Ask {
         max_tool_calls: None,
         max_turns: None,
         max_output_tokens: None,
+        compacts: false,
         call_ids: CallIds::Unique,
     }
 }

@@ -30,6 +30,8 @@ pub struct Ask {
     pub max_tool_calls: Option<u32>,
     pub max_turns: Option<u32>,
     pub max_output_tokens: Option<u32>,
+    /// The conversation is compacted as it grows; what the model says before its calls is long.
+    pub compacts: bool,
     pub call_ids: CallIds,
 }
 
@@ -141,8 +143,16 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
     let rarely = || weighted(0.25, Just(()));
     (vec(ask(), 1..=2), interruption(), rarely(), rarely()).prop_map(
         |(asks, interruption, conversation, open_responses)| Scenario {
+            interruption: match interruption {
+                // Known drift: a summary is committed with the turn that follows, and is asked for again before that.
+                Interruption::Asked(at) | Interruption::HalfSaid(at) | Interruption::Called(at)
+                    if asks.iter().any(|ask| ask.compacts) =>
+                {
+                    Interruption::Commit(at)
+                }
+                interruption => interruption,
+            },
             asks,
-            interruption,
             is_in_conversation: conversation.is_some(),
             is_open_responses: open_responses.is_some(),
         },
@@ -165,7 +175,8 @@ fn interruption() -> impl Strategy<Value = Interruption> {
 
 fn ask() -> impl Strategy<Value = Ask> {
     let rarely = |least: u32, most: u32| weighted(0.15, least..=most);
-    let options = (weighted(0.2, Just(())), weighted(0.2, Just(())), weighted(0.2, Just(())));
+    let often = |probability| weighted(probability, Just(()));
+    let options = (often(0.2), often(0.2), often(0.2), often(0.1));
     let limits = (rarely(1, 4), rarely(1, 4), rarely(8, 40));
     let ids = prop_oneof![
         4 => Just(CallIds::Unique),
@@ -173,8 +184,8 @@ fn ask() -> impl Strategy<Value = Ask> {
         1 => Just(CallIds::None),
     ];
     (vec(turn(), 0..=5), options, limits, ids).prop_map(|(mut turns, options, limits, call_ids)| {
-        if limits.2.is_some() {
-            // A run without tokens is followed by another response, which the client does not know.
+        if limits.1.is_some() || limits.2.is_some() {
+            // A run without turns or tokens is followed by another response, which the client does not know.
             turns.iter_mut().flat_map(|turn| &mut turn.calls).for_each(Call::store);
         }
         Ask {
@@ -183,6 +194,7 @@ fn ask() -> impl Strategy<Value = Ask> {
             requires_call: options.0.is_some(),
             is_json: options.1.is_some(),
             is_serial: options.2.is_some(),
+            compacts: options.3.is_some(),
             max_tool_calls: limits.0,
             max_turns: limits.1,
             max_output_tokens: limits.2,

@@ -217,6 +217,12 @@ impl Case {
         (seen.asked, self.scenario.asks.get(seen.ask).map_or(CallIds::Unique, |ask| ask.call_ids))
     }
 
+    /// Whether the conversation of its request is compacted.
+    fn compacts(&self) -> bool {
+        let ask = self.seen.lock().ask;
+        self.scenario.asks.get(ask).is_some_and(|ask| ask.compacts)
+    }
+
     /// A process that is lost does nothing more.
     async fn while_running(&self) {
         if self.is_frozen() {

@@ -121,6 +121,13 @@ impl Process {
         self.restart_as(self.program.clone()).await;
     }
 
+    /// Starts it again where it was, with another value of a variable of its environment.
+    pub async fn restart_with(&mut self, name: &str, value: &str) {
+        self.environment.retain(|(known, _)| known != name);
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self.restart().await;
+    }
+
     /// Starts this program where it was.
     pub async fn restart_as(&mut self, program: PathBuf) {
         self.child = run(&program, &self.folder, &self.listen, &self.upstream, None, &self.environment);

@@ -22,7 +22,7 @@ pub(super) async fn after_calls(
     if let Some(timeout) = run.spec.client.input_timeout.filter(|_| open.client) {
         // Counted with those that the client makes.
         run.state.have_server_calls_failed = have_failed;
-        return Err(inputs::ask_client(run, timeout).await);
+        return Err(Box::pin(inputs::ask_client(run, timeout)).await);
     }
     if let Some(have_failed) = have_failed {
         limits::count_failed_turn(run, have_failed)?;

@@ -22,7 +22,7 @@ pub(super) async fn begin_logged(mut run: Box<Run>) -> Option<Box<Run>> {
     };
     // Whoever finds the row finds the run.
     let live = Arc::new(run.parts.in_flight.live().register(&run.spec.response.id));
-    run.state.is_recorded = true;
+    run.state.committed.is_recorded = true;
     let (encoder, events) = run.sink.buffered().unzip();
     let next = events.as_ref().map_or(0, |events| events.last + 1);
     let record = LoggedRun {

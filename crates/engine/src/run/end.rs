@@ -61,7 +61,7 @@ pub(super) async fn end(mut run: Box<Run>, outcome: RunEnd) {
     let (sink, logged, lock) = (&mut run.sink, run.attached.logged.as_ref(), &mut run.conversation_lock);
     let metrics = &parts.metrics;
     let took = run.clock.started.elapsed();
-    let run_outcome = RunOutcome { turns, structured: run.structured.verdict() };
+    let run_outcome = RunOutcome { turns, structured: run.structured.verdict(run.state.asked_for_repair) };
     let trace = &mut run.state.trace;
     note_limit(trace, &ending);
     let param = failed_param(&ending);
@@ -128,10 +128,13 @@ async fn reject(mut run: Box<Run>, error: ApiError, summary: RunSummary) {
     let is_noted = match logged {
         // Nothing has happened: the same request may be sent again.
         Some(logged) if run.state.tool_calls == 0 => logged.withdraw(parts, &spec.response.id, &error).await,
-        logged if run.state.is_recorded => {
+        logged if run.state.committed.is_recorded => {
             // The client is not told the id, but the row is listed, and must not stay in progress.
             let failed = Termination::Failed(error.body.clone());
-            let run_outcome = RunOutcome { turns: run.state.turns(), structured: run.structured.verdict() };
+            let run_outcome = RunOutcome {
+                turns: run.state.turns(),
+                structured: run.structured.verdict(run.state.asked_for_repair),
+            };
             let closed = run.machine.close_response(failed, run_outcome, unix_now(), sink.events());
             let trace = run.state.trace.end(&closed.aborted_calls);
             commit(parts, (spec, &run.tools, lock), (closed, trace), false, (sink, logged)).await;

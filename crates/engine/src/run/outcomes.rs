@@ -5,8 +5,7 @@ use std::future::pending;
 use futures_util::{Stream, StreamExt};
 use tokio::sync::mpsc;
 
-use super::held_questions;
-use super::held_questions::HeldQuestions;
+use super::held_questions::{self, HeldQuestions};
 use super::live::{Run, RunError};
 use antwort_tools::{ToolError, ToolOutput};
 

@@ -15,7 +15,7 @@ pub(super) async fn validate_output(run: &mut Run, turn: &Turn) -> Result<Option
     if run.spec.is_compaction && run.machine.response().output.is_empty() {
         return Ok(Some(Termination::Failed(compaction::failed().body)));
     }
-    match run.structured.validate(run.machine.turn_output()) {
+    match run.structured.validate(run.machine.turn_output(), run.state.asked_for_repair) {
         OutputVerdict::Accept => Ok(Some(Termination::Completed)),
         OutputVerdict::Fail(error) => Ok(Some(Termination::Failed(error.body))),
         OutputVerdict::Repair(problem) => ask_for_repair(run, turn, &problem).await.map(|()| None),
@@ -31,7 +31,8 @@ pub(super) fn will_retry_turn(run: &Run) -> bool {
     if run.call_filter.lacks_required_call() {
         return retries_missing_call(run);
     }
-    !run.call_filter.has_calls() && run.structured.needs_repair(run.machine.turn_output())
+    !run.call_filter.has_calls()
+        && run.structured.needs_repair(run.machine.turn_output(), run.state.asked_for_repair)
 }
 
 /// Asks for the answer in its format, without tools, so that it is one inference.

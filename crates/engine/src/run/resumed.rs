@@ -1,5 +1,5 @@
-//! A run that goes on where it was, in a process that has not begun it: the calls of its last turn are finished, what was sent of the
-//! next one is abandoned, and the model is asked again.
+//! A run that was claimed goes on where it was: the calls of its last turn are finished, what was sent of the next one is abandoned, and
+//! the model is asked again.
 
 use super::after_calls::{self, AfterCalls};
 use super::live::{Run, RunError};
@@ -11,6 +11,7 @@ use crate::record;
 use crate::resume_point::{
     CommittedPhase, LeftCall, OUTCOME_UNKNOWN, OpenCalls, ResumePoint, declare_unknown, unknown_result,
 };
+use crate::seen_log::progress_events;
 use crate::user_questions::{self, Asked};
 use antwort_protocol::error::ApiError;
 use antwort_protocol::item::Item;
@@ -20,9 +21,8 @@ use antwort_response::machine::{ResponseMachine, ServerCall, Termination};
 pub(crate) fn restore(run: &mut Run, machine: ResponseMachine, state: RunState, point: &ResumePoint) {
     run.machine = machine;
     run.state = state;
-    run.structured.resume(run.state.asked_for_repair);
     run.can_wait = true;
-    run.state.is_recorded = true;
+    run.state.committed.is_recorded = true;
     run.state.tool_calls += u32::try_from(point.calls.len()).unwrap_or(u32::MAX);
     // One that is made again with answers was counted when it was made, and so was one that is not made again.
     let is_repeated = |LeftCall { made, row }: &&LeftCall| {
@@ -32,7 +32,7 @@ pub(crate) fn restore(run: &mut Run, machine: ResponseMachine, state: RunState, 
     };
     let repeated = point.calls.iter().filter(is_repeated).count();
     let made = (run.state.tool_calls as usize).saturating_sub(repeated);
-    run.executor.resume(run.state.journaled_turns, made);
+    run.executor.resume(run.state.committed.turns, made);
 }
 
 /// Finishes the turn that was committed last, as its own process would have done. Returns how the response ends, if no other turn
@@ -49,7 +49,7 @@ pub(super) async fn finish_left_turn(
         run.machine.begin(run.sink.events());
         run.flush().await?;
     }
-    run.machine.skip_events(point.progress_events());
+    run.machine.skip_events(progress_events(&point.seen));
     let after = match point.phase {
         CommittedPhase::Begin => None,
         CommittedPhase::WaitsForResults => {

@@ -21,12 +21,9 @@ pub(crate) struct RunState {
     first_event: Option<RunTime>,
     /// Server-side tool calls that were made.
     pub tool_calls: u32,
-    /// Turns that made calls; the number of the next one in the journal.
-    pub(crate) journaled_turns: u32,
-    /// How many output items the journal holds.
-    pub(crate) journaled_items: usize,
-    /// Whether the response has a row.
-    pub is_recorded: bool,
+    /// How much of it is committed.
+    #[serde(flatten)]
+    pub committed: Committed,
     /// Turns in a row with only forbidden calls.
     pub(crate) denied_turns: u32,
     /// Turns in a row in which every call failed.
@@ -63,6 +60,19 @@ pub(crate) struct RunState {
     /// Sources found by searches, to be cited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Citation>,
+}
+
+/// How much of a run is committed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Committed {
+    /// Turns that made calls; the number of the next one in the journal.
+    #[serde(rename = "journaled_turns")]
+    pub turns: u32,
+    /// How many output items the journal holds.
+    #[serde(rename = "journaled_items")]
+    pub items: usize,
+    /// Whether the response has a row.
+    pub is_recorded: bool,
 }
 
 /// A call whose work goes on.
@@ -221,4 +231,22 @@ fn hash(ServerCall { call, .. }: &ServerCall) -> u64 {
         .field(canonical_arguments(&call.arguments))
         .finish();
     hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Other versions read it: what is committed stands beside the rest.
+    #[test]
+    fn what_is_committed_of_a_run_is_written_flat_and_read_again() {
+        let committed = Committed { turns: 3, items: 5, is_recorded: true };
+        let mut state = RunState { committed, ..RunState::default() };
+        state.call_counts.insert(u64::MAX, 2);
+        let text = serde_json::to_string(&state).unwrap();
+        assert!(text.contains(r#""journaled_turns":3,"journaled_items":5,"is_recorded":true,"#), "{text}");
+        let read: RunState = serde_json::from_str(&text).unwrap();
+        assert_eq!((read.committed.turns, read.committed.items, read.committed.is_recorded), (3, 5, true));
+        assert_eq!(read.call_counts, state.call_counts);
+    }
 }

@@ -7,8 +7,7 @@ use tokio::sync::mpsc;
 use super::live::{Run, RunError};
 use super::outcomes::ToolResult;
 use super::questions::AskingCall;
-use super::trace;
-use super::trace::{CallOutcomeKind, CallRecord};
+use super::trace::{self, CallOutcomeKind, CallRecord};
 use super::{async_calls, held_questions, limits, outcomes, questions};
 use crate::journal::{self, JournaledResult};
 use crate::tool_executor::TurnCalls;
@@ -30,7 +29,7 @@ pub(super) async fn run_calls(run: &mut Run, calls: &[ServerCall]) -> Result<boo
 pub(super) async fn dispatch(run: &mut Run, calls: &[ServerCall]) -> Result<bool, RunError> {
     // The log of events must not end before the state that is committed with the turn.
     run.sink.settle_log().await;
-    let turn = run.state.journaled_turns;
+    let turn = run.state.committed.turns;
     run.state.note_active(run.clock.started);
     begin_call_records(run, turn, calls);
     let made = TurnCalls::Server(calls);

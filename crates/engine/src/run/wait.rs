@@ -65,7 +65,9 @@ impl Run {
         }
     }
 
-    /// Sends a sign of life if one is due. The timer is not reset for each event: when it fires, it is moved to where it
+    /// Sends a sign of life if one is due, as the event `keepalive`, to clients that count events only. The run sends it, not the transport, as it
+    /// has a sequence number of the response and is in the log of its events: whoever reads the stream again reads the same. Only the reader that
+    /// the run began with is kept alive; others get comments. The timer is not reset for each event: when it fires, it is moved to where it
     /// belongs by then.
     pub(super) async fn keep_alive(&mut self) -> Result<(), RunError> {
         let (Some(timer), now) = (&mut self.clock.keepalive, Instant::now()) else { return Ok(()) };
@@ -104,14 +106,14 @@ impl Run {
     /// A failure is only logged: the row that counts is the one at the end.
     async fn record_running(&mut self) {
         self.clock.timer.set_deadline();
-        if self.state.is_recorded {
+        if self.state.committed.is_recorded {
             return;
         }
         let record = record::running(&self.spec, self.machine.response());
-        self.state.is_recorded = true;
+        self.state.committed.is_recorded = true;
         let state = save(&self.parts.seal, &self.spec, &self.state, &self.machine, None);
         if let Err(error) = self.parts.store.begin(record, state).await {
-            self.state.is_recorded = false;
+            self.state.committed.is_recorded = false;
             tracing::warn!(%error, "writing the row of a response in progress failed");
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct RunTools {
     pub unserved: OnUnservedTool,
     /// Approved calls of the input.
     pub approved: Vec<ApprovedCall>,
-    /// How long its MCP servers took to list them.
+    /// How long its MCP servers took to list them, unless nobody would notice.
     pub listing: Option<Interval>,
 }
 

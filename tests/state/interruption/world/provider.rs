@@ -14,23 +14,57 @@ use serde_json::{Value, json};
 use super::super::scenario::{Call, CallIds, Turn};
 use super::{Case, Stop, World};
 
+/// What the model says.
+enum Said {
+    Turn(Turn),
+    /// A summary of the conversation.
+    Summary,
+}
+
 /// Notes a request, and returns what the model says to it, and the stop that is reached.
-fn asked(case: &Case, body: Value) -> (Option<Turn>, Option<Stop>) {
+fn asked(case: &Case, body: Value) -> (Option<Said>, Option<Stop>) {
+    let wants_summary = wants_summary(&body);
     let mut seen = case.seen.lock();
     let is_again = seen.attempts > 0 && seen.requests.last() == Some(&body);
     seen.requests.push(body);
     if is_again {
         seen.attempts += 1;
     } else {
-        (seen.asked, seen.turns, seen.attempts) = (seen.asked + 1, seen.turns + 1, 1);
+        (seen.asked, seen.attempts) = (seen.asked + 1, 1);
+        seen.turns += usize::from(!wants_summary);
+    }
+    let is_reached = |stop: &Stop| *stop == Stop::Asked(seen.asked) || *stop == Stop::HalfSaid(seen.asked);
+    let stop = seen.stop.filter(is_reached);
+    if wants_summary {
+        return (Some(Said::Summary), stop);
     }
     let turn = case.scenario.asks.get(seen.ask).and_then(|ask| ask.turns.get(seen.turns - 1)).cloned();
-    let is_reached = |stop: &Stop| *stop == Stop::Asked(seen.asked) || *stop == Stop::HalfSaid(seen.asked);
     let is_refused = turn.as_ref().is_some_and(|turn| turn.is_refused) && seen.attempts == 1;
-    let stop = seen.stop.filter(is_reached);
     match is_refused {
         true => (None, stop.filter(|stop| matches!(stop, Stop::Asked(_)))),
-        false => (Some(turn.unwrap_or_else(Turn::answer)), stop),
+        false => (Some(Said::Turn(turn.unwrap_or_else(Turn::answer))), stop),
+    }
+}
+
+/// Whether the last message asks for a summary.
+fn wants_summary(body: &Value) -> bool {
+    let last = body["messages"].as_array().and_then(|messages| messages.last());
+    last.and_then(|last| last["content"].as_str())
+        .is_some_and(|text| text.contains("write a summary of this"))
+}
+
+impl Said {
+    fn steps(&self, case: &Case) -> Vec<Step> {
+        match self {
+            Self::Turn(turn) => turn.steps(case),
+            Self::Summary => {
+                let text = format!("Summary {}.", case.number_and_ids().0);
+                let text = text.split_inclusive(' ').map(|word| chunk(json!({"content": word})));
+                let begin = chunk(json!({"role": "assistant", "content": ""}));
+                let done = Step::Raw(b"data: [DONE]\n\n".to_vec());
+                std::iter::once(begin).chain(text).chain([finish("stop"), usage(5, 3), done]).collect()
+            }
+        }
     }
 }
 
@@ -53,6 +87,9 @@ impl Turn {
             (false, false) => String::new(),
         };
         steps.extend(text.split_inclusive(' ').map(|word| chunk(json!({"content": word}))));
+        if !self.calls.is_empty() && self.has_text && case.compacts() {
+            steps.push(chunk(json!({"content": " And so on.".repeat(250)})));
+        }
         for (index, call) in self.calls.iter().enumerate() {
             let arguments = match call {
                 Call::Same => json!({"n": "same"}),
@@ -80,12 +117,12 @@ pub(super) async fn complete(State(world): State<Arc<World>>, body: Bytes) -> Re
         return StatusCode::NOT_FOUND.into_response();
     };
     case.while_running().await;
-    let (turn, stop) = asked(&case, body);
+    let (said, stop) = asked(&case, body);
     if matches!(stop, Some(Stop::Asked(_))) {
         match case.stop().await {}
     }
-    let Some(turn) = turn else { return StatusCode::SERVICE_UNAVAILABLE.into_response() };
-    let mut steps = turn.steps(&case);
+    let Some(said) = said else { return StatusCode::SERVICE_UNAVAILABLE.into_response() };
+    let mut steps = said.steps(&case);
     if stop.is_some() {
         steps.truncate(steps.len() / 2);
     }
