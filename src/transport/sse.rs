@@ -62,7 +62,7 @@ pub(super) fn event_stream(frames: impl Stream<Item = io::Result<Bytes>> + Send 
     response
 }
 
-/// Dropping it drops the run, and so cancels it.
+/// Dropping it drops the handle of the run, which is cancelled by that unless it goes on without a reader.
 fn stream(mut frames: FrameReader) -> impl Stream<Item = io::Result<Bytes>> {
     try_stream! {
         while let Some(frame) = frames.next().await? {

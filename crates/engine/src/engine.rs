@@ -46,7 +46,7 @@ impl Engine {
         start::admit(&self.parts, requester).await
     }
 
-    /// Starts a run once it is admitted; every transport starts its runs here.
+    /// Starts a run once it is admitted, whose events the caller reads.
     pub fn start(
         &self,
         request: Box<CreateResponse>,
@@ -65,7 +65,7 @@ impl Engine {
         keyed::start_keyed(&self.parts, request, caller, key)
     }
 
-    /// Whether the run of this request asks its client, and so is submitted. An error comes then.
+    /// Whether the run of this request asks its client. If so, [`Self::submit`] takes it, which also says why it cannot.
     pub fn asks_client(&self, request: &CreateResponse, policy: StorePolicy) -> bool {
         client_tools::asks_client(&self.parts, request, policy)
     }

@@ -1,4 +1,4 @@
-//! The agentic loop: every transport starts a run here and reads one stream of events.
+//! The agentic loop: every transport starts or queues its runs here, and reads one stream of events.
 //!
 //! `engine` is what transports call.
 //!

@@ -18,7 +18,7 @@ pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 pub(super) enum CommittedPhase {
     /// No turn was committed.
     Begin,
-    /// The gateway makes the calls of a turn, of which there may be none.
+    /// A turn was committed, whose calls may be executed, not executed, or wait for answers of the user. Without calls the model is asked next.
     Calls,
     /// The client is asked for the outputs of its functions.
     WaitsForClient,
@@ -37,7 +37,7 @@ impl CommittedPhase {
     }
 }
 
-/// What the calls of a turn beside those of the gateway lead to.
+/// Which calls of a turn the gateway does not execute.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OpenCalls {
     /// The client has to make calls of its functions.

@@ -1,7 +1,7 @@
 //! One run: the only driver of new runs and of those that another process has begun.
 //!
-//! [`drive`] moves a run from phase to phase and ends it in exactly one way. The phases are modules of functions that take the [`Run`]
-//! (`live`), and use one another in one direction:
+//! [`drive`] moves a run from phase to phase and leaves it in one of three ways ([`Driven`]). The phases are modules of functions that take
+//! the [`Run`] (`live`), and use one another in one direction:
 //!
 //! - `resumed` finishes the turn that another process has committed;
 //! - `mcp` emits tool lists and makes approved calls, `compact` replaces a conversation that has become long, `inference` asks the model for
@@ -63,7 +63,8 @@ use antwort_response::turn::FinishReason;
 
 /// What a run does next.
 enum Phase {
-    /// Approved calls are made; nothing was asked of the model in this process.
+    /// Before the first inference in this process: new tool lists are emitted, approved calls executed. Also behind a resumed turn that leads to
+    /// another.
     Begin,
     /// The turn that was committed last is finished, of a run that was claimed.
     Resumed(Box<ResumePoint>),
@@ -82,7 +83,7 @@ pub(crate) enum Driven {
     Ended,
     /// A shutdown has interrupted it.
     GivenBack,
-    /// It waits for its client.
+    /// It waits as a row for what comes from outside: an output of its client, an answer of the user, the result of an asynchronous call.
     Waits,
 }
 
@@ -102,7 +103,7 @@ pub(super) async fn resume(run: Box<Run>, point: ResumePoint) -> Driven {
 }
 
 /// Runs to the end, unless the run can wait as a row, and does or is interrupted by a shutdown: then another process goes on
-/// with it. Never panics, and always ends in exactly one way.
+/// with it. Never panics.
 async fn drive(mut run: Box<Run>, phase: Phase) -> Driven {
     run.parts.metrics.run_started();
     let outcome = match AssertUnwindSafe(run_phases(&mut run, phase)).catch_unwind().await {

@@ -11,7 +11,8 @@ use antwort_protocol::id::Id;
 use antwort_protocol::item::Item;
 use antwort_protocol::response::ResponseSnapshot;
 
-/// A run that was started. Dropping the handle cancels the run.
+/// A run that was started. Dropping the handle tells the run that its reader is gone: with `OnDisconnect::Cancel` it is cancelled, else it
+/// goes on.
 pub struct RunHandle {
     /// The response's id.
     pub id: Id,

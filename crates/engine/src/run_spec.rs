@@ -1,4 +1,6 @@
-//! What a run was asked for: what, by whom, within which limits and in which encoding. Nothing of it changes while the run goes on: that
+//! What a run was asked for: what, by whom, within which limits and in which encoding.
+//!
+//! Nothing of it changes while a process executes the run; the lease and what was committed are set anew by whoever claims it. What changes
 //! is in `RunState`, and what it takes to execute the run (provider, sessions of MCP servers, sink) is made again by any process.
 
 use std::sync::Arc;

@@ -38,7 +38,7 @@ pub(crate) async fn start(
     launch(parts, request, caller, started, None).await
 }
 
-/// Starts a run whose store policy is applied; it is `logged` if it has an idempotency key.
+/// Starts a run whose store policy is applied; it is `logged` if it has an idempotency key, or goes on without its client.
 pub(crate) async fn launch(
     parts: &Arc<EngineParts>,
     request: Box<CreateResponse>,

@@ -23,7 +23,7 @@ pub struct TurnRecord {
     pub items: Vec<StoredItem>,
     /// The place of the first item among the response's input and output.
     pub first_position: usize,
-    /// The number of the inference, from 0.
+    /// The number of this commit of the run, from 0. Its calls have it.
     pub turn: u32,
     /// The calls that are about to be made, in order.
     pub calls: Vec<JournaledCall>,
@@ -49,9 +49,9 @@ pub struct JournaledCall {
 pub struct CallOutcome {
     /// The response, and the right to write it.
     pub lease: Lease,
-    /// The number of the inference that asked for the call.
+    /// The number of the commit that the call was written with.
     pub turn: u32,
-    /// The place of the call in that inference.
+    /// The place of the call in that commit.
     pub index: u32,
     /// The result, opaque to the store: the text that the model was given, or that and more.
     pub output: String,
@@ -110,9 +110,9 @@ pub enum CancelRequest {
 /// A call of an orphaned run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrphanedCall {
-    /// The number of the inference that asked for the call.
+    /// The number of the commit that the call was written with.
     pub turn: u32,
-    /// The place of the call in that inference.
+    /// The place of the call in that commit.
     pub index: u32,
     /// The label of the tool's server.
     pub server_label: String,

@@ -135,7 +135,7 @@ fn may_ask_again(run: &mut Run, turn: &Turn) -> bool {
         && run.check_deadline().is_ok()
 }
 
-/// The results of calls that the run has not waited for are followed.
+/// Writes that the results of calls which the run has not waited for are followed by a response each.
 pub(super) async fn follow_started(run: &mut Run) -> Result<(), RunError> {
     for work in std::mem::take(&mut run.state.started) {
         run.state.trace.note_followed_item(&work.item);

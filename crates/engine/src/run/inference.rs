@@ -21,7 +21,7 @@ const MAX_SHORTENED: usize = 4;
 const MAX_INLINE_ENCODE_BYTES: u64 = 1 << 20;
 
 /// One turn of the model. A conversation that the provider refuses as too long is shortened and sent again, if the request
-/// allows it: once by a compaction, then by half each time.
+/// allows it: once by a compaction, then by half each time. Requests that fail otherwise are sent again by the provider.
 pub(super) async fn infer_with_retry(run: &mut Run) -> Result<Turn, RunError> {
     let mut may_compact = true;
     for _ in 0..MAX_SHORTENED {

@@ -40,7 +40,7 @@ pub(super) enum RunError {
     LimitReached(&'static str),
     /// The client has disconnected, or does not read, or the response was cancelled.
     Cancelled,
-    /// The run has not ended: it waits for its client. Only background runs and those that are queued like them do.
+    /// The run has not ended: it waits as a row for what comes from outside. Only runs that were queued do.
     Waits,
 }
 

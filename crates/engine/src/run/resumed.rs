@@ -24,7 +24,8 @@ pub(crate) fn restore(run: &mut Run, machine: ResponseMachine, state: RunState, 
     run.can_wait = true;
     run.state.committed.is_recorded = true;
     run.state.tool_calls += u32::try_from(point.calls.len()).unwrap_or(u32::MAX);
-    // One that is made again with answers was counted when it was made, and so was one that is not made again.
+    // A turn is committed before its calls are counted: all of them are, and those that are executed again take their part of the budget
+    // when they are.
     let is_repeated = |LeftCall { made, row }: &&LeftCall| {
         let asked = || user_questions::asked(&point.asked, row.turn, row.index);
         let is_open = row.outcome.is_none() && row.input.is_none();
@@ -41,7 +42,7 @@ pub(super) async fn finish_left_turn(
     run: &mut Run,
     point: ResumePoint,
 ) -> Result<Option<Termination>, RunError> {
-    // Only a background run has been queued before.
+    // `in_progress` is announced only of a response that was created as queued.
     let is_queued = run.spec.response.echo.background;
     if point.phase == CommittedPhase::Begin && point.seen.is_empty() && is_queued {
         let record = record::running(&run.spec, run.machine.response());
@@ -64,7 +65,7 @@ pub(super) async fn finish_left_turn(
         CommittedPhase::Calls => {
             let have_failed = finish_left_calls(run, &point).await?;
             if point.open.client && run.spec.client.input_timeout.is_some() {
-                // Behind what was sent, even if a call has now less to show than it had.
+                // Behind what was sent: a call that is executed again may show less than the first time.
                 run.machine.continue_at(point.next);
             }
             Some(after_calls::after_calls(run, have_failed, point.open).await?)

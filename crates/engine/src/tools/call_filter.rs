@@ -168,8 +168,7 @@ impl CallFilter {
         self.passed > 0 || self.has_rejected()
     }
 
-    /// Whether a call of this run was rejected as it was beyond `max_tool_calls`.
-    /// A call was rejected as it was beyond `max_tool_calls`, before another process took the run over.
+    /// Restores that a call was rejected as it was beyond `max_tool_calls`, of a run that was resumed.
     pub(crate) fn exceed_limit(&mut self) {
         self.limit_exceeded = true;
     }
