@@ -55,6 +55,7 @@ pub(super) use self::resumed::restore;
 pub(super) use self::saved::{SavedRun, save};
 pub(super) use self::state::{RunState, StartedWork};
 use super::resume_point::{OpenCalls, ResumePoint};
+use super::structured::Validity;
 use super::tools::call_filter::RejectedTurn;
 use antwort_protocol::error::{ApiError, ErrorKind};
 use antwort_protocol::response::Usage;
@@ -185,7 +186,7 @@ async fn infer(run: &mut Run) -> Result<Phase, RunError> {
         Box::pin(compact::compact_if_due(run)).await?;
     }
     run.state.begin_inference();
-    run.structured.begin_answer();
+    run.state.answer = Validity::NotJudged;
     run.call_filter.begin_turn(run.executor.left());
     let turn = inference::infer_with_retry(run).await?;
     after_inference(run, turn).await

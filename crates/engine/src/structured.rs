@@ -1,6 +1,7 @@
 //! Structured outputs: validates an answer against `text.format`, and decides what happens to one that does not
 //! match.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use antwort_identity::Requester;
@@ -17,12 +18,11 @@ use antwort_protocol::schema::CompiledSchema;
 /// A schema up to this size is compiled in place: less work than starting a blocking task.
 const SMALL_SCHEMA: usize = 4 << 10;
 
-/// Validates answers, and remembers the verdict on the latest one.
+/// Validates answers.
 pub(super) struct OutputValidator {
     form: OutputFormat,
     strict: bool,
     on_mismatch: OnMismatch,
-    answer: Validity,
 }
 
 /// Compiled before the model is asked, so that an invalid schema is refused at once.
@@ -32,11 +32,21 @@ enum OutputFormat {
     Schema(Box<CompiledSchema>),
 }
 
-/// The verdict on the latest answer.
-enum Validity {
+/// Whether the latest answer has the form that was asked for.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Validity {
+    #[default]
     NotJudged,
     Valid,
+    /// What is wrong with it.
     Invalid(String),
+}
+
+impl Validity {
+    pub(super) fn is_not_judged(&self) -> bool {
+        *self == Self::NotJudged
+    }
 }
 
 pub(super) enum OutputVerdict {
@@ -69,18 +79,12 @@ impl OutputValidator {
                 (OutputFormat::Schema(Box::new(schema)), format.strict == Some(true))
             }
         };
-        Ok(Self { form, strict, on_mismatch, answer: Validity::NotJudged })
+        Ok(Self { form, strict, on_mismatch })
     }
 
     /// Accepts any answer.
     pub(super) fn unconstrained() -> Self {
-        let on_mismatch = OnMismatch::Keep;
-        Self { form: OutputFormat::Free, strict: false, on_mismatch, answer: Validity::NotJudged }
-    }
-
-    /// Forgets the verdict on an earlier answer: the model is about to give another.
-    pub(super) fn begin_answer(&mut self) {
-        self.answer = Validity::NotJudged;
+        Self { form: OutputFormat::Free, strict: false, on_mismatch: OnMismatch::Keep }
     }
 
     /// Whether validating this turn will lead to a repair. `was_repaired`: the model was already asked for one.
@@ -91,9 +95,13 @@ impl OutputValidator {
     }
 
     /// Validates the turn with which the model ends its work.
-    pub(super) fn validate(&mut self, turn: &[Item], was_repaired: bool) -> OutputVerdict {
-        self.answer = self.form.check(turn);
-        let Validity::Invalid(problem) = &self.answer else { return OutputVerdict::Accept };
+    pub(super) fn validate(&self, turn: &[Item]) -> Validity {
+        self.form.check(turn)
+    }
+
+    /// What follows an answer. `was_repaired`: the model was already asked for a repair.
+    pub(super) fn judge(&self, answer: &Validity, was_repaired: bool) -> OutputVerdict {
+        let Validity::Invalid(problem) = answer else { return OutputVerdict::Accept };
         match self.on_mismatch {
             OnMismatch::Repair if !was_repaired => OutputVerdict::Repair(problem.clone()),
             OnMismatch::Fail => OutputVerdict::Fail(schema_violation(problem)),
@@ -105,11 +113,11 @@ impl OutputValidator {
     }
 
     /// The verdict that the response shows.
-    pub(super) fn verdict(&self, was_repaired: bool) -> Option<StructuredValidation> {
+    pub(super) fn verdict(&self, answer: &Validity, was_repaired: bool) -> Option<StructuredValidation> {
         if matches!(self.form, OutputFormat::Free) {
             return None;
         }
-        let (valid, error) = match &self.answer {
+        let (valid, error) = match answer {
             Validity::NotJudged => (None, None),
             Validity::Valid => (Some(true), None),
             Validity::Invalid(problem) => (Some(false), Some(problem.clone())),

@@ -18,6 +18,10 @@ pub fn regressions() -> Vec<(&'static str, Scenario)> {
         ),
         ("an answer was repaired twice", one(Ask { is_json: true, ..said(&[false, false]) })),
         (
+            "the verdict on an answer that was not repaired was forgotten",
+            one(Ask { is_json: true, max_turns: Some(1), ..said(&[false]) }),
+        ),
+        (
             "a required call was asked for once more",
             one(Ask { requires_call: true, ..said(&[false, false]) }),
         ),

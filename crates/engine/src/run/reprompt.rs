@@ -15,7 +15,8 @@ pub(super) async fn validate_output(run: &mut Run, turn: &Turn) -> Result<Option
     if run.spec.is_compaction && run.machine.response().output.is_empty() {
         return Ok(Some(Termination::Failed(compaction::failed().body)));
     }
-    match run.structured.validate(run.machine.turn_output(), run.state.asked_for_repair) {
+    run.state.answer = run.structured.validate(run.machine.turn_output());
+    match run.structured.judge(&run.state.answer, run.state.asked_for_repair) {
         OutputVerdict::Accept => Ok(Some(Termination::Completed)),
         OutputVerdict::Fail(error) => Ok(Some(Termination::Failed(error.body))),
         OutputVerdict::Repair(problem) => ask_for_repair(run, turn, &problem).await.map(|()| None),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::trace::{self, RunTrace};
+use crate::structured::Validity;
 use antwort_protocol::item::{Item, Message};
 use antwort_response::machine::ServerCall;
 use antwort_tools::{Citation, canonical_arguments};
@@ -48,6 +49,9 @@ pub(crate) struct RunState {
     /// Whether the model was asked to repair its answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) asked_for_repair: bool,
+    /// Whether the last answer has the form that was asked for.
+    #[serde(default, skip_serializing_if = "Validity::is_not_judged")]
+    pub answer: Validity,
     /// Whether a call was rejected as it was beyond `max_tool_calls`.
     pub(crate) has_exceeded_calls: bool,
     /// Whether all server-side calls of the last turn have failed, of a run that waits for its client.
