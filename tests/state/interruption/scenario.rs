@@ -184,8 +184,9 @@ fn ask() -> impl Strategy<Value = Ask> {
         1 => Just(CallIds::None),
     ];
     (vec(turn(), 0..=5), options, limits, ids).prop_map(|(mut turns, options, limits, call_ids)| {
-        if limits.1.is_some() || limits.2.is_some() {
-            // A run without turns or tokens is followed by another response, which the client does not know.
+        let is_gated = turns.iter().any(|turn| turn.calls.contains(&Call::Gated));
+        if is_gated || limits.1.is_some() || limits.2.is_some() {
+            // A run that ends at an approval, or without turns or tokens, is followed by another response, which the client does not know.
             turns.iter_mut().flat_map(|turn| &mut turn.calls).for_each(Call::store);
         }
         Ask {
