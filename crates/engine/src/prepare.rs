@@ -159,18 +159,11 @@ pub(super) async fn prepare(
     prompt.auto_compaction = auto_compaction;
     // What the model has written of a run that was queued is there at once, whether anybody reads it.
     prompt.request_mut().stream |= was_queued;
-    let mut options = spec.output.machine_options(seal);
-    if compacts {
-        prompt.ask_for_summary(&parts.options.engine.compaction)?;
-        options.summary = Some(summaries);
-    }
-    // One that is compacted automatically is dealt with by the run.
-    if prompt.auto_compaction.is_none() {
-        prompt.truncate_to_window()?;
-    }
+    fit_conversation(parts, &mut prompt, compacts)?;
+    let summary = compacts.then_some(summaries as _);
     Ok(Prepared {
+        options: MachineOptions { summary, ..spec.output.machine_options(seal) },
         spec,
-        options,
         prompt,
         tools,
         structured: if compacts { OutputValidator::unconstrained() } else { structured },
@@ -179,6 +172,17 @@ pub(super) async fn prepare(
         ignored,
         retained,
     })
+}
+
+/// Makes the conversation fit what the model takes. One that is compacted automatically is dealt with by the run.
+fn fit_conversation(parts: &EngineParts, prompt: &mut Prompt, compacts: bool) -> Result<(), ApiError> {
+    if compacts {
+        prompt.ask_for_summary(&parts.options.engine.compaction)?;
+    }
+    match prompt.auto_compaction {
+        Some(_) => Ok(()),
+        None => prompt.truncate_to_window(),
+    }
 }
 
 /// The conversation as the model sees it; of a compaction, also the messages that are kept beside its summary.
