@@ -50,19 +50,18 @@ pub mod protocol {
 /// What a store must do, and what it is given.
 pub mod store {
     pub use antwort_store::{
-        AddedItems, ApprovalClaim, Approvals, AskedInput, AskedQuestions, AsyncCallKey, AsyncCalls,
-        AsyncOutcome, AsyncResult, AsyncSettlement, CallOutcome, CancelRequest, ClaimOutcome, ClaimedJob,
-        CompletedCall, ContextRole, ConversationContext, ConversationItem, ConversationLock,
-        ConversationRecord, ConversationStore, ConversationTurn, Direction, DueNotice, DueTask, ErasedCounts,
-        ErasureTarget, EventLog, GivenAnswer, IdempotencyKey, IdempotencyKeys, InputAnswer, InputOutcome,
-        ItemChange, ItemWithState, JobQueue, JobStats, JobTurns, JournaledCall, KeyUse, KeyedResponse, Lease,
-        Lineage, LogEnd, LogExtent, LogKept, LogPage, LogState, LoggedEvents, LoggedRun, MAX_PAGE_BYTES,
-        MAX_QUESTIONS, ModelView, NewJob, OrphanCause, OrphanedCall, OrphanedRun, OutboxNotice, Owner, Page,
-        PageRequest, PendingApproval, PendingInput, PolledTask, QuestionKey, RETAINED_TOKENS, ReadLimit,
-        Requeue, ResponseFilter, ResponseRecord, ResponseStore, RunInputs, RunLog, RunRegistration,
+        AddedItems, ApprovalClaim, Approvals, AskedQuestions, AsyncCallKey, AsyncOutcome, AsyncResult,
+        AsyncSettlement, CallOutcome, CancelRequest, ClaimOutcome, ClaimedJob, CompletedCall, ContextRole,
+        ConversationContext, ConversationItem, ConversationLock, ConversationRecord, ConversationStore,
+        ConversationTurn, Direction, DueNotice, DueTask, ErasedCounts, ErasureTarget, EventLog, GivenAnswer,
+        IdempotencyKey, IdempotencyKeys, InputAnswer, InputOutcome, ItemChange, ItemWithState, JobQueue,
+        JobStats, JobTurns, JournaledCall, KeyUse, KeyedResponse, Lease, Lineage, LogEnd, LogExtent, LogKept,
+        LogPage, LogState, LoggedEvents, LoggedRun, MAX_PAGE_BYTES, MAX_QUESTIONS, ModelView, NewJob,
+        NewPendingCall, OrphanCause, OrphanedCall, OrphanedRun, OutboxNotice, Owner, Page, PageRequest,
+        PendingApproval, PendingCall, PendingCalls, PendingSource, PolledTask, QuestionKey, RETAINED_TOKENS,
+        ReadLimit, Requeue, ResponseFilter, ResponseRecord, ResponseStore, RunLog, RunRegistration,
         RunRegistry, RunsInFlight, StartedCall, StateKey, Store, StoreError, StoredConversation, StoredItem,
         StoredState, TenantRetention, TenantRuns, TimeToLive, TraceChange, TurnRecord, WebhookOutbox,
-        async_call_id, is_async_call_id,
     };
 }
 

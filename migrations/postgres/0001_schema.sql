@@ -122,8 +122,6 @@ CREATE TABLE tool_calls (
     position      integer NOT NULL,           -- the place of the call in its turn
     dispatched_at bigint  NOT NULL,
     completed_at  bigint,                     -- null: whether the call had its effect is unknown
-    expires_at    bigint,                     -- until when it can be answered, by the clock of the database
-    call_id       bytea,                      -- by which it is answered from outside; null: the gateway makes the call
     server_label  bytea   NOT NULL,
     tool          bytea   NOT NULL,
     arguments     bytea   NOT NULL,
@@ -132,28 +130,33 @@ CREATE TABLE tool_calls (
     PRIMARY KEY (response, owner, turn, position)
 );
 
--- Calls whose work has gone on after their answer, and its results. Goes with the response.
-CREATE TABLE async_calls (
+-- Calls whose results come from outside their run: the client executes a function, the user answers a question of a tool, or the
+-- work of a call goes on after its answer. Goes with the response.
+CREATE TABLE pending_calls (
     response     uuid    NOT NULL,            -- responses.key
     owner        bigint  NOT NULL,
     turn         integer NOT NULL,            -- as in tool_calls
-    position     integer NOT NULL,
+    position     integer NOT NULL,            -- as in tool_calls; questions have those behind the calls
+    awaited      boolean NOT NULL,            -- a run that waits is not claimed before the result is there, or is late
     expires_at   bigint  NOT NULL,            -- until when the result is waited for, by the clock of the database
     poll_at      bigint,                      -- when the gateway looks for it next, by that clock; null: it is reported
-    completed_at bigint,
+    completed_at bigint,                      -- null: there is no result
     settled_at   bigint,                      -- when the result had led to what `on_complete` says
-    item_id      bytea,                       -- of the call; null: the call has not answered yet
+    source       text    NOT NULL,            -- who has the result (`crates/store/src/pending_calls.rs`)
+    call_id      bytea,                       -- by which it is answered; null: it is reported by its place
+    item_id      bytea,                       -- of a call whose work goes on; null: the call has not answered yet
     tool         bytea,
-    on_complete  text,                        -- what the result leads to
+    on_complete  text,                        -- what the result leads to when the response has ended
     error        text,                        -- the code of the failure
-    spec         bytea,                       -- what it takes to do that, sealed; the store does not read it
+    request      bytea,                       -- what is asked; opaque
+    spec         bytea,                       -- what it takes to do what `on_complete` says, sealed; the store does not read it
     task         bytea,                       -- what it takes to look for the result, sealed; the store does not read it
     output       bytea,                       -- opaque
     PRIMARY KEY (response, owner, turn, position)
 );
 
-CREATE INDEX async_calls_open ON async_calls (expires_at) WHERE settled_at IS NULL;
-CREATE INDEX async_calls_polled ON async_calls (poll_at) WHERE poll_at IS NOT NULL;
+CREATE INDEX pending_calls_to_settle ON pending_calls (expires_at) WHERE settled_at IS NULL AND item_id IS NOT NULL;
+CREATE INDEX pending_calls_polled ON pending_calls (poll_at) WHERE poll_at IS NOT NULL;
 
 -- Calls that wait for a person's approval. Of what would be called only hashes are kept. The response need not have a row.
 CREATE TABLE approvals (

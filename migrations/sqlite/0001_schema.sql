@@ -102,8 +102,6 @@ CREATE TABLE tool_calls (
     position      INTEGER NOT NULL,           -- which of that inference's calls: 0, 1, 2 …
     dispatched_at INTEGER NOT NULL,
     completed_at  INTEGER,                    -- null: whether the call had its effect is unknown
-    call_id       TEXT,                       -- by which it is answered from outside; null: the gateway makes the call
-    expires_at    INTEGER,                    -- until when it can be answered
     server_label  TEXT    NOT NULL,
     tool          TEXT    NOT NULL,
     arguments     TEXT    NOT NULL,           -- as the model wrote them
@@ -112,27 +110,32 @@ CREATE TABLE tool_calls (
     PRIMARY KEY (response, turn, position)
 ) STRICT, WITHOUT ROWID;
 
--- Calls whose work has gone on after their answer, and its results. Goes with the response.
-CREATE TABLE async_calls (
+-- Calls whose results come from outside their run: the client executes a function, the user answers a question of a tool, or the
+-- work of a call goes on after its answer. Goes with the response.
+CREATE TABLE pending_calls (
     response     INTEGER NOT NULL,            -- responses.key
     turn         INTEGER NOT NULL,            -- as in tool_calls
-    position     INTEGER NOT NULL,
+    position     INTEGER NOT NULL,            -- as in tool_calls; questions have those behind the calls
+    source       TEXT    NOT NULL,            -- who has the result (`crates/store/src/pending_calls.rs`)
+    awaited      INTEGER NOT NULL,            -- 1: a run that waits is not claimed before the result is there, or is late
     expires_at   INTEGER NOT NULL,            -- until when the result is waited for
     poll_at      INTEGER,                     -- when the gateway looks for it next; null: it is reported
-    completed_at INTEGER,
+    completed_at INTEGER,                     -- null: there is no result
     settled_at   INTEGER,                     -- when the result had led to what `on_complete` says
-    item_id      TEXT,                        -- of the call; null: the call has not answered yet
+    call_id      TEXT,                        -- by which it is answered; null: it is reported by its place
+    item_id      TEXT,                        -- of a call whose work goes on; null: the call has not answered yet
     tool         TEXT,
-    on_complete  TEXT,                        -- what the result leads to
+    on_complete  TEXT,                        -- what the result leads to when the response has ended
     error        TEXT,                        -- the code of the failure
-    spec         BLOB,                        -- what it takes to do that, sealed; the store does not read it
+    request      TEXT,                        -- what is asked; opaque
+    spec         BLOB,                        -- what it takes to do what `on_complete` says, sealed; the store does not read it
     task         BLOB,                        -- what it takes to look for the result, sealed; the store does not read it
     output       TEXT,                        -- opaque
     PRIMARY KEY (response, turn, position)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX async_calls_open ON async_calls (expires_at) WHERE settled_at IS NULL;
-CREATE INDEX async_calls_polled ON async_calls (poll_at) WHERE poll_at IS NOT NULL;
+CREATE INDEX pending_calls_to_settle ON pending_calls (expires_at) WHERE settled_at IS NULL AND item_id IS NOT NULL;
+CREATE INDEX pending_calls_polled ON pending_calls (poll_at) WHERE poll_at IS NOT NULL;
 
 -- Calls that wait for a person's approval. Of what would be called only hashes are kept. The response need not have a row.
 CREATE TABLE approvals (

@@ -336,7 +336,7 @@ async fn what_one_version_stores_is_read_and_continued_by_the_next_one_and_again
     .await;
     stop(&mut gateway).await;
     for table in
-        ["responses", "item_ids", "item_states", "turns", "runs", "tool_calls", "async_calls", "approvals"]
+        ["responses", "item_ids", "item_states", "turns", "runs", "tool_calls", "pending_calls", "approvals"]
     {
         assert_eq!(number(&folder.database(), &format!("SELECT count(*) FROM {table}")), 0, "{table}");
     }

@@ -24,6 +24,7 @@ mod logged_runs;
 mod migrations;
 mod orphans;
 mod outbox;
+mod pending_calls;
 mod postgres_faults;
 mod postgres_outages;
 mod postgres_partitions;
@@ -299,6 +300,12 @@ laws! {
         a_task_is_looked_at_by_one_when_it_is_time,
         a_task_whose_result_is_there_or_whose_response_is_cancelled_is_not_wanted,
         a_question_is_answered_once_and_asked_anew_until_then,
+    }
+    // Runs that wait for the results of their calls.
+    pending_calls {
+        a_run_waits_for_the_calls_that_it_awaits_and_for_no_others,
+        a_run_does_not_wait_for_what_is_late,
+        what_a_client_answers_is_no_result_of_a_call_whose_work_goes_on,
     }
     // Notices to webhooks.
     outbox {

@@ -1,11 +1,11 @@
-//! What the journal has of the calls that a client was asked for.
+//! What is stored of the calls that a client was asked for.
 
 use serde_json::value::RawValue;
 
 use antwort_protocol::item::ToolOutput;
 use antwort_protocol::parse::FromJson;
 use antwort_response::machine::ClientCall;
-use antwort_store::OrphanedCall;
+use antwort_store::{PendingCall, PendingSource};
 
 /// The output of a call that the client has not answered in time.
 const TIMED_OUT: &str = "Client tool call timed out";
@@ -18,8 +18,8 @@ pub(super) struct ClientAnswer {
 }
 
 /// The answer to a call; `None` if there is none.
-pub(super) fn find(journaled: &[OrphanedCall], call: &ClientCall) -> Option<ClientAnswer> {
-    let (text, error) = of(journaled, call).find_map(|asked| asked.outcome.as_ref())?;
+pub(super) fn find(pending: &[PendingCall], call: &ClientCall) -> Option<ClientAnswer> {
+    let (text, error) = of(pending, call).find_map(|asked| asked.outcome.as_ref())?;
     Some(ClientAnswer { output: output(text), has_failed: error.is_some() })
 }
 
@@ -29,20 +29,18 @@ pub(super) fn timed_out() -> ClientAnswer {
 }
 
 /// How many seconds are left for the answer to a call: none if it was given, or it is too late.
-pub(super) fn seconds_left(journaled: &[OrphanedCall], call: &ClientCall) -> Option<i64> {
-    if of(journaled, call).any(|asked| asked.outcome.is_some()) {
+pub(super) fn seconds_left(pending: &[PendingCall], call: &ClientCall) -> Option<i64> {
+    if of(pending, call).any(|asked| asked.outcome.is_some()) {
         return None;
     }
-    let left = of(journaled, call).filter_map(|asked| asked.input.as_ref()?.left).max()?;
+    let left = of(pending, call).filter_map(|asked| asked.left).max()?;
     i64::try_from(left.as_secs()).ok()
 }
 
 /// A call may have been asked for again, if its first question was told to nobody.
-fn of<'a>(journaled: &'a [OrphanedCall], call: &'a ClientCall) -> impl Iterator<Item = &'a OrphanedCall> {
-    journaled
-        .iter()
-        .rev()
-        .filter(|asked| asked.input.as_ref().is_some_and(|input| input.call_id == call.call_id))
+fn of<'a>(pending: &'a [PendingCall], call: &'a ClientCall) -> impl Iterator<Item = &'a PendingCall> {
+    let is_of = |asked: &&PendingCall| asked.source == PendingSource::Client && asked.call_id == call.call_id;
+    pending.iter().rev().filter(is_of)
 }
 
 /// An answer as the journal keeps it.

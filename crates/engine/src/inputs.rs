@@ -11,7 +11,7 @@ use antwort_protocol::id::Id;
 use antwort_protocol::json;
 use antwort_protocol::parse::truncate_for_display;
 use antwort_protocol::request::{InputResult, ResponseInput};
-use antwort_store::{InputAnswer, InputOutcome, StoreError, is_async_call_id};
+use antwort_store::{InputAnswer, InputOutcome, StoreError};
 
 /// Bytes of an answer to a form of an MCP server, as many as the form may have.
 const MAX_ELICITATION_ANSWER: usize = 64 << 10;
@@ -27,9 +27,6 @@ pub(crate) async fn answer_input(
     input: ResponseInput,
 ) -> Result<Option<()>, ApiError> {
     let ResponseInput { call_id, result } = input;
-    if is_async_call_id(&call_id) {
-        return Err(not_pending(&call_id));
-    }
     let (output, error) = match &result {
         InputResult::Output(output) => (json::to_text(output), None),
         InputResult::Answer(answer) => (json::to_text(answer), None),

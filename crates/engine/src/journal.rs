@@ -249,6 +249,8 @@ mod tests {
                 first_position: 0,
                 turn,
                 calls: vec![],
+                pending: Vec::new(),
+                awaited: Vec::new(),
                 state: None,
             };
             journal.commit(record).await.unwrap();

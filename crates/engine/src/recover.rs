@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::context::unix_now;
-use super::resume_point::{self, CommittedPhase, ResumePoint, calls_of, made};
+use super::resume_point::{self, CommittedPhase, ResumePoint, calls_of};
 use super::run::SavedRun;
 use super::seen_log::SeenLog;
 use super::webhooks::Webhooks;
@@ -156,9 +156,8 @@ impl Recovery {
 
     /// Writes to the journal that the outcome of calls without a result is unknown.
     fn declare_unknown(&self, orphan: &OrphanedRun) {
-        let is_unknown = |call: &&OrphanedCall| call.outcome.is_none() && call.input.is_none();
-        for call in orphan.calls.iter().filter(is_unknown) {
-            resume_point::declare_unknown(&*self.store, &orphan.lease, call);
+        for call in orphan.calls.iter().filter(|call| call.outcome.is_none()) {
+            resume_point::declare_unknown(&*self.store, &orphan.lease, (call.turn, call.index));
         }
     }
 
@@ -278,7 +277,7 @@ fn finish_journaled(
     orphan: &OrphanedRun,
     events: &mut Events,
 ) -> Result<(), Violation> {
-    let last = made(orphan).map(|call| call.turn).max();
+    let last = orphan.calls.iter().map(|call| call.turn).max();
     let rows: Vec<_> = last.into_iter().flat_map(|turn| calls_of(orphan, turn)).collect();
     let calls = begin_calls(machine, &rows, events)?;
     finish_calls(machine, calls.iter().map(|call| call.slot).zip(rows), events)
@@ -307,7 +306,7 @@ fn finish_client_calls(
 ) -> Result<(), Violation> {
     let has_gone_on = seen.iter().any(|event| !event.is_progress());
     for call in machine.open_client_calls() {
-        let answer = client_answers::find(&orphan.calls, &call);
+        let answer = client_answers::find(&orphan.pending, &call);
         let late = || has_gone_on.then(client_answers::timed_out);
         if let Some(answer) = answer.or_else(late) {
             machine.finish_client_call(&call, answer.output, events)?;
@@ -337,7 +336,8 @@ fn begin_calls(
 
 /// How many inferences were started at least.
 fn inferences(orphan: &OrphanedRun) -> u32 {
-    made(orphan).map(|call| call.turn + 1).max().unwrap_or(1)
+    let turns = orphan.calls.iter().map(|call| call.turn).chain(orphan.pending.iter().map(|call| call.turn));
+    turns.map(|turn| turn + 1).max().unwrap_or(1)
 }
 
 /// The dialect of a run of which only items are known.

@@ -3,9 +3,8 @@
 use super::journal::{self, JournaledResult};
 use super::run::SavedRun;
 use super::seen_log::SeenLog;
-use super::user_questions;
 use antwort_response::machine::{MachineState, SeenEvent, ServerCall};
-use antwort_store::{CallOutcome, Lease, OrphanedCall, OrphanedRun, Store, is_async_call_id};
+use antwort_store::{CallOutcome, Lease, OrphanedCall, OrphanedRun, PendingCall, Store};
 
 /// What the model and clients are shown of a call whose result is not known.
 const UNKNOWN: &str =
@@ -53,8 +52,8 @@ pub(super) struct ResumePoint {
     pub calls: Vec<LeftCall>,
     /// The other calls of that turn.
     pub open: OpenCalls,
-    /// All rows of the journal by which a client or a callback is waited for.
-    pub asked: Vec<OrphanedCall>,
+    /// All its calls whose results come from outside.
+    pub pending: Vec<PendingCall>,
     /// What was sent behind that turn.
     pub seen: Vec<SeenEvent>,
     /// The number of the event behind that.
@@ -86,7 +85,7 @@ impl ResumePoint {
             phase: CommittedPhase::of(machine, state.awaits_results),
             calls: calls.map(|(made, row)| LeftCall { made, row }).collect(),
             open: OpenCalls { client, approval },
-            asked: run.calls.iter().filter(|call| call.input.is_some()).cloned().collect(),
+            pending: run.pending.clone(),
             has_log: seen.next.is_some(),
             next: seen.next.unwrap_or_else(|| machine.sequence()),
             seen: seen.events,
@@ -96,14 +95,7 @@ impl ResumePoint {
 
 /// The calls of a turn in the journal of a run, in order.
 pub(super) fn calls_of(run: &OrphanedRun, turn: u32) -> impl Iterator<Item = &OrphanedCall> {
-    made(run).filter(move |call| call.turn == turn)
-}
-
-/// The calls in the journal of a run, without the results that it has waited for and the questions of calls.
-pub(super) fn made(run: &OrphanedRun) -> impl Iterator<Item = &OrphanedCall> {
-    let is_result =
-        |call: &&OrphanedCall| call.input.as_ref().is_some_and(|input| is_async_call_id(&input.call_id));
-    run.calls.iter().filter(move |call| !is_result(call) && !user_questions::is_question(call))
+    run.calls.iter().filter(move |call| call.turn == turn)
 }
 
 /// The result that the journal has of a call.
@@ -117,12 +109,12 @@ pub(super) fn unknown_result() -> JournaledResult {
     journal::journaled(UNKNOWN, Some(OUTCOME_UNKNOWN.to_owned()))
 }
 
-/// Writes to the journal that the result of a call is not known.
-pub(super) fn declare_unknown(store: &dyn Store, lease: &Lease, row: &OrphanedCall) {
+/// Writes to the journal that the result of the call or the question at this place is not known.
+pub(super) fn declare_unknown(store: &dyn Store, lease: &Lease, (turn, index): (u32, u32)) {
     store.record_tool_result(CallOutcome {
         lease: lease.clone(),
-        turn: row.turn,
-        index: row.index,
+        turn,
+        index,
         output: UNKNOWN.to_owned(),
         error: Some(OUTCOME_UNKNOWN),
     });

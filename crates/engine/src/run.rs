@@ -10,7 +10,7 @@
 //!   are those whose work goes on, `inputs` asks the client for outputs;
 //! - `after_calls` decides what calls lead to, `turn` what the model is asked next, `end` ends the response;
 //! - `begin` writes the row of a run that its client may come back for, `logged`;
-//! - `state` is what a run has done so far, `trace` its account, `saved` what is committed of it, `limits` what it may do, and `wait` what
+//! - `state` is what a run has done so far, `trace` its account, `saved` what is committed of it, `commit` when, `limits` what it may do, and `wait` what
 //!   interrupts it.
 //!
 //! Owns the order of things in time: when events are sent, what is awaited before the terminal event, and what
@@ -20,6 +20,7 @@
 mod after_calls;
 mod async_calls;
 mod begin;
+mod commit;
 mod compact;
 mod end;
 mod held_questions;
@@ -225,8 +226,6 @@ async fn make_calls(run: &mut Run, turn: Turn, rejected: RejectedTurn) -> Result
     let mut have_failed = None;
     if !turn.server_calls.is_empty() {
         run.state.denied_turns = 0;
-        // A call may ask the user, and the run wait.
-        run.state.has_exceeded_calls |= run.call_filter.limit_exceeded();
         have_failed = Some(Box::pin(tools::run_calls(run, &turn.server_calls)).await?);
     }
     let open = OpenCalls { client: turn.client_calls > 0, approval: turn.approval_calls > 0 };

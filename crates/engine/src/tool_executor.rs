@@ -8,7 +8,7 @@ use futures_util::stream::{self, BoxStream};
 use tokio::sync::mpsc;
 
 use super::completions::RunCompletions;
-use super::context::{EngineParts, RunContext, unix_now};
+use super::context::{EngineParts, RunContext};
 use super::journal::{self, RunJournal};
 use super::prompt::Prompt;
 use super::record;
@@ -24,16 +24,11 @@ use antwort_protocol::item::hosted::McpAuthChallenge;
 use antwort_protocol::tool::BUILTIN_SERVER_LABEL;
 use antwort_response::machine::{CallResult, ClientCall, RemoteError, ResponseMachine, ServerCall};
 use antwort_response::seal::SealKeys;
-use antwort_store::{JournaledCall, PendingInput, TurnRecord, async_call_id};
+use antwort_store::{JournaledCall, NewPendingCall, PendingSource, TurnRecord};
 use antwort_tools::{
     Asker, AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, GivenInput, Pause,
     PauseClock, Progress, RemoteFailure, ToolCall, ToolContext, ToolError, ToolErrorCode, ToolOutput,
 };
-
-/// In the journal, the server of a call that the client makes.
-const CLIENT_LABEL: &str = "client";
-/// The same of the result of a call whose work has gone on.
-const RESULT_LABEL: &str = "result";
 
 /// Executes the calls of a run.
 pub(super) struct ToolCallExecutor {
@@ -62,12 +57,22 @@ impl<'a> TurnCalls<'a> {
         }
     }
 
-    fn journaled(self) -> Vec<JournaledCall> {
-        match self {
-            Self::Server(calls) => calls.iter().map(journalled).collect(),
-            Self::Client(calls, timeout) => calls.iter().map(|call| asked(call, timeout)).collect(),
-            Self::Started(calls) => calls.iter().map(awaited).collect(),
-        }
+    fn pending(self) -> Vec<NewPendingCall> {
+        let Self::Client(calls, timeout) = self else { return Vec::new() };
+        let pending = |(index, call): (u32, &ClientCall)| NewPendingCall {
+            index,
+            source: PendingSource::Client,
+            call_id: call.call_id.clone(),
+            tool: call.name.clone(),
+            request: call.arguments.clone(),
+            timeout,
+        };
+        (0..).zip(calls).map(pending).collect()
+    }
+
+    fn awaited(self) -> Vec<(u32, u32)> {
+        let Self::Started(calls) = self else { return Vec::new() };
+        calls.iter().map(|call| (call.turn, call.index)).collect()
     }
 }
 
@@ -181,7 +186,9 @@ impl ToolCallExecutor {
             first_position: spec.input.items.len() + before,
             items: record::output_items(spec, machine, before..whole),
             turn,
-            calls: calls.journaled(),
+            calls: calls.of_server().iter().map(journalled).collect(),
+            pending: calls.pending(),
+            awaited: calls.awaited(),
             state: run::save(keys, spec, state, machine, Some(calls.of_server())),
         };
         if let Err(error) = journal.commit(record).await {
@@ -290,29 +297,6 @@ fn journalled(made: &ServerCall) -> JournaledCall {
         server_label: made.call.namespace.clone().unwrap_or_else(|| BUILTIN_SERVER_LABEL.to_owned()),
         tool: made.call.name.clone(),
         arguments: made.call.arguments.clone(),
-        input: None,
-    }
-}
-
-/// The result of a call, which has its own row in the journal.
-fn awaited(call: &StartedWork) -> JournaledCall {
-    let left = call.expires_at.saturating_sub(unix_now());
-    let timeout = Duration::from_secs(left.max(0).unsigned_abs());
-    let call_id = async_call_id(call.turn, call.index);
-    JournaledCall {
-        server_label: RESULT_LABEL.to_owned(),
-        tool: call.tool.clone(),
-        arguments: String::new(),
-        input: Some(PendingInput { call_id, timeout }),
-    }
-}
-
-fn asked(call: &ClientCall, timeout: Duration) -> JournaledCall {
-    JournaledCall {
-        server_label: call.namespace.clone().unwrap_or_else(|| CLIENT_LABEL.to_owned()),
-        tool: call.name.clone(),
-        arguments: call.arguments.clone(),
-        input: Some(PendingInput { call_id: call.call_id.clone(), timeout }),
     }
 }
 

@@ -1,28 +1,19 @@
-//! What the journal has of the questions that calls ask the user: rows beside those of the calls.
+//! What is stored of the questions that calls ask the user: pending calls behind the calls of their turn.
 //!
 //! A call that has ended with questions has rows for each round: one with what the tool has asked and wants back, one for each
 //! question, and one when the call is made again with the answers. A question of a call that is under way is one row.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use antwort_protocol::elicitation::{ElicitationAction, ElicitationAnswer, is_question_id};
+use antwort_protocol::elicitation::{ElicitationAction, ElicitationAnswer};
 use antwort_protocol::json;
-use antwort_store::{JournaledCall, MAX_QUESTIONS, OrphanedCall, PendingInput, QuestionKey};
+use antwort_store::{MAX_QUESTIONS, NewPendingCall, PendingCall, PendingSource, QuestionKey};
 use antwort_tools::{RequiredInput, ToolError, ToolOutput};
 
 /// The code of a question whose call has stopped to wait for the answer.
 pub(super) const WITHDRAWN: &str = "question_withdrawn";
-
-const ROUND: &str = "input_round";
-const QUESTION: &str = "input_question";
-const MADE: &str = "input_given";
-const HELD: &str = "held_question";
-
-/// A row with its place.
-pub(super) type Row = (u32, JournaledCall);
 
 /// A row of a call that asks.
 pub(super) enum QuestionRow<'a> {
@@ -80,20 +71,15 @@ pub(super) enum Asked {
 
 impl QuestionRow<'_> {
     /// The row of this place, to be answered for so long.
-    pub(super) fn record(&self, key: QuestionKey, timeout: Duration) -> Row {
-        let (label, arguments) = match self {
-            Self::Round(round) => (ROUND, Cow::Owned(json::to_text(round).to_string())),
-            Self::Question(name) => (QUESTION, Cow::Borrowed(*name)),
-            Self::Made => (MADE, Cow::Borrowed("")),
-            Self::Held => (HELD, Cow::Borrowed("")),
+    pub(super) fn record(&self, key: QuestionKey, timeout: Duration) -> NewPendingCall {
+        let (source, request) = match self {
+            Self::Round(round) => (PendingSource::QuestionRound, json::to_text(round).to_string()),
+            Self::Question(name) => (PendingSource::Question, (*name).to_owned()),
+            Self::Made => (PendingSource::QuestionsAnswered, String::new()),
+            Self::Held => (PendingSource::HeldQuestion, String::new()),
         };
-        let call = JournaledCall {
-            server_label: label.to_owned(),
-            tool: String::new(),
-            arguments: arguments.into_owned(),
-            input: Some(PendingInput { call_id: key.call_id(), timeout }),
-        };
-        (key.row(), call)
+        let (index, call_id) = (key.row(), key.call_id());
+        NewPendingCall { index, source, call_id, tool: String::new(), request, timeout }
     }
 }
 
@@ -110,33 +96,36 @@ impl RoundQuestion {
 }
 
 /// What a call has asked, by its rows and those of others.
-pub(super) fn asked(rows: &[OrphanedCall], turn: u32, call: u32) -> Asked {
+pub(super) fn asked(rows: &[PendingCall], turn: u32, call: u32) -> Asked {
     let own = || of_call(rows, turn, call);
-    let Some(last) = own().filter(|row| row.server_label == ROUND).max_by_key(|row| row.index) else {
+    let Some(last) =
+        own().filter(|row| row.source == PendingSource::QuestionRound).max_by_key(|row| row.index)
+    else {
         return Asked::Nothing;
     };
     let behind = || own().filter(|row| row.index > last.index);
-    if behind().any(|row| row.server_label == MADE) {
+    if behind().any(|row| row.source == PendingSource::QuestionsAnswered) {
         return Asked::MadeAgain;
     }
-    let Ok(round) = serde_json::from_str::<Round>(&last.arguments) else { return Asked::Nothing };
+    let Ok(round) = serde_json::from_str::<Round>(&last.request) else { return Asked::Nothing };
     let first = first_row(turn, call);
-    let key = |row: &OrphanedCall| QuestionKey { turn, call, number: row.index - first };
-    let questions = behind().filter(|row| row.server_label == QUESTION).map(|row| RoundQuestion {
+    let key = |row: &PendingCall| QuestionKey { turn, call, number: row.index - first };
+    let questions = behind().filter(|row| row.source == PendingSource::Question).map(|row| RoundQuestion {
         key: key(row),
-        name: row.arguments.clone(),
+        name: row.request.clone(),
         outcome: row.outcome.clone(),
-        left: row.input.as_ref().and_then(|input| input.left),
+        left: row.left,
     });
     let next = next_number(rows, turn, call);
     Asked::Round(AskedRound { round, questions: questions.collect(), next })
 }
 
 /// The rows of a call that asks.
-fn of_call(rows: &[OrphanedCall], turn: u32, call: u32) -> impl Iterator<Item = &OrphanedCall> {
+fn of_call(rows: &[PendingCall], turn: u32, call: u32) -> impl Iterator<Item = &PendingCall> {
     let first = first_row(turn, call);
     let places = first..first + MAX_QUESTIONS;
-    rows.iter().filter(move |row| row.turn == turn && places.contains(&row.index) && is_question(row))
+    let is_of = move |row: &&PendingCall| row.turn == turn && places.contains(&row.index);
+    rows.iter().filter(is_of).filter(|row| row.source.is_question())
 }
 
 fn first_row(turn: u32, call: u32) -> u32 {
@@ -144,30 +133,25 @@ fn first_row(turn: u32, call: u32) -> u32 {
 }
 
 /// The number of a call's next row.
-pub(super) fn next_number(rows: &[OrphanedCall], turn: u32, call: u32) -> u32 {
+pub(super) fn next_number(rows: &[PendingCall], turn: u32, call: u32) -> u32 {
     let first = first_row(turn, call);
     of_call(rows, turn, call).map(|row| row.index - first + 1).max().unwrap_or_default()
 }
 
 /// How long a run had been executed when its calls asked last.
-pub(super) fn active(rows: &[OrphanedCall]) -> Duration {
+pub(super) fn active(rows: &[PendingCall]) -> Duration {
     #[derive(Deserialize)]
     struct Active {
         active: Duration,
     }
-    let rounds = rows.iter().filter(|row| is_question(row) && row.server_label == ROUND);
-    let active = rounds.filter_map(|row| serde_json::from_str::<Active>(&row.arguments).ok());
+    let rounds = rows.iter().filter(|row| row.source == PendingSource::QuestionRound);
+    let active = rounds.filter_map(|row| serde_json::from_str::<Active>(&row.request).ok());
     active.map(|round| round.active).max().unwrap_or_default()
 }
 
 /// The questions whose calls were under way in a process that is gone.
-pub(super) fn left_open(rows: &[OrphanedCall]) -> impl Iterator<Item = &OrphanedCall> {
-    rows.iter().filter(|row| is_question(row) && row.server_label == HELD && row.outcome.is_none())
-}
-
-/// Whether a row of the journal is one of a call that asks, and no call itself.
-pub(super) fn is_question(row: &OrphanedCall) -> bool {
-    row.input.as_ref().is_some_and(|input| is_question_id(&input.call_id))
+pub(super) fn left_open(rows: &[PendingCall]) -> impl Iterator<Item = &PendingCall> {
+    rows.iter().filter(|row| row.source == PendingSource::HeldQuestion && row.outcome.is_none())
 }
 
 /// An answer as the journal has it: `cancel` if there is none, or it is an error.

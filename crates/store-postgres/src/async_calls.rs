@@ -11,8 +11,8 @@ use super::clock::{db_now, db_statement_time};
 use super::conversation_items::key_of;
 use super::keys::{ResponseKey, id_of};
 use super::session::{Param, Session};
-use super::values::{get, text, text_or_null};
-use super::{inputs, outbox, owners, rows};
+use super::values::{get, small, text, text_or_null};
+use super::{outbox, owners, pending_calls, rows};
 use antwort_protocol::id::Id;
 use antwort_store::operation::WriteOutcome;
 use antwort_store::retention::millis;
@@ -29,14 +29,10 @@ async fn place(session: Session<'_>, key: &AsyncCallKey) -> Result<Option<(Uuid,
     Ok(row.filter(|row| row.expires_at.is_none_or(|at| at > now)).map(|row| row.key))
 }
 
-fn small(number: u32) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
-}
-
 const START: &str = concat!(
-    "INSERT INTO async_calls AS a
-        (response, owner, turn, position, expires_at, item_id, tool, on_complete, spec, task, poll_at)
-    VALUES ($1, $2, $3, $4, $5 + ",
+    "INSERT INTO pending_calls AS a
+        (response, owner, turn, position, source, awaited, expires_at, item_id, tool, on_complete, spec, task, poll_at)
+    VALUES ($1, $2, $3, $4, 'async', false, $5 + ",
     db_now!(),
     ", $6, $7, $8, $9, $10, $11 + ",
     db_now!(),
@@ -68,8 +64,9 @@ pub(super) async fn start(session: Session<'_>, call: &StartedCall) -> Result<Wr
 }
 
 const COMPLETE: &str = concat!(
-    "INSERT INTO async_calls AS a (response, owner, turn, position, expires_at, completed_at, output, error)
-    VALUES ($1, $2, $3, $4, $5 + ",
+    "INSERT INTO pending_calls AS a
+        (response, owner, turn, position, source, awaited, expires_at, completed_at, output, error)
+    VALUES ($1, $2, $3, $4, 'async', false, $5 + ",
     db_now!(),
     ", $6, $7, $8) ON CONFLICT (response, owner, turn, position) DO UPDATE SET completed_at = excluded.completed_at,
         output = excluded.output, error = excluded.error WHERE a.completed_at IS NULL AND a.settled_at IS NULL"
@@ -92,7 +89,7 @@ pub(super) async fn complete(session: Session<'_>, result: &AsyncResult) -> Resu
     ];
     let written = session.execute(COMPLETE, &parameters).await?;
     if written > 0 {
-        inputs::go_on(session, (response, owner)).await?;
+        pending_calls::resume_if_last(session, (response, owner)).await?;
     }
     let outcome = if written > 0 { AsyncOutcome::Stored } else { AsyncOutcome::Repeated };
     Ok(WriteOutcome::AsyncResult(outcome))
@@ -101,7 +98,7 @@ pub(super) async fn complete(session: Session<'_>, result: &AsyncResult) -> Resu
 const COMPLETED: &str = concat!(
     "SELECT o.tenant, o.principal, s.key, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete, a.spec IS NOT NULL,
         a.completed_at IS NOT NULL, a.output, a.error
-    FROM async_calls a JOIN responses s ON s.key = a.response AND s.owner = a.owner JOIN owners o ON o.key = s.owner
+    FROM pending_calls a JOIN responses s ON s.key = a.response AND s.owner = a.owner JOIN owners o ON o.key = s.owner
     WHERE a.settled_at IS NULL AND a.item_id IS NOT NULL AND s.finished_at IS NOT NULL
         AND (a.completed_at IS NOT NULL OR a.expires_at <= ",
     db_now!(),
@@ -118,7 +115,7 @@ pub(super) async fn completed(session: Session<'_>, limit: usize) -> Result<Vec<
 const RESULTS: &str =
     "SELECT o.tenant, o.principal, s.key, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete, a.spec IS NOT NULL,
         TRUE, a.output, a.error
-    FROM async_calls a JOIN responses s ON s.key = a.response AND s.owner = a.owner JOIN owners o ON o.key = s.owner
+    FROM pending_calls a JOIN responses s ON s.key = a.response AND s.owner = a.owner JOIN owners o ON o.key = s.owner
     WHERE a.response = ANY($1) AND a.owner = $2 AND a.item_id IS NOT NULL AND a.completed_at IS NOT NULL
         AND (s.expires_at IS NULL OR s.expires_at > $3)
     ORDER BY a.response, a.turn, a.position";
@@ -138,7 +135,7 @@ pub(super) async fn results(
 }
 
 const SPEC: &str =
-    "SELECT spec FROM async_calls WHERE response = $1 AND owner = $2 AND turn = $3 AND position = $4";
+    "SELECT spec FROM pending_calls WHERE response = $1 AND owner = $2 AND turn = $3 AND position = $4";
 
 /// What it takes to make the response that follows the result of a call.
 pub(super) async fn spec(session: Session<'_>, key: &AsyncCallKey) -> Result<Option<Arc<[u8]>>, StoreError> {
@@ -179,10 +176,10 @@ fn read(row: &Row) -> Result<CompletedCall, StoreError> {
 }
 
 const DUE: &str = concat!(
-    "WITH due AS MATERIALIZED (SELECT response, owner, turn, position FROM async_calls WHERE poll_at <= ",
+    "WITH due AS MATERIALIZED (SELECT response, owner, turn, position FROM pending_calls WHERE poll_at <= ",
     db_statement_time!(),
     " ORDER BY poll_at LIMIT $1 FOR UPDATE SKIP LOCKED)
-    UPDATE async_calls a SET poll_at = $2 + ",
+    UPDATE pending_calls a SET poll_at = $2 + ",
     db_statement_time!(),
     " FROM due d, responses s, owners o
     WHERE a.response = d.response AND a.owner = d.owner AND a.turn = d.turn AND a.position = d.position
@@ -199,7 +196,7 @@ pub(super) async fn open_tasks(
     response: &Id,
 ) -> Result<Vec<Arc<[u8]>>, StoreError> {
     let key = ResponseKey::of(response.as_str()).uuid;
-    let sql = "SELECT task FROM async_calls
+    let sql = "SELECT task FROM pending_calls
         WHERE response = $1 AND owner = $2 AND poll_at IS NOT NULL AND task IS NOT NULL";
     let rows = session.query(sql, &[(&key, Type::UUID), (&owner, Type::INT8)]).await?;
     rows.iter().map(|row| Ok(get::<&[u8]>(row, 0)?.into())).collect()
@@ -223,7 +220,7 @@ fn read_due(row: &Row) -> Result<DueTask, StoreError> {
 }
 
 const POLL: &str = concat!(
-    "UPDATE async_calls SET poll_at = $5::bigint + ",
+    "UPDATE pending_calls SET poll_at = $5::bigint + ",
     db_now!(),
     ", task = CASE WHEN $5::bigint IS NULL THEN NULL ELSE task END
     WHERE response = $1 AND owner = $2 AND turn = $3 AND position = $4"
@@ -247,7 +244,7 @@ pub(super) async fn poll(
     Ok(WriteOutcome::Changed)
 }
 
-const SETTLE: &str = "UPDATE async_calls SET settled_at = $5, spec = NULL
+const SETTLE: &str = "UPDATE pending_calls SET settled_at = $5, spec = NULL
     WHERE response = $1 AND owner = $2 AND turn = $3 AND position = $4 AND settled_at IS NULL";
 
 /// Writes what a result leads to, unless that was done.

@@ -239,6 +239,8 @@ const CLAIM: &str = concat!(
             + coalesce((SELECT sum(octet_length(t.items)) FROM turns t
                 WHERE t.response = r.response AND t.owner = r.owner), 0)
             + coalesce((SELECT sum(octet_length(c.arguments) + coalesce(octet_length(c.output), 0)) FROM tool_calls c
+                WHERE c.response = r.response AND c.owner = r.owner), 0)
+            + coalesce((SELECT sum(coalesce(octet_length(c.request), 0) + coalesce(octet_length(c.output), 0)) FROM pending_calls c
                 WHERE c.response = r.response AND c.owner = r.owner), 0) AS bytes) b)
     UPDATE runs r SET instance = $1, epoch = r.epoch + 1, lease_until = $4 + ",
     db_now!(),

@@ -2,24 +2,19 @@
 
 use tokio_postgres::types::Type;
 
-use super::clock::db_now;
-use super::lifecycle;
 use super::running::{self, RunningRow};
 use super::session::{Param, Session};
+use super::values::small;
+use super::{lifecycle, pending_calls};
 use antwort_store::in_flight::InFlightRows;
 use antwort_store::operation::WriteOutcome;
-use antwort_store::retention::millis;
 use antwort_store::row_policy::{RowPolicy, now};
-use antwort_store::{CallOutcome, StoreError, TurnRecord};
+use antwort_store::{CallOutcome, QuestionKey, StoreError, TurnRecord};
 
 /// A call that is there is one of a write that is repeated.
-const ADD_CALL: &str = concat!(
-    "INSERT INTO tool_calls
-        (response, owner, turn, position, server_label, tool, arguments, dispatched_at, call_id, expires_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10 + ",
-    db_now!(),
-    ") ON CONFLICT DO NOTHING"
-);
+const ADD_CALL: &str =
+    "INSERT INTO tool_calls (response, owner, turn, position, server_label, tool, arguments, dispatched_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING";
 
 /// Writes a turn with the calls that it makes.
 pub(super) async fn commit_turn(
@@ -47,11 +42,7 @@ pub(super) async fn commit_turn(
     running::add_turn(session, key, turn).await?;
     let (number, now) = (small(turn.turn), now());
     for (position, call) in (0_i32..).zip(&turn.calls) {
-        let (call_id, timeout) = match &call.input {
-            Some(input) => (Some(input.call_id.as_bytes()), Some(millis(input.timeout))),
-            None => (None, None),
-        };
-        let params: [Param<'_>; 10] = [
+        let params: [Param<'_>; 8] = [
             (&key.0, Type::UUID),
             (&key.1, Type::INT8),
             (&number, Type::INT4),
@@ -60,16 +51,16 @@ pub(super) async fn commit_turn(
             (&call.tool.as_bytes(), Type::BYTEA),
             (&call.arguments.as_bytes(), Type::BYTEA),
             (&now, Type::INT8),
-            (&call_id, Type::BYTEA),
-            (&timeout, Type::INT8),
         ];
         session.execute(ADD_CALL, &params).await?;
     }
+    pending_calls::insert(session, key, turn.turn, &turn.pending).await?;
+    pending_calls::await_results(session, key, &turn.awaited).await?;
     Ok(WriteOutcome::Changed)
 }
 
 const RESULT: &str = "UPDATE tool_calls SET completed_at = $1, output = $2, error = $3
-    WHERE response = $4 AND owner = $5 AND turn = $6 AND position = $7 AND (call_id IS NULL OR completed_at IS NULL)";
+    WHERE response = $4 AND owner = $5 AND turn = $6 AND position = $7";
 
 /// Writes the outcome of a call.
 pub(super) async fn record_tool_result(
@@ -90,11 +81,9 @@ pub(super) async fn record_tool_result(
         (&small(outcome.turn), Type::INT4),
         (&small(outcome.index), Type::INT4),
     ];
-    session.execute(RESULT, &params).await?;
+    match QuestionKey::is_row(outcome.index) {
+        true => pending_calls::close_question(session, &params).await?,
+        false => session.execute(RESULT, &params).await.map(drop)?,
+    }
     Ok(WriteOutcome::Changed)
-}
-
-/// A number as a column of four bytes holds it.
-pub(super) fn small(number: u32) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
 }

@@ -36,7 +36,7 @@ const PARTS: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]
     of_conversations AS (DELETE FROM response_conversations c USING gone g
         WHERE c.response = g.response AND c.owner = g.owner),
     of_turns AS (DELETE FROM turns t USING gone g WHERE t.response = g.response AND t.owner = g.owner),
-    of_async_calls AS (DELETE FROM async_calls a USING gone g WHERE a.response = g.response AND a.owner = g.owner)
+    of_pending_calls AS (DELETE FROM pending_calls a USING gone g WHERE a.response = g.response AND a.owner = g.owner)
     DELETE FROM tool_calls c USING gone g WHERE c.response = g.response AND c.owner = g.owner";
 const ROWS: &str = "WITH gone AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]) AS g (response, owner)),
     of_runs AS (DELETE FROM runs r USING gone g WHERE r.response = g.response AND r.owner = g.owner)

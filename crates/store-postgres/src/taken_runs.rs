@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::clock::db_now;
 use super::error::corrupt;
 use super::keys::id_of;
+use super::pending_calls;
 use super::removal::Place;
 use super::running::END_NOT_STORED;
 use super::session::{Param, Session};
@@ -17,9 +18,7 @@ use super::values::{get, text, text_or_null};
 use antwort_protocol::id::Id;
 use antwort_store::item_index;
 use antwort_store::taken_run::{PASSED_OVER, log_damaged, log_unreadable};
-use antwort_store::{
-    AskedInput, Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem,
-};
+use antwort_store::{Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem};
 
 /// The columns that [`read`] takes, of `runs r` behind the update, `responses s` and `owners o`.
 macro_rules! columns {
@@ -102,6 +101,7 @@ fn read_run(place: Place, row: &Row) -> Result<(OrphanedRun, bool), StoreError> 
         body: body.unwrap_or_default().into(),
         items: items.unwrap_or_default(),
         calls: Vec::new(),
+        pending: Vec::new(),
         state: get::<Option<&[u8]>>(row, 9)?.map(Arc::from),
     };
     if is_damaged {
@@ -114,17 +114,12 @@ const TURNS: &str = "SELECT t.item_index, t.items, t.response, t.owner FROM turn
     JOIN unnest($1::uuid[], $2::bigint[]) AS g (response, owner) ON g.response = t.response AND g.owner = t.owner
     ORDER BY t.response, t.owner, t.turn";
 
-const CALLS: &str = concat!(
-    "SELECT c.turn, c.position, c.server_label, c.tool, c.arguments, coalesce(c.output, a.output),
-        coalesce(c.error, a.error), coalesce(c.completed_at, a.completed_at) IS NOT NULL, c.response, c.owner, c.call_id, coalesce(c.expires_at - ",
-    db_now!(),
-    ", 0)
+const CALLS: &str =
+    "SELECT c.turn, c.position, c.server_label, c.tool, c.arguments, c.output, c.error, c.completed_at IS NOT NULL,
+        c.response, c.owner
     FROM tool_calls c
     JOIN unnest($1::uuid[], $2::bigint[]) AS g (response, owner) ON g.response = c.response AND g.owner = c.owner
-    LEFT JOIN async_calls a ON a.response = c.response AND a.owner = c.owner
-        AND c.call_id = convert_to('async:' || a.turn || ':' || a.position, 'UTF8')
-    ORDER BY c.response, c.owner, c.turn, c.position"
-);
+    ORDER BY c.response, c.owner, c.turn, c.position";
 
 /// Adds the items of the turns of these runs, and their calls, in order.
 async fn complete(session: Session<'_>, runs: &mut [Taken<'_>]) -> Result<(), StoreError> {
@@ -134,6 +129,7 @@ async fn complete(session: Session<'_>, runs: &mut [Taken<'_>]) -> Result<(), St
     let (responses, owners): (Vec<Uuid>, Vec<i64>) = runs.iter().map(|taken| taken.place).unzip();
     let places: [Param<'_>; 2] = [(&responses, Type::UUID_ARRAY), (&owners, Type::INT8_ARRAY)];
     let (turns, calls) = (session.query(TURNS, &places).await?, session.query(CALLS, &places).await?);
+    let pending = session.query(pending_calls::OF_RUNS, &places).await?;
     let mut by_place: HashMap<Place, &mut Taken<'_>> =
         runs.iter_mut().map(|taken| (taken.place, taken)).collect();
     for row in &turns {
@@ -144,6 +140,11 @@ async fn complete(session: Session<'_>, runs: &mut [Taken<'_>]) -> Result<(), St
     for row in &calls {
         if let Some(taken) = by_place.get_mut(&(get(row, 8)?, get(row, 9)?)) {
             taken.add(call(row), |run, call| run.calls.push(call));
+        }
+    }
+    for row in &pending {
+        if let Some(taken) = by_place.get_mut(&(get(row, 0)?, get(row, 1)?)) {
+            taken.add(pending_calls::read(row), |run, call| run.pending.push(call));
         }
     }
     Ok(())
@@ -177,9 +178,5 @@ fn call(row: &Row) -> Result<OrphanedCall, StoreError> {
         tool: text(row, 3)?.to_owned(),
         arguments: text(row, 4)?.to_owned(),
         outcome: get::<bool>(row, 7)?.then_some(outcome),
-        input: match text_or_null(row, 10)? {
-            Some(call_id) => Some(AskedInput::with_left(call_id.to_owned(), get(row, 11)?)),
-            None => None,
-        },
     })
 }

@@ -56,3 +56,8 @@ pub(super) fn hash(row: &Row, column: usize) -> Result<[u8; 32], StoreError> {
 pub(super) fn unsigned(of: i64) -> u64 {
     u64::try_from(of).unwrap_or(0)
 }
+
+/// A number as a column of four bytes holds it.
+pub(super) fn small(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}

@@ -4,7 +4,9 @@
 
 use super::conversation_locks::HeldLocks;
 use super::session::Session;
-use super::{async_calls, cancel, event_log, failed_requests, idempotency, inputs, jobs, journal, lifecycle};
+use super::{
+    async_calls, cancel, event_log, failed_requests, idempotency, jobs, journal, lifecycle, pending_calls,
+};
 use antwort_store::StoreError;
 use antwort_store::in_flight::InFlightRows;
 use antwort_store::operation::{Write, WriteOutcome};
@@ -40,8 +42,8 @@ pub(super) async fn apply(
         }
         Write::UpdateRunning(record) => jobs::update_running(session, policy, record).await,
         Write::Requeue(lease, requeue) => jobs::requeue(session, policy, lease, *requeue).await,
-        Write::WaitForInputs(lease) => inputs::wait(session, policy, lease).await,
-        Write::AskQuestions(asked) => inputs::ask(session, policy, asked).await,
+        Write::WaitForInputs(lease) => pending_calls::wait(session, policy, lease).await,
+        Write::AskQuestions(asked) => pending_calls::ask(session, policy, asked).await,
         Write::StartAsync(call) => async_calls::start(session, call).await,
         // Clients make these; they have transactions of their own.
         Write::AddApprovals(_)

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::database;
 use super::read::{find_live, text};
-use super::{inputs, outbox, owners};
+use super::{outbox, owners, pending_calls};
 use antwort_protocol::id::Id;
 use antwort_store::operation::WriteOutcome;
 use antwort_store::retention::millis;
@@ -32,9 +32,9 @@ pub(super) fn start(connection: &Connection, call: &StartedCall) -> rusqlite::Re
     let Some((_, response)) = place(connection, &call.key)? else { return Ok(WriteOutcome::Absent) };
     connection
         .prepare_cached(
-            "INSERT INTO async_calls
-                (response, turn, position, expires_at, item_id, tool, on_complete, spec, task, poll_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO UPDATE SET
+            "INSERT INTO pending_calls
+                (response, turn, position, source, awaited, expires_at, item_id, tool, on_complete, spec, task, poll_at)
+             VALUES (?1, ?2, ?3, 'async', 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO UPDATE SET
                 item_id = excluded.item_id, tool = excluded.tool, on_complete = excluded.on_complete,
                 spec = excluded.spec, task = coalesce(excluded.task, task),
                 poll_at = coalesce(excluded.poll_at, poll_at)",
@@ -61,8 +61,9 @@ pub(super) fn complete(connection: &Connection, result: &AsyncResult) -> rusqlit
     };
     let written = connection
         .prepare_cached(
-            "INSERT INTO async_calls (response, turn, position, expires_at, completed_at, output, error)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET
+            "INSERT INTO pending_calls
+                (response, turn, position, source, awaited, expires_at, completed_at, output, error)
+             VALUES (?1, ?2, ?3, 'async', 0, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET
                 completed_at = excluded.completed_at, output = excluded.output, error = excluded.error
              WHERE completed_at IS NULL AND settled_at IS NULL",
         )?
@@ -76,7 +77,7 @@ pub(super) fn complete(connection: &Connection, result: &AsyncResult) -> rusqlit
             result.error,
         ])?;
     if written > 0 {
-        inputs::go_on(connection, response)?;
+        pending_calls::resume_if_last(connection, response)?;
     }
     let outcome = if written > 0 { AsyncOutcome::Stored } else { AsyncOutcome::Repeated };
     Ok(WriteOutcome::AsyncResult(outcome))
@@ -84,7 +85,7 @@ pub(super) fn complete(connection: &Connection, result: &AsyncResult) -> rusqlit
 
 const COMPLETED: &str = "SELECT o.tenant, o.principal, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete,
         a.spec IS NOT NULL, a.completed_at IS NOT NULL, a.output, a.error
-    FROM async_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
+    FROM pending_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
     WHERE a.settled_at IS NULL AND a.item_id IS NOT NULL AND (a.completed_at IS NOT NULL OR a.expires_at <= ?1)
         AND s.finished_at IS NOT NULL ORDER BY a.expires_at LIMIT ?2";
 
@@ -98,7 +99,7 @@ pub(super) fn completed(connection: &Connection, limit: usize) -> Result<Vec<Com
 
 const RESULTS: &str = "SELECT o.tenant, o.principal, s.id, a.turn, a.position, a.item_id, a.tool, a.on_complete,
         a.spec IS NOT NULL, TRUE, a.output, a.error
-    FROM async_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
+    FROM pending_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
     WHERE a.response = ?1 AND a.item_id IS NOT NULL AND a.completed_at IS NOT NULL ORDER BY a.turn, a.position";
 
 /// The calls of these responses that have a result.
@@ -119,7 +120,7 @@ pub(super) fn results(
     Ok(found)
 }
 
-const SPEC: &str = "SELECT spec FROM async_calls WHERE response = ?1 AND turn = ?2 AND position = ?3";
+const SPEC: &str = "SELECT spec FROM pending_calls WHERE response = ?1 AND turn = ?2 AND position = ?3";
 
 /// What it takes to make the response that follows the result of a call.
 pub(super) fn spec(connection: &Connection, key: &AsyncCallKey) -> Result<Option<Arc<[u8]>>, StoreError> {
@@ -153,7 +154,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<CompletedCall> {
 
 const DUE: &str = "SELECT o.tenant, o.principal, s.id, a.turn, a.position, a.task, a.response,
         a.completed_at IS NULL AND a.settled_at IS NULL AND a.expires_at > ?1 AND s.status <> 'cancelled'
-    FROM async_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
+    FROM pending_calls a CROSS JOIN responses s ON s.key = a.response CROSS JOIN owners o ON o.key = s.owner
     WHERE a.poll_at <= ?1 ORDER BY a.poll_at LIMIT ?2";
 
 /// What it takes to look for the results of a response's calls that go on.
@@ -166,7 +167,8 @@ pub(super) fn open_tasks(
     let Some(key) = find_live(connection, owner, response.as_str()).map_err(database)? else {
         return Ok(Vec::new());
     };
-    let sql = "SELECT task FROM async_calls WHERE response = ?1 AND poll_at IS NOT NULL AND task IS NOT NULL";
+    let sql =
+        "SELECT task FROM pending_calls WHERE response = ?1 AND poll_at IS NOT NULL AND task IS NOT NULL";
     let mut statement = connection.prepare_cached(sql).map_err(database)?;
     let tasks =
         statement.query_map([key], |row| row.get::<_, Vec<u8>>(0).map(Arc::from)).map_err(database)?;
@@ -180,7 +182,7 @@ pub(super) fn due(
     lease: Duration,
 ) -> Result<Vec<DueTask>, StoreError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let any = "SELECT EXISTS (SELECT 1 FROM async_calls WHERE poll_at <= ?1)";
+    let any = "SELECT EXISTS (SELECT 1 FROM pending_calls WHERE poll_at <= ?1)";
     // Usually there are none; then no lock is taken.
     if !connection.query_row(any, [now()], |row| row.get(0)).map_err(database)? {
         return Ok(Vec::new());
@@ -195,7 +197,7 @@ pub(super) fn due(
     for (response, task) in &found {
         transaction
             .prepare_cached(
-                "UPDATE async_calls SET poll_at = ?4 WHERE response = ?1 AND turn = ?2 AND position = ?3",
+                "UPDATE pending_calls SET poll_at = ?4 WHERE response = ?1 AND turn = ?2 AND position = ?3",
             )
             .and_then(|mut later| {
                 later.execute(params![response, task.key.turn, task.key.index, expiry(lease)])
@@ -221,7 +223,7 @@ pub(super) fn poll(
     let Some((_, response)) = place(connection, key)? else { return Ok(WriteOutcome::Absent) };
     connection
         .prepare_cached(
-            "UPDATE async_calls SET poll_at = ?4, task = CASE WHEN ?4 IS NULL THEN NULL ELSE task END
+            "UPDATE pending_calls SET poll_at = ?4, task = CASE WHEN ?4 IS NULL THEN NULL ELSE task END
              WHERE response = ?1 AND turn = ?2 AND position = ?3",
         )?
         .execute(params![response, key.turn, key.index, after.map(expiry)])?;
@@ -234,7 +236,7 @@ pub(super) fn settle(connection: &Connection, done: &AsyncSettlement) -> rusqlit
     let Some((owner, response)) = place(connection, key)? else { return Ok(WriteOutcome::Absent) };
     let settled = connection
         .prepare_cached(
-            "UPDATE async_calls SET settled_at = ?4, spec = NULL
+            "UPDATE pending_calls SET settled_at = ?4, spec = NULL
              WHERE response = ?1 AND turn = ?2 AND position = ?3 AND settled_at IS NULL",
         )?
         .execute(params![response, key.turn, key.index, now()])?;
@@ -297,7 +299,7 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         schema::create(&connection);
         let plan = schema::plan(&connection, COMPLETED);
-        assert!(plan.iter().any(|step| step.contains("async_calls_open")), "{plan:#?}");
+        assert!(plan.iter().any(|step| step.contains("pending_calls_to_settle")), "{plan:#?}");
         assert!(
             !plan.iter().any(|step| step.contains("SCAN s") || step.contains("TEMP B-TREE")),
             "{plan:#?}"
@@ -309,7 +311,7 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         schema::create(&connection);
         let plan = schema::plan(&connection, DUE);
-        assert!(plan.iter().any(|step| step.contains("async_calls_polled")), "{plan:#?}");
+        assert!(plan.iter().any(|step| step.contains("pending_calls_polled")), "{plan:#?}");
         assert!(
             !plan.iter().any(|step| step.contains("SCAN s") || step.contains("TEMP B-TREE")),
             "{plan:#?}"

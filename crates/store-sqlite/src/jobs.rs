@@ -4,15 +4,12 @@ use rusqlite::{Connection, params};
 
 use super::error::database;
 use super::job_claims::{is_next_sql, waiting_sql};
-use super::running::{self, RunningRow};
+use super::running::{self, NOBODY, RunningRow};
 use super::{idempotency, rows};
 use antwort_store::in_flight::InFlightRows;
 use antwort_store::operation::WriteOutcome;
 use antwort_store::row_policy::{RowPolicy, now};
 use antwort_store::{JobStats, Lease, NewJob, Requeue, ResponseRecord, StoreError};
-
-/// The column `instance` of a run that nobody has claimed.
-pub(super) const NOBODY: &str = "";
 
 const STATS: &str = concat!(
     "SELECT found, (SELECT created_at FROM responses WHERE key = oldest),

@@ -2,13 +2,12 @@
 
 use rusqlite::{Connection, params};
 
-use super::lifecycle;
 use super::running::{self, RunningRow};
+use super::{lifecycle, pending_calls};
 use antwort_store::in_flight::InFlightRows;
 use antwort_store::operation::WriteOutcome;
-use antwort_store::retention::millis;
 use antwort_store::row_policy::{self, RowPolicy};
-use antwort_store::{CallOutcome, TurnRecord};
+use antwort_store::{CallOutcome, QuestionKey, TurnRecord};
 
 /// Writes a turn with the calls that it makes.
 pub(super) fn commit_turn(
@@ -35,9 +34,8 @@ pub(super) fn commit_turn(
     };
     running::add_turn(connection, key, turn)?;
     let mut statement = connection.prepare_cached(
-        "INSERT INTO tool_calls
-            (response, turn, position, server_label, tool, arguments, dispatched_at, call_id, expires_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO tool_calls (response, turn, position, server_label, tool, arguments, dispatched_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
     let now = row_policy::now();
     for (position, call) in (0_i64..).zip(&turn.calls) {
@@ -49,10 +47,10 @@ pub(super) fn commit_turn(
             call.tool,
             call.arguments,
             now,
-            call.input.as_ref().map(|input| &input.call_id),
-            call.input.as_ref().map(|input| now.saturating_add(millis(input.timeout))),
         ])?;
     }
+    pending_calls::insert(connection, key, turn.turn, &turn.pending)?;
+    pending_calls::await_results(connection, key, &turn.awaited)?;
     Ok(WriteOutcome::Changed)
 }
 
@@ -66,10 +64,14 @@ pub(super) fn record_tool_result(
     let Some((key, RunningRow::Held)) = running::find(connection, policy, &outcome.lease)? else {
         return Ok(WriteOutcome::Absent);
     };
+    if QuestionKey::is_row(outcome.index) {
+        pending_calls::close_question(connection, key, outcome)?;
+        return Ok(WriteOutcome::Changed);
+    }
     connection
         .prepare_cached(
             "UPDATE tool_calls SET completed_at = ?1, output = ?2, error = ?3
-             WHERE response = ?4 AND turn = ?5 AND position = ?6 AND (call_id IS NULL OR completed_at IS NULL)",
+             WHERE response = ?4 AND turn = ?5 AND position = ?6",
         )?
         .execute(params![
             row_policy::now(),

@@ -5,7 +5,6 @@
 //! `items`, `list` and `conversation_context`; the tables in `migrations/sqlite`. The caller decides when to run [`Store::maintain`].
 
 mod approvals;
-mod async_call_store;
 mod async_calls;
 mod backup;
 mod backup_names;
@@ -32,7 +31,6 @@ mod failed_requests;
 mod guard;
 mod idempotency;
 mod inline_commit;
-mod inputs;
 mod item_ids;
 mod item_states;
 mod items;
@@ -55,13 +53,14 @@ mod orphans;
 mod outbox;
 mod outbox_store;
 mod owners;
+mod pending_call_store;
+mod pending_calls;
 mod queue;
 mod read;
 mod reader;
 mod retention;
 mod rounds;
 mod rows;
-mod run_inputs;
 mod running;
 mod schema;
 mod share_trim;

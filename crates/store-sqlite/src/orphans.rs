@@ -8,16 +8,14 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use super::error::database;
 use super::keys::KeyRange;
 use super::read::{bytes, text};
-use super::rows;
 use super::running::{END_NOT_STORED, PROCESS_GONE};
+use super::{pending_calls, rows};
 use antwort_protocol::id::Id;
 use antwort_store::in_flight::InFlightRows;
 use antwort_store::item_index::{self, Damaged};
 use antwort_store::row_policy::{RowPolicy, now};
 use antwort_store::taken_run::{MAX_BATCH_BYTES, PASSED_OVER, log_damaged, log_unreadable};
-use antwort_store::{
-    AskedInput, Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem,
-};
+use antwort_store::{Lease, OrphanCause, OrphanedCall, OrphanedRun, Owner, StoreError, StoredItem};
 
 /// Which `runs r` are orphans for the instance ?1 at the time ?2. Of its own runs only those that were orphans before, and
 /// none that a worker claims.
@@ -154,6 +152,7 @@ impl Orphan {
             body: body.unwrap_or_default().into(),
             items: items.unwrap_or_default(),
             calls: Vec::new(),
+            pending: Vec::new(),
             state: row.get::<_, Option<Vec<u8>>>(10)?.map(Arc::from),
         };
         if is_damaged {
@@ -195,8 +194,12 @@ impl Orphan {
         let Self { key, mut is_damaged, run, .. } = self;
         let Some(mut run) = run else { return Ok(None) };
         run.calls = calls(connection, key)?;
-        match turns(connection, key) {
-            Ok(items) if !is_damaged => run.items.extend(items),
+        let pending = pending_calls::of_run(connection, key);
+        match pending.and_then(|pending| Ok((pending, turns(connection, key)?))) {
+            Ok((pending, items)) if !is_damaged => {
+                run.pending = pending;
+                run.items.extend(items);
+            }
             Ok(_) => {}
             Err(error @ rusqlite::Error::FromSqlConversionFailure(..)) => {
                 log_damaged(&run.lease, &error);
@@ -226,12 +229,8 @@ fn turns(connection: &Connection, key: i64) -> rusqlite::Result<Vec<StoredItem>>
 
 fn calls(connection: &Connection, key: i64) -> rusqlite::Result<Vec<OrphanedCall>> {
     let mut statement = connection.prepare_cached(
-        "SELECT c.turn, c.position, c.server_label, c.tool, c.arguments, coalesce(c.output, a.output),
-            coalesce(c.error, a.error), coalesce(c.completed_at, a.completed_at) IS NOT NULL, c.call_id,
-            max(c.expires_at - ?2, 0)
-         FROM tool_calls c LEFT JOIN async_calls a ON c.call_id = 'async:' || a.turn || ':' || a.position
-            AND a.response = c.response
-         WHERE c.response = ?1 ORDER BY c.turn, c.position",
+        "SELECT turn, position, server_label, tool, arguments, output, error, completed_at IS NOT NULL
+         FROM tool_calls WHERE response = ?1 ORDER BY turn, position",
     )?;
     let call = |row: &Row<'_>| {
         let (output, error) = (row.get::<_, Option<String>>(5)?.unwrap_or_default(), row.get(6)?);
@@ -242,11 +241,7 @@ fn calls(connection: &Connection, key: i64) -> rusqlite::Result<Vec<OrphanedCall
             tool: row.get(3)?,
             arguments: row.get(4)?,
             outcome: row.get::<_, bool>(7)?.then_some((output, error)),
-            input: match row.get(8)? {
-                Some(call_id) => Some(AskedInput::with_left(call_id, row.get(9)?)),
-                None => None,
-            },
         })
     };
-    statement.query_map([key, now()], call)?.collect()
+    statement.query_map([key], call)?.collect()
 }

@@ -199,6 +199,6 @@ fn remove_parts(connection: &Connection, key: i64) -> rusqlite::Result<()> {
         }
     }
     connection.prepare_cached("DELETE FROM tool_calls WHERE response = ?1")?.execute([key])?;
-    connection.prepare_cached("DELETE FROM async_calls WHERE response = ?1")?.execute([key])?;
+    connection.prepare_cached("DELETE FROM pending_calls WHERE response = ?1")?.execute([key])?;
     logged_rows::remove(connection, key)
 }

@@ -12,6 +12,9 @@ pub(super) const PROCESS_GONE: i64 = 0;
 /// The column `orphan` of a run whose end could not be stored.
 pub(super) const END_NOT_STORED: i64 = 1;
 
+/// The column `instance` of a run that nobody has claimed.
+pub(super) const NOBODY: &str = "";
+
 /// The row of a running response, as the holder of a lease finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunningRow {

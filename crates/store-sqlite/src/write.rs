@@ -5,8 +5,8 @@
 use rusqlite::Connection;
 
 use super::{
-    approvals, async_calls, cancel, conversations, erasure, event_log, failed_requests, idempotency, inputs,
-    jobs, journal, lifecycle,
+    approvals, async_calls, cancel, conversations, erasure, event_log, failed_requests, idempotency, jobs,
+    journal, lifecycle, pending_calls,
 };
 use antwort_store::in_flight::InFlightRows;
 use antwort_store::operation::{Write, WriteOutcome};
@@ -44,9 +44,9 @@ pub(super) fn apply(
         Write::Enqueue(job) => jobs::enqueue(connection, policy, in_flight, job),
         Write::UpdateRunning(record) => jobs::update_running(connection, policy, record),
         Write::Requeue(lease, requeue) => jobs::requeue(connection, policy, lease, *requeue),
-        Write::WaitForInputs(lease) => inputs::wait(connection, policy, lease),
-        Write::AskQuestions(asked) => inputs::ask(connection, policy, asked),
-        Write::AnswerInput(answer) => inputs::answer(connection, answer),
+        Write::WaitForInputs(lease) => pending_calls::wait(connection, policy, lease),
+        Write::AskQuestions(asked) => pending_calls::ask(connection, policy, asked),
+        Write::AnswerInput(answer) => pending_calls::answer(connection, answer),
         Write::StartAsync(call) => async_calls::start(connection, call),
         Write::CompleteAsync(result) => async_calls::complete(connection, result),
         Write::SettleAsync(done) => async_calls::settle(connection, done),

@@ -3,9 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-
-use super::error::StoreError;
 use super::outbox::OutboxNotice;
 use super::responses::ModelView;
 use antwort_identity::Owner;
@@ -98,7 +95,7 @@ pub struct CompletedCall {
     pub tool: String,
     /// As in [`StartedCall`].
     pub on_complete: String,
-    /// Whether there is a [`StartedCall::spec`], which may be large: [`AsyncCalls::async_spec`].
+    /// Whether there is a [`StartedCall::spec`], which may be large: [`PendingCalls::async_spec`](super::PendingCalls::async_spec).
     pub has_spec: bool,
     /// The result, and the code of the failure; `None`: it came too late, or not at all.
     pub result: Option<(String, Option<String>)>,
@@ -135,36 +132,4 @@ pub struct AsyncSettlement {
     pub trace: Option<TraceChange>,
     /// Notices of it.
     pub outbox: Vec<OutboxNotice>,
-}
-
-/// Calls whose work goes on.
-#[async_trait]
-pub trait AsyncCalls: Send + Sync {
-    /// Writes that a call has answered while its work goes on. Its result may be there already.
-    async fn start_async(&self, call: StartedCall) -> Result<(), StoreError>;
-
-    /// Writes the result of a call, which may not have answered yet. The first counts.
-    async fn complete_async(&self, result: AsyncResult) -> Result<AsyncOutcome, StoreError>;
-
-    /// At most `limit` calls that are to be settled, the oldest first.
-    async fn completed_calls(&self, limit: usize) -> Result<Vec<CompletedCall>, StoreError>;
-
-    /// The calls of these responses that have a result, settled or not, those of a response in their order.
-    async fn async_results(&self, owner: &Owner, responses: &[Id]) -> Result<Vec<CompletedCall>, StoreError>;
-
-    /// The [`StartedCall::spec`] of a call that is not settled.
-    async fn async_spec(&self, key: &AsyncCallKey) -> Result<Option<Arc<[u8]>>, StoreError>;
-
-    /// At most `limit` calls whose results are to be looked for now. They are given to no other process for the time of
-    /// `lease`.
-    async fn due_tasks(&self, limit: usize, lease: Duration) -> Result<Vec<DueTask>, StoreError>;
-
-    /// What it takes to look for the results of a response's calls that go on, each as in [`PolledTask`].
-    async fn open_tasks(&self, owner: &Owner, response: &Id) -> Result<Vec<Arc<[u8]>>, StoreError>;
-
-    /// Looks for the result of a call again after this time; with `None` never again.
-    async fn poll_task(&self, key: AsyncCallKey, after: Option<Duration>) -> Result<(), StoreError>;
-
-    /// Writes what the result of a call leads to, once.
-    async fn settle_async(&self, settlement: AsyncSettlement) -> Result<(), StoreError>;
 }

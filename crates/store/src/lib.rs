@@ -1,11 +1,12 @@
 //! Persistent state, by role: responses with their items ([`ResponseStore`]), conversations ([`ConversationStore`]), the
 //! log of runs with their leases ([`RunLog`]), runs that are asked for more than once ([`IdempotencyKeys`], [`EventLog`]),
-//! the queue of background runs ([`JobQueue`]), those that wait for answers ([`RunInputs`]), calls whose work goes on ([`AsyncCalls`]), approvals ([`Approvals`]), and notices to webhooks ([`WebhookOutbox`]).
+//! the queue of background runs ([`JobQueue`]), calls whose results come from outside ([`PendingCalls`]), approvals ([`Approvals`]), and notices to webhooks ([`WebhookOutbox`]).
 //!
 //! [`Store`] is all of them in one backend; `antwort-store-sqlite` is the embedded one. Rules that are no queries (pages, retention)
 //! stand beside the traits, so that every backend has the same. Rows keep the response as it was sent, byte for byte,
 //! and beside it the items that a continuation shows to the model.
 
+mod answers;
 mod approvals;
 mod async_calls;
 pub mod begin_keyed;
@@ -19,7 +20,6 @@ mod error;
 pub mod failed_requests;
 pub mod health;
 pub mod in_flight;
-mod inputs;
 pub mod item_change;
 pub mod item_index;
 pub mod item_names;
@@ -32,13 +32,13 @@ pub mod operation;
 pub mod outage;
 mod outbox;
 pub mod paging;
+mod pending_calls;
 pub mod renamed_item;
 mod responses;
 pub mod retention;
 pub mod round_parts;
 pub mod row_kinds;
 pub mod row_policy;
-mod run_inputs;
 mod run_log;
 mod runs;
 pub mod size;
@@ -50,10 +50,11 @@ use async_trait::async_trait;
 
 use antwort_identity::Requester;
 
+pub use self::answers::{GivenAnswer, InputAnswer, InputOutcome};
 pub use self::approvals::{ApprovalClaim, Approvals, ClaimOutcome, PendingApproval};
 pub use self::async_calls::{
-    AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, ItemChange,
-    PolledTask, StartedCall, TraceChange,
+    AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, ItemChange, PolledTask,
+    StartedCall, TraceChange,
 };
 pub use self::conversation_turn::{ContextRole, ConversationTurn, RETAINED_TOKENS};
 pub use self::conversations::{
@@ -62,9 +63,6 @@ pub use self::conversations::{
 };
 pub use self::erasure::{ErasedCounts, ErasureTarget};
 pub use self::error::StoreError;
-pub use self::inputs::{
-    AskedInput, InputAnswer, InputOutcome, PendingInput, async_call_id, is_async_call_id,
-};
 pub use self::job_turns::{JobTurns, TenantRuns};
 pub use self::jobs::{ClaimedJob, JobQueue, JobStats, NewJob, Requeue};
 pub use self::lease::Lease;
@@ -74,12 +72,14 @@ pub use self::logged_runs::{
 };
 pub use self::outbox::{DueNotice, OutboxNotice, WebhookOutbox};
 pub use self::paging::{MAX_PAGE_BYTES, Page, PageRequest, ResponseFilter};
+pub use self::pending_calls::{
+    AskedQuestions, MAX_QUESTIONS, NewPendingCall, PendingCall, PendingCalls, PendingSource, QuestionKey,
+};
 pub use self::responses::{
     Direction, ItemWithState, Lineage, ModelView, ReadLimit, ResponseRecord, ResponseStore, StateKey,
     StoredItem, StoredState,
 };
 pub use self::retention::{TenantRetention, TimeToLive};
-pub use self::run_inputs::{AskedQuestions, GivenAnswer, MAX_QUESTIONS, QuestionKey, RunInputs};
 pub use self::run_log::{
     CallOutcome, CancelRequest, JournaledCall, OrphanCause, OrphanedCall, OrphanedRun, RunLog, TurnRecord,
 };
@@ -98,8 +98,7 @@ pub trait Store:
     + IdempotencyKeys
     + EventLog
     + JobQueue
-    + RunInputs
-    + AsyncCalls
+    + PendingCalls
     + Approvals
     + WebhookOutbox
 {

@@ -120,6 +120,7 @@ impl Write {
             Self::FailedRequest(record) => of_record(record),
             Self::Turn(turn) => {
                 let calls = turn.calls.iter().map(|call| call.arguments.len());
+                let calls = calls.chain(turn.pending.iter().map(|call| call.request.len()));
                 let begun = turn.begin.as_ref().map_or(0, of_record);
                 turn.items.iter().map(item_size).chain(calls).sum::<usize>() + begun + of_state(&turn.state)
             }
@@ -130,7 +131,7 @@ impl Write {
             Self::FinishLogged(end) => of_finish(&end.0) + of_events(end.1.events.as_ref()),
             Self::Enqueue(job) => of_begin(&job.run) + job.spec.len(),
             Self::UpdateRunning(record) => record.body.len(),
-            Self::AskQuestions(asked) => asked.questions.iter().map(|(_, call)| call.arguments.len()).sum(),
+            Self::AskQuestions(asked) => asked.questions.iter().map(|call| call.request.len()).sum(),
             Self::AnswerInput(answer) => answer.output.len(),
             Self::StartAsync(call) => {
                 let task = call.task.as_ref().map_or(0, |task| task.sealed.len());
@@ -303,6 +304,8 @@ mod tests {
             first_position: 1,
             turn: 0,
             calls: Vec::new(),
+            pending: Vec::new(),
+            awaited: Vec::new(),
             state: Some(state),
         };
         assert_eq!(Write::Turn(Box::new(turn)).size(), 1_122_000);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::error::StoreError;
-use super::inputs::{AskedInput, PendingInput};
 use super::lease::Lease;
+use super::pending_calls::{NewPendingCall, PendingCall};
 use super::responses::{ResponseRecord, StoredItem};
 use super::runs::RunRegistration;
 use antwort_identity::Owner;
@@ -27,6 +27,10 @@ pub struct TurnRecord {
     pub turn: u32,
     /// The calls that are about to be made, in order.
     pub calls: Vec<JournaledCall>,
+    /// The calls that the client is asked to make.
+    pub pending: Vec<NewPendingCall>,
+    /// The calls whose results the run waits for from now on, by turn and place.
+    pub awaited: Vec<(u32, u32)>,
     /// The state of the run, which replaces the one that was stored before; `None` leaves that.
     pub state: Option<Arc<[u8]>>,
 }
@@ -40,8 +44,6 @@ pub struct JournaledCall {
     pub tool: String,
     /// The arguments as the model wrote them.
     pub arguments: String,
-    /// Of a call that is answered from outside.
-    pub input: Option<PendingInput>,
 }
 
 /// The outcome of a journalled call.
@@ -81,8 +83,10 @@ pub struct OrphanedRun {
     pub body: Arc<str>,
     /// Its input, and the output of the turns that were committed.
     pub items: Vec<StoredItem>,
-    /// The calls of all its turns, in order.
+    /// The calls of all its turns that the gateway makes, in order.
     pub calls: Vec<OrphanedCall>,
+    /// Its calls whose results come from outside, in order.
+    pub pending: Vec<PendingCall>,
     /// The state of the run as of its last commit.
     pub state: Option<Arc<[u8]>>,
 }
@@ -123,8 +127,6 @@ pub struct OrphanedCall {
     /// The result as [`CallOutcome::output`] has it, and the code of the failure; `None`: it is unknown whether the call had its
     /// effect.
     pub outcome: Option<(String, Option<String>)>,
-    /// Of a call that is answered from outside.
-    pub input: Option<AskedInput>,
 }
 
 /// The log of runs.

@@ -4,7 +4,7 @@
 //! ends it. If not even its name can be read, it is passed over for a while.
 
 use super::operation::item_size;
-use super::{Lease, OrphanedCall, OrphanedRun};
+use super::{Lease, OrphanedCall, OrphanedRun, PendingCall};
 use antwort_telemetry::fields::RESPONSE_ID;
 
 /// A batch ends after this many bytes: all of it is in memory.
@@ -36,7 +36,11 @@ impl OrphanedRun {
         let of_call = |call: &OrphanedCall| {
             call.arguments.len() + call.outcome.as_ref().map_or(0, |(output, _)| output.len())
         };
+        let of_pending = |call: &PendingCall| {
+            call.request.len() + call.outcome.as_ref().map_or(0, |(output, _)| output.len())
+        };
+        let calls = self.calls.iter().map(of_call).chain(self.pending.iter().map(of_pending)).sum::<usize>();
         let items = self.items.iter().map(item_size).sum::<usize>();
-        self.body.len() + state + items + self.calls.iter().map(of_call).sum::<usize>()
+        self.body.len() + state + items + calls
     }
 }

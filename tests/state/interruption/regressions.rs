@@ -40,6 +40,22 @@ pub fn regressions() -> Vec<(&'static str, Scenario)> {
             one(Ask { max_tool_calls: Some(2), ..ask(&[&[Echo, Writes], &[Echo]]) }),
         ),
         ("an approval request was stored twice", one(ask(&[&[Gated, Client]]))),
+        (
+            "reasoning of turns with nothing but refused calls became that of one",
+            two(
+                Ask {
+                    max_tool_calls: Some(3),
+                    is_json: true,
+                    turns: vec![
+                        reasoned(false, &[Echo, Same, Writes]),
+                        reasoned(true, &[Echo]),
+                        reasoned(true, &[Echo]),
+                    ],
+                    ..ask(&[])
+                },
+                ask(&[&[Echo]]),
+            ),
+        ),
         ("a client was asked by another turn", one(ask(&[&[Client], &[Echo]]))),
     ]
 }
@@ -80,6 +96,10 @@ fn ask(turns: &[&[Call]]) -> Ask {
         compacts: false,
         call_ids: CallIds::Unique,
     }
+}
+
+fn reasoned(has_reasoning: bool, calls: &[Call]) -> Turn {
+    Turn { is_refused: false, has_reasoning, has_text: false, calls: calls.to_vec() }
 }
 
 /// Turns without calls, which have the form that is asked for or another.

@@ -9,8 +9,9 @@ use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
     ApprovalClaim, AsyncCallKey, AsyncOutcome, AsyncResult, CallOutcome, CancelRequest, ContextRole,
     ConversationItem, ConversationRecord, ConversationTurn, Direction, IdempotencyKey, JournaledCall, Lease,
-    LogEnd, LoggedEvents, LoggedRun, ModelView, NewJob, OutboxNotice, Owner, PageRequest, PendingApproval,
-    PolledTask, ReadLimit, ResponseRecord, StartedCall, StateKey, Store, StoredItem, StoredState, TurnRecord,
+    LogEnd, LoggedEvents, LoggedRun, ModelView, NewJob, NewPendingCall, OutboxNotice, Owner, PageRequest,
+    PendingApproval, PendingSource, PolledTask, ReadLimit, ResponseRecord, StartedCall, StateKey, Store,
+    StoredItem, StoredState, TurnRecord,
 };
 
 use super::{message, message_json, owned_by, record};
@@ -164,7 +165,6 @@ async fn add_run(store: &dyn Store, random: &mut Random) -> ResponseRecord {
             server_label: "antwort".into(),
             tool: "say".into(),
             arguments: format!("{{\"turn\":{turn}}}\0"),
-            input: None,
         };
         let calls: Vec<_> = (0..2).map(call).collect();
         let committed = TurnRecord {
@@ -174,6 +174,8 @@ async fn add_run(store: &dyn Store, random: &mut Random) -> ResponseRecord {
             first_position: record.items.len(),
             turn,
             calls,
+            pending: vec![pending_call(turn)],
+            awaited: Vec::new(),
             state: None,
         };
         store.commit_turn(committed).await.unwrap();
@@ -185,6 +187,17 @@ async fn add_run(store: &dyn Store, random: &mut Random) -> ResponseRecord {
         }
     }
     record
+}
+
+fn pending_call(turn: u32) -> NewPendingCall {
+    NewPendingCall {
+        index: 2,
+        source: PendingSource::Client,
+        call_id: format!("call_{turn}"),
+        tool: "ask".into(),
+        request: format!("{{\"turn\":{turn}}}\0"),
+        timeout: Duration::from_secs(3600),
+    }
 }
 
 /// A conversation with items, and a response that was made in it.

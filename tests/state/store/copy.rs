@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use antwort::store::{ResponseStore, RunLog, Store};
 use antwort_store_copy::{CopiedTable, CopyError, CopyPlace, CopyProgress, copy};
@@ -48,7 +49,12 @@ async fn orphans(store: &dyn Store) -> Vec<String> {
             found.sort();
             return found;
         }
-        found.extend(taken.iter().map(|run| format!("{run:?}")));
+        for mut run in taken {
+            // Time goes on.
+            let minutes = |left: Duration| Duration::from_mins(left.as_secs().div_ceil(60));
+            run.pending.iter_mut().for_each(|call| call.left = call.left.map(minutes));
+            found.push(format!("{run:?}"));
+        }
     }
 }
 

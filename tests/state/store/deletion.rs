@@ -19,7 +19,6 @@ async fn write_all(store: &dyn Store, run: &ResponseRecord) {
             server_label: "antwort".to_owned(),
             tool: "noop".to_owned(),
             arguments: "{}".to_owned(),
-            input: None,
         };
         let record = TurnRecord {
             lease: run.lease.clone(),
@@ -28,6 +27,8 @@ async fn write_all(store: &dyn Store, run: &ResponseRecord) {
             first_position: turn as usize + 1,
             turn,
             calls: vec![call],
+            pending: Vec::new(),
+            awaited: Vec::new(),
             state: None,
         };
         store.commit_turn(record).await.unwrap();

@@ -84,6 +84,8 @@ pub async fn runs_that_began_before_an_erasure_store_nothing_more(store: &dyn St
             first_position: number as usize,
             turn: number,
             calls: Vec::new(),
+            pending: Vec::new(),
+            awaited: Vec::new(),
             state: None,
         };
         store.commit_turn(record).await.unwrap();

@@ -24,14 +24,14 @@ pub(super) fn job() -> NewJob {
     NewJob { run, spec: b"spec"[..].into() }
 }
 
-async fn enqueued(store: &dyn Store) -> NewJob {
+pub(super) async fn enqueued(store: &dyn Store) -> NewJob {
     let job = job();
     assert_eq!(store.enqueue(job.clone()).await.unwrap(), None);
     job
 }
 
 /// The one run that waits.
-async fn claimed(store: &dyn Store) -> ClaimedJob {
+pub(super) async fn claimed(store: &dyn Store) -> ClaimedJob {
     let mut found = store.claim_jobs(10).await.unwrap();
     assert_eq!(found.len(), 1, "{found:?}");
     found.remove(0)
@@ -287,12 +287,8 @@ pub(super) async fn a_run_whose_holder_is_gone_is_claimed_from_its_last_commit(o
     let gone = open("gone");
     let job = enqueued(&*gone).await;
     let first = claimed(&*gone).await;
-    let call = JournaledCall {
-        server_label: "antwort".into(),
-        tool: "tool".to_owned(),
-        arguments: "{}".to_owned(),
-        input: None,
-    };
+    let call =
+        JournaledCall { server_label: "antwort".into(), tool: "tool".to_owned(), arguments: "{}".to_owned() };
     let turn = TurnRecord {
         lease: first.run.lease.clone(),
         begin: None,
@@ -300,6 +296,8 @@ pub(super) async fn a_run_whose_holder_is_gone_is_claimed_from_its_last_commit(o
         first_position: job.run.record.items.len(),
         turn: 0,
         calls: vec![call],
+        pending: Vec::new(),
+        awaited: Vec::new(),
         state: Some(b"later"[..].into()),
     };
     gone.commit_turn(turn).await.unwrap();

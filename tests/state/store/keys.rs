@@ -116,12 +116,7 @@ async fn running_responses_whose_keys_collide_are_written_by_their_own_runs() {
     let runs: Vec<_> = (0..3)
         .map(|number| ResponseRecord { status: ResponseStatus::InProgress, ..colliding(number, None) })
         .collect();
-    let call = JournaledCall {
-        server_label: "antwort".into(),
-        tool: "noop".into(),
-        arguments: "{}".into(),
-        input: None,
-    };
+    let call = JournaledCall { server_label: "antwort".into(), tool: "noop".into(), arguments: "{}".into() };
     for (number, run) in runs.iter().enumerate() {
         store.begin(run.clone(), None).await.unwrap();
         let turn = TurnRecord {
@@ -131,6 +126,8 @@ async fn running_responses_whose_keys_collide_are_written_by_their_own_runs() {
             first_position: 2,
             turn: 0,
             calls: vec![call.clone()],
+            pending: Vec::new(),
+            awaited: Vec::new(),
             state: None,
         };
         store.commit_turn(turn).await.unwrap();
@@ -261,12 +258,7 @@ async fn a_run_keeps_one_state_and_leaves_its_journal_alone() {
     let store = folder.open(|_| ());
     let run = running();
     store.begin(run.clone(), Some(b"begun"[..].into())).await.unwrap();
-    let call = JournaledCall {
-        server_label: "antwort".into(),
-        tool: "noop".into(),
-        arguments: "{}".into(),
-        input: None,
-    };
+    let call = JournaledCall { server_label: "antwort".into(), tool: "noop".into(), arguments: "{}".into() };
     for number in 0..4 {
         let turn = TurnRecord {
             lease: run.lease.clone(),
@@ -275,6 +267,8 @@ async fn a_run_keeps_one_state_and_leaves_its_journal_alone() {
             first_position: number as usize,
             turn: number,
             calls: vec![call.clone()],
+            pending: Vec::new(),
+            awaited: Vec::new(),
             state: Some(vec![7; 20_000].into()),
         };
         store.commit_turn(turn).await.unwrap();

@@ -23,7 +23,6 @@ pub(super) fn calling(lease: &Lease, number: u32) -> TurnRecord {
         server_label: "antwort".to_owned(),
         tool: "noop".to_owned(),
         arguments: "{}".to_owned(),
-        input: None,
     };
     TurnRecord {
         lease: lease.clone(),
@@ -32,6 +31,8 @@ pub(super) fn calling(lease: &Lease, number: u32) -> TurnRecord {
         first_position: number as usize,
         turn: number,
         calls: vec![call],
+        pending: Vec::new(),
+        awaited: Vec::new(),
         state: None,
     }
 }

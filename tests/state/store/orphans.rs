@@ -19,7 +19,7 @@ fn ended(orphan: &OrphanedRun) -> ResponseRecord {
 
 fn call(tool: &str) -> JournaledCall {
     let (server_label, arguments) = ("antwort".to_owned(), "{}".to_owned());
-    JournaledCall { server_label, tool: tool.to_owned(), arguments, input: None }
+    JournaledCall { server_label, tool: tool.to_owned(), arguments }
 }
 
 /// The first turn of a run, with its row, state and a call.
@@ -31,6 +31,8 @@ fn first_turn(run: &ResponseRecord, state: &[u8]) -> TurnRecord {
         first_position: run.items.len(),
         turn: 0,
         calls: vec![call("first")],
+        pending: Vec::new(),
+        awaited: Vec::new(),
         state: Some(state.into()),
     }
 }
@@ -84,6 +86,8 @@ pub(super) async fn an_orphan_is_given_with_all_that_was_committed_of_it(open: O
         first_position: 2,
         turn: 1,
         calls: vec![call("last")],
+        pending: Vec::new(),
+        awaited: Vec::new(),
         state: Some(b"two"[..].into()),
     };
     gone.commit_turn(second).await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use antwort::store::{
     AskedQuestions, AsyncCallKey, AsyncOutcome, AsyncResult, CallOutcome, DueTask, InputAnswer, InputOutcome,
-    JournaledCall, PendingInput, PolledTask, QuestionKey, ResponseRecord, StartedCall, Store,
+    NewPendingCall, PendingSource, PolledTask, QuestionKey, ResponseRecord, StartedCall, Store,
 };
 use futures_util::future::join_all;
 
@@ -75,15 +75,16 @@ pub(super) async fn a_task_whose_result_is_there_or_whose_response_is_cancelled_
     assert_eq!(wanted, [(0, false), (1, true), (2, false)]);
 }
 
-fn question(number: u32, timeout: Duration) -> (u32, JournaledCall) {
+fn question(number: u32, timeout: Duration) -> NewPendingCall {
     let key = QuestionKey { turn: 0, call: 1, number };
-    let call = JournaledCall {
-        server_label: "input_question".to_owned(),
+    NewPendingCall {
+        index: key.row(),
+        source: PendingSource::Question,
+        call_id: key.call_id(),
         tool: String::new(),
-        arguments: "size".to_owned(),
-        input: Some(PendingInput { call_id: key.call_id(), timeout }),
-    };
-    (key.row(), call)
+        request: "size".to_owned(),
+        timeout,
+    }
 }
 
 pub(super) async fn a_question_is_answered_once_and_asked_anew_until_then(store: &dyn Store) {
@@ -118,7 +119,7 @@ pub(super) async fn a_question_is_answered_once_and_asked_anew_until_then(store:
     let withdrawn = CallOutcome {
         lease: run.lease.clone(),
         turn: 0,
-        index: question(1, LONG).0,
+        index: question(1, LONG).index,
         output: "withdrawn".to_owned(),
         error: Some("question_withdrawn"),
     };

@@ -209,10 +209,10 @@ async fn make(
     let machine = ResponseMachine::resume(response, saved.machine, prepared.options.clone());
     let logged = Some(Logged::Begun(Arc::clone(live)));
     // Time that it has waited for does not count.
-    let active = saved.state.active().max(user_questions::active(&claimed.calls));
+    let active = saved.state.active().max(user_questions::active(&claimed.pending));
     let started = started.checked_sub(active).unwrap_or(started);
     let mut state = saved.state;
-    let has_asked_user = user_questions::active(&claimed.calls) > Duration::ZERO;
+    let has_asked_user = user_questions::active(&claimed.pending) > Duration::ZERO;
     state.trace.resume(active, has_asked_user);
     if let Some(times) = prepared.tools.listing {
         state.trace.add_listing(times);

@@ -4,17 +4,16 @@
 use super::live::{Run, RunError};
 use super::state::{AddedMessage, StartedWork};
 use super::trace::WaitKind;
-use super::{limits, turn};
+use super::{commit, limits, turn};
 use crate::background::spec;
 use crate::completion_text::{TIMED_OUT, announcement};
-use crate::context::unix_after;
 use crate::task_polls;
 use crate::tool_executor::TurnCalls;
 use antwort_config::OnComplete;
 use antwort_protocol::error::ApiError;
 use antwort_protocol::id::Id;
 use antwort_response::machine::{ServerCall, Termination, Turn};
-use antwort_store::{AsyncCallKey, OrphanedCall, PolledTask, StartedCall, async_call_id};
+use antwort_store::{AsyncCallKey, PendingCall, PendingSource, PolledTask, StartedCall};
 use antwort_tools::StartedTask;
 
 /// Writes that the work of a call goes on.
@@ -32,7 +31,6 @@ pub(super) async fn start_async(
             index,
             tool: made.call.name.clone(),
             item: item.to_string(),
-            expires_at: unix_after(run.parts.options.tools.callback_timeout),
         });
     }
     if on_complete == OnComplete::FollowUp {
@@ -116,14 +114,9 @@ pub(super) async fn before_end(
     run.machine.close_turn(run.sink.events())?;
     limits::check_size(run)?;
     run.flush().await?;
-    run.sink.settle_log().await;
-    run.state.note_active(run.clock.started);
-    run.state.has_exceeded_calls = run.call_filter.limit_exceeded();
     run.state.awaits_results = true;
-    run.state.trace.begin_wait(WaitKind::Callback);
     let started = run.state.started.clone();
-    let calls = TurnCalls::Started(&started);
-    run.executor.commit(&run.spec, &run.machine, &mut run.state, calls, &run.parts.seal).await?;
+    commit::commit_wait(run, WaitKind::Callback, TurnCalls::Started(&started)).await?;
     Err(RunError::Waits)
 }
 
@@ -147,14 +140,13 @@ pub(super) async fn follow_started(run: &mut Run) -> Result<(), RunError> {
 }
 
 /// Tells the model of the results that the run has waited for, or waits on if one is missing and not late.
-pub(super) fn take_results(run: &mut Run, asked: &[OrphanedCall]) -> Result<(), RunError> {
+pub(super) fn take_results(run: &mut Run, pending: &[PendingCall]) -> Result<(), RunError> {
     let mut texts = Vec::new();
     for work in &run.state.started {
-        let call_id = async_call_id(work.turn, work.index);
-        let is_of = |call: &&OrphanedCall| call.input.as_ref().is_some_and(|input| input.call_id == call_id);
-        let found = asked.iter().rev().find(is_of);
+        let place = (PendingSource::Async, work.turn, work.index);
+        let found = pending.iter().find(|call| (call.source, call.turn, call.index) == place);
         let outcome = found.and_then(|call| call.outcome.as_ref());
-        let is_open = found.and_then(|call| call.input.as_ref()?.left).is_some();
+        let is_open = found.and_then(|call| call.left).is_some();
         let (text, error) = match outcome {
             Some((text, error)) => (text.as_str(), error.as_deref()),
             None if is_open => return Err(RunError::Waits),

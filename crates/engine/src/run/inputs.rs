@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::limits;
 use super::live::{Run, RunError};
 use super::trace::WaitKind;
+use super::{commit, limits};
 use crate::client_answers;
 use crate::context::unix_after;
 use crate::resume_point::ResumePoint;
@@ -16,7 +16,6 @@ use antwort_response::turn::ToolCallRequest;
 /// Asks the client for the outputs of the calls of this turn. Always returns an error: that the run waits, if nothing is
 /// wrong.
 pub(super) async fn ask_client(run: &mut Run, timeout: Duration) -> RunError {
-    run.state.has_exceeded_calls |= run.call_filter.limit_exceeded();
     match commit_questions(run, timeout).await {
         Ok(()) => RunError::Waits,
         Err(error) => error,
@@ -31,14 +30,9 @@ async fn commit_questions(run: &mut Run, timeout: Duration) -> Result<(), RunErr
 }
 
 async fn commit_calls(run: &mut Run, calls: &[ClientCall], timeout: Duration) -> Result<(), RunError> {
-    // The log of events must not end before the state that is committed with the turn.
-    run.sink.settle_log().await;
-    run.state.note_active(run.clock.started);
     // Not later than the time that is stored.
     let expires_at = unix_after(timeout);
-    run.state.trace.begin_wait(WaitKind::Client);
-    let asked = TurnCalls::Client(calls, timeout);
-    run.executor.commit(&run.spec, &run.machine, &mut run.state, asked, &run.parts.seal).await?;
+    commit::commit_wait(run, WaitKind::Client, TurnCalls::Client(calls, timeout)).await?;
     announce_calls(run, calls, InputDeadline { timeout, expires_at }).await
 }
 
@@ -55,10 +49,10 @@ async fn announce_calls(
 /// Adds the outputs of the calls for which the client was asked, or waits on if one is missing and not late.
 pub(super) async fn take_answers(run: &mut Run, left: &ResumePoint) -> Result<(), RunError> {
     let calls = run.machine.open_client_calls();
-    let left_for = |call: &ClientCall| client_answers::seconds_left(&left.asked, call);
+    let left_for = |call: &ClientCall| client_answers::seconds_left(&left.pending, call);
     let is_untold =
         |call: &&ClientCall| left.has_log && !left.seen.iter().any(|event| event.asks(&call.call_id));
-    let unanswered = |call: &&ClientCall| client_answers::find(&left.asked, call).is_none();
+    let unanswered = |call: &&ClientCall| client_answers::find(&left.pending, call).is_none();
     let untold: Vec<_> = calls.iter().filter(is_untold).filter(unanswered).cloned().collect();
     if !untold.is_empty() {
         // The process was lost before it had told anybody. If it is too late for an answer, the time begins anew.
@@ -79,7 +73,7 @@ pub(super) async fn take_answers(run: &mut Run, left: &ResumePoint) -> Result<()
     }
     let mut all_failed = run.state.have_server_calls_failed.take().unwrap_or(true);
     for call in &calls {
-        let answer = client_answers::find(&left.asked, call).unwrap_or_else(client_answers::timed_out);
+        let answer = client_answers::find(&left.pending, call).unwrap_or_else(client_answers::timed_out);
         all_failed &= answer.has_failed;
         run.machine.finish_client_call(call, answer.output, run.sink.events())?;
     }

@@ -11,7 +11,7 @@ use crate::resume_point::ResumePoint;
 use crate::user_questions::{self, AskedRound, QuestionRow, Round};
 use antwort_protocol::error::ApiError;
 use antwort_response::machine::ServerCall;
-use antwort_store::{AskedQuestions, MAX_QUESTIONS, OrphanedCall, QuestionKey};
+use antwort_store::{AskedQuestions, MAX_QUESTIONS, NewPendingCall, OrphanedCall, QuestionKey};
 use antwort_tools::{GivenInput, RequiredInput};
 
 /// A call that has ended with questions.
@@ -76,7 +76,7 @@ async fn write_questions(run: &mut Run, turn: u32, calls: &[AskingCall]) -> Resu
     run.flush().await
 }
 
-async fn write_rows(run: &Run, turn: u32, questions: Vec<user_questions::Row>) -> Result<(), RunError> {
+async fn write_rows(run: &Run, turn: u32, questions: Vec<NewPendingCall>) -> Result<(), RunError> {
     let record = AskedQuestions { lease: run.spec.lease.clone(), turn, questions };
     Ok(run.parts.store.ask_questions(record).await.map_err(ApiError::from)?)
 }

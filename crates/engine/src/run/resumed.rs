@@ -27,8 +27,8 @@ pub(crate) fn restore(run: &mut Run, machine: ResponseMachine, state: RunState, 
     // A turn is committed before its calls are counted: all of them are, and those that are executed again take their part of the budget
     // when they are.
     let is_repeated = |LeftCall { made, row }: &&LeftCall| {
-        let asked = || user_questions::asked(&point.asked, row.turn, row.index);
-        let is_open = row.outcome.is_none() && row.input.is_none();
+        let asked = || user_questions::asked(&point.pending, row.turn, row.index);
+        let is_open = row.outcome.is_none();
         is_open && may_repeat(run, made) && !matches!(asked(), Asked::Round(_))
     };
     let repeated = point.calls.iter().filter(is_repeated).count();
@@ -54,7 +54,7 @@ pub(super) async fn finish_left_turn(
     let after = match point.phase {
         CommittedPhase::Begin => None,
         CommittedPhase::WaitsForResults => {
-            async_calls::take_results(run, &point.asked)?;
+            async_calls::take_results(run, &point.pending)?;
             begin_turn_after_wait(run);
             None
         }
@@ -114,8 +114,8 @@ fn skip_shown_lists(run: &mut Run) {
 /// Returns whether all have failed: the turn was committed before it was counted.
 async fn finish_left_calls(run: &mut Run, point: &ResumePoint) -> Result<Option<bool>, RunError> {
     // Questions of calls that went with their process are answered by nobody.
-    for question in user_questions::left_open(&point.asked) {
-        declare_unknown(&*run.parts.store, &run.spec.lease, question);
+    for question in user_questions::left_open(&point.pending) {
+        declare_unknown(&*run.parts.store, &run.spec.lease, (question.turn, question.index));
     }
     let mut have_failed = None;
     for call in &point.calls {
@@ -159,14 +159,14 @@ async fn make_left_call(
 ) -> Result<JournaledResult, RunError> {
     let (turn, index) = (row.turn, row.index);
     let may_repeat = may_repeat(run, made);
-    let outcome = match user_questions::asked(&point.asked, turn, index) {
+    let outcome = match user_questions::asked(&point.pending, turn, index) {
         Asked::Round(round) => questions::call_with_answers(run, made, row, round, point).await?,
         Asked::Nothing | Asked::MadeAgain if may_repeat => {
-            let next = user_questions::next_number(&point.asked, turn, index);
+            let next = user_questions::next_number(&point.pending, turn, index);
             questions::call_again(run, made, row, (next, point.next), None).await?
         }
         Asked::Nothing | Asked::MadeAgain => {
-            declare_unknown(&*run.parts.store, &run.spec.lease, row);
+            declare_unknown(&*run.parts.store, &run.spec.lease, (turn, index));
             run.state.trace.end_call(index, CallOutcomeKind::Unknown, Some(OUTCOME_UNKNOWN), None);
             return Ok(unknown_result());
         }

@@ -82,14 +82,12 @@ pub(crate) struct Committed {
 /// A call whose work goes on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct StartedWork {
-    /// Its place in the journal.
+    /// Its place among the pending calls.
     pub turn: u32,
     pub index: u32,
     pub tool: String,
     /// The id of its item.
     pub item: String,
-    /// Unix seconds, until which its result can be reported.
-    pub expires_at: i64,
 }
 
 /// A message that a run has added: a result that it has waited for, or what is wrong with an answer.

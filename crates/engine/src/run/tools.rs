@@ -8,7 +8,7 @@ use super::live::{Run, RunError};
 use super::outcomes::ToolResult;
 use super::questions::AskingCall;
 use super::trace::{self, CallOutcomeKind, CallRecord};
-use super::{async_calls, held_questions, limits, outcomes, questions};
+use super::{async_calls, commit, held_questions, limits, outcomes, questions};
 use crate::journal::{self, JournaledResult};
 use crate::tool_executor::TurnCalls;
 use crate::user_questions;
@@ -27,13 +27,9 @@ pub(super) async fn run_calls(run: &mut Run, calls: &[ServerCall]) -> Result<boo
 
 /// Executes calls and emits their results. Returns whether all have failed.
 pub(super) async fn dispatch(run: &mut Run, calls: &[ServerCall]) -> Result<bool, RunError> {
-    // The log of events must not end before the state that is committed with the turn.
-    run.sink.settle_log().await;
     let turn = run.state.committed.turns;
-    run.state.note_active(run.clock.started);
     begin_call_records(run, turn, calls);
-    let made = TurnCalls::Server(calls);
-    run.executor.commit(&run.spec, &run.machine, &mut run.state, made, &run.parts.seal).await?;
+    commit::commit_turn(run, TurnCalls::Server(calls)).await?;
     run.machine.dispatch_calls();
     run.state.tool_calls += u32::try_from(calls.len()).unwrap_or(u32::MAX);
     let offer = &run.tools.offer;

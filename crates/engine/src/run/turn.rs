@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::commit;
 use super::live::{Run, RunError};
 use super::state::{AddedMessage, NextInference};
 use crate::tool_executor::TurnCalls;
@@ -52,11 +53,7 @@ pub(super) fn add_messages(run: &mut Run, added: Vec<AddedMessage>) {
 pub(super) async fn begin_next_turn(run: &mut Run) -> Result<(), RunError> {
     if run.can_wait {
         run.flush().await?;
-        run.sink.settle_log().await;
-        run.state.note_active(run.clock.started);
-        run.state.has_exceeded_calls = run.call_filter.limit_exceeded();
-        let none = TurnCalls::Server(&[]);
-        run.executor.commit(&run.spec, &run.machine, &mut run.state, none, &run.parts.seal).await?;
+        commit::commit_turn(run, TurnCalls::Server(&[])).await?;
     }
     prepare_next_turn(run);
     Ok(())

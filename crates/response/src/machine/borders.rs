@@ -1,7 +1,8 @@
 //! Borders of turns: what is stored of them beside the items, so that whoever goes on with the conversation shows the model
 //! its answers as they were.
 //!
-//! A turn that begins with a call says so, as calls of two turns could be those of one. A turn without items is kept beside the
+//! A turn that begins with a call says so, as calls of two turns could be those of one, and so does one of reasoning alone, which could
+//! be the end of the turn before. A turn without items is kept beside the
 //! first item of the next turn that has one.
 
 use super::ResponseMachine;
@@ -12,12 +13,15 @@ impl ResponseMachine {
     /// Notes beside the first item of the turn, if it has one, where the turn begins and what was before it.
     pub(super) fn mark_turn(&mut self) {
         let output = &self.response().output;
-        let mut items = (0_u32..).zip(output.iter()).skip(self.turn.first);
-        let Some((place, item)) = items.find(|(_, item)| is_answer(item)) else { return };
+        let mut items =
+            (0_u32..).zip(output.iter()).skip(self.turn.first).filter(|(_, item)| is_answer(item));
+        let Some((place, item)) = items.next() else { return };
+        let is_reasoning = |item: &Item| matches!(item, Item::Reasoning(_));
+        let only_reasoning = is_reasoning(item) && items.all(|(_, item)| is_reasoning(item));
         // Approved calls are of the answer that has asked for approval, which is of another response.
         let before = (0_u32..).zip(output.iter()).take(self.turn.first);
         let has_answer = |(place, item): (u32, &Item)| is_answer(item) && !self.abandoned.contains(&place);
-        let begins = is_call(item) && before.into_iter().any(has_answer);
+        let begins = (is_call(item) || only_reasoning) && before.into_iter().any(has_answer);
         if begins || !self.itemless_turns.is_empty() {
             let earlier = std::mem::take(&mut self.itemless_turns);
             let state = self.turn.state.states.entry(place).or_default();

@@ -1,19 +1,19 @@
-//! Runs that wait for inputs, and calls whose work goes on.
+//! Pending calls, and the runs that wait for them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use antwort::protocol::id::Id;
 use antwort::store::{
-    AskedQuestions, AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall,
-    DueTask, GivenAnswer, InputAnswer, InputOutcome, Lease, Owner, RunInputs, StartedCall, StoreError,
+    AskedQuestions, AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask,
+    GivenAnswer, InputAnswer, InputOutcome, Lease, Owner, PendingCalls, StartedCall, StoreError,
 };
 use async_trait::async_trait;
 
 use super::{HookedStore, Operation, forward};
 
 #[async_trait]
-impl RunInputs for HookedStore {
+impl PendingCalls for HookedStore {
     async fn wait_for_inputs(&self, lease: Lease) -> Result<Duration, StoreError> {
         forward!(self, Operation::of_lease(&lease), wait_for_inputs(lease))
     }
@@ -29,10 +29,7 @@ impl RunInputs for HookedStore {
     async fn answer_input(&self, answer: InputAnswer) -> Result<InputOutcome, StoreError> {
         forward!(self, Operation::default(), answer_input(answer))
     }
-}
 
-#[async_trait]
-impl AsyncCalls for HookedStore {
     async fn start_async(&self, call: StartedCall) -> Result<(), StoreError> {
         forward!(self, Operation::of_run(&call.key.response), start_async(call))
     }

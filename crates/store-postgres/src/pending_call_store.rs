@@ -1,4 +1,4 @@
-//! Calls whose work goes on, as the store offers them.
+//! Pending calls and the runs that wait for them, as the store offers them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,16 +6,34 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::transaction::{Access, transact};
-use super::{PostgresStore, async_calls};
+use super::{PostgresStore, async_calls, pending_calls};
 use antwort_protocol::id::Id;
 use antwort_store::operation::Write;
 use antwort_store::{
-    AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, Owner,
-    StartedCall, StoreError,
+    AskedQuestions, AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask,
+    GivenAnswer, InputAnswer, InputOutcome, Lease, Owner, PendingCalls, StartedCall, StoreError,
 };
 
 #[async_trait]
-impl AsyncCalls for PostgresStore {
+impl PendingCalls for PostgresStore {
+    async fn wait_for_inputs(&self, lease: Lease) -> Result<Duration, StoreError> {
+        self.writer.write(Write::WaitForInputs(lease)).await?.waits()
+    }
+
+    async fn ask_questions(&self, asked: AskedQuestions) -> Result<(), StoreError> {
+        self.writer.write(Write::AskQuestions(Box::new(asked))).await?.unless_superseded()
+    }
+
+    async fn given_answers(&self, owner: &Owner, response: &Id) -> Result<Vec<GivenAnswer>, StoreError> {
+        transact!(self.pool, Access::Statement, session => pending_calls::given(session, owner, response).await)
+    }
+
+    async fn answer_input(&self, answer: InputAnswer) -> Result<InputOutcome, StoreError> {
+        // Not among the writes of this process, which lock its own runs alone.
+        transact!(self.pool, Access::Write, session => pending_calls::answer(session, &answer).await)?
+            .answered()
+    }
+
     async fn start_async(&self, call: StartedCall) -> Result<(), StoreError> {
         self.writer.write(Write::StartAsync(Box::new(call))).await?.unless_superseded()
     }

@@ -1,25 +1,26 @@
-//! Runs that wait for answers from outside, and the answers.
+//! Calls whose results come from outside their run, the runs that wait for them, and the answers of clients and users.
 
 use std::time::Duration;
 
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::database;
-use super::jobs::NOBODY;
-use super::read::find_live;
-use super::running::{self, RunningRow};
+use super::read::{find_live, text};
+use super::running::{self, NOBODY, RunningRow};
 use super::{owners, rows};
 use antwort_protocol::id::Id;
 use antwort_store::operation::WriteOutcome;
 use antwort_store::retention::millis;
 use antwort_store::row_policy::{RowPolicy, now};
-use antwort_store::{AskedQuestions, GivenAnswer, InputAnswer, InputOutcome, Lease, Owner, StoreError};
+use antwort_store::{
+    AskedQuestions, CallOutcome, GivenAnswer, InputAnswer, InputOutcome, Lease, NewPendingCall, Owner,
+    PendingCall, PendingSource, StoreError,
+};
 
-/// The last time until which a call of a run can be answered.
-const OPEN_UNTIL: &str = "SELECT max(c.expires_at) FROM tool_calls c
-    WHERE c.response = ?1 AND c.call_id IS NOT NULL AND c.completed_at IS NULL AND c.expires_at > ?2
-        AND NOT EXISTS (SELECT 1 FROM async_calls a WHERE a.response = ?1 AND a.completed_at IS NOT NULL
-            AND c.call_id = 'async:' || a.turn || ':' || a.position)";
+/// The last time until which a run waits for one of its calls.
+const OPEN_UNTIL: &str = "SELECT max(expires_at) FROM pending_calls
+    WHERE response = ?1 AND awaited = 1 AND completed_at IS NULL AND expires_at > ?2";
 
 /// One that is to be cancelled does not wait: whoever claims it ends it.
 const WAIT: &str = "UPDATE runs SET instance = ?2, attempt = max(attempt - 1, 0),
@@ -66,28 +67,101 @@ pub(super) fn ask(
         Some((_, RunningRow::Deleted)) => return Ok(WriteOutcome::Absent),
         Some((_, RunningRow::Superseded)) | None => return Ok(WriteOutcome::Superseded),
     };
+    insert(connection, key, asked.turn, &asked.questions)?;
+    Ok(WriteOutcome::Changed)
+}
+
+/// Writes pending calls of a turn. One that was asked before, and is not answered, can be answered for that long from now on.
+pub(super) fn insert(
+    connection: &Connection,
+    response: i64,
+    turn: u32,
+    calls: &[NewPendingCall],
+) -> rusqlite::Result<()> {
+    if calls.is_empty() {
+        return Ok(());
+    }
     let mut statement = connection.prepare_cached(
-        "INSERT INTO tool_calls
-            (response, turn, position, server_label, tool, arguments, dispatched_at, call_id, expires_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (response, turn, position) DO UPDATE SET
+        "INSERT INTO pending_calls (response, turn, position, source, awaited, expires_at, call_id, tool, request)
+         VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8) ON CONFLICT (response, turn, position) DO UPDATE SET
             expires_at = excluded.expires_at WHERE completed_at IS NULL",
     )?;
     let now = now();
-    for (row, question) in &asked.questions {
-        let input = question.input.as_ref();
+    for call in calls {
         statement.execute(params![
-            key,
-            asked.turn,
-            row,
-            question.server_label,
-            question.tool,
-            question.arguments,
-            now,
-            input.map(|input| &input.call_id),
-            input.map(|input| now.saturating_add(millis(input.timeout))),
+            response,
+            turn,
+            call.index,
+            call.source.as_str(),
+            now.saturating_add(millis(call.timeout)),
+            call.call_id,
+            call.tool,
+            call.request,
         ])?;
     }
-    Ok(WriteOutcome::Changed)
+    Ok(())
+}
+
+/// The run waits for the results of these calls, whose work goes on, before it is claimed again.
+pub(super) fn await_results(
+    connection: &Connection,
+    response: i64,
+    calls: &[(u32, u32)],
+) -> rusqlite::Result<()> {
+    for (turn, position) in calls {
+        connection
+            .prepare_cached(
+                "UPDATE pending_calls SET awaited = 1 WHERE response = ?1 AND turn = ?2 AND position = ?3",
+            )?
+            .execute(params![response, turn, position])?;
+    }
+    Ok(())
+}
+
+/// The pending calls of a run that is taken over, in order.
+pub(super) fn of_run(connection: &Connection, response: i64) -> rusqlite::Result<Vec<PendingCall>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT turn, position, source, call_id, request, output, error, completed_at IS NOT NULL,
+            max(expires_at - ?2, 0)
+         FROM pending_calls WHERE response = ?1 ORDER BY turn, position",
+    )?;
+    let call = |row: &Row<'_>| {
+        let outcome = (row.get::<_, Option<String>>(5)?.unwrap_or_default(), row.get(6)?);
+        Ok(PendingCall {
+            turn: row.get(0)?,
+            index: row.get(1)?,
+            source: source(row, 2)?,
+            call_id: row.get::<_, Option<String>>(3)?.unwrap_or_default(),
+            request: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
+            outcome: row.get::<_, bool>(7)?.then_some(outcome),
+            left: PendingCall::time_left(row.get(8)?),
+        })
+    };
+    statement.query_map(params![response, now()], call)?.collect()
+}
+
+/// The source of a row; one that this version does not know cannot be waited for.
+fn source(row: &Row<'_>, column: usize) -> rusqlite::Result<PendingSource> {
+    let unknown = || {
+        let error = format!("{:?} is no source of a pending call", text(row, column));
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
+    };
+    PendingSource::named(text(row, column)?).ok_or_else(unknown)
+}
+
+/// Writes that a question is not waited for any more, or what else has become of it, unless it was answered.
+pub(super) fn close_question(
+    connection: &Connection,
+    response: i64,
+    outcome: &CallOutcome,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE pending_calls SET completed_at = ?1, output = ?2, error = ?3
+             WHERE response = ?4 AND turn = ?5 AND position = ?6 AND completed_at IS NULL",
+        )?
+        .execute(params![now(), outcome.output, outcome.error, response, outcome.turn, outcome.index])?;
+    Ok(())
 }
 
 /// The answers that were given to a run.
@@ -102,7 +176,7 @@ pub(super) fn given(
     };
     let mut statement = connection
         .prepare_cached(
-            "SELECT call_id, coalesce(output, ''), error FROM tool_calls
+            "SELECT call_id, coalesce(output, ''), error FROM pending_calls
              WHERE response = ?1 AND call_id IS NOT NULL AND completed_at IS NOT NULL",
         )
         .map_err(database)?;
@@ -120,13 +194,15 @@ struct AskedCall {
     turn: i64,
 }
 
-/// The bytes of the items of a response that are stored, and of the answers of the turn ?2.
+/// The bytes of the items of a response that are stored, and of the results of the turn ?2.
 const USED: &str = "SELECT (SELECT coalesce(sum(octet_length(items)), 0) FROM turns WHERE response = ?1)
     + (SELECT coalesce(sum(octet_length(output)), 0) FROM tool_calls
-        WHERE response = ?1 AND turn = ?2 AND completed_at IS NOT NULL)";
+        WHERE response = ?1 AND turn = ?2 AND completed_at IS NOT NULL)
+    + (SELECT coalesce(sum(octet_length(output)), 0) FROM pending_calls
+        WHERE response = ?1 AND turn = ?2 AND call_id IS NOT NULL AND completed_at IS NOT NULL)";
 
 impl AskedCall {
-    const FIND: &str = "SELECT completed_at IS NOT NULL, output, error, expires_at, turn FROM tool_calls
+    const FIND: &str = "SELECT completed_at IS NOT NULL, output, error, expires_at, turn FROM pending_calls
         WHERE response = ?1 AND call_id = ?2 ORDER BY turn DESC LIMIT 1";
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -174,16 +250,16 @@ pub(super) fn answer(connection: &Connection, given: &InputAnswer) -> rusqlite::
     }
     connection
         .prepare_cached(
-            "UPDATE tool_calls SET completed_at = ?1, output = ?2, error = ?3
+            "UPDATE pending_calls SET completed_at = ?1, output = ?2, error = ?3
              WHERE response = ?4 AND call_id = ?5 AND completed_at IS NULL",
         )?
         .execute(params![now, given.output, given.error, key, given.call_id])?;
-    let is_last = go_on(connection, key)?;
+    let is_last = resume_if_last(connection, key)?;
     Ok(WriteOutcome::Answered(InputOutcome::Accepted { is_last }))
 }
 
 /// Lets a run go on that has waited for nothing else. Returns whether it waits for nothing any more.
-pub(super) fn go_on(connection: &Connection, key: i64) -> rusqlite::Result<bool> {
+pub(super) fn resume_if_last(connection: &Connection, key: i64) -> rusqlite::Result<bool> {
     let is_last = open_until(connection, key, now())?.is_none();
     if is_last {
         connection

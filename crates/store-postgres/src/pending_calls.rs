@@ -1,33 +1,33 @@
-//! Runs that wait for answers from outside, and the answers.
+//! Calls whose results come from outside their run, the runs that wait for them, and the answers of clients and users.
 
 use std::time::Duration;
 
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::clock::db_now;
-use super::journal::small;
+use super::error::corrupt;
 use super::running::{self, RunningRow};
 use super::session::{Param, Session};
-use super::values::{get, text, text_or_null};
+use super::values::{get, small, text, text_or_null};
 use super::{owners, removal, rows};
 use antwort_identity::Owner;
 use antwort_protocol::id::Id;
 use antwort_store::operation::WriteOutcome;
 use antwort_store::retention::millis;
 use antwort_store::row_policy::{RowPolicy, now};
-use antwort_store::{AskedQuestions, GivenAnswer, InputAnswer, InputOutcome, Lease, StoreError};
+use antwort_store::{
+    AskedQuestions, GivenAnswer, InputAnswer, InputOutcome, Lease, NewPendingCall, PendingCall,
+    PendingSource, StoreError,
+};
 
-/// The last time until which a call of a run can be answered.
+/// The last time until which a run waits for one of its calls.
 macro_rules! open_until {
     () => {
         concat!(
-            "(SELECT max(c.expires_at) FROM tool_calls c WHERE c.response = $1 AND c.owner = $2
-                AND c.call_id IS NOT NULL AND c.completed_at IS NULL
-                AND NOT EXISTS (SELECT 1 FROM async_calls a WHERE a.response = $1 AND a.owner = $2
-                    AND a.completed_at IS NOT NULL
-                    AND c.call_id = convert_to('async:' || a.turn || ':' || a.position, 'UTF8'))
-                AND c.expires_at > ",
+            "(SELECT max(c.expires_at) FROM pending_calls c WHERE c.response = $1 AND c.owner = $2
+                AND c.awaited AND c.completed_at IS NULL AND c.expires_at > ",
             db_now!(),
             ")"
         )
@@ -70,14 +70,95 @@ pub(super) async fn wait(
     }
 }
 
-const ASK: &str = concat!(
-    "INSERT INTO tool_calls
-        (response, owner, turn, position, server_label, tool, arguments, dispatched_at, call_id, expires_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10 + ",
+const INSERT: &str = concat!(
+    "INSERT INTO pending_calls AS c (response, owner, turn, position, source, awaited, expires_at, call_id, tool, request)
+    VALUES ($1, $2, $3, $4, $5, true, $6 + ",
     db_now!(),
-    ") ON CONFLICT (response, owner, turn, position) DO UPDATE SET expires_at = excluded.expires_at
-        WHERE tool_calls.completed_at IS NULL"
+    ", $7, $8, $9) ON CONFLICT (response, owner, turn, position) DO UPDATE SET expires_at = excluded.expires_at
+        WHERE c.completed_at IS NULL"
 );
+
+/// Writes pending calls of a turn. One that was asked before, and is not answered, can be answered for that long from now on.
+pub(super) async fn insert(
+    session: Session<'_>,
+    key: (Uuid, i64),
+    turn: u32,
+    calls: &[NewPendingCall],
+) -> Result<(), StoreError> {
+    for call in calls {
+        let parameters: [Param<'_>; 9] = [
+            (&key.0, Type::UUID),
+            (&key.1, Type::INT8),
+            (&small(turn), Type::INT4),
+            (&small(call.index), Type::INT4),
+            (&call.source.as_str(), Type::TEXT),
+            (&millis(call.timeout), Type::INT8),
+            (&call.call_id.as_bytes(), Type::BYTEA),
+            (&call.tool.as_bytes(), Type::BYTEA),
+            (&call.request.as_bytes(), Type::BYTEA),
+        ];
+        session.execute(INSERT, &parameters).await?;
+    }
+    Ok(())
+}
+
+const AWAIT: &str = "UPDATE pending_calls SET awaited = true
+    WHERE response = $1 AND owner = $2 AND turn = $3 AND position = $4";
+
+/// The run waits for the results of these calls, whose work goes on, before it is claimed again.
+pub(super) async fn await_results(
+    session: Session<'_>,
+    key: (Uuid, i64),
+    calls: &[(u32, u32)],
+) -> Result<(), StoreError> {
+    for (turn, position) in calls {
+        let parameters: [Param<'_>; 4] = [
+            (&key.0, Type::UUID),
+            (&key.1, Type::INT8),
+            (&small(*turn), Type::INT4),
+            (&small(*position), Type::INT4),
+        ];
+        session.execute(AWAIT, &parameters).await?;
+    }
+    Ok(())
+}
+
+/// The pending calls of the runs of these responses and owners.
+pub(super) const OF_RUNS: &str = concat!(
+    "SELECT c.response, c.owner, c.turn, c.position, c.source, c.call_id, c.request, c.output, c.error,
+        c.completed_at IS NOT NULL, c.expires_at - ",
+    db_now!(),
+    " FROM pending_calls c
+    JOIN unnest($1::uuid[], $2::bigint[]) AS g (response, owner) ON g.response = c.response AND g.owner = c.owner
+    ORDER BY c.response, c.owner, c.turn, c.position"
+);
+
+/// A row of [`OF_RUNS`]. One with a source that this version does not know cannot be waited for.
+pub(super) fn read(row: &Row) -> Result<PendingCall, StoreError> {
+    let source: &str = get(row, 4)?;
+    let outcome = (text_or_null(row, 7)?.unwrap_or_default().to_owned(), get(row, 8)?);
+    let unknown = || corrupt(format!("{source:?} is no source of a pending call"));
+    Ok(PendingCall {
+        turn: get::<i32>(row, 2)?.unsigned_abs(),
+        index: get::<i32>(row, 3)?.unsigned_abs(),
+        source: PendingSource::named(source).ok_or_else(unknown)?,
+        call_id: text_or_null(row, 5)?.unwrap_or_default().to_owned(),
+        request: text_or_null(row, 6)?.unwrap_or_default().to_owned(),
+        outcome: get::<bool>(row, 9)?.then_some(outcome),
+        left: PendingCall::time_left(get(row, 10)?),
+    })
+}
+
+const CLOSE: &str = "UPDATE pending_calls SET completed_at = $1, output = $2, error = $3
+    WHERE response = $4 AND owner = $5 AND turn = $6 AND position = $7 AND completed_at IS NULL";
+
+/// Writes that a question is not waited for any more, or what else has become of it, unless it was answered.
+pub(super) async fn close_question(
+    session: Session<'_>,
+    parameters: &[Param<'_>; 7],
+) -> Result<(), StoreError> {
+    session.execute(CLOSE, parameters).await.map(drop)
+}
 
 /// Writes questions of calls of a turn, or asks them anew.
 pub(super) async fn ask(
@@ -90,30 +171,11 @@ pub(super) async fn ask(
         Some((_, RunningRow::Deleted)) => return Ok(WriteOutcome::Absent),
         Some((_, RunningRow::Superseded)) | None => return Ok(WriteOutcome::Superseded),
     };
-    let (turn, written) = (small(asked.turn), now());
-    for (row, question) in &asked.questions {
-        let (call_id, timeout) = match &question.input {
-            Some(input) => (Some(input.call_id.as_bytes()), Some(millis(input.timeout))),
-            None => (None, None),
-        };
-        let parameters: [Param<'_>; 10] = [
-            (&key.0, Type::UUID),
-            (&key.1, Type::INT8),
-            (&turn, Type::INT4),
-            (&small(*row), Type::INT4),
-            (&question.server_label.as_bytes(), Type::BYTEA),
-            (&question.tool.as_bytes(), Type::BYTEA),
-            (&question.arguments.as_bytes(), Type::BYTEA),
-            (&written, Type::INT8),
-            (&call_id, Type::BYTEA),
-            (&timeout, Type::INT8),
-        ];
-        session.execute(ASK, &parameters).await?;
-    }
+    insert(session, key, asked.turn, &asked.questions).await?;
     Ok(WriteOutcome::Changed)
 }
 
-const GIVEN: &str = "SELECT call_id, output, error FROM tool_calls
+const GIVEN: &str = "SELECT call_id, output, error FROM pending_calls
     WHERE response = $1 AND owner = $2 AND call_id IS NOT NULL AND completed_at IS NOT NULL";
 
 /// The answers that were given to a run.
@@ -147,21 +209,23 @@ const LOCK: &str = "SELECT NOT cancel_requested FROM runs WHERE response = $1 AN
 const FIND: &str = concat!(
     "SELECT c.completed_at IS NOT NULL, c.output, c.error, c.expires_at <= ",
     db_now!(),
-    ", c.turn FROM tool_calls c WHERE c.response = $1 AND c.owner = $2 AND c.call_id = $3 ORDER BY c.turn DESC LIMIT 1"
+    ", c.turn FROM pending_calls c WHERE c.response = $1 AND c.owner = $2 AND c.call_id = $3 ORDER BY c.turn DESC LIMIT 1"
 );
 
-/// The bytes of the items of a response that are stored, and of the answers of the turn $3.
+/// The bytes of the items of a response that are stored, and of the results of the turn $3.
 const USED: &str =
     "SELECT (SELECT coalesce(sum(octet_length(items)), 0) FROM turns WHERE response = $1 AND owner = $2)
     + (SELECT coalesce(sum(octet_length(output)), 0) FROM tool_calls
-        WHERE response = $1 AND owner = $2 AND turn = $3 AND completed_at IS NOT NULL)";
+        WHERE response = $1 AND owner = $2 AND turn = $3 AND completed_at IS NOT NULL)
+    + (SELECT coalesce(sum(octet_length(output)), 0) FROM pending_calls
+        WHERE response = $1 AND owner = $2 AND turn = $3 AND call_id IS NOT NULL AND completed_at IS NOT NULL)";
 
-const ANSWER: &str = "UPDATE tool_calls SET completed_at = $3, output = $4, error = $5
+const ANSWER: &str = "UPDATE pending_calls SET completed_at = $3, output = $4, error = $5
     WHERE response = $1 AND owner = $2 AND call_id = $6 AND completed_at IS NULL";
 
 const IS_OPEN: &str = concat!("SELECT ", open_until!(), " IS NOT NULL");
 
-const GO_ON: &str =
+const RESUME: &str =
     "UPDATE runs SET lease_until = 0 WHERE response = $1 AND owner = $2 AND waits_until IS NOT NULL";
 
 /// Stores an answer, and lets the run go on if it was the last.
@@ -212,16 +276,16 @@ async fn outcome(session: Session<'_>, given: &InputAnswer) -> Result<InputOutco
         call_id,
     ];
     session.execute(ANSWER, &parameters).await?;
-    Ok(InputOutcome::Accepted { is_last: go_on(session, row.key).await? })
+    Ok(InputOutcome::Accepted { is_last: resume_if_last(session, row.key).await? })
 }
 
 /// Lets a run go on that has waited for nothing else. Returns whether it waits for nothing any more.
-pub(super) async fn go_on(session: Session<'_>, key: (Uuid, i64)) -> Result<bool, StoreError> {
+pub(super) async fn resume_if_last(session: Session<'_>, key: (Uuid, i64)) -> Result<bool, StoreError> {
     let place: [Param<'_>; 2] = [(&key.0, Type::UUID), (&key.1, Type::INT8)];
     let is_open = session.query_opt(IS_OPEN, &place).await?.map(|row| get::<bool>(&row, 0)).transpose()?;
     let is_last = is_open != Some(true);
     if is_last {
-        session.execute(GO_ON, &place).await?;
+        session.execute(RESUME, &place).await?;
     }
     Ok(is_last)
 }

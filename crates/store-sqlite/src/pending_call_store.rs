@@ -1,4 +1,4 @@
-//! Calls whose work goes on, as the store offers them.
+//! Pending calls and the runs that wait for them, as the store offers them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,16 +7,33 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 
 use super::reader::ReadKind;
-use super::{SqliteStore, async_calls};
+use super::{SqliteStore, async_calls, pending_calls};
 use antwort_protocol::id::Id;
 use antwort_store::operation::Write;
 use antwort_store::{
-    AsyncCallKey, AsyncCalls, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask, Owner,
-    StartedCall, StoreError,
+    AskedQuestions, AsyncCallKey, AsyncOutcome, AsyncResult, AsyncSettlement, CompletedCall, DueTask,
+    GivenAnswer, InputAnswer, InputOutcome, Lease, Owner, PendingCalls, StartedCall, StoreError,
 };
 
 #[async_trait]
-impl AsyncCalls for SqliteStore {
+impl PendingCalls for SqliteStore {
+    async fn wait_for_inputs(&self, lease: Lease) -> Result<Duration, StoreError> {
+        self.writer.write(Write::WaitForInputs(lease)).await?.waits()
+    }
+
+    async fn ask_questions(&self, asked: AskedQuestions) -> Result<(), StoreError> {
+        self.writer.write(Write::AskQuestions(Box::new(asked))).await?.unless_superseded()
+    }
+
+    async fn given_answers(&self, owner: &Owner, response: &Id) -> Result<Vec<GivenAnswer>, StoreError> {
+        let (owner, response) = (owner.clone(), response.clone());
+        self.writer.run_job(move |connection| pending_calls::given(connection, &owner, &response)).await
+    }
+
+    async fn answer_input(&self, answer: InputAnswer) -> Result<InputOutcome, StoreError> {
+        self.writer.write(Write::AnswerInput(Box::new(answer))).await?.answered()
+    }
+
     async fn start_async(&self, call: StartedCall) -> Result<(), StoreError> {
         self.writer.write(Write::StartAsync(Box::new(call))).await?.unless_superseded()
     }
