@@ -168,6 +168,7 @@ CREATE TABLE approvals (
     definition  bytea  NOT NULL,              -- SHA-256
     expires_at  bigint NOT NULL,              -- Unix seconds
     used_at     bigint,                       -- Unix seconds; null: not yet
+    used_by     bytea,                        -- the id of the response that makes the call
     PRIMARY KEY (owner, id)
 );
 

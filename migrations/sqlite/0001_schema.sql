@@ -146,6 +146,7 @@ CREATE TABLE approvals (
     definition BLOB    NOT NULL,              -- SHA-256
     expires_at INTEGER NOT NULL,              -- Unix seconds
     used_at    INTEGER,                       -- Unix seconds; null: not yet
+    used_by    TEXT,                          -- the id of the response that makes the call
     PRIMARY KEY (owner, id)
 ) STRICT, WITHOUT ROWID;
 

@@ -220,6 +220,7 @@ laws! {
     approvals {
         an_approval_is_read_back_until_it_is_used,
         an_approval_is_granted_once,
+        what_a_response_has_claimed_is_open_to_it_and_to_no_other,
         of_many_claims_at_once_one_is_granted,
         other_arguments_or_another_definition_are_refused_and_use_nothing_up,
         what_belongs_to_others_does_not_exist,

@@ -52,6 +52,8 @@ pub(super) struct Resumed {
     pub history: Vec<HistoryEntry>,
     /// Its output as it was committed.
     pub committed: Vec<StoredItem>,
+    /// Whether a turn of it was committed; that of approved calls is the first.
+    pub has_turns: bool,
 }
 
 impl<'a> Purpose<'a> {
@@ -60,12 +62,12 @@ impl<'a> Purpose<'a> {
         matches!(self, Self::Run | Self::Resume(_))
     }
 
-    /// What becomes of answers to approval requests.
-    fn answers(self) -> ApprovalAnswers {
+    /// What becomes of answers to approval requests, in this response.
+    fn answers(self, response: &Id) -> ApprovalAnswers<'_> {
         match self {
-            Self::Run => ApprovalAnswers::Claim,
             Self::Check => ApprovalAnswers::Check,
-            Self::Resume(_) => ApprovalAnswers::ClaimOpen,
+            Self::Resume(run) if run.has_turns => ApprovalAnswers::Made(response),
+            Self::Run | Self::Resume(_) => ApprovalAnswers::Claim(response),
         }
     }
 
@@ -112,7 +114,9 @@ pub(super) async fn prepare(
     let read = conversation::read(parts, caller, &request, input).await?;
     let with_carried = tools::with_carried(&request, &read.past, &read.input);
     let items = (&*read.past, &*read.input);
-    let asked = ToolRequest::new(&with_carried, agent, items, read.compacts, &limits, purpose.answers());
+    let response = ids.response();
+    let answers = purpose.answers(&response);
+    let asked = ToolRequest::new(&with_carried, agent, items, read.compacts, &limits, answers);
     let resolved = tools::resolve(parts, caller, asked).await.map_err(|error| read.places.restore(error))?;
     let ResolvedTools { visibility, executes_tools, presentation, tools } = resolved;
     let ReadConversation { past, states, input, found, root, range, compacts, summaries, memory, .. } = read;
@@ -131,10 +135,10 @@ pub(super) async fn prepare(
     let spec = RunSpec {
         response: echo::created(&request, &ids, caller.dialect, created_at, &tools.offer.omitted)?,
         owner: caller.owner.clone(),
-        lease: resumed.map_or_else(|| Lease::first(ids.response()), |resumed| resumed.lease.clone()),
+        lease: resumed.map_or_else(|| Lease::first(response.clone()), |resumed| resumed.lease.clone()),
         previous: request.previous_response_id.as_deref().map(Id::from),
         appends_to: RunConversation::of(root.as_ref(), range, &summaries),
-        conversation: settings::conversation_key(&request, root, &ids.response()),
+        conversation: settings::conversation_key(&request, root, &response),
         input: RunInput {
             items: input,
             found,

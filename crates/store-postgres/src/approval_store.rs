@@ -29,10 +29,15 @@ impl Approvals for PostgresStore {
         Ok(())
     }
 
-    async fn approvals(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<PendingApproval>>, StoreError> {
+    async fn approvals(
+        &self,
+        owner: &Owner,
+        ids: &[Id],
+        by: Option<&Id>,
+    ) -> Result<Vec<Option<PendingApproval>>, StoreError> {
         transact!(self.pool, Access::Statement, session => {
             match self.owners.find(session, owner).await? {
-                Some(key) => approvals::find(session, (key, owner), ids).await,
+                Some(key) => approvals::find(session, (key, owner), ids, by).await,
                 None => Ok(vec![None; ids.len()]),
             }
         })
@@ -41,6 +46,7 @@ impl Approvals for PostgresStore {
     async fn claim_approvals(
         &self,
         owner: &Owner,
+        by: &Id,
         claims: Vec<ApprovalClaim>,
         now: i64,
     ) -> Result<ClaimOutcome, StoreError> {
@@ -49,7 +55,7 @@ impl Approvals for PostgresStore {
         }
         transact!(self.pool, Access::Write, session => {
             match self.owners.find(session, owner).await? {
-                Some(key) => approvals::claim(session, key, &claims, now).await,
+                Some(key) => approvals::claim(session, (key, by), &claims, now).await,
                 None => Ok(ClaimOutcome::Unknown),
             }
         })

@@ -90,30 +90,32 @@ async fn deleted(
     found.iter().map(|row| Ok((get(row, 1)?, get(row, 0)?))).collect()
 }
 
-const CANDIDATES: &str = "SELECT id, used_at IS NOT NULL, arguments, definition FROM approvals
+const CANDIDATES: &str =
+    "SELECT id, used_at IS NOT NULL AND used_by IS DISTINCT FROM $4, arguments, definition FROM approvals
     WHERE owner = $1 AND id = ANY($2) AND expires_at > $3 ORDER BY id FOR UPDATE";
 const CONSUME: &str =
-    "UPDATE approvals SET used_at = $3 WHERE owner = $1 AND id = ANY($2) AND used_at IS NULL";
+    "UPDATE approvals SET used_at = $3, used_by = $4 WHERE owner = $1 AND id = ANY($2) AND used_at IS NULL";
 
 /// Consumes approvals if all exist, are unused and match. Their rows are locked first, in one order, so that of two
 /// claims one finds the approval used.
 pub(super) async fn claim(
     session: Session<'_>,
-    owner: i64,
+    (owner, by): (i64, &Id),
     claims: &[ApprovalClaim],
     now: i64,
 ) -> Result<ClaimOutcome, StoreError> {
     let ids: Vec<&[u8]> = claims.iter().map(|wanted| wanted.id.as_str().as_bytes()).collect();
-    let found = session
-        .query(CANDIDATES, &[(&owner, Type::INT8), (&ids, Type::BYTEA_ARRAY), (&now, Type::INT8)])
-        .await?;
+    let by = by.as_str().as_bytes();
+    let parameters: [Param<'_>; 4] =
+        [(&owner, Type::INT8), (&ids, Type::BYTEA_ARRAY), (&now, Type::INT8), (&by, Type::BYTEA)];
+    let found = session.query(CANDIDATES, &parameters).await?;
     for wanted in claims {
         let outcome = outcome_of(&found, wanted)?;
         if outcome != ClaimOutcome::Granted {
             return Ok(outcome);
         }
     }
-    session.execute(CONSUME, &[(&owner, Type::INT8), (&ids, Type::BYTEA_ARRAY), (&now, Type::INT8)]).await?;
+    session.execute(CONSUME, &parameters).await?;
     Ok(ClaimOutcome::Granted)
 }
 
@@ -134,18 +136,20 @@ fn outcome_of(found: &[Row], wanted: &ApprovalClaim) -> Result<ClaimOutcome, Sto
 }
 
 const FIND: &str = "SELECT id, response, response_id, arguments, definition, expires_at FROM approvals
-    WHERE owner = $1 AND id = ANY($2) AND used_at IS NULL AND expires_at > $3";
+    WHERE owner = $1 AND id = ANY($2) AND (used_at IS NULL OR used_by = $4) AND expires_at > $3";
 
-/// Approval requests that are neither used nor expired.
+/// Approval requests that are neither expired nor used by another response.
 pub(super) async fn find(
     session: Session<'_>,
     (key, owner): (i64, &Owner),
     ids: &[Id],
+    by: Option<&Id>,
 ) -> Result<Vec<Option<PendingApproval>>, StoreError> {
     let wanted: Vec<&[u8]> = ids.iter().map(|id| id.as_str().as_bytes()).collect();
-    let rows = session
-        .query(FIND, &[(&key, Type::INT8), (&wanted, Type::BYTEA_ARRAY), (&seconds(), Type::INT8)])
-        .await?;
+    let by = by.map(|id| id.as_str().as_bytes());
+    let parameters: [Param<'_>; 4] =
+        [(&key, Type::INT8), (&wanted, Type::BYTEA_ARRAY), (&seconds(), Type::INT8), (&by, Type::BYTEA)];
+    let rows = session.query(FIND, &parameters).await?;
     let found = rows.iter().map(|row| read(owner, row)).collect::<Result<Vec<_>, _>>()?;
     let of = |id: &Id| found.iter().find(|approval| approval.id == *id).cloned();
     Ok(ids.iter().map(of).collect())

@@ -17,7 +17,7 @@ use antwort_store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, StoreEr
 const BATCH_ROWS: i64 = 200;
 
 const FIND: &str = "SELECT response, arguments, definition, expires_at FROM approvals
-    WHERE owner = ?1 AND id = ?2 AND used_at IS NULL AND expires_at > ?3";
+    WHERE owner = ?1 AND id = ?2 AND (used_at IS NULL OR used_by = ?4) AND expires_at > ?3";
 
 /// Writes approval requests.
 pub(super) fn insert(
@@ -69,15 +69,15 @@ pub(super) fn claim(connection: &Connection, request: &ClaimRequest) -> rusqlite
         return Ok(if is_none { ClaimOutcome::Granted } else { ClaimOutcome::Unknown });
     };
     for wanted in &request.claims {
-        let state = claim_outcome(connection, owner, request.now, wanted)?;
+        let state = claim_outcome(connection, owner, request, wanted)?;
         if state != ClaimOutcome::Granted {
             return Ok(state);
         }
     }
-    let mut consume =
-        connection.prepare_cached("UPDATE approvals SET used_at = ?3 WHERE owner = ?1 AND id = ?2")?;
+    let mut consume = connection
+        .prepare_cached("UPDATE approvals SET used_at = ?3, used_by = ?4 WHERE owner = ?1 AND id = ?2")?;
     for wanted in &request.claims {
-        consume.execute(params![owner, wanted.id.as_str(), request.now])?;
+        consume.execute(params![owner, wanted.id.as_str(), request.now, request.by.as_str()])?;
     }
     Ok(ClaimOutcome::Granted)
 }
@@ -86,17 +86,25 @@ pub(super) fn claim(connection: &Connection, request: &ClaimRequest) -> rusqlite
 fn claim_outcome(
     connection: &Connection,
     owner: i64,
-    now: i64,
+    request: &ClaimRequest,
     wanted: &ApprovalClaim,
 ) -> rusqlite::Result<ClaimOutcome> {
     let found: Option<(bool, bool)> = connection
         .prepare_cached(
-            "SELECT used_at IS NOT NULL, arguments = ?4 AND definition = ?5 FROM approvals
+            "SELECT used_at IS NOT NULL AND used_by IS NOT ?6, arguments = ?4 AND definition = ?5 FROM approvals
              WHERE owner = ?1 AND id = ?2 AND expires_at > ?3",
         )?
-        .query_row(params![owner, wanted.id.as_str(), now, wanted.arguments, wanted.definition], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
+        .query_row(
+            params![
+                owner,
+                wanted.id.as_str(),
+                request.now,
+                wanted.arguments,
+                wanted.definition,
+                request.by.as_str()
+            ],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
         .optional()?;
     Ok(match found {
         None => ClaimOutcome::Unknown,
@@ -106,11 +114,12 @@ fn claim_outcome(
     })
 }
 
-/// Approval requests that are neither used nor expired.
+/// Approval requests that are neither expired nor used by another response.
 pub(super) fn find(
     connection: &Connection,
     owner: &Owner,
     ids: &[Id],
+    by: Option<&str>,
 ) -> Result<Vec<Option<PendingApproval>>, StoreError> {
     let Some(key) = owners::find(connection, owner).map_err(database)? else {
         return Ok(vec![None; ids.len()]);
@@ -129,7 +138,7 @@ pub(super) fn find(
     let now = seconds();
     let found = ids
         .iter()
-        .map(|id| statement.query_row(params![key, id.as_str(), now], |row| read(id, row)).optional());
+        .map(|id| statement.query_row(params![key, id.as_str(), now, by], |row| read(id, row)).optional());
     found.collect::<Result<_, _>>().map_err(database)
 }
 

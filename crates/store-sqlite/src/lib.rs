@@ -336,19 +336,27 @@ impl Approvals for SqliteStore {
         self.writer.write(Write::AddApprovals(pending)).await.map(drop)
     }
 
-    async fn approvals(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<PendingApproval>>, StoreError> {
-        let ids = ids.to_owned();
-        self.read(ReadKind::Long, owner, move |connection, owner| approvals::find(connection, owner, &ids))
-            .await
+    async fn approvals(
+        &self,
+        owner: &Owner,
+        ids: &[Id],
+        by: Option<&Id>,
+    ) -> Result<Vec<Option<PendingApproval>>, StoreError> {
+        let (ids, by) = (ids.to_owned(), by.cloned());
+        let read = move |connection: &Connection, owner: &Owner| {
+            approvals::find(connection, owner, &ids, by.as_ref().map(Id::as_str))
+        };
+        self.read(ReadKind::Long, owner, read).await
     }
 
     async fn claim_approvals(
         &self,
         owner: &Owner,
+        by: &Id,
         claims: Vec<ApprovalClaim>,
         now: i64,
     ) -> Result<ClaimOutcome, StoreError> {
-        let request = ClaimRequest { owner: owner.clone(), claims, now };
+        let request = ClaimRequest { owner: owner.clone(), by: by.clone(), claims, now };
         match self.writer.write(Write::ClaimApprovals(Box::new(request))).await? {
             WriteOutcome::Claimed(claim) => Ok(claim),
             // A claim never ends so; if it did, nothing was granted.

@@ -41,7 +41,7 @@ pub enum ClaimOutcome {
     Granted,
     /// There is none, it is another owner's, or it has expired.
     Unknown,
-    /// It was consumed before.
+    /// It was consumed before, by another response.
     Used,
     /// It is for another call or definition, and was not consumed.
     Mismatch,
@@ -55,15 +55,23 @@ pub trait Approvals: Send + Sync {
     /// Those of a response that was deleted since it was begun or registered are dropped, without an error.
     async fn add_approvals(&self, pending: Vec<PendingApproval>) -> Result<(), StoreError>;
 
-    /// Approval requests of this owner that are neither used nor expired, in the requested order.
-    async fn approvals(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<PendingApproval>>, StoreError>;
+    /// Approval requests of this owner that are neither used nor expired, in the requested order. Those that are used by the
+    /// response `by` count as not used.
+    async fn approvals(
+        &self,
+        owner: &Owner,
+        ids: &[Id],
+        by: Option<&Id>,
+    ) -> Result<Vec<Option<PendingApproval>>, StoreError>;
 
     /// Consumes approvals, all of them or, for the first reason there is, none. Of several claims of one approval, in
-    /// whatever processes, exactly one is granted. A caller that stops waiting may have consumed them nevertheless.
+    /// whatever processes, exactly one is granted, but that what the response `by` has consumed is granted to it again: its
+    /// process may be lost before the calls are committed. A caller that stops waiting may have consumed them nevertheless.
     /// `now` is in Unix seconds.
     async fn claim_approvals(
         &self,
         owner: &Owner,
+        by: &Id,
         claims: Vec<ApprovalClaim>,
         now: i64,
     ) -> Result<ClaimOutcome, StoreError>;

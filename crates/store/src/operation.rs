@@ -166,6 +166,8 @@ pub(super) fn item_size(item: &StoredItem) -> usize {
 pub struct ClaimRequest {
     /// Who claims them, and has to own them.
     pub owner: Owner,
+    /// The response that makes the calls.
+    pub by: Id,
     /// The claims, which are granted all or none.
     pub claims: Vec<ApprovalClaim>,
     /// In Unix seconds.

@@ -205,6 +205,7 @@ pub const KINDS: &[Kind] = &[
             bytes("definition"),
             number("expires_at"),
             number("used_at"),
+            bytes("used_by"),
         ],
     ),
     numbered(
@@ -213,6 +214,7 @@ pub const KINDS: &[Kind] = &[
             key("id", Holds::Bytes),
             number("created_at"),
             number("used_at"),
+            bytes("used_by"),
             number("next_position"),
             number("visible_from"),
             bytes("metadata"),

@@ -25,7 +25,7 @@ pub(super) async fn an_approval_is_read_back_until_it_is_used(store: &dyn Store)
     assert_eq!(read(store, &one).await, None);
     assert_eq!(read(store, &two).await.as_ref(), Some(&two));
     let ids = [two.id.clone(), "mcpr_other".into(), one.id, two.id.clone()];
-    let found = store.approvals(&owner(), &ids).await.unwrap();
+    let found = store.approvals(&owner(), &ids, None).await.unwrap();
     assert_eq!(found, [Some(two.clone()), None, None, Some(two)], "in the order asked");
 }
 
@@ -36,6 +36,31 @@ pub(super) async fn an_approval_is_granted_once(store: &dyn Store) {
     store.maintain().await.unwrap();
     let other = claim_at(store, &owner(), approval.id.as_str(), &OTHER, &OTHER, now()).await.unwrap();
     assert_eq!(other, ClaimOutcome::Used, "swept, and for other arguments");
+}
+
+/// A process that was lost between the claim and the commit of the calls had used up approvals of calls that nobody made.
+pub(super) async fn what_a_response_has_claimed_is_open_to_it_and_to_no_other(store: &dyn Store) {
+    let (approval, other) = (asked(store).await, asked(store).await);
+    let (owner, by) = (owner(), IdGenerator::new().response());
+    let claims = |of: &[&PendingApproval]| {
+        let claim = |of: &&PendingApproval| ApprovalClaim {
+            id: of.id.clone(),
+            arguments: of.arguments,
+            definition: of.definition,
+        };
+        of.iter().map(claim).collect::<Vec<_>>()
+    };
+    let first = store.claim_approvals(&owner, &by, claims(&[&approval]), now()).await;
+    assert_eq!(first.unwrap(), ClaimOutcome::Granted);
+    let ids = [approval.id.clone(), other.id.clone()];
+    let open = async |by| store.approvals(&owner, &ids, by).await.unwrap();
+    assert_eq!(open(Some(&by)).await, [Some(approval.clone()), Some(other.clone())]);
+    assert_eq!(open(None).await, [None, Some(other.clone())]);
+    assert_eq!(open(Some(&IdGenerator::new().response())).await, [None, Some(other.clone())]);
+    let again = store.claim_approvals(&owner, &by, claims(&[&other, &approval]), now()).await;
+    assert_eq!(again.unwrap(), ClaimOutcome::Granted);
+    assert_eq!(claim(store, &approval).await, ClaimOutcome::Used);
+    assert_eq!(claim(store, &other).await, ClaimOutcome::Used);
 }
 
 pub(super) async fn of_many_claims_at_once_one_is_granted(store: &dyn Store) {
@@ -152,7 +177,7 @@ pub(super) async fn a_closed_store_answers_nothing_about_approvals(store: &dyn S
     let claimed = claim_at(store, &owner(), id, &ARGUMENTS, &DEFINITION, now()).await;
     assert!(matches!(claimed, Err(StoreError::Database(_))));
     assert!(matches!(store.add_approvals(vec![pending()]).await, Err(StoreError::Database(_))));
-    assert!(matches!(store.approvals(&owner(), &[id.into()]).await, Err(StoreError::Database(_))));
+    assert!(matches!(store.approvals(&owner(), &[id.into()], None).await, Err(StoreError::Database(_))));
 }
 
 pub(super) async fn of_two_processes_that_claim_at_once_one_is_granted(open: Open<'_>) {
@@ -175,9 +200,11 @@ pub(super) async fn claims_of_several_approvals_in_crossed_order_are_granted_onc
         };
         let forth: Vec<_> = approvals.iter().map(claim).collect();
         let back: Vec<_> = approvals.iter().rev().map(claim).collect();
-        let owner = owner();
-        let (first, second) =
-            tokio::join!(one.claim_approvals(&owner, forth, now()), two.claim_approvals(&owner, back, now()));
+        let (owner, by) = (owner(), [IdGenerator::new().response(), IdGenerator::new().response()]);
+        let (first, second) = tokio::join!(
+            one.claim_approvals(&owner, &by[0], forth, now()),
+            two.claim_approvals(&owner, &by[1], back, now())
+        );
         assert_one_granted(&[first.unwrap(), second.unwrap()]);
     }
 }
@@ -232,7 +259,7 @@ async fn read(store: &dyn Store, approval: &PendingApproval) -> Option<PendingAp
 }
 
 pub(super) async fn read_one(store: &dyn Store, owner: &Owner, id: &Id) -> Option<PendingApproval> {
-    store.approvals(owner, std::slice::from_ref(id)).await.unwrap().remove(0)
+    store.approvals(owner, std::slice::from_ref(id), None).await.unwrap().remove(0)
 }
 
 async fn claim(store: &dyn Store, approval: &PendingApproval) -> ClaimOutcome {
@@ -263,5 +290,6 @@ async fn claim_at(
     now: i64,
 ) -> Result<ClaimOutcome, StoreError> {
     let claim = ApprovalClaim { id: id.into(), arguments: *arguments, definition: *definition };
-    store.claim_approvals(owner, vec![claim], now).await
+    // Each is another response's.
+    store.claim_approvals(owner, &IdGenerator::new().response(), vec![claim], now).await
 }

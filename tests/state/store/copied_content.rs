@@ -311,7 +311,7 @@ async fn add_approval(
     store.add_approvals(vec![asked.clone()]).await.unwrap();
     if random.chance(3) {
         let claim = ApprovalClaim { id: asked.id.clone(), arguments: [1; 32], definition: [2; 32] };
-        store.claim_approvals(&owner, vec![claim], 1_800_000_000).await.unwrap();
+        store.claim_approvals(&owner, &"resp_claims".into(), vec![claim], 1_800_000_000).await.unwrap();
     }
     asked
 }
@@ -357,7 +357,7 @@ impl Content {
             show(&mut seen, store.log_state(&record.owner, &record.lease.id).await);
         }
         for approval in &self.approvals {
-            show(&mut seen, store.approvals(&approval.owner, std::slice::from_ref(&approval.id)).await);
+            show(&mut seen, store.approvals(&approval.owner, std::slice::from_ref(&approval.id), None).await);
         }
         seen
     }

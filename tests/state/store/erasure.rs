@@ -100,7 +100,7 @@ pub async fn runs_that_began_before_an_erasure_store_nothing_more(store: &dyn St
             expires_at: 4_000_000_000,
         };
         store.add_approvals(vec![approval.clone()]).await.unwrap();
-        let found = store.approvals(&run.owner, &[approval.id]).await.unwrap();
+        let found = store.approvals(&run.owner, &[approval.id], None).await.unwrap();
         assert_eq!(found[0].is_some(), run.owner == others.owner);
         store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await.unwrap();
         assert_eq!(exists(store, run).await, run.owner == others.owner);

@@ -390,17 +390,23 @@ impl Approvals for HookedStore {
         forward!(self, run.unwrap_or_default(), add_approvals(pending))
     }
 
-    async fn approvals(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<PendingApproval>>, StoreError> {
-        forward!(self, Operation::default(), approvals(owner, ids))
+    async fn approvals(
+        &self,
+        owner: &Owner,
+        ids: &[Id],
+        by: Option<&Id>,
+    ) -> Result<Vec<Option<PendingApproval>>, StoreError> {
+        forward!(self, Operation::default(), approvals(owner, ids, by))
     }
 
     async fn claim_approvals(
         &self,
         owner: &Owner,
+        by: &Id,
         claims: Vec<ApprovalClaim>,
         now: i64,
     ) -> Result<ClaimOutcome, StoreError> {
-        forward!(self, Operation::default(), claim_approvals(owner, claims, now))
+        forward!(self, Operation::of_run(by), claim_approvals(owner, by, claims, now))
     }
 }
 

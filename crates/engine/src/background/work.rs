@@ -191,8 +191,8 @@ async fn make(
     };
     let request = request?;
     let Left { saved, committed, output, history, seen } = left;
-    let resumed =
-        Resumed { lease: claimed.lease.clone(), created_at: claimed.created_at, history, committed };
+    let (lease, has_turns) = (claimed.lease.clone(), saved.state.committed.turns > 0);
+    let resumed = Resumed { lease, created_at: claimed.created_at, history, committed, has_turns };
     let (mut prepared, caller) = prepare_job(parts, spec, request, claimed, &resumed).await?;
     let memory = std::mem::take(&mut prepared.memory_permits);
     let encoder = prepared.spec.output.encoder();

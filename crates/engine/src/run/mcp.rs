@@ -77,7 +77,7 @@ pub(super) async fn run_approved(run: &mut Run) -> Result<Option<Termination>, R
 async fn claim_approved(run: &mut Run, approved: &[ApprovedCall]) -> Result<(), RunError> {
     let until = Instant::now() + OUTAGE_TIMEOUT;
     loop {
-        match approvals::claim(&run.parts, &run.spec.owner, approved).await {
+        match approvals::claim(&run.parts, (&run.spec.owner, &run.spec.response.id), approved).await {
             Err(error) if error.kind == ErrorKind::Unavailable && run.can_wait && Instant::now() < until => {
                 run.until_cancelled(tokio::time::sleep(RETRY_INTERVAL)).await?;
             }

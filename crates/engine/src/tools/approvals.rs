@@ -35,13 +35,24 @@ pub(crate) struct ApprovedCall {
 
 /// What becomes of answers to approval requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ApprovalAnswers {
-    /// Denied requests are claimed, so that they cannot be approved later; approved ones when their calls are made.
-    Claim,
-    /// The same, where the run itself may have claimed them before.
-    ClaimOpen,
+pub(crate) enum ApprovalAnswers<'a> {
+    /// Denied requests are claimed by this response, so that they cannot be approved later; approved ones when their calls are made.
+    /// What it has claimed before is as good as open: none of its calls was committed.
+    Claim(&'a Id),
+    /// The approved calls of this response were committed: they are not approved again.
+    Made(&'a Id),
     /// None: nothing is decided yet.
     Check,
+}
+
+impl<'a> ApprovalAnswers<'a> {
+    /// The response that may have claimed them before, without having made a call.
+    fn claimant(self) -> Option<&'a Id> {
+        match self {
+            Self::Claim(response) => Some(response),
+            Self::Made(_) | Self::Check => None,
+        }
+    }
 }
 
 /// What answers to approval requests are checked against.
@@ -50,7 +61,7 @@ pub(crate) struct ApprovalContext<'a> {
     pub(crate) executes_tools: bool,
     /// `max_tool_calls` of the run.
     pub max_calls: Option<u64>,
-    pub answers: ApprovalAnswers,
+    pub answers: ApprovalAnswers<'a>,
 }
 
 /// What a response's approval requests belong to.
@@ -80,13 +91,17 @@ pub(crate) async fn check(
     check_pairs(past, input)?;
     let answers: Vec<_> = answers(past, input).collect();
     let ids: Vec<Id> = answers.iter().map(|(_, _, request)| request.id.clone()).collect();
-    let known = if ids.is_empty() { Vec::new() } else { parts.store.approvals(owner, &ids).await? };
+    let known = if ids.is_empty() {
+        Vec::new()
+    } else {
+        parts.store.approvals(owner, &ids, context.answers.claimant()).await?
+    };
     let (mut approved, mut denied) = (Vec::new(), Vec::new());
     for ((i, answer, request), known) in answers.into_iter().zip(known) {
         let param = format!("input[{i}].approval_request_id");
         match known {
             // A denial that is no longer pending is one that the client replays with its conversation: nothing to do.
-            None if !answer.approve || context.answers == ApprovalAnswers::ClaimOpen => {}
+            None if !answer.approve || matches!(context.answers, ApprovalAnswers::Made(_)) => {}
             None => return Err(not_open(&param, &request.id)),
             Some(known) if !answer.approve => denied.push((param, known)),
             Some(known) => approved.push(verify(parts, request, &known, &context, param)?),
@@ -103,8 +118,8 @@ pub(crate) async fn check(
             ),
         ));
     }
-    if context.answers != ApprovalAnswers::Check {
-        deny(parts, owner, denied).await?;
+    if let ApprovalAnswers::Claim(by) | ApprovalAnswers::Made(by) = context.answers {
+        deny(parts, (owner, by), denied).await?;
     }
     Ok(approved)
 }
@@ -112,7 +127,7 @@ pub(crate) async fn check(
 /// Claims the requests of denied calls, so that they cannot be approved later.
 async fn deny(
     parts: &EngineParts,
-    owner: &Owner,
+    (owner, by): (&Owner, &Id),
     denied: Vec<(String, PendingApproval)>,
 ) -> Result<(), ApiError> {
     let Some((param, first)) = denied.first().map(|(param, known)| (param.clone(), known.id.clone())) else {
@@ -121,7 +136,7 @@ async fn deny(
     let claims = denied.into_iter().map(|(_, PendingApproval { id, arguments, definition, .. })| {
         ApprovalClaim { id, arguments, definition }
     });
-    match parts.store.claim_approvals(owner, claims.collect(), unix_now()).await? {
+    match parts.store.claim_approvals(owner, by, claims.collect(), unix_now()).await? {
         ClaimOutcome::Granted => Ok(()),
         // A concurrent request has answered it first, and may have approved it.
         ClaimOutcome::Unknown | ClaimOutcome::Used | ClaimOutcome::Mismatch => Err(not_open(&param, &first)),
@@ -186,12 +201,12 @@ fn verify(
 /// Consumes all these approvals or none, right before their calls are made.
 pub(crate) async fn claim(
     parts: &EngineParts,
-    owner: &Owner,
+    (owner, by): (&Owner, &Id),
     approved: &[ApprovedCall],
 ) -> Result<(), ApiError> {
     let Some(first) = approved.first() else { return Ok(()) };
     let claims = approved.iter().map(|allowed| allowed.claim.clone()).collect();
-    match parts.store.claim_approvals(owner, claims, unix_now()).await? {
+    match parts.store.claim_approvals(owner, by, claims, unix_now()).await? {
         ClaimOutcome::Granted => Ok(()),
         ClaimOutcome::Unknown | ClaimOutcome::Used | ClaimOutcome::Mismatch => {
             Err(not_open(&first.param, &first.request))

@@ -39,7 +39,7 @@ pub(crate) struct ToolRequest<'a> {
     pub compacts: bool,
     pub limits: &'a EffectiveLimits,
     /// What becomes of answers to approval requests.
-    pub answers: ApprovalAnswers,
+    pub answers: ApprovalAnswers<'a>,
 }
 
 impl<'a> ToolRequest<'a> {
@@ -50,7 +50,7 @@ impl<'a> ToolRequest<'a> {
         (past, input): (&'a [Item], &'a [Item]),
         compacts: bool,
         limits: &'a EffectiveLimits,
-        answers: ApprovalAnswers,
+        answers: ApprovalAnswers<'a>,
     ) -> Self {
         Self { request, agent, past, input, compacts, limits, answers }
     }

@@ -14,11 +14,12 @@ use super::{Case, Stop, World};
 pub struct StopsAtCommits(pub Arc<World>);
 
 /// The writes of a run that count as commits: the run waits for them.
-const COMMITS: [&str; 10] = [
+const COMMITS: [&str; 11] = [
     "enqueue",
     "begin",
     "begin_logged",
     "update_running",
+    "claim_approvals",
     "commit_turn",
     "ask_questions",
     "wait_for_inputs",
