@@ -190,6 +190,7 @@ async fn infer(run: &mut Run) -> Result<Phase, RunError> {
     run.state.answer = Validity::NotJudged;
     run.call_filter.begin_turn(run.executor.left());
     let turn = inference::infer_with_retry(run).await?;
+    run.state.output_tokens += turn.usage.map_or(0, |usage| usage.output_tokens);
     after_inference(run, turn).await
 }
 

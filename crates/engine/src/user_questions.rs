@@ -65,8 +65,8 @@ pub(super) enum Asked {
     Nothing,
     /// It has ended with questions.
     Round(AskedRound),
-    /// It was made again with answers, and has not ended.
-    MadeAgain,
+    /// It was made again with the answers to these, and has not ended.
+    MadeAgain(AskedRound),
 }
 
 impl QuestionRow<'_> {
@@ -104,9 +104,6 @@ pub(super) fn asked(rows: &[PendingCall], turn: u32, call: u32) -> Asked {
         return Asked::Nothing;
     };
     let behind = || own().filter(|row| row.index > last.index);
-    if behind().any(|row| row.source == PendingSource::QuestionsAnswered) {
-        return Asked::MadeAgain;
-    }
     let Ok(round) = serde_json::from_str::<Round>(&last.request) else { return Asked::Nothing };
     let first = first_row(turn, call);
     let key = |row: &PendingCall| QuestionKey { turn, call, number: row.index - first };
@@ -117,7 +114,11 @@ pub(super) fn asked(rows: &[PendingCall], turn: u32, call: u32) -> Asked {
         left: row.left,
     });
     let next = next_number(rows, turn, call);
-    Asked::Round(AskedRound { round, questions: questions.collect(), next })
+    let asked = AskedRound { round, questions: questions.collect(), next };
+    match behind().any(|row| row.source == PendingSource::QuestionsAnswered) {
+        true => Asked::MadeAgain(asked),
+        false => Asked::Round(asked),
+    }
 }
 
 /// The rows of a call that asks.
@@ -138,15 +139,16 @@ pub(super) fn next_number(rows: &[PendingCall], turn: u32, call: u32) -> u32 {
     of_call(rows, turn, call).map(|row| row.index - first + 1).max().unwrap_or_default()
 }
 
-/// How long a run had been executed when its calls asked last.
-pub(super) fn active(rows: &[PendingCall]) -> Duration {
+/// How long a run had been executed when the calls of this turn asked last; `None`: they have asked nothing that it waits for.
+pub(super) fn active(rows: &[PendingCall], turn: Option<u32>) -> Option<Duration> {
     #[derive(Deserialize)]
     struct Active {
         active: Duration,
     }
-    let rounds = rows.iter().filter(|row| row.source == PendingSource::QuestionRound);
+    let rounds =
+        rows.iter().filter(|row| row.source == PendingSource::QuestionRound && Some(row.turn) == turn);
     let active = rounds.filter_map(|row| serde_json::from_str::<Active>(&row.request).ok());
-    active.map(|round| round.active).max().unwrap_or_default()
+    active.map(|round| round.active).max()
 }
 
 /// The questions whose calls were under way in a process that is gone.

@@ -203,7 +203,10 @@ impl Client {
 
     /// It may have been answered before.
     async fn answer(&self, base: &str, id: &str, question: &Value) {
-        let body = json!({"call_id": question["call_id"], "output": "done"});
+        let is_of_tool = question["elicitation"].is_object();
+        let answer = json!({"action": "accept", "content": {"answer": "yes"}});
+        let output = if is_of_tool { answer } else { json!("done") };
+        let body = json!({"call_id": question["call_id"], "output": output});
         let request = self.http.post(format!("{base}/v1/responses/{id}/inputs")).json_body(&body);
         loop {
             let answered = request.try_clone().unwrap().send().await;
@@ -246,7 +249,7 @@ fn kind(item: &Value) -> &str {
 impl Ask {
     /// The request's body, without its input.
     pub fn body(&self, model: &str) -> Value {
-        let tools = ["echo", "fails", "says_error", "writes", "resumes", "stores", "gated", "client"];
+        let tools = ["echo", "fails", "says_error", "writes", "resumes", "stores", "asks", "gated", "client"];
         let mut body = json!({
             "model": model, "background": true, "metadata": {"case": model}, "allowed_tools": tools,
             "parallel_tool_calls": !self.is_serial,
@@ -255,7 +258,7 @@ impl Ask {
                 {"type": "mcp", "server_label": "shop", "require_approval": "always"},
                 {"type": "function", "name": "client", "parameters": {"type": "object"}},
             ],
-            "antwort": {"client_tools": "inline"},
+            "antwort": {"client_tools": "inline", "elicitation": ["form"]},
         });
         if self.requires_call {
             body["tool_choice"] = json!("required");

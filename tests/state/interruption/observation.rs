@@ -81,8 +81,8 @@ impl Observation {
     /// as begun. Anywhere but at a commit, the inference in flight is asked for again, and a call that may be repeated is made
     /// again. What was said of an abandoned inference is incomplete, and its events were sent.
     pub fn allowing(mut self, scenario: &Scenario) -> Self {
-        if scenario.asks.iter().any(Ask::has_work_that_goes_on) {
-            // Known drift: that work goes on is committed between the result of a call and its account.
+        if scenario.asks.iter().any(Ask::commits_amid_calls) {
+            // Known drift: the account of a call is committed with the next turn, not with its result.
             self.traces.iter_mut().for_each(mask_how_calls_were_made);
         }
         self.requests.iter_mut().for_each(mask_written);

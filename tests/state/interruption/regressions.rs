@@ -4,7 +4,7 @@ use super::scenario::{Ask, Call, CallIds, Interruption, Scenario, Turn};
 
 /// The conversations, by what broke.
 pub fn regressions() -> Vec<(&'static str, Scenario)> {
-    use Call::{Client, Echo, Fails, Forbidden, Gated, Same, Unknown, Writes};
+    use Call::{Asks, Client, Echo, Fails, Forbidden, Gated, Same, Unknown, Writes};
     let plain = ask(&[]);
     vec![
         (
@@ -56,6 +56,19 @@ pub fn regressions() -> Vec<(&'static str, Scenario)> {
                 ask(&[&[Echo]]),
             ),
         ),
+        (
+            "the time in which a user was asked was counted in every later process",
+            one(ask(&[&[Asks], &[Echo]])),
+        ),
+        (
+            "the tokens of a summary were taken from those of the answer",
+            one(Ask {
+                compacts: true,
+                max_output_tokens: Some(10),
+                turns: vec![told(&[Echo]), told(&[Client]), told(&[Echo])],
+                ..ask(&[])
+            }),
+        ),
         ("a client was asked by another turn", one(ask(&[&[Client], &[Echo]]))),
     ]
 }
@@ -64,6 +77,9 @@ pub fn regressions() -> Vec<(&'static str, Scenario)> {
 pub fn everywhere(scenario: &Scenario) -> Vec<Scenario> {
     let at = |interruption| Scenario { interruption, ..scenario.clone() };
     let commits = (0..9).map(Interruption::Commit);
+    if scenario.asks.iter().any(|ask| ask.compacts) {
+        return commits.map(at).collect();
+    }
     let asked = (0..5).flat_map(|place| [Interruption::Asked(place), Interruption::HalfSaid(place)]);
     commits.chain(asked).chain((0..4).map(Interruption::Called)).map(at).collect()
 }
@@ -100,6 +116,11 @@ fn ask(turns: &[&[Call]]) -> Ask {
 
 fn reasoned(has_reasoning: bool, calls: &[Call]) -> Turn {
     Turn { is_refused: false, has_reasoning, has_text: false, calls: calls.to_vec() }
+}
+
+/// A turn with a text before its calls.
+fn told(calls: &[Call]) -> Turn {
+    Turn { has_text: true, ..reasoned(false, calls) }
 }
 
 /// Turns without calls, which have the form that is asked for or another.

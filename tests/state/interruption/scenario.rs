@@ -52,10 +52,11 @@ impl Ask {
         self.turns.iter().any(|turn| turn.calls.contains(&Call::Writes))
     }
 
-    /// Whether the work of a call goes on after its answer.
-    pub fn has_work_that_goes_on(&self) -> bool {
-        let goes_on = |call: &Call| matches!(call, Call::Resumes | Call::Stores);
-        self.turns.iter().any(|turn| turn.calls.iter().any(goes_on))
+    /// Whether something is committed between the result of a call and its account: that its work goes on, or a question of it or of
+    /// another call of its turn.
+    pub fn commits_amid_calls(&self) -> bool {
+        let commits = |call: &Call| matches!(call, Call::Resumes | Call::Stores | Call::Asks);
+        self.turns.iter().any(|turn| turn.calls.iter().any(commits))
     }
 }
 
@@ -71,7 +72,8 @@ pub struct Turn {
 }
 
 /// The names of the tools in the gateway.
-pub const TOOLS: [&str; 7] = ["echo", "fails", "says_error", "writes", "forbidden", "resumes", "stores"];
+pub const TOOLS: [&str; 8] =
+    ["echo", "fails", "says_error", "writes", "forbidden", "resumes", "stores", "asks"];
 
 /// A call of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +100,8 @@ pub enum Call {
     Resumes,
     /// Its work goes on, and the result is stored.
     Stores,
+    /// Ends with a question to the user, and is made again with the answer.
+    Asks,
 }
 
 impl Call {
@@ -114,6 +118,7 @@ impl Call {
             Self::Client => "client",
             Self::Resumes => "resumes",
             Self::Stores => "stores",
+            Self::Asks => "asks",
         }
     }
 
@@ -233,5 +238,6 @@ fn call() -> impl Strategy<Value = Call> {
         2 => Just(Call::Client),
         1 => Just(Call::Resumes),
         1 => Just(Call::Stores),
+        1 => Just(Call::Asks),
     ]
 }

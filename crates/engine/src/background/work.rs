@@ -209,11 +209,11 @@ async fn make(
     let machine = ResponseMachine::resume(response, saved.machine, prepared.options.clone());
     let logged = Some(Logged::Begun(Arc::clone(live)));
     // Time that it has waited for does not count.
-    let active = saved.state.active().max(user_questions::active(&claimed.pending));
+    let asked_at = user_questions::active(&claimed.pending, saved.state.committed.turns.checked_sub(1));
+    let active = saved.state.active().max(asked_at.unwrap_or_default());
     let started = started.checked_sub(active).unwrap_or(started);
     let mut state = saved.state;
-    let has_asked_user = user_questions::active(&claimed.pending) > Duration::ZERO;
-    state.trace.resume(active, has_asked_user);
+    state.trace.resume(active, asked_at.is_some());
     if let Some(times) = prepared.tools.listing {
         state.trace.add_listing(times);
     }

@@ -63,7 +63,7 @@ pub(super) async fn end(mut run: Box<Run>, outcome: RunEnd) {
     let took = run.clock.started.elapsed();
     let run_outcome = RunOutcome {
         turns,
-        structured: run.structured.verdict(&run.state.answer, run.state.asked_for_repair),
+        structured: run.structured.verdict(&run.state.answer, run.state.reminded.repair),
     };
     let trace = &mut run.state.trace;
     note_limit(trace, &ending);
@@ -136,7 +136,7 @@ async fn reject(mut run: Box<Run>, error: ApiError, summary: RunSummary) {
             let failed = Termination::Failed(error.body.clone());
             let run_outcome = RunOutcome {
                 turns: run.state.turns(),
-                structured: run.structured.verdict(&run.state.answer, run.state.asked_for_repair),
+                structured: run.structured.verdict(&run.state.answer, run.state.reminded.repair),
             };
             let closed = run.machine.close_response(failed, run_outcome, unix_now(), sink.events());
             let trace = run.state.trace.end(&closed.aborted_calls);

@@ -16,7 +16,7 @@ pub(super) async fn validate_output(run: &mut Run, turn: &Turn) -> Result<Option
         return Ok(Some(Termination::Failed(compaction::failed().body)));
     }
     run.state.answer = run.structured.validate(run.machine.turn_output());
-    match run.structured.judge(&run.state.answer, run.state.asked_for_repair) {
+    match run.structured.judge(&run.state.answer, run.state.reminded.repair) {
         OutputVerdict::Accept => Ok(Some(Termination::Completed)),
         OutputVerdict::Fail(error) => Ok(Some(Termination::Failed(error.body))),
         OutputVerdict::Repair(problem) => ask_for_repair(run, turn, &problem).await.map(|()| None),
@@ -33,7 +33,7 @@ pub(super) fn will_retry_turn(run: &Run) -> bool {
         return retries_missing_call(run);
     }
     !run.call_filter.has_calls()
-        && run.structured.needs_repair(run.machine.turn_output(), run.state.asked_for_repair)
+        && run.structured.needs_repair(run.machine.turn_output(), run.state.reminded.repair)
 }
 
 /// Asks for the answer in its format, without tools, so that it is one inference.
@@ -42,7 +42,7 @@ async fn ask_for_repair(run: &mut Run, turn: &Turn, problem: &str) -> Result<(),
     let output = run.machine.close_turn(run.sink.events())?;
     limits::check_size(run)?;
     turn::finish_turn(run, turn, output)?;
-    run.state.asked_for_repair = true;
+    run.state.reminded.repair = true;
     add_message(
         run,
         format!(
@@ -58,7 +58,7 @@ async fn ask_for_repair(run: &mut Run, turn: &Turn, problem: &str) -> Result<(),
 ///
 /// Not if tools are not executed: such a request is a single inference.
 pub(super) fn retries_missing_call(run: &Run) -> bool {
-    run.spec.executes_tools && !run.state.asked_for_call
+    run.spec.executes_tools && !run.state.reminded.call
 }
 
 /// Decides what follows a turn without the required call.
@@ -80,7 +80,7 @@ pub(super) async fn on_missing_call(
 /// Asks for the required call. For other calls it made, the model finds errors in their results.
 async fn ask_for_call(run: &mut Run, turn: &Turn, is_reported: bool) -> Result<(), RunError> {
     tracing::debug!("the model did not make the call that tool_choice requires; asking once more");
-    run.state.asked_for_call = true;
+    run.state.reminded.call = true;
     let output = run.machine.close_turn(run.sink.events())?;
     limits::check_size(run)?;
     turn::finish_turn(run, turn, output)?;

@@ -29,7 +29,7 @@ pub(crate) fn restore(run: &mut Run, machine: ResponseMachine, state: RunState, 
     let is_repeated = |LeftCall { made, row }: &&LeftCall| {
         let asked = || user_questions::asked(&point.pending, row.turn, row.index);
         let is_open = row.outcome.is_none();
-        is_open && may_repeat(run, made) && !matches!(asked(), Asked::Round(_))
+        is_open && may_repeat(run, made) && matches!(asked(), Asked::Nothing)
     };
     let repeated = point.calls.iter().filter(is_repeated).count();
     let made = (run.state.tool_calls as usize).saturating_sub(repeated);
@@ -161,11 +161,15 @@ async fn make_left_call(
     let may_repeat = may_repeat(run, made);
     let outcome = match user_questions::asked(&point.pending, turn, index) {
         Asked::Round(round) => questions::call_with_answers(run, made, row, round, point).await?,
-        Asked::Nothing | Asked::MadeAgain if may_repeat => {
+        // The user is not asked again.
+        Asked::MadeAgain(round) if may_repeat => {
+            questions::call_with_answers(run, made, row, round, point).await?
+        }
+        Asked::Nothing if may_repeat => {
             let next = user_questions::next_number(&point.pending, turn, index);
             questions::call_again(run, made, row, (next, point.next), None).await?
         }
-        Asked::Nothing | Asked::MadeAgain => {
+        Asked::Nothing | Asked::MadeAgain(_) => {
             declare_unknown(&*run.parts.store, &run.spec.lease, (turn, index));
             run.state.trace.end_call(index, CallOutcomeKind::Unknown, Some(OUTCOME_UNKNOWN), None);
             return Ok(unknown_result());
@@ -186,7 +190,7 @@ fn may_repeat(run: &Run, made: &ServerCall) -> bool {
 
 /// `max_output_tokens` is for the whole response: the tokens of the turns before are spent.
 fn spend_tokens(run: &mut Run) -> Result<(), RunError> {
-    match run.prompt.spend_tokens(run.machine.usage().output_tokens) {
+    match run.prompt.spend_tokens(run.state.output_tokens) {
         true => Err(RunError::LimitReached("max_output_tokens")),
         false => Ok(()),
     }

@@ -29,8 +29,12 @@ pub(crate) struct RunState {
     pub(crate) denied_turns: u32,
     /// Turns in a row in which every call failed.
     pub(crate) failed_turns: u32,
-    /// Whether the model was asked once more for the required call.
-    pub(crate) asked_for_call: bool,
+    /// Output tokens of its turns, which `max_output_tokens` bounds; those of summaries and of attempts that were repeated are not among them.
+    #[serde(default)]
+    pub output_tokens: u64,
+    /// For what the model was asked once more.
+    #[serde(flatten)]
+    pub reminded: Reminded,
     /// Compactions of its conversation.
     pub compaction: CompactionState,
     /// How often each call was made, by the hash of server, tool and arguments.
@@ -46,9 +50,6 @@ pub(crate) struct RunState {
     /// How the model is asked behind the turn that was committed last.
     #[serde(default, skip_serializing_if = "NextInference::is_default")]
     pub(crate) next: NextInference,
-    /// Whether the model was asked to repair its answer.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) asked_for_repair: bool,
     /// Whether the last answer has the form that was asked for.
     #[serde(default, skip_serializing_if = "Validity::is_not_judged")]
     pub answer: Validity,
@@ -64,6 +65,17 @@ pub(crate) struct RunState {
     /// Sources found by searches, to be cited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Citation>,
+}
+
+/// For what the model was asked once more, which is done once.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Reminded {
+    /// The required call.
+    #[serde(rename = "asked_for_call")]
+    pub call: bool,
+    /// An answer in the format that is asked for.
+    #[serde(default, rename = "asked_for_repair", skip_serializing_if = "std::ops::Not::not")]
+    pub repair: bool,
 }
 
 /// How much of a run is committed.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use antwort::tools::{
-    Annotations, Progress, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExecutor, ToolKind,
-    ToolOutcome, ToolOutput,
+    Annotations, Progress, RequiredInput, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExecutor,
+    ToolKind, ToolOutcome, ToolOutput,
 };
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -61,9 +61,17 @@ impl ToolExecutor for Tools {
             self.0.report(&callback.address().unwrap().url, &arguments);
             return Ok(ToolOutcome::Async { handle: "work".into(), say: ToolOutput::text("Started.") });
         }
+        if call.name == "asks" && call.input.is_none() {
+            let question = json!({"mode": "form", "message": "Well?",
+                "requestedSchema": {"type": "object", "properties": {"answer": {"type": "string"}}}});
+            let questions = [("it".to_owned(), serde_json::from_str(&question.to_string()).unwrap())];
+            let required = RequiredInput { questions: questions.into(), ..RequiredInput::default() };
+            return Ok(ToolOutcome::RequiresInput(required));
+        }
         let output = match call.name.as_str() {
             "fails" => return Err(ToolError::failed("it does not work")),
             "says_error" => ToolOutput::error("no such thing"),
+            "asks" => ToolOutput::text(format!("{arguments} {:?}", call.input)),
             _ => ToolOutput::text(arguments),
         };
         Ok(ToolOutcome::Done(output))
