@@ -2,6 +2,7 @@
 
 mod callbacks;
 mod chain;
+mod child_runs;
 mod completion;
 mod crash;
 mod paused;

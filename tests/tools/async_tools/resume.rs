@@ -13,7 +13,7 @@ use antwort_test_support::openapi;
 use antwort_test_support::upstream::{Reply, Upstream};
 
 /// The response, once it has ended.
-async fn ended(gateway: &Gateway, id: &str) -> Value {
+pub(super) async fn ended(gateway: &Gateway, id: &str) -> Value {
     let mut response = Value::Null;
     let has_ended = eventually(async || {
         response = gateway.get(&format!("/v1/responses/{id}")).await.body;
@@ -23,15 +23,17 @@ async fn ended(gateway: &Gateway, id: &str) -> Value {
     response
 }
 
+/// Whether a run is a row that waits.
+pub(super) async fn waits(gateway: &Gateway) -> bool {
+    let text = reqwest::get(format!("{}/metrics", gateway.base)).await.unwrap().text().await.unwrap();
+    text.lines().any(|line| line == "antwort_runs_waiting 1")
+}
+
 /// Begins a background response whose tool goes on, and waits until it waits.
 async fn waiting(gateway: &Gateway, mut body: Value) -> String {
     body["background"] = json!(true);
     let id = gateway.create(body).await["id"].as_str().unwrap().to_owned();
-    let waits = async || {
-        let text = reqwest::get(format!("{}/metrics", gateway.base)).await.unwrap().text().await.unwrap();
-        text.lines().any(|line| line == "antwort_runs_waiting 1")
-    };
-    assert!(eventually(waits).await);
+    assert!(eventually(async || waits(gateway).await).await);
     let response = gateway.get(&format!("/v1/responses/{id}")).await.body;
     assert_eq!(response["status"], "in_progress", "{response:#}");
     id
