@@ -27,7 +27,7 @@ use antwort_response::seal::SealKeys;
 use antwort_response::turn::{CallKind, ModelEvent};
 use antwort_store::{
     Direction, LogEnd, LogExtent, LogKept, LogState, LoggedEvents, OrphanCause, OrphanedCall, OrphanedRun,
-    ResponseRecord, Store, StoreError,
+    PendingSource, ResponseRecord, Store, StoreError,
 };
 use antwort_telemetry::fields::{CODE, RESPONSE_ID};
 
@@ -277,7 +277,11 @@ fn finish_journaled(
     orphan: &OrphanedRun,
     events: &mut Events,
 ) -> Result<(), Violation> {
-    let last = orphan.calls.iter().map(|call| call.turn).max();
+    let asked_client = orphan.pending.iter().filter(|call| call.source == PendingSource::Client);
+    let behind = asked_client.map(|call| call.turn).max();
+    // Calls behind which the client was asked are among the items that were committed then.
+    let last =
+        orphan.calls.iter().map(|call| call.turn).max().filter(|turn| behind.is_none_or(|at| at < *turn));
     let rows: Vec<_> = last.into_iter().flat_map(|turn| calls_of(orphan, turn)).collect();
     let calls = begin_calls(machine, &rows, events)?;
     finish_calls(machine, calls.iter().map(|call| call.slot).zip(rows), events)

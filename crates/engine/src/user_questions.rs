@@ -44,6 +44,8 @@ pub(super) struct AskedRound {
     pub questions: Vec<RoundQuestion>,
     /// The number of its next row.
     pub next: u32,
+    /// Whether it is written that the call is made again with the answers.
+    pub is_made: bool,
 }
 
 /// A question of a round.
@@ -114,8 +116,9 @@ pub(super) fn asked(rows: &[PendingCall], turn: u32, call: u32) -> Asked {
         left: row.left,
     });
     let next = next_number(rows, turn, call);
-    let asked = AskedRound { round, questions: questions.collect(), next };
-    match behind().any(|row| row.source == PendingSource::QuestionsAnswered) {
+    let is_made = behind().any(|row| row.source == PendingSource::QuestionsAnswered);
+    let asked = AskedRound { round, questions: questions.collect(), next, is_made };
+    match is_made {
         true => Asked::MadeAgain(asked),
         false => Asked::Round(asked),
     }

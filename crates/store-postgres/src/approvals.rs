@@ -92,7 +92,7 @@ async fn deleted(
 
 const CANDIDATES: &str =
     "SELECT id, used_at IS NOT NULL AND used_by IS DISTINCT FROM $4, arguments, definition FROM approvals
-    WHERE owner = $1 AND id = ANY($2) AND expires_at > $3 ORDER BY id FOR UPDATE";
+    WHERE owner = $1 AND id = ANY($2) AND (expires_at > $3 OR used_by = $4) ORDER BY id FOR UPDATE";
 const CONSUME: &str =
     "UPDATE approvals SET used_at = $3, used_by = $4 WHERE owner = $1 AND id = ANY($2) AND used_at IS NULL";
 
@@ -136,7 +136,7 @@ fn outcome_of(found: &[Row], wanted: &ApprovalClaim) -> Result<ClaimOutcome, Sto
 }
 
 const FIND: &str = "SELECT id, response, response_id, arguments, definition, expires_at FROM approvals
-    WHERE owner = $1 AND id = ANY($2) AND (used_at IS NULL OR used_by = $4) AND expires_at > $3";
+    WHERE owner = $1 AND id = ANY($2) AND (used_by = $4 OR used_at IS NULL AND expires_at > $3)";
 
 /// Approval requests that are neither expired nor used by another response.
 pub(super) async fn find(

@@ -17,7 +17,7 @@ use antwort_store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, StoreEr
 const BATCH_ROWS: i64 = 200;
 
 const FIND: &str = "SELECT response, arguments, definition, expires_at FROM approvals
-    WHERE owner = ?1 AND id = ?2 AND (used_at IS NULL OR used_by = ?4) AND expires_at > ?3";
+    WHERE owner = ?1 AND id = ?2 AND (used_by = ?4 OR used_at IS NULL AND expires_at > ?3)";
 
 /// Writes approval requests.
 pub(super) fn insert(
@@ -92,7 +92,7 @@ fn claim_outcome(
     let found: Option<(bool, bool)> = connection
         .prepare_cached(
             "SELECT used_at IS NOT NULL AND used_by IS NOT ?6, arguments = ?4 AND definition = ?5 FROM approvals
-             WHERE owner = ?1 AND id = ?2 AND expires_at > ?3",
+             WHERE owner = ?1 AND id = ?2 AND (expires_at > ?3 OR used_by = ?6)",
         )?
         .query_row(
             params![

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use antwort_test_support::gateway::{JsonBody, frames, text_of};
+use antwort_test_support::gateway::{JsonBody, frames, frames_so_far, text_of};
 use antwort_test_support::mcp_server::McpServer;
 use antwort_test_support::process::Process;
 use antwort_test_support::stream_validator::assert_valid_resumed_stream;
@@ -293,4 +293,38 @@ async fn a_run_whose_state_cannot_be_opened_fails_with_what_was_said() {
     let whole = get(&gateway, &format!("{id}?stream=true")).await;
     assert!(whole.starts_with(&seen), "what was sent stays as it was:\n{seen}\n\n{whole}");
     assert_eq!(assert_valid_resumed_stream(&frames(&whole)).response, response);
+}
+
+/// The calls of the turn in which the client was asked were shown twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_waits_and_whose_state_cannot_be_opened_shows_its_calls_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let (url, key) = (server.url(), |byte: u8| BASE64_STANDARD.encode([byte; 32]));
+    let environment = [
+        ("ANTWORT__MCP__SERVERS__SHOP__URL", &*url),
+        ("ANTWORT__MCP__SERVERS__SHOP__TRUST", "trusted"),
+        ("ANTWORT_SEAL_KEYS", &*key(1)),
+    ];
+    let mut gateway = Process::start_with_environment(folder.path(), &upstream, &environment).await;
+    upstream.reply(Reply::Calls(vec![("add", json!({"a": 1, "b": 2})), ("look_up", json!({}))]));
+    let mut body = ask();
+    body["antwort"] = json!({"client_tools": "inline"});
+    let look_up = json!({"type": "function", "name": "look_up", "parameters": {"type": "object"}});
+    body["tools"].as_array_mut().unwrap().push(look_up);
+    let id = create(&gateway, &body).await;
+    let seen = follow_until(&gateway, &id, "antwort:input_required").await;
+    let call_id = frames_so_far(&seen).last().unwrap()["call_id"].clone();
+    gateway.kill();
+    gateway.restart_with("ANTWORT_SEAL_KEYS", &key(2)).await;
+    let answer = json!({"call_id": call_id, "output": "found"});
+    let answered = reqwest::Client::new()
+        .post(format!("{}/v1/responses/{id}/inputs", gateway.base))
+        .json_body(&answer)
+        .send();
+    assert_eq!(answered.await.unwrap().status(), 202);
+    let response = ended(&gateway, &id).await;
+    assert_eq!(response["error"]["code"], "run_unreadable", "{response:#}");
+    let output = response["output"].as_array().unwrap();
+    assert_eq!(output.iter().filter(|item| item["type"] == "mcp_call").count(), 1, "{response:#}");
 }

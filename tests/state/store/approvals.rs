@@ -59,6 +59,9 @@ pub(super) async fn what_a_response_has_claimed_is_open_to_it_and_to_no_other(st
     assert_eq!(open(Some(&IdGenerator::new().response())).await, [None, Some(other.clone())]);
     let again = store.claim_approvals(&owner, &by, claims(&[&other, &approval]), now()).await;
     assert_eq!(again.unwrap(), ClaimOutcome::Granted);
+    let late = approval.expires_at + 1;
+    let later = store.claim_approvals(&owner, &by, claims(&[&approval]), late).await;
+    assert_eq!(later.unwrap(), ClaimOutcome::Granted, "it was claimed in time");
     assert_eq!(claim(store, &approval).await, ClaimOutcome::Used);
     assert_eq!(claim(store, &other).await, ClaimOutcome::Used);
 }

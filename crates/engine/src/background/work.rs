@@ -191,7 +191,9 @@ async fn make(
     };
     let request = request?;
     let Left { saved, committed, output, history, seen } = left;
-    let (lease, has_turns) = (claimed.lease.clone(), saved.state.committed.turns > 0);
+    // Also if a state could not be saved with its turn.
+    let has_turns = saved.state.committed.turns > 0 || !claimed.calls.is_empty();
+    let lease = claimed.lease.clone();
     let resumed = Resumed { lease, created_at: claimed.created_at, history, committed, has_turns };
     let (mut prepared, caller) = prepare_job(parts, spec, request, claimed, &resumed).await?;
     let memory = std::mem::take(&mut prepared.memory_permits);

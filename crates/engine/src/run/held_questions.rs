@@ -16,7 +16,7 @@ use crate::user_questions::{self, QuestionRow};
 use antwort_bus::{Bus, RunWatch};
 use antwort_protocol::elicitation::{ElicitationAction, ElicitationAnswer};
 use antwort_protocol::error::ApiError;
-use antwort_store::{AskedQuestions, CallOutcome, Lease, QuestionKey, Store};
+use antwort_store::{AskedQuestions, CallOutcome, Lease, MAX_QUESTIONS, QuestionKey, Store};
 use antwort_tools::{AskedQuestion, Asker};
 
 /// Questions that wait to be taken from the calls; further calls wait.
@@ -212,7 +212,7 @@ pub(super) async fn tell_questions(run: &mut Run, held: &mut HeldQuestions) -> R
             continue;
         }
         let count = held.asked.entry(asked.call).or_default();
-        if *count >= MAX_HELD {
+        if *count >= MAX_HELD || held.first + *count >= MAX_QUESTIONS {
             // Dropped, which cancels it.
             continue;
         }

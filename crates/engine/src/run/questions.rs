@@ -104,9 +104,13 @@ pub(super) async fn call_with_answers(
         executor: required.executor,
         rounds: number + 1,
     };
-    let key = QuestionKey { turn, call: journaled.index, number: asked.next };
-    write_rows(run, turn, vec![QuestionRow::Made.record(key, Duration::ZERO)]).await?;
-    call_again(run, made, journaled, (asked.next + 1, left.next), Some(input)).await
+    let mut next = asked.next;
+    if !asked.is_made {
+        let key = QuestionKey { turn, call: journaled.index, number: next };
+        write_rows(run, turn, vec![QuestionRow::Made.record(key, Duration::ZERO)]).await?;
+        next += 1;
+    }
+    call_again(run, made, journaled, (next, left.next), Some(input)).await
 }
 
 /// Makes a call again. If it ends with questions, the run waits. `next` are the numbers of its next question, and of the
