@@ -2,7 +2,7 @@
 //! `a2a` in the words of A2A clients).
 //!
 //! A run that asks must be one that any process can go on with, and whose client can come back: it is queued as a background
-//! run is, begun at once by the process that takes the request, and its client reads the log of its events.
+//! run is, begun at once by the process that takes the request unless it is a background response, and its client reads the log of its events.
 
 use std::time::Duration;
 

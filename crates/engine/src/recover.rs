@@ -338,7 +338,7 @@ fn begin_calls(
     Ok(calls)
 }
 
-/// How many inferences were started at least.
+/// How many inferences were started, about: a turn in which the client was asked, too, was committed twice.
 fn inferences(orphan: &OrphanedRun) -> u32 {
     let turns = orphan.calls.iter().map(|call| call.turn).chain(orphan.pending.iter().map(|call| call.turn));
     turns.map(|turn| turn + 1).max().unwrap_or(1)

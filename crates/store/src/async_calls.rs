@@ -15,9 +15,9 @@ pub struct AsyncCallKey {
     pub owner: Owner,
     /// The response.
     pub response: Id,
-    /// The number of the inference that asked for the call.
+    /// The number of the commit that the call was written with.
     pub turn: u32,
-    /// The place of the call in that inference.
+    /// The place of the call in that commit.
     pub index: u32,
 }
 

@@ -24,7 +24,7 @@ const FIRST_QUESTION_ROW: u32 = 1 << 16;
 /// Maximum number of questions of one call.
 pub const MAX_QUESTIONS: u32 = 256;
 
-/// Who has the result of a pending call. A new source is a line here and in [`PendingSource::ALL`].
+/// Who has the result of a pending call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PendingSource {
     /// The client, whose function the model has called.

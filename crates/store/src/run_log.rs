@@ -27,9 +27,9 @@ pub struct TurnRecord {
     pub turn: u32,
     /// The calls that are about to be made, in order.
     pub calls: Vec<JournaledCall>,
-    /// The calls that the client is asked to make.
+    /// The calls that become pending: the client is asked to make them.
     pub pending: Vec<NewPendingCall>,
-    /// The calls whose results the run waits for from now on, by turn and place.
+    /// Pending calls of earlier turns whose results the run waits for from now on, by turn and place.
     pub awaited: Vec<(u32, u32)>,
     /// The state of the run, which replaces the one that was stored before; `None` leaves that.
     pub state: Option<Arc<[u8]>>,

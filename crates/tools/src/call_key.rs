@@ -9,9 +9,9 @@ use antwort_protocol::id::Id;
 pub struct CallKey {
     /// Id of the response.
     pub response: Id,
-    /// Index of the inference that requested the call, from 0.
+    /// Number of the commit that the call was written with, from 0.
     pub turn: u32,
-    /// Index of the call within that inference, from 0.
+    /// Index of the call within that commit, from 0.
     pub index: u32,
 }
 

@@ -47,7 +47,7 @@ enum NotMade {
     Cancelled,
     /// It is claimed again.
     Later(Requeue),
-    /// It is claimed again when its client has answered, or not in time.
+    /// It waits, and is claimed again when all results are there, or late.
     WhenAnswered,
 }
 
@@ -130,7 +130,7 @@ async fn make_or_give_back(parts: &Arc<EngineParts>, mut job: ClaimedJob) {
     }
 }
 
-/// Ends the lease of a run until its client has answered. From here on it is nothing but a row.
+/// Ends the lease of a run until its results are there. From here on it is nothing but a row.
 async fn wait_for_inputs(parts: &EngineParts, lease: &Lease) {
     match parts.store.wait_for_inputs(lease.clone()).await {
         Ok(Duration::ZERO) => parts.in_flight.bus().job_queued(),
