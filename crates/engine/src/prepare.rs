@@ -53,7 +53,7 @@ pub(super) struct Resumed {
     /// Its output as it was committed.
     pub committed: Vec<StoredItem>,
     /// Whether a turn of it was committed; that of approved calls is the first.
-    pub has_turns: bool,
+    pub(crate) has_turns: bool,
 }
 
 impl<'a> Purpose<'a> {

@@ -45,7 +45,7 @@ pub(super) struct AskedRound {
     /// The number of its next row.
     pub next: u32,
     /// Whether it is written that the call is made again with the answers.
-    pub is_made: bool,
+    pub(crate) is_made: bool,
 }
 
 /// A question of a round.

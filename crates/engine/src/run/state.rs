@@ -34,7 +34,7 @@ pub(crate) struct RunState {
     pub output_tokens: u64,
     /// For what the model was asked once more.
     #[serde(flatten)]
-    pub reminded: Reminded,
+    pub(crate) reminded: Reminded,
     /// Compactions of its conversation.
     pub compaction: CompactionState,
     /// How often each call was made, by the hash of server, tool and arguments.
