@@ -214,7 +214,6 @@ pub const KINDS: &[Kind] = &[
             key("id", Holds::Bytes),
             number("created_at"),
             number("used_at"),
-            bytes("used_by"),
             number("next_position"),
             number("visible_from"),
             bytes("metadata"),
