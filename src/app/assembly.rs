@@ -77,8 +77,9 @@ impl Assembly {
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
         let webhooks = Webhooks::new(&settings.webhooks);
         settings.webhooks.keys().for_each(|name| metrics.known_webhook(name));
-        let recovery =
-            Recovery::new(Arc::clone(&store), Arc::clone(&seal)).with_webhooks(Arc::clone(&webhooks));
+        let recovery = Recovery::new(Arc::clone(&store), Arc::clone(&seal))
+            .with_webhooks(Arc::clone(&webhooks))
+            .with_callback_timeout(settings.tools.callback_timeout);
         // A gateway that cannot write serves what it has.
         if let Err(error) = recovery.run().await {
             tracing::warn!(%error, "store: ending orphaned responses failed");
@@ -177,8 +178,7 @@ impl Assembly {
 
     /// Ends the runs of processes that are gone.
     pub(super) fn recovery(&self) -> Recovery {
-        Recovery::new(Arc::clone(&self.shared.store), Arc::clone(&self.shared.seal))
-            .with_webhooks(Arc::clone(&self.shared.webhooks))
+        self.engine.recovery()
     }
 
     /// Tells the store which keys its readers are shared among.

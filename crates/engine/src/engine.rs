@@ -11,6 +11,7 @@ use super::conversations::{self, AddedTexts};
 use super::follow::{self, Follower};
 use super::in_flight::AdmittedRequest;
 use super::keyed::{self, Keyed};
+use super::recover::Recovery;
 use super::run_handle::RunHandle;
 use super::task_polls;
 use super::token_count::{self, TokenCount};
@@ -157,6 +158,11 @@ impl Engine {
         result: Result<String, String>,
     ) -> Result<(), ApiError> {
         callbacks::complete_call(&self.parts, callback, result).await
+    }
+
+    /// Ends the runs of processes that are gone, in the store of this engine.
+    pub fn recovery(&self) -> Recovery {
+        Recovery::of(&self.parts)
     }
 
     /// Settles the calls that have a result, or will get none, of responses that have ended. Returns whether there may be

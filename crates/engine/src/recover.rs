@@ -5,13 +5,16 @@
 //! response is `failed`, or `cancelled` if its owner wanted that.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::context::unix_now;
+use super::context::{EngineParts, unix_now};
 use super::resume_point::{self, CommittedPhase, ResumePoint, calls_of};
 use super::run::SavedRun;
 use super::seen_log::SeenLog;
+use super::user_questions::{self, Asked};
 use super::webhooks::Webhooks;
 use super::{client_answers, event_log, record, seen_log};
+use antwort_config::{OnComplete, ToolsSettings};
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ErrorBody;
 use antwort_protocol::event::EventEncoder;
@@ -26,8 +29,8 @@ use antwort_response::presentation::Presentation;
 use antwort_response::seal::SealKeys;
 use antwort_response::turn::{CallKind, ModelEvent};
 use antwort_store::{
-    Direction, LogEnd, LogExtent, LogKept, LogState, LoggedEvents, OrphanCause, OrphanedCall, OrphanedRun,
-    PendingSource, ResponseRecord, Store, StoreError,
+    AsyncCallKey, Direction, LogEnd, LogExtent, LogKept, LogState, LoggedEvents, OrphanCause, OrphanedCall,
+    OrphanedRun, PendingSource, ResponseRecord, StartedCall, Store, StoreError,
 };
 use antwort_telemetry::fields::{CODE, RESPONSE_ID};
 
@@ -39,6 +42,7 @@ pub struct Recovery {
     store: Arc<dyn Store>,
     keys: Arc<SealKeys>,
     webhooks: Arc<Webhooks>,
+    callback_timeout: Duration,
 }
 
 /// An orphaned run that was ended.
@@ -53,13 +57,31 @@ pub struct RecoveredRun {
 impl Recovery {
     /// Recovery in this store; the keys open the state of runs.
     pub fn new(store: Arc<dyn Store>, keys: Arc<SealKeys>) -> Self {
-        Self { store, keys, webhooks: Arc::default() }
+        Self {
+            store,
+            keys,
+            webhooks: Arc::default(),
+            callback_timeout: ToolsSettings::default().callback_timeout,
+        }
+    }
+
+    /// Recovery in the store of an engine.
+    pub(super) fn of(parts: &EngineParts) -> Self {
+        Self::new(Arc::clone(&parts.store), Arc::clone(&parts.seal))
+            .with_webhooks(Arc::clone(&parts.options.webhooks))
+            .with_callback_timeout(parts.options.tools.callback_timeout)
     }
 
     /// Tells these of the end of responses.
     #[must_use]
     pub fn with_webhooks(self, webhooks: Arc<Webhooks>) -> Self {
         Self { webhooks, ..self }
+    }
+
+    /// How long results of asynchronous calls are waited for.
+    #[must_use]
+    pub fn with_callback_timeout(self, callback_timeout: Duration) -> Self {
+        Self { callback_timeout, ..self }
     }
 
     /// Ends all orphaned runs. An error is one of the store; what is left is taken over when its lease has expired.
@@ -105,7 +127,8 @@ impl Recovery {
             false => Termination::Failed(error(orphan.cause)),
         };
         match self.close(orphan, logged, Vec::new(), ending, &mut events) {
-            Ok(Ended { closed, stored, trace, encoder }) => {
+            Ok(Ended { closed, stored, trace, encoder, started }) => {
+                self.store_started(orphan, started).await?;
                 closed.emit_terminal_event(true, &mut events);
                 let outbox = self.webhooks.notices(&orphan.owner, &closed.snapshot.response, unix_now());
                 let record = ResponseRecord { outbox, ..record::recovered(orphan, &closed, (stored, trace)) };
@@ -134,7 +157,8 @@ impl Recovery {
         let mut events = Events::new();
         let extent = next.map(|next| LogExtent { begun: next, next, replaced_from: None });
         match self.close(run, extent, seen.events, ending, &mut events) {
-            Ok(Ended { closed, stored, trace, encoder }) => {
+            Ok(Ended { closed, stored, trace, encoder, started }) => {
+                self.store_started(run, started).await?;
                 closed.emit_terminal_event(true, &mut events);
                 events.retain(|event| next.is_some_and(|next| event.sequence_number >= next));
                 let outbox = self.webhooks.notices(&run.owner, &closed.snapshot.response, unix_now());
@@ -154,9 +178,32 @@ impl Recovery {
         }
     }
 
+    /// Writes that the work of calls goes on: their results are stored. Nobody looks for that of a task any more, whose caller is not known.
+    async fn store_started(
+        &self,
+        orphan: &OrphanedRun,
+        started: Vec<StartedAsync>,
+    ) -> Result<(), StoreError> {
+        for StartedAsync { turn, index, item, tool, is_task } in started {
+            let (owner, response) = (orphan.owner.clone(), orphan.lease.id.clone());
+            let call = StartedCall {
+                key: AsyncCallKey { owner, response, turn, index },
+                item,
+                tool,
+                on_complete: OnComplete::Store.as_str(),
+                spec: None,
+                timeout: if is_task { Duration::ZERO } else { self.callback_timeout },
+                task: None,
+            };
+            self.store.start_async(call).await?;
+        }
+        Ok(())
+    }
+
     /// Writes to the journal that the outcome of calls without a result is unknown.
     fn declare_unknown(&self, orphan: &OrphanedRun) {
-        for call in orphan.calls.iter().filter(|call| call.outcome.is_none()) {
+        let is_unknown = |call: &&OrphanedCall| call.outcome.is_none() && !waits_for_user(orphan, call);
+        for call in orphan.calls.iter().filter(is_unknown) {
             resume_point::declare_unknown(&*self.store, &orphan.lease, (call.turn, call.index));
         }
     }
@@ -199,11 +246,12 @@ impl Recovery {
         let mut machine = ResponseMachine::resume(response, state, options);
         machine.skip_events(seen_log::progress_events(&seen));
         // A violation cannot change the ending any more; as much as possible is shown.
+        let mut started = Vec::new();
         let _shown = match point {
-            Some(point) => finish_turn(&mut machine, orphan, &point, &seen, events),
+            Some(point) => finish_turn(&mut machine, orphan, (&point, &seen), &mut started, events),
             None if awaited_results => machine.close_turn(events).map(drop),
             // Nothing is known of the run but its journal.
-            None => finish_journaled(&mut machine, orphan, events),
+            None => finish_journaled(&mut machine, orphan, &mut started, events),
         };
         if let Some(logged) = logged.filter(|_| !seen.is_empty()) {
             let _shown = machine.replay(seen, logged.next, false, events);
@@ -211,7 +259,7 @@ impl Recovery {
         let outcome = RunOutcome { turns, structured: None };
         let closed = machine.close_response(ending, outcome, unix_now(), events);
         let trace = trace.and_then(|mut trace| trace.end_lost(&closed.aborted_calls));
-        Ok(Ended { closed, stored, trace: trace.map(Arc::from), encoder })
+        Ok(Ended { closed, stored, trace: trace.map(Arc::from), encoder, started })
     }
 }
 
@@ -231,6 +279,18 @@ struct Ended {
     trace: Option<Arc<str>>,
     /// How its events were encoded before.
     encoder: EventEncoder,
+    /// Its calls whose work goes on, of which nothing was written yet.
+    started: Vec<StartedAsync>,
+}
+
+/// A call whose work goes on.
+struct StartedAsync {
+    turn: u32,
+    index: u32,
+    item: Id,
+    tool: String,
+    /// It is a task of an MCP server.
+    is_task: bool,
 }
 
 /// How a log ends with these events. Text that was streamed since the last commit is lost, and its events with it.
@@ -258,15 +318,15 @@ fn output(orphan: &OrphanedRun) -> Result<Vec<Item>, serde_json::Error> {
 fn finish_turn(
     machine: &mut ResponseMachine,
     orphan: &OrphanedRun,
-    point: &ResumePoint,
-    seen: &[SeenEvent],
+    (point, seen): (&ResumePoint, &[SeenEvent]),
+    started: &mut Vec<StartedAsync>,
     events: &mut Events,
 ) -> Result<(), Violation> {
     match point.phase {
         CommittedPhase::WaitsForClient => finish_client_calls(machine, orphan, seen, events),
         CommittedPhase::Begin | CommittedPhase::Calls | CommittedPhase::WaitsForResults => {
             let calls = point.calls.iter().map(|call| (call.made.slot, &call.row));
-            finish_calls(machine, calls, events)
+            finish_calls(machine, orphan, calls, started, events)
         }
     }
 }
@@ -275,6 +335,7 @@ fn finish_turn(
 fn finish_journaled(
     machine: &mut ResponseMachine,
     orphan: &OrphanedRun,
+    started: &mut Vec<StartedAsync>,
     events: &mut Events,
 ) -> Result<(), Violation> {
     let asked_client = orphan.pending.iter().filter(|call| call.source == PendingSource::Client);
@@ -284,20 +345,34 @@ fn finish_journaled(
         orphan.calls.iter().map(|call| call.turn).max().filter(|turn| behind.is_none_or(|at| at < *turn));
     let rows: Vec<_> = last.into_iter().flat_map(|turn| calls_of(orphan, turn)).collect();
     let calls = begin_calls(machine, &rows, events)?;
-    finish_calls(machine, calls.iter().map(|call| call.slot).zip(rows), events)
+    finish_calls(machine, orphan, calls.iter().map(|call| call.slot).zip(rows), started, events)
 }
 
 /// Shows calls with their results.
 fn finish_calls<'a>(
     machine: &mut ResponseMachine,
+    orphan: &OrphanedRun,
     calls: impl Iterator<Item = (u32, &'a OrphanedCall)>,
+    started: &mut Vec<StartedAsync>,
     events: &mut Events,
 ) -> Result<(), Violation> {
     for (slot, row) in calls {
-        let found = resume_point::result(row).unwrap_or_else(resume_point::unknown_result);
+        let found = resume_point::result(row).unwrap_or_else(|| match waits_for_user(orphan, row) {
+            true => resume_point::unanswered_result(),
+            false => resume_point::unknown_result(),
+        });
+        if let (true, Some(item)) = (found.result.is_async, machine.server_call_item(slot)) {
+            let (item, tool, is_task) = (item.clone(), row.tool.clone(), found.task.is_some());
+            started.push(StartedAsync { turn: row.turn, index: row.index, item, tool, is_task });
+        }
         machine.finish_call(slot, found.result, events)?;
     }
     machine.close_turn(events).map(drop)
+}
+
+/// Whether a call has ended with questions, and was not made again.
+fn waits_for_user(orphan: &OrphanedRun, call: &OrphanedCall) -> bool {
+    matches!(user_questions::asked(&orphan.pending, call.turn, call.index), Asked::Round(_))
 }
 
 /// Adds the answers of the client. If some of them were sent, the run had gone on, and all calls have one; of the others the

@@ -5,11 +5,15 @@ use super::run::SavedRun;
 use super::seen_log::SeenLog;
 use antwort_response::machine::{MachineState, SeenEvent, ServerCall};
 use antwort_store::{CallOutcome, Lease, OrphanedCall, OrphanedRun, PendingCall, Store};
+use antwort_tools::ToolErrorCode;
 
 /// What the model and clients are shown of a call whose result is not known.
 const UNKNOWN: &str =
     "the gateway was stopped between this call and its result; the call may have been executed";
-/// Its code.
+/// What clients are shown of a call that waited for its user when the response was ended.
+const UNANSWERED: &str =
+    "the response ended while this call waited for an answer of its user; it was not executed again";
+/// The code of an unknown result.
 pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 
 /// The phase at which a run was committed.
@@ -107,6 +111,11 @@ pub(super) fn result(row: &OrphanedCall) -> Option<JournaledResult> {
 /// What a call has whose result is not known.
 pub(super) fn unknown_result() -> JournaledResult {
     journal::journaled(UNKNOWN, Some(OUTCOME_UNKNOWN.to_owned()))
+}
+
+/// What a call has that waited for an answer of its user when the response was ended.
+pub(super) fn unanswered_result() -> JournaledResult {
+    journal::journaled(UNANSWERED, Some(ToolErrorCode::Cancelled.as_str().to_owned()))
 }
 
 /// Writes to the journal that the result of the call or the question at this place is not known.

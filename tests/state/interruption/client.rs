@@ -7,7 +7,7 @@ use std::time::Duration;
 use antwort_test_support::gateway::{JsonBody, frames_so_far};
 use serde_json::{Value, json};
 
-use super::scenario::{Ask, TOOLS};
+use super::scenario::{Ask, OnQuestion, TOOLS};
 use super::world::Case;
 
 /// When a request is sent again that the database was away for.
@@ -18,6 +18,8 @@ pub struct Client {
     http: reqwest::Client,
     conversation: Option<String>,
     ends: Vec<End>,
+    /// The response that it deletes.
+    deletes: Option<String>,
     /// The items of the conversation.
     items: Value,
 }
@@ -25,6 +27,8 @@ pub struct Client {
 /// What has come of a request.
 #[derive(Debug, Clone, Default)]
 pub struct End {
+    /// The response's id, if it was made.
+    pub id: Option<String>,
     /// The response at its end, or the error.
     pub response: Value,
     pub events: Vec<Value>,
@@ -33,7 +37,7 @@ pub struct End {
 
 impl Client {
     pub fn new(case: Arc<Case>, http: reqwest::Client) -> Self {
-        Self { case, http, conversation: None, ends: Vec::new(), items: Value::Null }
+        Self { case, http, conversation: None, ends: Vec::new(), deletes: None, items: Value::Null }
     }
 
     /// Goes on until the last request has ended, at the gateway with this base URL.
@@ -70,21 +74,39 @@ impl Client {
             } else if let Some(last) = self.ends.last() {
                 body["previous_response_id"] = last.response["id"].clone();
             }
+            let on_question = ask.on_question;
             self.case.begin_ask(self.ends.len());
-            self.waits_for("a response to be created");
-            let created = self.create(base, &body).await;
+            let created = match &self.deletes {
+                Some(id) => json!({"id": id}),
+                None => self.create(base, &body).await,
+            };
             let Some(id) = created["id"].as_str() else {
                 assert!(!self.ends.is_empty(), "the first request is taken: {created}");
                 self.ends.push(End { response: created, ..End::default() });
                 return;
             };
-            self.waits_for("the end of a stream");
-            let events = self.follow(base, id).await;
-            self.waits_for("results of work that goes on");
-            let response = self.settled(&format!("{base}/v1/responses/{id}")).await;
-            let trace = self.get(&format!("{base}/v1/responses/{id}/trace")).await;
-            self.ends.push(End { response, events, trace });
+            let end = self.end(base, id, on_question).await;
+            self.ends.push(end);
         }
+    }
+
+    /// Follows a response to its end.
+    async fn end(&mut self, base: &str, id: &str, on_question: OnQuestion) -> End {
+        let url = format!("{base}/v1/responses/{id}");
+        if self.deletes.is_none() {
+            self.waits_for("the end of a stream");
+            let events = self.follow(&url, on_question).await;
+            if self.deletes.is_none() {
+                self.waits_for("results of work that goes on");
+                let response = self.settled(&url).await;
+                let trace = self.get(&format!("{url}/trace")).await;
+                return End { id: Some(id.to_owned()), response, events, trace };
+            }
+        }
+        self.waits_for("a response to be deleted");
+        acted(&self.http.delete(&url), &[200, 404]).await;
+        self.deletes = None;
+        End { id: Some(id.to_owned()), response: self.get(&url).await, ..End::default() }
     }
 
     fn waits_for(&self, what: &'static str) {
@@ -155,21 +177,22 @@ impl Client {
     }
 
     /// Follows a response to its end, and answers its questions.
-    async fn follow(&self, base: &str, id: &str) -> Vec<Value> {
+    async fn follow(&mut self, url: &str, on_question: OnQuestion) -> Vec<Value> {
         let mut events = Vec::new();
         // A stream that is cut goes on where it was.
-        while !self.follow_on(base, id, &mut events).await {
+        while !self.follow_on(url, on_question, &mut events).await {
             tokio::time::sleep(RETRY_DELAY).await;
         }
         events
     }
 
-    /// Returns whether the response has ended.
-    async fn follow_on(&self, base: &str, id: &str, events: &mut Vec<Value>) -> bool {
+    /// Returns whether the response has ended, or is to be deleted.
+    async fn follow_on(&mut self, url: &str, on_question: OnQuestion, events: &mut Vec<Value>) -> bool {
         let last = events.last().and_then(|event: &Value| event["sequence_number"].as_u64());
         let after = last.map(|last| format!("&starting_after={last}")).unwrap_or_default();
-        let url = format!("{base}/v1/responses/{id}?stream=true{after}");
-        let Ok(mut stream) = self.http.get(url).send().await else { return false };
+        let Ok(mut stream) = self.http.get(format!("{url}?stream=true{after}")).send().await else {
+            return false;
+        };
         if !stream.status().is_success() {
             let error: Value = serde_json::from_str(&stream.text().await.unwrap()).unwrap();
             assert!(is_away(&error), "{error}");
@@ -191,7 +214,14 @@ impl Client {
                     return false;
                 }
                 if event["type"] == "antwort:input_required" {
-                    self.answer(base, id, &event).await;
+                    match on_question {
+                        OnQuestion::Answer => self.answer(url, &event).await,
+                        OnQuestion::Cancel => acted(&self.http.post(format!("{url}/cancel")), &[200]).await,
+                        OnQuestion::Delete => {
+                            self.deletes = url.rsplit('/').next().map(ToOwned::to_owned);
+                            return true;
+                        }
+                    }
                 }
                 events.push(event);
             }
@@ -202,21 +232,25 @@ impl Client {
     }
 
     /// It may have been answered before.
-    async fn answer(&self, base: &str, id: &str, question: &Value) {
+    async fn answer(&self, url: &str, question: &Value) {
         let is_of_tool = question["elicitation"].is_object();
         let answer = json!({"action": "accept", "content": {"answer": "yes"}});
         let output = if is_of_tool { answer } else { json!("done") };
         let body = json!({"call_id": question["call_id"], "output": output});
-        let request = self.http.post(format!("{base}/v1/responses/{id}/inputs")).json_body(&body);
-        loop {
-            let answered = request.try_clone().unwrap().send().await;
-            let status = answered.map_or(503, |answer| answer.status().as_u16());
-            if status != 503 {
-                assert!([202, 409].contains(&status), "{status}: {question}");
-                return;
-            }
-            tokio::time::sleep(RETRY_DELAY).await;
+        acted(&self.http.post(format!("{url}/inputs")).json_body(&body), &[202, 409]).await;
+    }
+}
+
+/// Sends a request until it has one of these statuses: again while the database is away.
+async fn acted(request: &reqwest::RequestBuilder, expected: &[u16]) {
+    loop {
+        let answer = request.try_clone().unwrap().send().await;
+        let status = answer.map_or(503, |answer| answer.status().as_u16());
+        if status != 503 {
+            assert!(expected.contains(&status), "{status} to {request:?}");
+            return;
         }
+        tokio::time::sleep(RETRY_DELAY).await;
     }
 }
 
@@ -260,6 +294,10 @@ impl Ask {
             ],
             "antwort": {"client_tools": "inline", "elicitation": ["form"]},
         });
+        if self.is_kept_briefly {
+            // Nobody could answer it.
+            (body["store"], body["antwort"]) = (json!(false), json!({}));
+        }
         if self.requires_call {
             body["tool_choice"] = json!("required");
         }
@@ -271,6 +309,9 @@ impl Ask {
         }
         if self.compacts {
             body["context_management"] = json!([{"type": "compaction", "compact_threshold": 1000}]);
+        }
+        if self.seals_reasoning {
+            body["include"] = json!(["reasoning.encrypted_content"]);
         }
         if let Some(max) = self.max_tool_calls {
             body["max_tool_calls"] = max.into();

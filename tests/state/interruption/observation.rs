@@ -47,8 +47,7 @@ impl Observation {
         let (ends, (conversation, items)) = (client.ends(), client.conversation());
         // The events and traces of calls that must not be repeated are not compared.
         let has_writes = case.scenario.asks.iter().any(Ask::has_writes);
-        let ids: Vec<_> =
-            ends.iter().filter_map(|end| end.response["id"].as_str()?.strip_prefix("resp_")).collect();
+        let ids: Vec<_> = ends.iter().filter_map(|end| end.id.as_deref()?.strip_prefix("resp_")).collect();
         let plain = |value: &Value| {
             let mut text = value.to_string().replace(&case.name, "case");
             text = conversation.map_or(text.clone(), |id| text.replace(id, "conversation"));

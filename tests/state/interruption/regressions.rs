@@ -1,10 +1,10 @@
 //! Runs that went on otherwise than they had begun, by what broke. Each is interrupted everywhere.
 
-use super::scenario::{Ask, Call, CallIds, Interruption, Scenario, Turn};
+use super::scenario::{Ask, Call, CallIds, Interruption, OnQuestion, Scenario, Turn};
 
 /// The conversations, by what broke.
 pub fn regressions() -> Vec<(&'static str, Scenario)> {
-    use Call::{Asks, Client, Echo, Fails, Forbidden, Gated, Same, Unknown, Writes};
+    use Call::{Asks, Client, Echo, Fails, Forbidden, Gated, Same, Stores, Unknown, Writes};
     let plain = ask(&[]);
     vec![
         (
@@ -69,6 +69,32 @@ pub fn regressions() -> Vec<(&'static str, Scenario)> {
                 ..ask(&[])
             }),
         ),
+        (
+            "work that went on in a cancelled response never ended",
+            one(Ask { on_question: OnQuestion::Cancel, ..ask(&[&[Asks, Stores, Echo]]) }),
+        ),
+        ("a deleted response", one(Ask { on_question: OnQuestion::Delete, ..ask(&[&[Client, Stores]]) })),
+        (
+            "clients that carry state lost the calls that a limit had refused",
+            one(Ask {
+                seals_reasoning: true,
+                max_tool_calls: Some(2),
+                ..ask(&[&[Echo, Echo], &[Echo], &[Echo], &[Unknown]])
+            }),
+        ),
+        (
+            "and borders of turns",
+            one(Ask {
+                seals_reasoning: true,
+                turns: vec![
+                    reasoned(true, &[Echo]),
+                    reasoned(false, &[Echo]),
+                    reasoned(true, &[Unknown]),
+                    reasoned(true, &[Echo]),
+                ],
+                ..ask(&[])
+            }),
+        ),
         ("a client was asked by another turn", one(ask(&[&[Client], &[Echo]]))),
     ]
 }
@@ -76,6 +102,10 @@ pub fn regressions() -> Vec<(&'static str, Scenario)> {
 /// A scenario at each of its places.
 pub fn everywhere(scenario: &Scenario) -> Vec<Scenario> {
     let at = |interruption| Scenario { interruption, ..scenario.clone() };
+    if scenario.asks.iter().any(|ask| ask.on_question != OnQuestion::Answer) {
+        // Calls of a committed turn are made one after another, and none behind the first that asks.
+        return (0..2).map(Interruption::Commit).map(at).collect();
+    }
     let commits = (0..9).map(Interruption::Commit);
     if scenario.asks.iter().any(|ask| ask.compacts) {
         return commits.map(at).collect();
@@ -110,6 +140,9 @@ fn ask(turns: &[&[Call]]) -> Ask {
         max_turns: None,
         max_output_tokens: None,
         compacts: false,
+        seals_reasoning: false,
+        is_kept_briefly: false,
+        on_question: OnQuestion::Answer,
         call_ids: CallIds::Unique,
     }
 }

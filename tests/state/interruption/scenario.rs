@@ -32,7 +32,22 @@ pub struct Ask {
     pub max_output_tokens: Option<u32>,
     /// The conversation is compacted as it grows; what the model says before its calls is long.
     pub compacts: bool,
+    /// Reasoning is returned sealed, for clients that carry it.
+    pub seals_reasoning: bool,
+    /// `store: false`.
+    pub is_kept_briefly: bool,
+    pub on_question: OnQuestion,
     pub call_ids: CallIds,
+}
+
+/// What the client does when a run waits for it: for a result of its function, or for an answer of the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnQuestion {
+    Answer,
+    /// Cancels the response.
+    Cancel,
+    /// Deletes the response.
+    Delete,
 }
 
 /// How the provider names the calls of its model.
@@ -69,6 +84,14 @@ pub struct Turn {
     /// With calls: a text before them. Without: whether the answer is an object, as may be asked for.
     pub has_text: bool,
     pub calls: Vec<Call>,
+}
+
+impl Turn {
+    /// Drops the calls behind the first that asks the user.
+    fn end_at_question(&mut self) {
+        let asks = self.calls.iter().position(|call| *call == Call::Asks);
+        self.calls.truncate(asks.map_or(usize::MAX, |place| place + 1));
+    }
 }
 
 /// The names of the tools in the gateway.
@@ -147,19 +170,26 @@ pub enum Interruption {
 pub fn scenarios() -> impl Strategy<Value = Scenario> {
     let rarely = || weighted(0.25, Just(()));
     (vec(ask(), 1..=2), interruption(), rarely(), rarely()).prop_map(
-        |(asks, interruption, conversation, open_responses)| Scenario {
-            interruption: match interruption {
-                // Known drift: a summary is committed with the turn that follows, and is asked for again before that.
-                Interruption::Asked(at) | Interruption::HalfSaid(at) | Interruption::Called(at)
-                    if asks.iter().any(|ask| ask.compacts) =>
-                {
-                    Interruption::Commit(at)
-                }
-                interruption => interruption,
-            },
-            asks,
-            is_in_conversation: conversation.is_some(),
-            is_open_responses: open_responses.is_some(),
+        |(mut asks, interruption, conversation, open_responses)| {
+            let last = asks.len() - 1;
+            for (number, ask) in asks.iter_mut().enumerate() {
+                // No request continues such a response.
+                ask.is_kept_briefly &= number == last && conversation.is_none();
+            }
+            Scenario {
+                interruption: match interruption {
+                    // Known drift: a summary is committed with the turn that follows, and is asked for again before that.
+                    Interruption::Asked(at) | Interruption::HalfSaid(at) | Interruption::Called(at)
+                        if asks.iter().any(|ask| ask.compacts) =>
+                    {
+                        Interruption::Commit(at)
+                    }
+                    interruption => interruption,
+                },
+                asks,
+                is_in_conversation: conversation.is_some(),
+                is_open_responses: open_responses.is_some(),
+            }
         },
     )
 }
@@ -181,18 +211,28 @@ fn interruption() -> impl Strategy<Value = Interruption> {
 fn ask() -> impl Strategy<Value = Ask> {
     let rarely = |least: u32, most: u32| weighted(0.15, least..=most);
     let often = |probability| weighted(probability, Just(()));
-    let options = (often(0.2), often(0.2), often(0.2), often(0.1));
+    let options = (often(0.2), often(0.2), often(0.2), often(0.1), often(0.15), often(0.1));
     let limits = (rarely(1, 4), rarely(1, 4), rarely(8, 40));
     let ids = prop_oneof![
         4 => Just(CallIds::Unique),
         1 => Just(CallIds::OfTurn),
         1 => Just(CallIds::None),
     ];
-    (vec(turn(), 0..=5), options, limits, ids).prop_map(|(mut turns, options, limits, call_ids)| {
+    let on_question = prop_oneof![
+        8 => Just(OnQuestion::Answer),
+        1 => Just(OnQuestion::Cancel),
+        1 => Just(OnQuestion::Delete),
+    ];
+    let strategy = (vec(turn(), 0..=5), options, limits, ids, on_question);
+    strategy.prop_map(|(mut turns, options, limits, call_ids, on_question)| {
         let is_gated = turns.iter().any(|turn| turn.calls.contains(&Call::Gated));
         if is_gated || limits.1.is_some() || limits.2.is_some() {
             // A run that ends at an approval, or without turns or tokens, is followed by another response, which the client does not know.
             turns.iter_mut().flat_map(|turn| &mut turn.calls).for_each(Call::store);
+        }
+        if on_question != OnQuestion::Answer {
+            // A process that takes the run over makes no calls behind one that asks before its end.
+            turns.iter_mut().for_each(|turn| turn.end_at_question());
         }
         Ask {
             call_ids,
@@ -201,6 +241,9 @@ fn ask() -> impl Strategy<Value = Ask> {
             is_json: options.1.is_some(),
             is_serial: options.2.is_some(),
             compacts: options.3.is_some(),
+            seals_reasoning: options.4.is_some(),
+            is_kept_briefly: options.5.is_some(),
+            on_question,
             max_tool_calls: limits.0,
             max_turns: limits.1,
             max_output_tokens: limits.2,
@@ -209,7 +252,7 @@ fn ask() -> impl Strategy<Value = Ask> {
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
-    let calls = prop_oneof![1 => vec(call(), 0..=0), 6 => vec(call(), 1..=3)];
+    let calls = prop_oneof![1 => vec(call(), 0..=0), 6 => vec(call(), 1..=4)];
     let rarely = || weighted(0.2, Just(()));
     (rarely(), rarely(), rarely(), calls).prop_map(|(refused, reasoning, text, mut calls)| {
         // A call with an unknown outcome counts as failed: a turn in which all have failed would count, too. Where calls are limited, the

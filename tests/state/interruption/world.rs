@@ -143,7 +143,9 @@ impl World {
             loop {
                 let url = format!("{}{path}", *gateway.borrow());
                 let report = http.post(url).header("content-type", "application/json").body(body.clone());
-                if report.send().await.is_ok_and(|answer| answer.status().is_success()) {
+                // Of a response that was deleted: there is no such call.
+                let is_taken = |status: StatusCode| status.is_success() || status == StatusCode::NOT_FOUND;
+                if report.send().await.is_ok_and(|answer| is_taken(answer.status())) {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;

@@ -163,8 +163,7 @@ pub(crate) async fn end_job(
     run: &OrphanedRun,
     ending: Termination,
 ) -> Result<(), StoreError> {
-    let recovery = Recovery::new(Arc::clone(&parts.store), Arc::clone(&parts.seal));
-    recovery.with_webhooks(Arc::clone(&parts.options.webhooks)).end_job(run, ending).await
+    Recovery::of(parts).end_job(run, ending).await
 }
 
 async fn make(

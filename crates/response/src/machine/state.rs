@@ -29,7 +29,7 @@ pub(super) struct AnswerState {
     /// Refused calls, by slot, until all calls of the answer are items.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     refused: Vec<(u32, RefusedCall)>,
-    /// Those of which only this run tells its model.
+    /// Those which clients do not carry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     passing: Vec<RefusedCall>,
 }
@@ -56,6 +56,11 @@ impl AnswerState {
             of.push(RefusedCall { after, before, ..call });
         }
         is_any
+    }
+
+    /// Refused calls that clients do not carry, when all calls of the answer are items.
+    pub(super) fn take_passing(&mut self) -> Vec<RefusedCall> {
+        std::mem::take(&mut self.passing)
     }
 
     /// State by places of items, and state without an item.
@@ -248,7 +253,7 @@ impl ResponseMachine {
 
     /// Places all remaining state, as far as items were written. Called at the end of the answer.
     pub(super) fn finalize_state(&mut self, out: &mut Events) -> Result<(), Violation> {
-        // Clients carry those that only this run tells its model if it waits for them.
+        // Clients carry those that did nothing wrong only if the run waits for them.
         let keeps_all = !self.carries_state() || self.turn_waits();
         // Between calls that are no items yet it would not be found.
         let has_refused = self.turn.pending.is_empty() && self.turn.state.place_refused(keeps_all);
@@ -265,12 +270,15 @@ impl ResponseMachine {
             }
         } else {
             self.gather_state();
-            self.mark_turn();
         }
+        let marked = self.mark_turn();
         let Some(seal) = &self.options.seal else { return Ok(()) };
         for (place, state) in &self.turn.state.states {
-            let is_item = self.carries_state() && self.is_reasoning(*place);
-            let is_new = !self.sealed.contains_key(place) || has_refused && !state.refused.is_empty();
+            let is_marked = marked == Some(*place);
+            // What is marked is more than clients carry.
+            let is_item = self.carries_state() && self.is_reasoning(*place) && !is_marked;
+            let is_new =
+                is_marked || !self.sealed.contains_key(place) || has_refused && !state.refused.is_empty();
             if !is_item && is_new && self.is_needed(state) {
                 self.sealed.insert(*place, seal.seal(state));
             }
