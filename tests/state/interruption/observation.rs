@@ -100,6 +100,9 @@ impl Observation {
             rename(items);
             mask_written_items(items);
         }
+        // Of a request that could not be approved: the message of the error names its item.
+        let errors = self.responses.iter_mut().filter(|response| response["output"].is_null());
+        errors.for_each(|response| response["error"]["message"] = Value::Null);
         for end in ["first_id", "last_id"] {
             self.items[end] = Value::Null;
         }

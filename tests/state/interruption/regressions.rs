@@ -73,6 +73,15 @@ pub fn regressions() -> Vec<(&'static str, Scenario)> {
             "work that went on in a cancelled response never ended",
             one(Ask { on_question: OnQuestion::Cancel, ..ask(&[&[Asks, Stores, Echo]]) }),
         ),
+        (
+            "a call refused behind three others was lost with the process",
+            one(ask(&[
+                &[Client, Echo, Echo, Unknown],
+                &[Client, Unknown, Echo, Echo],
+                &[Unknown, Client, Echo, Echo],
+                &[Echo],
+            ])),
+        ),
         ("a deleted response", one(Ask { on_question: OnQuestion::Delete, ..ask(&[&[Client, Stores]]) })),
         (
             "clients that carry state lost the calls that a limit had refused",

@@ -230,6 +230,12 @@ fn ask() -> impl Strategy<Value = Ask> {
             // A run that ends at an approval, or without turns or tokens, is followed by another response, which the client does not know.
             turns.iter_mut().flat_map(|turn| &mut turn.calls).for_each(Call::store);
         }
+        if options.3.is_some() {
+            // An unknown outcome has more tokens than a result.
+            let writes =
+                turns.iter_mut().flat_map(|turn| &mut turn.calls).filter(|call| **call == Call::Writes);
+            writes.for_each(|call| *call = Call::Echo);
+        }
         if on_question != OnQuestion::Answer {
             // A process that takes the run over makes no calls behind one that asks before its end.
             turns.iter_mut().for_each(|turn| turn.end_at_question());

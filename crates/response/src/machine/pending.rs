@@ -70,6 +70,11 @@ impl PendingQueue {
         Some((event, delta))
     }
 
+    /// The slot of the first call that is no item yet.
+    pub(super) fn first_call(&self) -> Option<u32> {
+        self.calls.iter().find(|(_, place)| **place >= self.taken).map(|(slot, _)| *slot)
+    }
+
     /// The provider's id and fields of a pending call.
     pub(super) fn call_state(
         &mut self,

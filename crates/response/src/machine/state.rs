@@ -29,7 +29,7 @@ pub(super) struct AnswerState {
     /// Refused calls, by slot, until all calls of the answer are items.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     refused: Vec<(u32, RefusedCall)>,
-    /// Those which clients do not carry.
+    /// Those before the first call, of which clients carry no state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     passing: Vec<RefusedCall>,
 }
@@ -43,22 +43,31 @@ struct PlacedCall {
 }
 
 impl AnswerState {
-    /// Puts refused calls between those that are items.
-    fn place_refused(&mut self, keeps_all: bool) -> bool {
-        let refused = std::mem::take(&mut self.refused);
+    /// Puts refused calls between those that are items: those before the first call that is none yet. Clients carry those that are not
+    /// `beside` their items.
+    ///
+    /// They are kept beside the call before them: the items of earlier calls may be stored already.
+    fn place_refused(&mut self, first_pending: Option<u32>, beside: impl Fn(&RefusedCall) -> bool) -> bool {
+        let is_behind = |slot: u32| first_pending.is_some_and(|first| slot > first);
+        let refused = self.refused.extract_if(.., |(slot, _)| !is_behind(*slot)).collect::<Vec<_>>();
         let is_any = !refused.is_empty();
-        let key = |call: Option<&PlacedCall>| call.map(|call| call.key.clone());
         for (slot, call) in refused {
-            let after = key(self.calls.iter().filter(|call| call.slot < slot).max_by_key(|call| call.slot));
-            let before = key(self.calls.iter().filter(|call| call.slot > slot).min_by_key(|call| call.slot));
-            let is_kept = keeps_all || !call.is_passing;
-            let of = if is_kept { &mut self.pending.refused } else { &mut self.passing };
-            of.push(RefusedCall { after, before, ..call });
+            let after = self.calls.iter().filter(|call| call.slot < slot).max_by_key(|call| call.slot);
+            let before = self.calls.iter().filter(|call| call.slot > slot).min_by_key(|call| call.slot);
+            let key = |call: Option<&PlacedCall>| call.map(|call| call.key.clone());
+            let place = after.and_then(|call| call.place);
+            let is_beside = beside(&call);
+            let call = RefusedCall { after: key(after), before: key(before), ..call };
+            match place.filter(|_| is_beside) {
+                Some(place) => self.states.entry(place).or_default().refused.push(call),
+                None if is_beside => self.passing.push(call),
+                None => self.pending.refused.push(call),
+            }
         }
         is_any
     }
 
-    /// Refused calls that clients do not carry, when all calls of the answer are items.
+    /// Refused calls that are kept beside the first item of the answer.
     pub(super) fn take_passing(&mut self) -> Vec<RefusedCall> {
         std::mem::take(&mut self.passing)
     }
@@ -254,9 +263,9 @@ impl ResponseMachine {
     /// Places all remaining state, as far as items were written. Called at the end of the answer.
     pub(super) fn finalize_state(&mut self, out: &mut Events) -> Result<(), Violation> {
         // Clients carry those that did nothing wrong only if the run waits for them.
-        let keeps_all = !self.carries_state() || self.turn_waits();
-        // Between calls that are no items yet it would not be found.
-        let has_refused = self.turn.pending.is_empty() && self.turn.state.place_refused(keeps_all);
+        let (is_stored, waits) = (!self.carries_state(), self.turn_waits());
+        let beside = |call: &RefusedCall| is_stored || call.is_passing && !waits;
+        let has_refused = self.turn.state.place_refused(self.turn.pending.first_call(), beside);
         if self.carries_state() {
             let over = matches!(self.open, OpenItem::Nothing) && self.turn.pending.is_empty();
             // An answer that was cut off ends here, and no provider accepts half of one.
