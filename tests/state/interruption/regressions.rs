@@ -116,7 +116,7 @@ pub fn everywhere(scenario: &Scenario) -> Vec<Scenario> {
         return (0..2).map(Interruption::Commit).map(at).collect();
     }
     let commits = (0..9).map(Interruption::Commit);
-    if scenario.asks.iter().any(|ask| ask.compacts) {
+    if scenario.asks.iter().any(|ask| ask.compacts || ask.seals_reasoning) {
         return commits.map(at).collect();
     }
     let asked = (0..5).flat_map(|place| [Interruption::Asked(place), Interruption::HalfSaid(place)]);
