@@ -116,9 +116,10 @@ async fn a_stream_is_logged_at_its_end_with_all_of_its_time_and_its_tokens() {
         assert_eq!(line[field], value, "{field}: {line}");
     }
     assert!(number(&line, "ms") >= wait.as_secs_f64() * 1e3, "{line}");
-    // Headers and first event leave together, and the first word comes before the pause.
-    assert!(number(&line, "first_byte_ms") + wait.as_secs_f64() * 1e3 <= number(&line, "ms"), "{line}");
-    assert!(number(&line, "first_delta_ms") + wait.as_secs_f64() * 1e3 <= number(&line, "ms"), "{line}");
+    // Headers and first event leave together, and the first word comes before the pause, which may have begun before they leave.
+    let begun = number(&line, "ms") - wait.as_secs_f64() * 1e3 / 2.0;
+    assert!(number(&line, "first_byte_ms") <= begun, "{line}");
+    assert!(number(&line, "first_delta_ms") <= begun, "{line}");
 }
 
 #[tokio::test]
