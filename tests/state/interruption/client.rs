@@ -2,6 +2,7 @@
 //! stopped at any time, and goes on with another process.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use antwort_test_support::gateway::{JsonBody, frames_so_far};
@@ -17,6 +18,9 @@ pub struct Client {
     case: Arc<Case>,
     http: reqwest::Client,
     conversation: Option<String>,
+    /// How many of its requests have ended.
+    asked: usize,
+    /// What came of them, and of the responses that followed these.
     ends: Vec<End>,
     /// The response that it deletes.
     deletes: Option<String>,
@@ -37,7 +41,7 @@ pub struct End {
 
 impl Client {
     pub fn new(case: Arc<Case>, http: reqwest::Client) -> Self {
-        Self { case, http, conversation: None, ends: Vec::new(), deletes: None, items: Value::Null }
+        Self { case, http, conversation: None, asked: 0, ends: Vec::new(), deletes: None, items: Value::Null }
     }
 
     /// Goes on until the last request has ended, at the gateway with this base URL.
@@ -54,18 +58,22 @@ impl Client {
         let ended = self.ends.iter().filter(|end| !end.events.is_empty()).count();
         // Each result of work that has gone on is told of, too.
         let events = self.ends.iter().flat_map(|end| &end.events);
-        let goes_on = |event: &&Value| {
-            event["type"] == "response.output_item.done" && event["item"]["status"] == "in_progress"
-        };
         self.waits_for("notices");
-        self.case.notified(ended + events.filter(goes_on).count()).await;
+        self.case.notified(ended + events.filter(|event| goes_on(event)).count()).await;
         if let Some(id) = &self.conversation {
             self.items = self.get(&format!("{base}/v1/conversations/{id}/items?order=asc&limit=100")).await;
         }
     }
 
     async fn ask_all(&mut self, base: &str) {
-        while let Some(ask) = self.case.scenario.asks.get(self.ends.len()) {
+        let case = Arc::clone(&self.case);
+        loop {
+            if self.is_followed() {
+                let end = self.follow_up(base).await;
+                self.ends.push(end);
+                continue;
+            }
+            let Some(ask) = case.scenario.asks.get(self.asked) else { return };
             let Some(input) = self.input() else { return };
             let mut body = ask.body(&self.case.name);
             body["input"] = input;
@@ -74,8 +82,7 @@ impl Client {
             } else if let Some(last) = self.ends.last() {
                 body["previous_response_id"] = last.response["id"].clone();
             }
-            let on_question = ask.on_question;
-            self.case.begin_ask(self.ends.len());
+            case.begin_ask(self.asked);
             let created = match &self.deletes {
                 Some(id) => json!({"id": id}),
                 None => self.create(base, &body).await,
@@ -85,9 +92,33 @@ impl Client {
                 self.ends.push(End { response: created, ..End::default() });
                 return;
             };
-            let end = self.end(base, id, on_question).await;
+            let end = self.end(base, id, ask.on_question).await;
             self.ends.push(end);
+            self.asked += 1;
         }
+    }
+
+    /// Whether another response follows the last one, with the result of work that has gone on.
+    fn is_followed(&self) -> bool {
+        let ask = self.asked.checked_sub(1).and_then(|last| self.case.scenario.asks.get(last));
+        let (Some(end), Some(ask)) = (self.ends.last(), ask) else { return false };
+        let is_completed = end.response["status"] == "completed" && !ask.is_kept_briefly;
+        is_completed && end.events.iter().any(|event| goes_on(event) && event["item"]["name"] == "follows")
+    }
+
+    /// Finds the response that follows the last one, and follows it to its end.
+    async fn follow_up(&mut self, base: &str) -> End {
+        self.waits_for("a response that follows");
+        let on_question = self.case.scenario.asks[self.asked - 1].on_question;
+        let mut found = self.deletes.clone();
+        while found.is_none() {
+            let list = self.get(&format!("{base}/v1/responses?model={}&limit=100", self.case.name)).await;
+            let ids = list["data"].as_array().expect("a list").iter().filter_map(|item| item["id"].as_str());
+            let is_new = |id: &&str| !self.ends.iter().any(|end| end.id.as_deref() == Some(*id));
+            found = ids.filter(is_new).map(ToOwned::to_owned).next();
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
+        self.end(base, &found.unwrap_or_default(), on_question).await
     }
 
     /// Follows a response to its end.
@@ -153,11 +184,14 @@ impl Client {
 
     /// Sends a request, perhaps again: its key says that it is the same.
     async fn create(&self, base: &str, body: &Value) -> Value {
-        let key = format!("{}-{}", self.case.name, self.ends.len());
+        let key = format!("{}-{}", self.case.name, self.asked);
         let dialect = if self.case.scenario.is_open_responses { "open_responses" } else { "openai" };
         let request = self.http.post(format!("{base}/v1/responses")).header("idempotency-key", key);
         let request = request.header("antwort-dialect", dialect);
-        read(request.json_body(body)).await
+        self.case.creates.store(true, Ordering::SeqCst);
+        let created = read(request.json_body(body)).await;
+        self.case.creates.store(false, Ordering::SeqCst);
+        created
     }
 
     /// A response that has ended, when the results of all work are there that has gone on.
@@ -268,6 +302,11 @@ async fn read(request: reqwest::RequestBuilder) -> Value {
     }
 }
 
+/// Whether it tells of a call whose work goes on.
+fn goes_on(event: &Value) -> bool {
+    event["type"] == "response.output_item.done" && event["item"]["status"] == "in_progress"
+}
+
 /// Whether it is the error of a database that is away.
 fn is_away(answer: &Value) -> bool {
     let error = if answer["error"].is_object() { &answer["error"] } else { answer };
@@ -283,13 +322,15 @@ fn kind(item: &Value) -> &str {
 impl Ask {
     /// The request's body, without its input.
     pub fn body(&self, model: &str) -> Value {
-        let tools = ["echo", "fails", "says_error", "writes", "resumes", "stores", "asks", "gated", "client"];
+        let ours = TOOLS.into_iter().filter(|tool| *tool != "forbidden");
+        let tools: Vec<_> = ours.chain(["gated", "tasked", "client"]).collect();
         let mut body = json!({
             "model": model, "background": true, "metadata": {"case": model}, "allowed_tools": tools,
             "parallel_tool_calls": !self.is_serial,
             "tools": [
                 {"type": "mcp", "server_label": "antwort", "allowed_tools": TOOLS},
                 {"type": "mcp", "server_label": "shop", "require_approval": "always"},
+                {"type": "mcp", "server_label": "works", "require_approval": "never"},
                 {"type": "function", "name": "client", "parameters": {"type": "object"}},
             ],
             "antwort": {"client_tools": "inline", "elicitation": ["form"]},

@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use serde_json::{Map, Value, json};
 
 use super::client::Client;
-use super::scenario::{Ask, Interruption, Scenario};
+use super::scenario::{Ask, Call, Interruption, Scenario};
 use super::world::{Case, Seen};
 
 /// All that was seen of a case.
@@ -86,6 +86,10 @@ impl Observation {
         }
         self.requests.iter_mut().for_each(mask_written);
         self.calls.retain(|call| !call.as_str().unwrap_or_default().starts_with("writes "));
+        if scenario.asks.iter().any(|ask| ask.has(|call| call == Call::Tasked)) {
+            // Its server is asked while the calls before it are written.
+            self.calls.dedup();
+        }
         if matches!(scenario.interruption, Interruption::Commit(_)) {
             self.lists().for_each(|items| mask_written_items(items));
             return self;

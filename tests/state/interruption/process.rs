@@ -52,18 +52,24 @@ impl Drop for Process {
 }
 
 fn builder(world: &World) -> Builder {
-    let shop = json!({"url": world.shop.url(), "trust": "trusted"});
+    let servers = [("shop", &world.shop), ("works", &world.works)];
+    let servers = servers.map(|(name, server)| (name, json!({"url": server.url(), "trust": "trusted"})));
     Gateway::with_upstream_url(&world.provider).set(|settings| {
         settings.seal.keys = vec![SecretBox::new(Box::new([7; 32])).into()];
         settings.egress.allow = vec!["127.0.0.1".into()];
-        settings.mcp.servers.insert("shop".to_owned(), serde_json::from_value(shop).unwrap());
+        let servers =
+            servers.map(|(name, server)| (name.to_owned(), serde_json::from_value(server).unwrap()));
+        settings.mcp.servers.extend(servers);
         let secret = format!("whsec_{}", BASE64_STANDARD.encode([9; 32]));
         let hook = json!({"url": format!("{}/hook", world.provider), "secret": secret});
         settings.webhooks.insert("hook".to_owned(), serde_json::from_value(hook).unwrap());
         settings.jobs.max_attempts = 100;
         settings.server.public_url = Some(PUBLIC_URL.to_owned());
-        let on_complete = ["resume", "store"].map(|lead| (format!("{lead}s"), json!({"on_complete": lead})));
-        let overrides = on_complete.into_iter().map(|(tool, to)| (tool, serde_json::from_value(to).unwrap()));
+        let on_complete = [("resumes", "resume"), ("stores", "store"), ("follows", "follow_up")]
+            .map(|(tool, leads_to)| (tool, json!({"on_complete": leads_to})));
+        let tasked = ("works__tasked", json!({"async": "allow", "on_complete": "resume"}));
+        let overrides = on_complete.into_iter().chain([tasked]);
+        let overrides = overrides.map(|(tool, to)| (tool.to_owned(), serde_json::from_value(to).unwrap()));
         settings.tools.overrides.extend(overrides);
         settings.store.maintenance_interval = MAINTENANCE_INTERVAL;
     })

@@ -92,6 +92,8 @@ fn more_regressions() -> Vec<(&'static str, Scenario)> {
                 &[Echo],
             ])),
         ),
+        ("a response that follows", two(ask(&[&[Echo], &[Call::Follows, Echo]]), ask(&[&[Echo]]))),
+        ("a task", one(ask(&[&[Echo], &[Call::Tasked, Echo], &[Echo]]))),
         ("a deleted response", one(Ask { on_question: OnQuestion::Delete, ..ask(&[&[Client, Stores]]) })),
         (
             "clients that carry state lost the calls that a limit had refused",

@@ -64,14 +64,18 @@ pub enum CallIds {
 impl Ask {
     /// Whether a call must not be repeated.
     pub fn has_writes(&self) -> bool {
-        self.turns.iter().any(|turn| turn.calls.contains(&Call::Writes))
+        self.has(|call| call == Call::Writes)
     }
 
     /// Whether something is committed between the result of a call and its account: that its work goes on, or a question of it or of
     /// another call of its turn.
     pub fn commits_amid_calls(&self) -> bool {
-        let commits = |call: &Call| matches!(call, Call::Resumes | Call::Stores | Call::Asks);
-        self.turns.iter().any(|turn| turn.calls.iter().any(commits))
+        self.has(|call| call.goes_on() || call == Call::Asks)
+    }
+
+    /// Whether one of its calls is such a one.
+    pub fn has(&self, is_wanted: impl Fn(Call) -> bool) -> bool {
+        self.turns.iter().flat_map(|turn| &turn.calls).any(|call| is_wanted(*call))
     }
 }
 
@@ -95,8 +99,8 @@ impl Turn {
 }
 
 /// The names of the tools in the gateway.
-pub const TOOLS: [&str; 8] =
-    ["echo", "fails", "says_error", "writes", "forbidden", "resumes", "stores", "asks"];
+pub const TOOLS: [&str; 9] =
+    ["echo", "fails", "says_error", "writes", "forbidden", "resumes", "stores", "follows", "asks"];
 
 /// A call of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +127,10 @@ pub enum Call {
     Resumes,
     /// Its work goes on, and the result is stored.
     Stores,
+    /// Its work goes on, and another response follows with the result.
+    Follows,
+    /// Its work goes on as a task of an MCP server, and the run waits at its end for the result.
+    Tasked,
     /// Ends with a question to the user, and is made again with the answer.
     Asks,
 }
@@ -141,13 +149,20 @@ impl Call {
             Self::Client => "client",
             Self::Resumes => "resumes",
             Self::Stores => "stores",
+            Self::Follows => "follows",
+            Self::Tasked => "tasked",
             Self::Asks => "asks",
         }
     }
 
-    /// A result that the run would wait for is stored.
+    /// Whether its work goes on after its answer.
+    pub fn goes_on(self) -> bool {
+        matches!(self, Self::Resumes | Self::Stores | Self::Follows | Self::Tasked)
+    }
+
+    /// The result of work that goes on is stored.
     fn store(&mut self) {
-        if *self == Self::Resumes {
+        if self.goes_on() {
             *self = Self::Stores;
         }
     }
@@ -231,6 +246,9 @@ fn ask() -> impl Strategy<Value = Ask> {
             // A run that ends at an approval, or without turns or tokens, is followed by another response, which the client does not know.
             turns.iter_mut().flat_map(|turn| &mut turn.calls).for_each(Call::store);
         }
+        // How many responses follow depends on when results are reported.
+        let follow = turns.iter_mut().flat_map(|turn| &mut turn.calls).filter(|call| **call == Call::Follows);
+        follow.skip(1).for_each(Call::store);
         if options.3.is_some() {
             // An unknown outcome has more tokens than a result.
             let writes =
@@ -289,6 +307,8 @@ fn call() -> impl Strategy<Value = Call> {
         2 => Just(Call::Client),
         1 => Just(Call::Resumes),
         1 => Just(Call::Stores),
+        1 => Just(Call::Follows),
+        1 => Just(Call::Tasked),
         1 => Just(Call::Asks),
     ]
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use antwort::protocol::id::Id;
+use antwort_test_support::mcp_server::tasks::TaskScript;
 use antwort_test_support::mcp_server::{McpServer, content};
 use axum::Router;
 use axum::body::Bytes;
@@ -39,6 +40,8 @@ pub struct World {
     pub provider: String,
     /// A server whose tool waits for approval.
     pub shop: McpServer,
+    /// A server whose tool becomes a task.
+    pub works: McpServer,
     /// The base URL of the gateway, where results of work are reported that goes on.
     pub gateway: watch::Sender<String>,
     /// Of the test: what is done there is not lost with a process.
@@ -61,6 +64,8 @@ pub struct Case {
     is_frozen: AtomicBool,
     /// The last thing that it does is done.
     is_stopped: watch::Sender<bool>,
+    /// Its client makes a response.
+    pub creates: AtomicBool,
     /// What its client waits for.
     pub waits_for: Mutex<&'static str>,
     /// The notices that a webhook has got, by their ids.
@@ -102,14 +107,13 @@ impl World {
     pub async fn new() -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let provider = format!("http://{}/v1", listener.local_addr().unwrap());
-        let shop = McpServer::spawn().await;
-        let schema = json!({"type": "object", "additionalProperties": true});
-        shop.set_tools(vec![json!({"name": "gated", "description": "A tool.", "inputSchema": schema,
-            "annotations": {"readOnlyHint": true}})]);
-        shop.says("gated", vec![content::text("open")]);
+        let (shop, works) = (server("gated").await, server("tasked").await);
+        let tool = "tasked".to_owned();
+        works.makes_tasks(TaskScript { tool, polls: 1, support: "optional", ..TaskScript::default() });
         let world = Arc::new(Self {
             provider,
             shop,
+            works,
             gateway: watch::channel(String::new()).0,
             runtime: Handle::current(),
             http: reqwest::Client::new(),
@@ -129,7 +133,8 @@ impl World {
     /// All that was seen of a case outside of the gateway.
     pub fn seen(&self, case: &Case) -> Seen {
         let mut seen = case.seen.lock().clone();
-        let calls = self.shop.calls().into_iter().filter(|call| call.arguments["case"] == case.name);
+        let calls = self.shop.calls().into_iter().chain(self.works.calls());
+        let calls = calls.filter(|call| call.arguments["case"] == case.name);
         seen.calls.extend(calls.map(|call| format!("{} {}", call.tool, call.arguments)));
         seen
     }
@@ -158,8 +163,9 @@ impl World {
         let (is_frozen, is_stopped) = (AtomicBool::new(false), watch::channel(false).0);
         let notices = watch::channel(BTreeMap::new()).0;
         let waits_for = Mutex::new("nothing");
-        let case =
-            Arc::new(Case { name: name.clone(), scenario, seen, is_frozen, is_stopped, waits_for, notices });
+        let (creates, name_of) = (AtomicBool::new(false), name.clone());
+        let case = Case { name: name_of, scenario, seen, is_frozen, is_stopped, creates, waits_for, notices };
+        let case = Arc::new(case);
         self.cases.lock().insert(name, Arc::clone(&case));
         case
     }
@@ -207,10 +213,15 @@ impl Case {
 
     /// The process is lost for this case.
     async fn stop(&self) -> Infallible {
+        self.freeze();
+        pending().await
+    }
+
+    /// The last thing that the process does for this case is done.
+    fn freeze(&self) {
         self.seen.lock().stop = None;
         self.is_frozen.store(true, Ordering::SeqCst);
         self.is_stopped.send_replace(true);
-        pending().await
     }
 
     /// The number of the request that the provider has got last, and how it names calls.
@@ -234,6 +245,7 @@ impl Case {
 
     /// Another process goes on with it.
     pub fn go_on(&self) {
+        self.creates.store(false, Ordering::SeqCst);
         self.is_frozen.store(false, Ordering::SeqCst);
         self.is_stopped.send_replace(false);
     }
@@ -246,6 +258,18 @@ impl Case {
     pub async fn stopped(&self) {
         _ = self.is_stopped.subscribe().wait_for(|is_stopped| *is_stopped).await;
     }
+}
+
+/// A server with one tool.
+async fn server(tool: &str) -> McpServer {
+    let server = McpServer::spawn().await;
+    let schema = json!({"type": "object", "additionalProperties": true});
+    let annotations = json!({"readOnlyHint": true});
+    server.set_tools(vec![
+        json!({"name": tool, "description": "A tool.", "inputSchema": schema, "annotations": annotations}),
+    ]);
+    server.says(tool, vec![content::text("open")]);
+    server
 }
 
 /// Takes a notice, of which several with one id are one.

@@ -93,7 +93,7 @@ impl Turn {
         for (index, call) in self.calls.iter().enumerate() {
             let arguments = match call {
                 Call::Same => json!({"n": "same"}),
-                Call::Gated => json!({"n": format!("{number}.{index}"), "case": case.name}),
+                Call::Gated | Call::Tasked => json!({"n": format!("{number}.{index}"), "case": case.name}),
                 _ => json!({"n": format!("{number}.{index}")}),
             };
             let function = json!({"name": call.tool(), "arguments": arguments.to_string()});

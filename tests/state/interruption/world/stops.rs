@@ -39,6 +39,16 @@ impl StopsAtCommits {
     }
 }
 
+/// Whether a response is queued that follows another. What queues it in a process does so for all cases: for one whose process is
+/// lost, it fails.
+fn is_follow_up(case: &Case, operation: &Operation) -> bool {
+    operation.name == "enqueue" && !case.creates.load(Ordering::SeqCst)
+}
+
+fn lost() -> StoreError {
+    StoreError::Unavailable("the process is lost".into())
+}
+
 #[async_trait]
 impl StoreHooks for StopsAtCommits {
     async fn before(&self, operation: &Operation) -> Result<(), StoreError> {
@@ -46,6 +56,9 @@ impl StoreHooks for StopsAtCommits {
             pending::<()>().await;
         }
         let Some(case) = self.case(operation) else { return Ok(()) };
+        if case.is_frozen() && is_follow_up(&case, operation) {
+            return Err(lost());
+        }
         case.while_running().await;
         if COMMITS.contains(&operation.name) {
             let mut seen = case.seen.lock();
@@ -62,6 +75,10 @@ impl StoreHooks for StopsAtCommits {
         let is_last =
             |case: &Arc<Case>| matches!(case.seen.lock().stop, Some(Stop::Commit(_))) && case.is_frozen();
         match case.filter(is_last) {
+            Some(case) if is_follow_up(&case, operation) => {
+                case.freeze();
+                Err(lost())
+            }
             Some(case) => match case.stop().await {},
             None => Ok(()),
         }

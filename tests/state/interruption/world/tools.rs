@@ -80,5 +80,5 @@ impl ToolExecutor for Tools {
 
 /// Whether the work of a tool goes on after its answer.
 fn goes_on(tool: &str) -> bool {
-    tool == "resumes" || tool == "stores"
+    ["resumes", "stores", "follows"].contains(&tool)
 }
