@@ -86,9 +86,15 @@ impl Observation {
         }
         self.requests.iter_mut().for_each(mask_written);
         self.calls.retain(|call| !call.as_str().unwrap_or_default().starts_with("writes "));
-        if scenario.asks.iter().any(|ask| ask.has(|call| call == Call::Tasked)) {
-            // Its server is asked while the calls before it are written.
+        let has = |wanted: Call| scenario.asks.iter().any(|ask| ask.has(|call| call == wanted));
+        if has(Call::Tasked) || has(Call::Holds) {
+            // The server of a task is asked while the calls before it are written; a call that waits for the user was begun.
             self.calls.dedup();
+        }
+        if has(Call::Holds) {
+            // Its questions are asked again.
+            self.events.clear();
+            self.traces.clear();
         }
         if matches!(scenario.interruption, Interruption::Commit(_)) {
             self.lists().for_each(|items| mask_written_items(items));

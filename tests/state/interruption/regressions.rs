@@ -93,6 +93,7 @@ fn more_regressions() -> Vec<(&'static str, Scenario)> {
             ])),
         ),
         ("a response that follows", two(ask(&[&[Echo], &[Call::Follows, Echo]]), ask(&[&[Echo]]))),
+        ("a held question", one(ask(&[&[Echo], &[Call::Holds, Echo], &[Echo]]))),
         ("a task", one(ask(&[&[Echo], &[Call::Tasked, Echo], &[Echo]]))),
         ("a deleted response", one(Ask { on_question: OnQuestion::Delete, ..ask(&[&[Client, Stores]]) })),
         (

@@ -70,7 +70,7 @@ impl Ask {
     /// Whether something is committed between the result of a call and its account: that its work goes on, or a question of it or of
     /// another call of its turn.
     pub fn commits_amid_calls(&self) -> bool {
-        self.has(|call| call.goes_on() || call == Call::Asks)
+        self.has(|call| call.goes_on() || call.asks_user())
     }
 
     /// Whether one of its calls is such a one.
@@ -93,14 +93,14 @@ pub struct Turn {
 impl Turn {
     /// Drops the calls behind the first that asks the user.
     fn end_at_question(&mut self) {
-        let asks = self.calls.iter().position(|call| *call == Call::Asks);
+        let asks = self.calls.iter().position(|call| call.asks_user());
         self.calls.truncate(asks.map_or(usize::MAX, |place| place + 1));
     }
 }
 
 /// The names of the tools in the gateway.
-pub const TOOLS: [&str; 9] =
-    ["echo", "fails", "says_error", "writes", "forbidden", "resumes", "stores", "follows", "asks"];
+pub const TOOLS: [&str; 10] =
+    ["echo", "fails", "says_error", "writes", "forbidden", "resumes", "stores", "follows", "asks", "holds"];
 
 /// A call of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +133,8 @@ pub enum Call {
     Tasked,
     /// Ends with a question to the user, and is made again with the answer.
     Asks,
+    /// Asks the user, and waits for the answer.
+    Holds,
 }
 
 impl Call {
@@ -152,7 +154,13 @@ impl Call {
             Self::Follows => "follows",
             Self::Tasked => "tasked",
             Self::Asks => "asks",
+            Self::Holds => "holds",
         }
+    }
+
+    /// Whether it asks the user.
+    pub fn asks_user(self) -> bool {
+        matches!(self, Self::Asks | Self::Holds)
     }
 
     /// Whether its work goes on after its answer.
@@ -310,5 +318,6 @@ fn call() -> impl Strategy<Value = Call> {
         1 => Just(Call::Follows),
         1 => Just(Call::Tasked),
         1 => Just(Call::Asks),
+        1 => Just(Call::Holds),
     ]
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use antwort::protocol::elicitation::Elicitation;
 use antwort::tools::{
     Annotations, Progress, RequiredInput, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExecutor,
     ToolKind, ToolOutcome, ToolOutput,
@@ -62,20 +63,29 @@ impl ToolExecutor for Tools {
             return Ok(ToolOutcome::Async { handle: "work".into(), say: ToolOutput::text("Started.") });
         }
         if call.name == "asks" && call.input.is_none() {
-            let question = json!({"mode": "form", "message": "Well?",
-                "requestedSchema": {"type": "object", "properties": {"answer": {"type": "string"}}}});
-            let questions = [("it".to_owned(), serde_json::from_str(&question.to_string()).unwrap())];
+            let questions = [("it".to_owned(), question())];
             let required = RequiredInput { questions: questions.into(), ..RequiredInput::default() };
             return Ok(ToolOutcome::RequiresInput(required));
         }
+        let answer = match call.asker.as_ref().filter(|_| call.name == "holds") {
+            Some(asker) => Some(asker.ask(question()).await),
+            None => None,
+        };
         let output = match call.name.as_str() {
             "fails" => return Err(ToolError::failed("it does not work")),
             "says_error" => ToolOutput::error("no such thing"),
+            "holds" => ToolOutput::text(format!("{arguments} {answer:?}")),
             "asks" => ToolOutput::text(format!("{arguments} {:?}", call.input)),
             _ => ToolOutput::text(arguments),
         };
         Ok(ToolOutcome::Done(output))
     }
+}
+
+fn question() -> Elicitation {
+    let question = json!({"mode": "form", "message": "Well?",
+        "requestedSchema": {"type": "object", "properties": {"answer": {"type": "string"}}}});
+    serde_json::from_str(&question.to_string()).unwrap()
 }
 
 /// Whether the work of a tool goes on after its answer.
