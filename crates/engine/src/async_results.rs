@@ -68,13 +68,10 @@ pub(super) async fn reported(
     Ok(found)
 }
 
-/// Whether a response, or the run itself, tells of the result in a moment. What it takes is dropped when that is done.
+/// Whether a response tells of the result in a moment. What it takes is dropped when that is done. A run that has waited for a result
+/// has told its model; no message of the history does.
 fn is_coming(call: &CompletedCall) -> bool {
-    match &*call.on_complete {
-        kind if kind == OnComplete::Store.as_str() => false,
-        kind if kind == OnComplete::FollowUp.as_str() => call.has_spec,
-        _ => true,
-    }
+    call.on_complete == OnComplete::FollowUp.as_str() && call.has_spec
 }
 
 impl<'a> Reading<'a> {

@@ -50,9 +50,7 @@ struct StoredFacts<'a> {
 
 /// [`Engine::settle_completed_calls`](crate::Engine::settle_completed_calls).
 pub(crate) async fn settle_completed_calls(parts: &Arc<EngineParts>) -> Result<bool, StoreError> {
-    let mut calls = parts.store.completed_calls(BATCH).await?;
-    // A response that follows reads the results of other calls of its turn in their items.
-    calls.sort_by_key(is_followed);
+    let calls = parts.store.completed_calls(BATCH).await?;
     let may_be_more = calls.len() == BATCH;
     let mut is_stuck = false;
     for call in calls {

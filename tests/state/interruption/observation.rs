@@ -100,7 +100,7 @@ impl Observation {
             self.lists().for_each(|items| mask_written_items(items));
             return self;
         }
-        self.requests.iter_mut().for_each(without_item_numbers);
+        self.requests.iter_mut().chain([&mut self.items]).for_each(without_item_numbers);
         self.requests.dedup();
         self.calls.dedup();
         self.events.clear();
