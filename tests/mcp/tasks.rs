@@ -235,6 +235,12 @@ async fn the_task_of_a_cancelled_response_is_cancelled() {
     let polls = server.tasks()[0].polls;
     tokio::time::sleep(Duration::from_millis(600)).await;
     assert_eq!(server.tasks()[0].polls, polls, "nobody looks any more");
+    let call = ended(&gateway, &id).await;
+    assert_eq!(
+        (&call["status"], &call["error"]["code"]),
+        (&json!("failed"), &json!("cancelled")),
+        "{call:#}"
+    );
 }
 
 /// The row went, and with it all that was known of the task.

@@ -18,10 +18,11 @@ use antwort_mcp::{McpCaller, OnBehalfOf, ServerHandle, TaskOutput, bearer};
 use antwort_protocol::elicitation::ElicitationModes;
 use antwort_protocol::id::Id;
 use antwort_protocol::request::CreateResponse;
+use antwort_protocol::response::ResponseStatus;
 use antwort_protocol::tool::Tool;
-use antwort_store::{AsyncResult, DueTask, PolledTask, StoreError};
+use antwort_store::{AsyncCallKey, AsyncResult, DueTask, PolledTask, StoreError};
 use antwort_telemetry::fields::RESPONSE_ID;
-use antwort_tools::StartedTask;
+use antwort_tools::{StartedTask, ToolErrorCode};
 
 /// For how long no other process looks for the result of a call: longer than a look takes.
 const LEASE: Duration = Duration::from_mins(1);
@@ -34,6 +35,8 @@ const MAX_SLOWED: Duration = Duration::from_mins(1);
 const AGE_PER_POLL: u32 = 60;
 /// What a call has whose result nobody can look for.
 const UNREADABLE: &str = "the gateway cannot look for the result of this call any more";
+/// What a call has whose task was cancelled with its response.
+const CANCELLED: &str = "the response was cancelled, and the task of this call with it";
 /// Executors of the tools of configured servers are named by the label of the server. Calls of others wait for their tasks.
 const OF_SERVER: &str = "mcp:";
 
@@ -152,7 +155,10 @@ async fn look_at(parts: &EngineParts, due: DueTask) -> Result<(), StoreError> {
         }
         Some(ticket) if !is_wanted => {
             cancel_task(parts, ticket, &key.owner).await;
-            return parts.store.poll_task(key, None).await;
+            if !is_cancelled(parts, &key).await? {
+                return parts.store.poll_task(key, None).await;
+            }
+            Ok((CANCELLED.to_owned(), Some(ToolErrorCode::Cancelled.as_str())))
         }
         Some(ticket) => {
             let output = tokio::time::timeout(TIMEOUT, output_of(parts, ticket, &key.owner)).await;
@@ -174,6 +180,17 @@ async fn look_at(parts: &EngineParts, due: DueTask) -> Result<(), StoreError> {
             Ok(())
         }
     }
+}
+
+/// Whether the response of a call was cancelled.
+async fn is_cancelled(parts: &EngineParts, key: &AsyncCallKey) -> Result<bool, StoreError> {
+    #[derive(Deserialize)]
+    struct Stored {
+        status: ResponseStatus,
+    }
+    let body = parts.store.response(&key.owner, key.response.as_str(), u64::MAX).await?;
+    let stored = body.and_then(|body| serde_json::from_str::<Stored>(&body).ok());
+    Ok(stored.is_some_and(|stored| stored.status == ResponseStatus::Cancelled))
 }
 
 /// [`Engine::delete_response`](crate::Engine::delete_response).

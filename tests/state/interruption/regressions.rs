@@ -93,6 +93,10 @@ fn more_regressions() -> Vec<(&'static str, Scenario)> {
             ])),
         ),
         ("a response that follows", two(ask(&[&[Echo], &[Call::Follows, Echo]]), ask(&[&[Echo]]))),
+        (
+            "a run that ended with its last tokens was incomplete in another process",
+            one(Ask { max_output_tokens: Some(6), ..ask(&[&[Echo], &[Echo], &[Call::Gated]]) }),
+        ),
         ("a held question", one(ask(&[&[Echo], &[Call::Holds, Echo], &[Echo]]))),
         ("a task", one(ask(&[&[Echo], &[Call::Tasked, Echo], &[Echo]]))),
         ("a deleted response", one(Ask { on_question: OnQuestion::Delete, ..ask(&[&[Client, Stores]]) })),

@@ -266,6 +266,10 @@ fn ask() -> impl Strategy<Value = Ask> {
         if on_question != OnQuestion::Answer {
             // A process that takes the run over makes no calls behind one that asks before its end.
             turns.iter_mut().for_each(|turn| turn.end_at_question());
+            // A task may have ended before its response is cancelled.
+            let tasked =
+                turns.iter_mut().flat_map(|turn| &mut turn.calls).filter(|call| **call == Call::Tasked);
+            tasked.for_each(Call::store);
         }
         Ask {
             call_ids,

@@ -85,7 +85,9 @@ pub(super) async fn finish_left_turn(
     }
     skip_shown_lists(run);
     run.flush().await?;
-    spend_tokens(run)?;
+    if ending.is_none() {
+        spend_tokens(run)?;
+    }
     Ok(ending)
 }
 
