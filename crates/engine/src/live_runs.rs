@@ -157,7 +157,12 @@ impl ProgressTeller {
 
 impl Drop for LiveRun {
     fn drop(&mut self) {
-        self.registry.runs.lock().remove(&self.id);
+        let mut runs = self.registry.runs.lock();
+        // A run that has waited for its client may have been taken over in this process before the last of it is gone.
+        let own = self.progress.subscribe();
+        if runs.get(&self.id).is_some_and(|registered| registered.same_channel(&own)) {
+            runs.remove(&self.id);
+        }
     }
 }
 
@@ -168,6 +173,21 @@ mod tests {
     use tokio::time::{advance, timeout};
 
     use super::*;
+
+    /// A run that went on in the process in which it had waited was forgotten there, if what was left of it before was gone
+    /// later: whoever followed its stream saw no more events before its end, or before a question to the user, which never came.
+    #[test]
+    fn a_run_that_is_taken_over_by_its_own_process_stays_registered() {
+        let runs = LiveRuns::new(Bus::local());
+        let id = Id::from("resp_1");
+        let before = runs.register(&id);
+        let after = runs.register(&id);
+        drop(before);
+        after.logged(7);
+        assert_eq!(runs.get(&id).expect("registered").borrow().logged, 7);
+        drop(after);
+        assert!(runs.get(&id).is_none());
+    }
 
     /// Each run told every process of each of its commits, twenty times a second.
     #[tokio::test(start_paused = true)]

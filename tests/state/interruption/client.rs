@@ -12,7 +12,7 @@ use super::scenario::{Ask, OnQuestion, TOOLS};
 use super::world::Case;
 
 /// When a request is sent again that the database was away for.
-const RETRY_DELAY: Duration = Duration::from_millis(50);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 pub struct Client {
     case: Arc<Case>,
@@ -136,8 +136,10 @@ impl Client {
         }
         self.waits_for("a response to be deleted");
         acted(&self.http.delete(&url), &[200, 404]).await;
+        let response = self.get(&url).await;
+        // Not before: a client that is stopped here deletes again.
         self.deletes = None;
-        End { id: Some(id.to_owned()), response: self.get(&url).await, ..End::default() }
+        End { id: Some(id.to_owned()), response, ..End::default() }
     }
 
     fn waits_for(&self, what: &'static str) {

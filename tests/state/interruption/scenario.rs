@@ -292,6 +292,9 @@ fn turn() -> impl Strategy<Value = Turn> {
     let calls = prop_oneof![1 => vec(call(), 0..=0), 6 => vec(call(), 1..=4)];
     let rarely = || weighted(0.2, Just(()));
     (rarely(), rarely(), rarely(), calls).prop_map(|(refused, reasoning, text, mut calls)| {
+        // Whether a question is told behind a call that has ended with one depends on which is first.
+        let ending = calls.iter().position(|call| *call == Call::Asks).unwrap_or(calls.len());
+        calls[ending..].iter_mut().filter(|call| **call == Call::Holds).for_each(|call| *call = Call::Echo);
         // A call with an unknown outcome counts as failed: a turn in which all have failed would count, too. Where calls are limited, the
         // first is made.
         if calls.contains(&Call::Writes) && calls.first() != Some(&Call::Echo) {
