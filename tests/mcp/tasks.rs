@@ -15,7 +15,7 @@ use antwort_test_support::mcp_server::tasks::TaskScript;
 use antwort_test_support::process::Process;
 use antwort_test_support::stream::{Stream, answer};
 use antwort_test_support::stream_validator::assert_valid_stream;
-use antwort_test_support::upstream::Upstream;
+use antwort_test_support::upstream::{Reply, Upstream};
 
 fn script(is_extension: bool) -> TaskScript {
     TaskScript {
@@ -241,6 +241,38 @@ async fn the_task_of_a_cancelled_response_is_cancelled() {
         (&json!("failed"), &json!("cancelled")),
         "{call:#}"
     );
+}
+
+/// Its item had `tool_timeout`: the run had waited with the answer of the task not shown yet.
+#[tokio::test]
+async fn a_task_behind_a_question_is_cancelled_with_its_response() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    server.makes_tasks(TaskScript { polls: 1_000, ..script(false) });
+    let question = json!({"method": "elicitation/create", "params": {"mode": "form", "message": "Which one?",
+        "requestedSchema": {"type": "object", "properties": {"which": {"type": "string"}}}}});
+    let asks =
+        json!({"resultType": "input_required", "inputRequests": {"one": question}, "requestState": "s"});
+    server.returns_first("echo", asks);
+    let gateway = gateway(&upstream, &server, "store").await;
+    let calls = vec![("echo", json!({"text": "a"})), ("add", json!({"a": 1, "b": 2}))];
+    upstream.reply(Reply::Calls(calls));
+    let mut body = known();
+    (body["background"], body["antwort"]) = (json!(true), json!({"elicitation": ["form"]}));
+    let id = gateway.create(body).await["id"].as_str().unwrap().to_owned();
+    let waits = async || {
+        let text = reqwest::get(format!("{}/metrics", gateway.base)).await.unwrap().text().await.unwrap();
+        text.contains("antwort_runs_waiting 1\n")
+    };
+    assert!(eventually(waits).await);
+    gateway.post(&format!("/v1/responses/{id}/cancel"), &json!({})).await;
+    let mut codes = Vec::new();
+    let have_ended = eventually(async || {
+        let response = stored(&gateway, &id).await;
+        let calls = response["output"].as_array().unwrap().iter().filter(|item| item["type"] == "mcp_call");
+        codes = calls.map(|call| call["error"]["code"].clone()).collect();
+        codes == ["cancelled", "cancelled"]
+    });
+    assert!(have_ended.await, "{codes:?}");
 }
 
 /// The row went, and with it all that was known of the task.

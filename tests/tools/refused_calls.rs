@@ -143,6 +143,30 @@ async fn a_refused_call_in_a_turn_that_goes_on_keeps_its_place() {
     assert_eq!((again.len(), again[1].0.as_str()), (3, "fly"), "{again:?}");
 }
 
+/// The message with the calls was two: the refused call was kept beside one of the client, as if that had begun an answer.
+#[tokio::test]
+async fn a_refused_call_behind_calls_of_the_gateway_and_of_the_client_is_told_in_their_message() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = Gateway::with_upstream(&upstream)
+        .set(|settings| settings.egress.allow = vec!["127.0.0.1".into()])
+        .spawn()
+        .await;
+    let calls = vec![("add", json!({"a": 1, "b": 1})), ("first", json!({})), ("fly", json!({}))];
+    upstream.reply(Reply::Calls(calls));
+    let brought =
+        json!({"type": "mcp", "server_label": "s", "server_url": server.url(), "require_approval": "never"});
+    let tools = json!([brought, function("first")]);
+    let first =
+        gateway.create(json!({"model": "test-model", "input": "Do it.", "tools": tools.clone()})).await;
+    assert_eq!(first["status"], "requires_action", "{first:#}");
+    upstream.text("Done.");
+    let body = json!({"model": "test-model", "previous_response_id": first["id"], "input": answers(&first), "tools": tools});
+    gateway.create(body).await;
+    let told = told(&upstream.last()["messages"]);
+    assert_eq!((told.len(), told[2].0.as_str()), (3, "fly"), "{told:?}");
+    assert!(told[1].1.contains("is done"), "{told:?}");
+}
+
 #[tokio::test]
 async fn a_refused_call_beside_one_that_needs_approval_is_told() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);

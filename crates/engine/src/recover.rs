@@ -13,7 +13,7 @@ use super::run::SavedRun;
 use super::seen_log::SeenLog;
 use super::user_questions::{self, Asked};
 use super::webhooks::Webhooks;
-use super::{client_answers, event_log, record, seen_log};
+use super::{client_answers, event_log, record, seen_log, task_polls};
 use antwort_config::{OnComplete, ToolsSettings};
 use antwort_protocol::dialect::Dialect;
 use antwort_protocol::error::ErrorBody;
@@ -29,8 +29,8 @@ use antwort_response::presentation::Presentation;
 use antwort_response::seal::SealKeys;
 use antwort_response::turn::{CallKind, ModelEvent};
 use antwort_store::{
-    AsyncCallKey, Direction, LogEnd, LogExtent, LogKept, LogState, LoggedEvents, OrphanCause, OrphanedCall,
-    OrphanedRun, PendingSource, ResponseRecord, StartedCall, Store, StoreError,
+    AsyncCallKey, AsyncResult, Direction, LogEnd, LogExtent, LogKept, LogState, LoggedEvents, OrphanCause,
+    OrphanedCall, OrphanedRun, PendingSource, ResponseRecord, StartedCall, Store, StoreError,
 };
 use antwort_telemetry::fields::{CODE, RESPONSE_ID};
 
@@ -122,13 +122,14 @@ impl Recovery {
             Some(LogState { log: LogKept::Kept(extent), .. }) => Some(extent),
             _ => None,
         };
-        let ending = match orphan.is_cancelled {
+        let is_cancelled = orphan.is_cancelled;
+        let ending = match is_cancelled {
             true => Termination::Cancelled,
             false => Termination::Failed(error(orphan.cause)),
         };
         match self.close(orphan, logged, Vec::new(), ending, &mut events) {
             Ok(Ended { closed, stored, trace, encoder, started }) => {
-                self.store_started(orphan, started).await?;
+                self.store_started(orphan, started, is_cancelled).await?;
                 closed.emit_terminal_event(true, &mut events);
                 let outbox = self.webhooks.notices(&orphan.owner, &closed.snapshot.response, unix_now());
                 let record = ResponseRecord { outbox, ..record::recovered(orphan, &closed, (stored, trace)) };
@@ -154,11 +155,12 @@ impl Recovery {
         let from = saved.map_or(0, |saved| saved.machine.sequence());
         let seen = seen_log::seen(&*self.store, run, from).await?;
         let next = seen.next;
+        let is_cancelled = matches!(ending, Termination::Cancelled);
         let mut events = Events::new();
         let extent = next.map(|next| LogExtent { begun: next, next, replaced_from: None });
         match self.close(run, extent, seen.events, ending, &mut events) {
             Ok(Ended { closed, stored, trace, encoder, started }) => {
-                self.store_started(run, started).await?;
+                self.store_started(run, started, is_cancelled).await?;
                 closed.emit_terminal_event(true, &mut events);
                 events.retain(|event| next.is_some_and(|next| event.sequence_number >= next));
                 let outbox = self.webhooks.notices(&run.owner, &closed.snapshot.response, unix_now());
@@ -178,16 +180,25 @@ impl Recovery {
         }
     }
 
-    /// Writes that the work of calls goes on: their results are stored. Nobody looks for that of a task any more, whose caller is not known.
+    /// Writes that the work of calls goes on, of which that is not written: their results are stored. Nobody looks for that of a task any
+    /// more, whose caller is not known.
     async fn store_started(
         &self,
         orphan: &OrphanedRun,
         started: Vec<StartedAsync>,
+        is_cancelled: bool,
     ) -> Result<(), StoreError> {
         for StartedAsync { turn, index, item, tool, is_task } in started {
+            let place = (PendingSource::Async, turn, index);
+            let mut rows = orphan.pending.iter();
+            // A result may have come before its call was written.
+            if rows.any(|row| (row.source, row.turn, row.index) == place && row.outcome.is_none()) {
+                continue;
+            }
             let (owner, response) = (orphan.owner.clone(), orphan.lease.id.clone());
+            let key = AsyncCallKey { owner, response, turn, index };
             let call = StartedCall {
-                key: AsyncCallKey { owner, response, turn, index },
+                key: key.clone(),
                 item,
                 tool,
                 on_complete: OnComplete::Store.as_str(),
@@ -195,7 +206,12 @@ impl Recovery {
                 timeout: if is_task { Duration::ZERO } else { self.callback_timeout },
                 task: None,
             };
+            let timeout = call.timeout;
             self.store.start_async(call).await?;
+            if is_task && is_cancelled {
+                let (output, error) = task_polls::cancelled();
+                self.store.complete_async(AsyncResult { key, output, error, timeout }).await?;
+            }
         }
         Ok(())
     }

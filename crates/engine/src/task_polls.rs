@@ -128,6 +128,11 @@ fn authorization<'a>(
 /// The text and the code of a result.
 type TaskResult = (String, Option<&'static str>);
 
+/// The result of a task whose response was cancelled.
+pub(super) fn cancelled() -> TaskResult {
+    (CANCELLED.to_owned(), Some(ToolErrorCode::Cancelled.as_str()))
+}
+
 /// [`Engine::due_tasks`](crate::Engine::due_tasks).
 pub(crate) async fn due_tasks(parts: &EngineParts, limit: usize) -> Result<Vec<DueTask>, StoreError> {
     parts.store.due_tasks(limit, LEASE).await
@@ -158,7 +163,7 @@ async fn look_at(parts: &EngineParts, due: DueTask) -> Result<(), StoreError> {
             if !is_cancelled(parts, &key).await? {
                 return parts.store.poll_task(key, None).await;
             }
-            Ok((CANCELLED.to_owned(), Some(ToolErrorCode::Cancelled.as_str())))
+            Ok(cancelled())
         }
         Some(ticket) => {
             let output = tokio::time::timeout(TIMEOUT, output_of(parts, ticket, &key.owner)).await;

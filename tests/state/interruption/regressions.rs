@@ -92,6 +92,14 @@ fn more_regressions() -> Vec<(&'static str, Scenario)> {
                 &[Echo],
             ])),
         ),
+        (
+            "a call refused behind one of the client had a message of its own",
+            two(ask(&[&[Echo, Client, Unknown]]), ask(&[&[Echo]])),
+        ),
+        (
+            "the task behind a question timed out with its cancelled response",
+            one(Ask { on_question: OnQuestion::Cancel, ..ask(&[&[Asks, Call::Tasked]]) }),
+        ),
         ("a response that follows", two(ask(&[&[Echo], &[Call::Follows, Echo]]), ask(&[&[Echo]]))),
         (
             "a run that ended with its last tokens was incomplete in another process",

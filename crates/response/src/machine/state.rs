@@ -59,12 +59,26 @@ impl AnswerState {
             let is_beside = beside(&call);
             let call = RefusedCall { after: key(after), before: key(before), ..call };
             match place.filter(|_| is_beside) {
-                Some(place) => self.states.entry(place).or_default().refused.push(call),
+                Some(place) => {
+                    let position = self.position_of_call(place);
+                    let state = self.states.entry(place);
+                    let state =
+                        state.or_insert_with(|| ProviderState { place: position, ..Default::default() });
+                    state.refused.push(call);
+                }
                 None if is_beside => self.passing.push(call),
                 None => self.pending.refused.push(call),
             }
         }
         is_any
+    }
+
+    /// Where state beside the item of a call belongs: only the first call of an answer begins it.
+    fn position_of_call(&self, place: u32) -> StatePosition {
+        match self.calls.iter().filter_map(|call| call.place).min() < Some(place) {
+            true => StatePosition::Within,
+            false => StatePosition::Before,
+        }
     }
 
     /// Refused calls that are kept beside the first item of the answer.
