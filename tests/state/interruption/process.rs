@@ -64,6 +64,9 @@ fn builder(world: &World) -> Builder {
         let hook = json!({"url": format!("{}/hook", world.provider), "secret": secret});
         settings.webhooks.insert("hook".to_owned(), serde_json::from_value(hook).unwrap());
         settings.jobs.max_attempts = 100;
+        // A question may be answered late: whoever asks is lost, and the machine is busy.
+        settings.engine.client_tool_timeout = Duration::from_mins(30);
+        settings.engine.elicitation_timeout = Duration::from_mins(30);
         settings.server.public_url = Some(PUBLIC_URL.to_owned());
         let on_complete = [("resumes", "resume"), ("stores", "store"), ("follows", "follow_up")]
             .map(|(tool, leads_to)| (tool, json!({"on_complete": leads_to})));
