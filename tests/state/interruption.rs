@@ -33,7 +33,7 @@ use self::scenario::{Scenario, scenarios};
 use self::world::{Case, StopsAtCommits, World};
 
 /// Cases that share their processes.
-const BATCH: usize = 200;
+const BATCH: usize = 100;
 /// The seed of the cases; `ANTWORT_LAW_SEED` sets another.
 const SEED: u64 = 44;
 /// How long a case may take.
