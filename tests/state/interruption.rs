@@ -37,7 +37,7 @@ const BATCH: usize = 100;
 /// The seed of the cases; `ANTWORT_LAW_SEED` sets another.
 const SEED: u64 = 44;
 /// How long a case may take.
-const TIMEOUT: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Opens the store of a process, which has the name of the one before it: its leases need not expire.
 trait Backend {
